@@ -1,0 +1,46 @@
+"""tacit: private learning by knowledge transfer.
+
+Models that may be published, learned from data that may not. Names resolve on first use, so that
+`import tacit` is quick and heavy libraries load only where they are needed.
+
+>>> import tacit
+>>> tacit.GNMax(sigma=40)
+GNMax(sigma=40.0)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0.dev0"
+
+_HOME = {
+    "GNMax": "tacit.mechanisms",
+    "Plan": "tacit.mechanisms",
+    "count_votes": "tacit.mechanisms",
+    "SecureNoise": "tacit.noise",
+    "InsecureNoise": "tacit.noise",
+    "Budget": "tacit.ledger",
+    "Ledger": "tacit.ledger",
+    "Statement": "tacit.ledger",
+    "BudgetExceeded": "tacit.errors",
+}
+
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604 - the names are strings, ruff cannot see it
+
+if TYPE_CHECKING:
+    from tacit.errors import BudgetExceeded
+    from tacit.ledger import Budget, Ledger, Statement
+    from tacit.mechanisms import GNMax, Plan, count_votes
+    from tacit.noise import InsecureNoise, SecureNoise
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'tacit' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,171 @@
+"""Validators shared by every floor: they name the argument, its value, and what to do.
+
+Each takes one keyword, the argument's own name, so that the message can quote it:
+`positive(sigma=-1)` raises "Expected sigma=-1 to be a finite number > 0".
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit.errors import InvalidArgument
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+def refuse(name: str, value: object, expectation: str) -> InvalidArgument:
+    """Make the error "Expected name=value to be …"; long values are abbreviated."""
+    text = repr(value)
+    if len(text) > 80:
+        text = text[:77] + "..."
+    return InvalidArgument(f"Expected {name}={text} to be {expectation}.")
+
+
+def _one(named: dict[str, Any]) -> tuple[str, Any]:
+    ((name, value),) = named.items()
+    return name, value
+
+
+def _as_float(name: str, value: Any, expectation: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise refuse(name, value, expectation) from None
+    if not math.isfinite(number):
+        raise refuse(name, value, expectation)
+    return number
+
+
+def positive(**named: Any) -> float:
+    """Return the argument as a finite float > 0."""
+    name, value = _one(named)
+    expectation = "a finite number > 0"
+    number = _as_float(name, value, expectation)
+    if number <= 0:
+        raise refuse(name, value, expectation)
+    return number
+
+
+def non_negative(**named: Any) -> float:
+    """Return the argument as a finite float >= 0."""
+    name, value = _one(named)
+    expectation = "a finite number >= 0"
+    number = _as_float(name, value, expectation)
+    if number < 0:
+        raise refuse(name, value, expectation)
+    return number
+
+
+def finite(**named: Any) -> float:
+    """Return the argument as a finite float."""
+    name, value = _one(named)
+    return _as_float(name, value, "a finite number")
+
+
+def probability(**named: Any) -> float:
+    """Return the argument as a float strictly between 0 and 1."""
+    name, value = _one(named)
+    expectation = "strictly between 0 and 1"
+    number = _as_float(name, value, expectation)
+    if not 0 < number < 1:
+        raise refuse(name, value, expectation)
+    return number
+
+
+def sampling_rate(**named: Any) -> float:
+    """Return the argument as a float in (0, 1]."""
+    name, value = _one(named)
+    expectation = "a sampling rate in (0, 1]"
+    number = _as_float(name, value, expectation)
+    if not 0 < number <= 1:
+        raise refuse(name, value, expectation)
+    return number
+
+
+def at_least(minimum: int, **named: Any) -> int:
+    """Return the argument as an int >= minimum; a float or a bool is not an int."""
+    name, value = _one(named)
+    expectation = f"an integer >= {minimum}"
+    if isinstance(value, bool | np.bool_):
+        raise refuse(name, value, expectation)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise refuse(name, value, expectation) from None
+    if number < minimum:
+        raise refuse(name, value, expectation)
+    return number
+
+
+def one_of(*choices: str, **named: Any) -> str:
+    """Return the argument, which must be one of the given words."""
+    name, value = _one(named)
+    if value not in choices:
+        raise refuse(name, value, "one of " + ", ".join(map(repr, choices)))
+    return str(value)
+
+
+def finite_array(**named: ArrayLike) -> Floats:
+    """Return the argument as a float64 array without NaN or infinity."""
+    name, value = _one(named)
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"Expected {name} to be an array of numbers.") from None
+    if not np.isfinite(array).all():
+        raise InvalidArgument(f"Expected {name} to hold finite numbers only; remove NaN and inf.")
+    return array
+
+
+def order_array(orders: ArrayLike) -> Floats:
+    """Return Renyi orders as a one-dimensional float64 array, each finite and > 1."""
+    array = np.atleast_1d(finite_array(orders=orders))
+    if array.ndim != 1 or array.size == 0 or (array <= 1).any():
+        raise refuse("orders", orders, "a non-empty list of finite Renyi orders > 1")
+    return array
+
+
+def vote_matrix(votes: ArrayLike, *, n_teachers: int | None = None) -> Integers:
+    """Return votes as an int64 array (queries, classes), non-negative, with one sum for all rows.
+
+    The messages never quote the votes: they are secret.
+    """
+    try:
+        array = np.asarray(votes)
+    except ValueError:
+        array = np.empty(0, dtype=object)
+    if array.ndim != 2 or array.shape[0] < 1 or array.shape[1] < 2:
+        raise InvalidArgument(
+            f"Expected votes to be an array (queries, classes) with at least one query and two "
+            f"classes, got shape {array.shape}; use count_votes(predictions, n_classes)."
+        )
+    if array.dtype.kind not in "iu":
+        array = _integral(array)
+    if array.dtype.kind == "i" and (array < 0).any():
+        raise InvalidArgument("Expected votes to be non-negative; a teacher cannot be subtracted.")
+    counts = array.astype(np.int64, copy=False)
+    if n_teachers is None and (counts.sum(axis=1) != counts[0].sum()).any():
+        raise InvalidArgument(
+            "Expected every row of votes to sum to one number of teachers; "
+            "a teacher that cannot answer must still vote a fixed public class."
+        )
+    if n_teachers is not None and (counts.sum(axis=1) != n_teachers).any():
+        raise InvalidArgument(f"Expected every row of votes to sum to n_teachers={n_teachers}.")
+    return counts
+
+
+def _integral(array: NDArray[Any]) -> NDArray[Any]:
+    problem = "Expected votes to be integers (how many teachers chose each class)"
+    if array.dtype.kind != "f":
+        raise InvalidArgument(f"{problem}, got dtype {array.dtype}.")
+    if not np.isfinite(array).all():
+        raise InvalidArgument(f"{problem}, got NaN or infinity.")
+    if (array != np.floor(array)).any():
+        raise InvalidArgument(f"{problem}, got fractions; soft votes need soft=True.")
+    return array.astype(np.int64)

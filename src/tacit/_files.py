@@ -1,0 +1,104 @@
+"""Files that are whole or absent: every public file of tacit is written in one step.
+
+Data goes to a temporary file beside the target, is forced to disk, and only then gets its name, so
+that a crash or a full disk never leaves half a file under a name that somebody trusts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+PathLike = str | os.PathLike[str]
+
+
+def write_atomically(path: PathLike, data: bytes, mode: int = 0o644) -> None:
+    r"""Replace the file at `path` by `data`, durably and in one step.
+
+    `mode` is the permission of the new file, less the process's umask: 0o600 for a secret.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_atomically(Path(folder, "labels.csv"), b"index,label\n")
+    ...     Path(folder, "labels.csv").read_text(), len(os.listdir(folder))
+    ('index,label\n', 1)
+    """
+    target = Path(os.path.realpath(path))
+    with temporary_beside(target) as temporary:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        with os.fdopen(os.open(temporary, flags, mode), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    sync_directory(target.parent)
+
+
+@contextlib.contextmanager
+def temporary_beside(target: Path) -> Iterator[Path]:
+    """Lend an unused hidden name in the target's directory; remove what is left there afterwards.
+
+    SQLite puts its journals beside a database, so those go as well.
+    """
+    temporary = target.with_name(f".{target.name[:64]}.{secrets.token_hex(8)}.tmp")
+    try:
+        yield temporary
+    finally:
+        for suffix in ("", "-journal", "-wal", "-shm"):
+            with contextlib.suppress(OSError):
+                os.unlink(f"{temporary}{suffix}")
+
+
+def name_without_overwriting(temporary: Path, target: Path) -> bool:
+    """Give a finished file its name; return False, and change nothing, if the name is taken.
+
+    A hard link is the portable way to name a file only if the name is free.
+    """
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        return False
+    except OSError:
+        if not _rename_if_free(temporary, target):
+            return False
+    sync_directory(target.parent)
+    return True
+
+
+def _rename_if_free(temporary: Path, target: Path) -> bool:
+    """Do the same where there are no hard links, one process at a time."""
+    with _locked(target.parent):
+        if os.path.lexists(target):
+            return False
+        os.rename(temporary, target)
+        return True
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    if sys.platform == "win32":  # pragma: no cover - os.rename refuses to overwrite there
+        yield
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def sync_directory(directory: Path) -> None:
+    """Force a new name to disk; a system that cannot do this keeps names safe in its own way."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,50 @@
+"""The one exception tree of tacit, used by every floor.
+
+A message reads "Expected <name>=<value> to be …; do …": the argument, its value, and what to do.
+No message ever carries a secret quantity (votes, margins, data-dependent cost, records).
+"""
+
+from __future__ import annotations
+
+
+class TacitError(Exception):
+    """Base class of every error that tacit raises on purpose."""
+
+
+class InvalidArgument(TacitError, ValueError):
+    """An argument cannot be used as it is: nothing was spent and nothing was written."""
+
+
+class MissingExtra(TacitError, ImportError):
+    """An optional part of tacit is not installed: install the extra that the message names."""
+
+
+class BudgetExceeded(TacitError):
+    """The ledger refused a release: it would cost more than is left, and nothing was spent."""
+
+
+class GrantError(TacitError):
+    """A grant was used twice, kept after its block, or given answers that its plan did not price.
+
+    The entry stays in the ledger: what was charged is never refunded.
+    """
+
+
+class UnlicensedNoise(TacitError):
+    """A mechanism was called with noise that no ledger has granted: use `ledger.release(...)`."""
+
+
+class SecretDisclosure(TacitError):
+    """A secret quantity was about to be written where the public could read it."""
+
+
+class LedgerError(TacitError):
+    """The ledger cannot be used: no release happens until this is resolved."""
+
+
+class LedgerDamaged(LedgerError):
+    """The ledger's chain of hashes is broken, cut short or rolled back: do not trust its total."""
+
+
+class LedgerUnavailable(LedgerError):
+    """The ledger file cannot be opened or written (permissions, disk full, lock): nothing spent."""

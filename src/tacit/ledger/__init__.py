@@ -1,0 +1,9 @@
+"""Who has spent what: budget, durable append-only record, refusal before release, statements."""
+
+from tacit.ledger.budget import Budget
+from tacit.ledger.chain import Entry
+from tacit.ledger.grant import Grant
+from tacit.ledger.ledger import Ledger
+from tacit.ledger.statement import STATEMENT_SCHEMA, Statement
+
+__all__ = ["STATEMENT_SCHEMA", "Budget", "Entry", "Grant", "Ledger", "Statement"]

@@ -1,0 +1,115 @@
+"""A grant: one paid-for use of the line between secret and public.
+
+It exists only after its entry is on disk, works once, in the process and the block that opened it,
+and holds no answers. Whatever goes wrong, the entry stays: what was charged is never refunded.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import threading
+from typing import Any, NoReturn, final
+
+from tacit.errors import GrantError, InvalidArgument, TacitError
+from tacit.ledger.chain import Entry, canonical
+from tacit.mechanisms import Plan, Release, SelectiveMechanism
+from tacit.noise import GrantedNoise
+
+
+@final
+class Grant:
+    """What `with ledger.release(plan, purpose=…) as grant` lends: `grant.release(answers)`, once.
+
+    >>> import tempfile
+    >>> from tacit import Budget, GNMax, Ledger, Plan
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = Ledger(f"{folder}/run.ledger", budget=Budget(epsilon=2, delta=1e-5))
+    ...     with ledger.release(Plan(GNMax(sigma=40), queries=1), purpose="example") as grant:
+    ...         release = grant.release([[900, 50, 50]])
+    >>> release.labels.tolist(), release.entry == grant.entry.hash
+    ([0], True)
+    """
+
+    __slots__ = ("__noise", "__once", "__plan", "__process", "__recorded", "entry")
+
+    def __init__(self, plan: Plan, entry: Entry, noise: GrantedNoise) -> None:
+        self.entry = entry
+        self.__plan = plan
+        self.__recorded = canonical(entry.plan)
+        self.__noise = noise
+        self.__process = os.getpid()
+        self.__once = threading.Lock()
+
+    def release(self, answers: Any, **public: Any) -> Release:
+        """Carry the answers across the line, once; `public` goes to the mechanism as it is.
+
+        The answers must be what the plan priced: otherwise `GrantError`, and the entry stays.
+        """
+        if self.__process != os.getpid():
+            raise self._refusal("belongs to another process")
+        if not self.__once.acquire(blocking=False):
+            raise self._refusal("was already used, or its block has ended")
+        try:
+            # Raised here, outside any handler, so that nothing secret hangs on as context.
+            if (problem := self._problem(answers, public)) is not None:
+                raise self._refusal(problem)
+            outcome = self._run(answers, public)
+            if isinstance(outcome, str):
+                raise self._refusal(outcome)
+            return outcome
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the grant; the ledger calls this when the block ends."""
+        self.__once.acquire(blocking=False)
+        self.__noise.close()
+
+    def _problem(self, answers: Any, public: dict[str, Any]) -> str | None:
+        """Return why these answers cannot be released under this entry, without quoting them."""
+        plan, mechanism = self.__plan, self.__plan.mechanism
+        if canonical(plan.as_dict()) != self.__recorded:
+            return "holds a plan that was changed after it was paid for"
+        try:
+            inspect.signature(mechanism.release).bind(answers, self.__noise, **self._all(public))
+        except TypeError:
+            return f"got arguments that {mechanism.name} does not take: {sorted(public)}"
+        try:
+            plan.accept(answers)
+        except InvalidArgument as error:  # by contract its message quotes no answers
+            return f"got answers that its plan did not price: {error}"
+        except Exception as error:
+            return f"got answers that its plan did not price ({type(error).__name__})"
+        return None
+
+    def _run(self, answers: Any, public: dict[str, Any]) -> Release | str:
+        """Run the mechanism; a foreign error may quote answers, so only its type is passed on."""
+        mechanism = self.__plan.mechanism
+        try:
+            released = mechanism.release(answers, self.__noise, **self._all(public))
+        except TacitError as error:  # by contract its message quotes no answers
+            return f"could not be used. {error}"
+        except Exception as error:
+            return f"saw {mechanism.name} fail with {type(error).__name__}"
+        if not isinstance(released, Release) or released.entry != self.entry.hash:
+            return f"saw {mechanism.name} return something else than the release of this entry"
+        return released
+
+    def _all(self, public: dict[str, Any]) -> dict[str, Any]:
+        plan = self.__plan
+        if isinstance(plan.mechanism, SelectiveMechanism):
+            return dict(max_answers=plan.max_answers, **public)
+        return public
+
+    def _refusal(self, problem: str) -> GrantError:
+        return GrantError(
+            f"The grant of entry {self.entry.sequence} {problem.rstrip('.')}. The entry stays "
+            "charged; ask the ledger for a new grant."
+        )
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("Expected a Grant to stay where it is: it cannot be pickled or copied.")
+
+    def __repr__(self) -> str:
+        return f"Grant(entry={self.entry.hash!r})"

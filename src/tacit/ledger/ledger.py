@@ -1,0 +1,337 @@
+"""The ledger: the only door from secret to public.
+
+A plan is priced in the worst case, refused or written to disk, and only then is noise drawn. What
+was spent never goes down, whatever crashes. Implements "Ledger" of the architecture and item 8 of
+SPEC-pate-knn 6.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from tacit import __version__
+from tacit._checks import refuse
+from tacit.errors import BudgetExceeded, InvalidArgument, LedgerDamaged
+from tacit.ledger.budget import Budget, confidence_of, total_of
+from tacit.ledger.chain import NOISE_LEVELS, Chain, Entry
+from tacit.ledger.grant import Grant
+from tacit.ledger.statement import Statement
+from tacit.ledger.store import Store
+from tacit.ledger.terms import Request, Terms, new_terms, one_line
+from tacit.mechanisms import Plan
+from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
+from tacit.privacy import WorstCase
+
+
+class Ledger:
+    """Who has spent what from one data set: a budget, and a durable record of every release.
+
+    path: the ledger's file. If there is none, it is created, and `budget` is required; if there
+        is one, its header decides, and an argument that contradicts it raises `LedgerError`.
+    budget: the most that may ever be spent.
+    unit: whose privacy: "record" (default), "person", "teacher", "patient, at most 40 records".
+        Neighbouring data sets differ by adding or removing one unit.
+    dataset: what the ledger is about; a statement names it and covers this ledger alone.
+    accountant: "gaussian" (default; Gaussian mechanisms, adds mu^2 exactly), "rdp" (any mechanism,
+        one Renyi order), or "fixed" (default where `plans` is given).
+    order: for "rdp"; by default the best for a Gaussian that spends exactly the budget.
+    plans: for "fixed": the ledger is opened for exactly these plans, in this order, each once. The
+        whole list is priced by the tightest accountant and paid for by its first release.
+    reserved_delta: the part of delta that pays for confidence bounds (`Plan.confidence_delta`);
+        the rest pays for noise. It is fixed here because trading delta against mu^2 later is not a
+        valid filter: an analyst could spend mu^2 after releases with a large privacy loss and
+        delta after the others, and reach up to twice delta.
+    n_units: how many units the data set has, if that is public. A delta >= 1/n_units would allow
+        one unit to be published in full and is refused, unless `allow_large_delta` is True.
+
+    >>> import tempfile
+    >>> from tacit import Budget, GNMax, Ledger, Plan
+    >>> plan = Plan(GNMax(sigma=40), queries=100)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = Ledger(f"{folder}/run.ledger", budget=Budget(epsilon=1.5, delta=1e-5))
+    ...     with ledger.release(plan, purpose="label the public scans") as grant:
+    ...         labels = grant.release([[200, 40, 10]] * 100)
+    ...     round(ledger.spent(), 3), ledger.would_exceed(plan)
+    (1.356, True)
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        budget: Budget | None = None,
+        unit: str | None = None,
+        dataset: str | None = None,
+        accountant: str | None = None,
+        order: float | None = None,
+        plans: Sequence[Plan] | None = None,
+        reserved_delta: float | None = None,
+        n_units: int | None = None,
+        allow_large_delta: bool | None = None,
+    ) -> None:
+        request = Request(
+            budget=budget,
+            unit=unit,
+            dataset=dataset,
+            accountant=accountant,
+            order=order,
+            plans=plans,
+            reserved_delta=reserved_delta,
+            n_units=n_units,
+            allow_large_delta=allow_large_delta,
+        )
+        self._store = Store(path)
+        if not self._store.exists():
+            self._store.create(new_terms(request).as_header())
+        chain = self._store.read()
+        self._terms = Terms.from_header(chain.header)
+        self._terms.agree_with(request)
+        self._accountant = self._terms.make_accountant()
+        self._seen = (len(chain.entries), chain.head)
+
+    @property
+    def path(self) -> str:
+        """Where the ledger is."""
+        return str(self._store.path)
+
+    @property
+    def budget(self) -> Budget:
+        """The most that may ever be spent."""
+        return self._terms.budget
+
+    @property
+    def unit(self) -> str:
+        """Whose privacy the ledger counts."""
+        return self._terms.unit
+
+    @property
+    def dataset(self) -> str:
+        """What the ledger is about."""
+        return self._terms.dataset
+
+    @property
+    def accountant(self) -> str:
+        """The accountant, fixed at creation: "gaussian", "rdp" or "fixed"."""
+        return self._terms.accountant
+
+    @property
+    def order(self) -> float | None:
+        """The Renyi order of accountant "rdp", otherwise None."""
+        return self._terms.order
+
+    @property
+    def reserved_delta(self) -> float:
+        """The part of delta that pays for confidence bounds only."""
+        return self._terms.reserved_delta
+
+    @property
+    def head(self) -> str:
+        """Hash of the last entry: keep it elsewhere, and `verify(head=…)` detects a roll-back."""
+        return self._read().head
+
+    def __len__(self) -> int:
+        return len(self._read().entries)
+
+    def __bool__(self) -> bool:
+        return True  # an empty ledger is still a ledger: `if ledger` asks whether there is one
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return every release that was paid for, in order."""
+        return self._read().entries
+
+    def spent(self) -> float:
+        """Return epsilon at the budget's delta for all entries: what the statement prints.
+
+        0.0 for an empty ledger. A ledger for a fixed list has spent the price of the whole list as
+        soon as its first plan is released.
+        """
+        return self._price(self._read()).epsilon
+
+    def remaining(self) -> float:
+        """Return budget.epsilon - spent(), at least 0.
+
+        Epsilons do not add: two plans that would each fit into it alone may fit together, or not.
+        Ask `would_exceed(plan)`.
+        """
+        return max(0.0, self.budget.epsilon - self.spent())
+
+    def would_exceed(self, plan: Plan) -> bool:
+        """Tell whether `release(plan)` would raise `BudgetExceeded` now; nothing is spent."""
+        try:
+            self._quote(self._read(), _checked(plan))
+        except BudgetExceeded:
+            return True
+        return False
+
+    def release(
+        self, plan: Plan, *, purpose: str, noise: SecureNoise | InsecureNoise | None = None
+    ) -> contextlib.AbstractContextManager[Grant]:
+        """Pay for a plan, and lend a `Grant` for the block.
+
+        Entering the block appends the entry durably, or raises `BudgetExceeded` with nothing
+        written; only then is the noise made. `noise` is `SecureNoise()` unless `InsecureNoise`
+        is asked for, which the entry and the statement record. An error or a crash inside the
+        block counts as spent.
+        """
+        _checked(plan)
+        one_line("purpose", purpose)
+        level = _noise_level(plan, noise)
+        return self._granted(plan, purpose, noise, level)
+
+    @contextlib.contextmanager
+    def _granted(
+        self, plan: Plan, purpose: str, noise: SecureNoise | InsecureNoise | None, level: str
+    ) -> Iterator[Grant]:
+        entry = self._store.append(lambda chain: self._line(chain, plan, purpose, level))
+        self._seen = (entry.sequence, entry.hash)
+        source = SecureNoise() if noise is None else noise
+        grant = Grant(plan, entry, GrantedNoise(source, entry.hash))
+        try:
+            yield grant
+        finally:
+            grant.close()
+
+    def _line(self, chain: Chain, plan: Plan, purpose: str, level: str) -> dict[str, Any]:
+        """Return the next line of the chain, or refuse: runs under the write lock."""
+        self._check_is_ours(chain, self._seen[1])
+        cost, confidence = self._quote(chain, plan)
+        return {
+            "time": datetime.now(UTC).isoformat(timespec="microseconds"),
+            "purpose": purpose,
+            "plan": plan.as_dict(),
+            "cost": cost,
+            "confidence_delta": confidence,
+            "noise": level,
+            "library": __version__,
+        }
+
+    def _quote(self, chain: Chain, plan: Plan) -> tuple[float, float]:
+        """Return cost and confidence delta of a plan that fits; otherwise `BudgetExceeded`."""
+        cost = self._accountant.cost(plan, len(chain.entries))
+        total = total_of([*(entry.cost for entry in chain.entries), cost])
+        if total > self._accountant.capacity:
+            raise BudgetExceeded(
+                f"Expected a plan within the budget: it would raise epsilon from "
+                f"{self._price(chain).epsilon:.4g} to {self._accountant.epsilon(total).epsilon:.4g}"
+                f" of {self.budget.epsilon!r} at delta={self.budget.delta!r}. Nothing was spent; "
+                "ask for fewer queries or more noise."
+            )
+        confidence = confidence_of(plan)
+        reserved = self._terms.reserved_delta
+        if total_of([*(e.confidence_delta for e in chain.entries), confidence]) > reserved:
+            raise BudgetExceeded(
+                f"Expected a plan within reserved_delta={reserved!r}: its confidence bounds need "
+                f"delta={confidence!r} on top of what they used. Nothing was spent; create the "
+                "ledger with Ledger(path, budget=…, reserved_delta=…), a part of its delta."
+            )
+        return cost, confidence
+
+    def _price(self, chain: Chain) -> WorstCase:
+        total = total_of([entry.cost for entry in chain.entries])
+        price = self._accountant.epsilon(total)
+        if not chain.entries:
+            return WorstCase(0.0, price.accountant)
+        if total <= self._accountant.capacity:
+            # The capacity itself proves the budget: no rounding of epsilon may say more.
+            return WorstCase(min(price.epsilon, self.budget.epsilon), price.accountant)
+        return price
+
+    def verify(self, head: str | None = None) -> str:
+        """Check pages, header and chain, and that the chain once ended at `head`; return its head.
+
+        Raises `LedgerDamaged`. Without a head from elsewhere (a statement prints one), a ledger
+        that was cut short or replaced by an older copy looks intact.
+        """
+        chain = self._read(thorough=True)
+        if head is not None and not chain.holds(head):
+            raise LedgerDamaged(
+                f"Expected the ledger to hold head={head!r}: it was cut short, rolled back, or is "
+                "another ledger; do not trust its total."
+            )
+        return chain.head
+
+    def statement(self) -> Statement:
+        """Return the worst-case statement: the guarantee for everything released so far."""
+        chain = self._read()
+        price = self._price(chain)
+        levels = [entry.noise for entry in chain.entries]
+        return Statement(
+            kind="worst-case",
+            epsilon=price.epsilon,
+            delta=self.budget.delta,
+            unit=self.unit,
+            accountant=price.accountant,
+            noise=max(levels, key=NOISE_LEVELS.index, default=NOISE_LEVELS[0]),
+            dataset=self.dataset,
+            budget=self.budget,
+            entries=len(chain.entries),
+            head=chain.head,
+            warnings=self._warnings(levels),
+        )
+
+    def _warnings(self, levels: list[str]) -> tuple[str, ...]:
+        warnings = []
+        if insecure := levels.count("insecure-seeded"):
+            warnings.append(
+                f"{insecure} of {len(levels)} entries used seeded noise and are not private"
+            )
+        if self._terms.large_delta:
+            warnings.append(
+                f"delta is at least 1/{self._terms.n_units}, one over the number of units; this "
+                "was allowed on purpose, and permits one unit to be published in full"
+            )
+        return tuple(warnings)
+
+    def _read(self, *, thorough: bool = False) -> Chain:
+        seen = self._seen[1]  # before the read: another thread may append meanwhile
+        chain = self._store.read(thorough=thorough)
+        self._check_is_ours(chain, seen)
+        self._seen = max(self._seen, (len(chain.entries), chain.head))
+        return chain
+
+    def _check_is_ours(self, chain: Chain, seen: str) -> None:
+        """Refuse a file that no longer holds what this object has seen in it."""
+        if not chain.holds(seen):
+            raise LedgerDamaged(
+                f"The ledger {self.path!r} was replaced, cut short or rolled back since it was "
+                "opened; do not trust its total."
+            )
+
+    def __copy__(self) -> Ledger:
+        return self  # two objects with one budget between them would be misleading
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
+        return self
+
+    def __sklearn_clone__(self) -> Ledger:
+        return self
+
+    def __reduce__(self) -> tuple[type[Ledger], tuple[str]]:
+        return Ledger, (self.path,)
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.path!r}, budget={self.budget!r}, unit={self.unit!r})"
+
+
+def _checked(plan: Any) -> Plan:
+    if not isinstance(plan, Plan):
+        raise refuse("plan", plan, "a Plan, e.g. Plan(GNMax(sigma=40), queries=100)")
+    return plan
+
+
+def _noise_level(plan: Plan, noise: Any) -> str:
+    """Return the level that the entry records; refuse noise that is neither of the two."""
+    level = plan.mechanism.noise_level
+    if level not in NOISE_LEVELS[:2]:
+        raise InvalidArgument(
+            f"Expected noise_level={level!r} of {plan.mechanism.name!r} to be 'exact' or 'csprng'."
+        )
+    if noise is None or type(noise) is SecureNoise:
+        return level
+    if isinstance(noise, InsecureNoise):
+        return NOISE_LEVELS[2]
+    raise refuse("noise", noise, "omitted, or an InsecureNoise(seed) for tests and research")

@@ -1,0 +1,244 @@
+"""Statements: what may be said about a release, in words to sign and in JSON for machines.
+
+Three kinds, never confused: worst-case (data-independent, known before the run), sanitised (ex
+post, itself a private release, SPEC-pate-knn 4.7 and 4.8, with the worst case beside it), and
+secret (the data owner's own analysis), which refuses to be written where others could read it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
+from typing import Any
+
+from tacit import __version__
+from tacit._checks import at_least, non_negative, one_of, probability
+from tacit._files import PathLike, write_atomically
+from tacit.errors import InvalidArgument, SecretDisclosure
+from tacit.ledger.budget import Budget
+from tacit.ledger.chain import NOISE_LEVELS
+
+KINDS = ("worst-case", "sanitised", "secret")
+FORMAT = "tacit-statement/1"
+COVERS = (
+    "all queries, all answers including refusals, the student, every checkpoint, and anything else "
+    "that is computed from the releases"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Statement:
+    """A guarantee, with everything that is needed to read it. `Ledger.statement()` makes one.
+
+    >>> statement = Statement(kind="worst-case", epsilon=1.43, delta=1e-5, unit="person",
+    ...                       accountant="gaussian", noise="csprng")
+    >>> statement.adjacency
+    'add or remove one person'
+    >>> Statement.from_json(statement.to_json()) == statement
+    True
+    """
+
+    kind: str
+    epsilon: float
+    delta: float
+    unit: str
+    accountant: str
+    noise: str
+    dataset: str = ""
+    adjacency: str = ""
+    covers: str = COVERS
+    entries: int = 0
+    head: str | None = None
+    budget: Budget | None = None
+    worst_case_epsilon: float | None = None
+    warnings: tuple[str, ...] = ()
+    library: str = __version__
+
+    def __post_init__(self) -> None:
+        one_of(*KINDS, kind=self.kind)
+        one_of(*NOISE_LEVELS, noise=self.noise)
+        put = object.__setattr__
+        put(self, "epsilon", non_negative(epsilon=self.epsilon))
+        put(self, "delta", probability(delta=self.delta))
+        put(self, "entries", at_least(0, entries=self.entries))
+        put(self, "adjacency", self.adjacency or f"add or remove one {self.unit}")
+        put(self, "warnings", tuple(self.warnings))
+        if (self.worst_case_epsilon is not None) != (self.kind == "sanitised"):
+            raise InvalidArgument(
+                "Expected worst_case_epsilon beside a sanitised statement, and beside no other."
+            )
+
+    def __str__(self) -> str:
+        """Return the paragraph to sign."""
+        parts = [
+            self._alarm(),
+            self._claim(),
+            f"Privacy unit: one {self.unit}; neighbouring data sets: {self.adjacency}; replacing "
+            "one unit by another touches two and counts as a group of two.",
+            f"The number covers {self.covers}.",
+            self._origin(),
+            self._budget_sentence(),
+            _NOISE_SENTENCE[self.noise],
+            "".join(f"Warning: {warning}. " for warning in self.warnings).rstrip(),
+            self._provenance(),
+        ]
+        return " ".join(part for part in parts if part)
+
+    def _alarm(self) -> str:
+        secret = self.kind == "secret"
+        seeded = self.noise == "insecure-seeded"
+        return " ".join(
+            [
+                *(["SECRET, for the data owner's eyes only, not to be published."] * secret),
+                *(["NOT private: seeded noise, which whoever knows the seed removes."] * seeded),
+            ]
+        )
+
+    def _claim(self) -> str:
+        about = f" from the data set {self.dataset!r}" if self.dataset else ""
+        claim = f"epsilon = {_rounded_up(self.epsilon)} at delta = {self.delta!r}"
+        are = "are" if self.noise != "insecure-seeded" else "would, with secure noise, be"
+        if self.kind == "secret":
+            return f"For this very data, the releases{about} cost {claim}."
+        if self.kind == "sanitised":
+            return (
+                f"The releases{about} {are} differentially private ex post with {claim}: this "
+                "number was computed from the data and is itself one of the releases. In the "
+                f"worst case over all data, epsilon = {_rounded_up(self.worst_case_epsilon)} at "
+                "that delta."
+            )
+        empty = "" if self.entries else " Nothing was released under this ledger yet."
+        return (
+            f"The releases{about} {are} differentially private with {claim}, in the worst case "
+            f"over all data.{empty}"
+        )
+
+    def _origin(self) -> str:
+        return f"It was obtained by {_BOUND.get(self.accountant, self.accountant)}."
+
+    def _budget_sentence(self) -> str:
+        """Say what holds if plans were chosen in the light of earlier releases.
+
+        A running epsilon is the price of the plans as a list; only the filter's own limit is a
+        guarantee for plans that react to releases (spec 6, item 8).
+        """
+        if self.budget is None:
+            return ""
+        return (
+            "It takes the sequence of plans as given; however they were chosen in the light of "
+            f"earlier releases, the ledger keeps them within its budget, epsilon = "
+            f"{self.budget.epsilon!r} at delta = {self.budget.delta!r}."
+        )
+
+    def _provenance(self) -> str:
+        if self.head is None:
+            return f"Computed by tacit {self.library}."
+        count = f"{self.entries} {'entry' if self.entries == 1 else 'entries'}"
+        return (
+            f"Computed by tacit {self.library} from a ledger of {count} with head {self.head}; it "
+            "covers this ledger alone, and releases from the same data elsewhere add to it."
+        )
+
+    def __repr__(self) -> str:
+        shown = "" if self.kind == "secret" else f", epsilon={self.epsilon!r}"
+        return f"Statement(kind={self.kind!r}{shown}, delta={self.delta!r}, head={self.head!r})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data as `STATEMENT_SCHEMA` describes; a secret statement refuses."""
+        if self.kind == "secret":
+            raise SecretDisclosure(
+                "A secret statement depends on the data and is not written to files; publish the "
+                "worst-case or the sanitised one."
+            )
+        plain = {"format": FORMAT, **dataclasses.asdict(self)}
+        plain["warnings"] = list(self.warnings)
+        return plain
+
+    def to_json(self) -> str:
+        """Return the statement as JSON; a secret one refuses."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+    def write(self, path: PathLike) -> None:
+        """Write the JSON to a file, in one step; a secret statement refuses."""
+        write_atomically(path, (self.to_json() + "\n").encode("utf-8"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Statement:
+        """Read what `to_json` wrote."""
+        try:
+            plain = json.loads(text)
+            if plain.pop("format") != FORMAT or plain["kind"] == "secret":
+                raise KeyError("format")
+            budget = plain.pop("budget")
+            return cls(**plain, budget=None if budget is None else Budget(**budget))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise InvalidArgument(
+                f"Expected the JSON of a public statement, format {FORMAT!r}."
+            ) from None
+
+
+def _rounded_up(epsilon: float | None) -> str:
+    """Print four digits, never less than the number itself.
+
+    >>> _rounded_up(1.43111), _rounded_up(2.6), _rounded_up(0.0)
+    ('1.432', '2.6', '0')
+    """
+    rounded = Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(epsilon or 0.0))
+    return f"{float(rounded):.4g}"
+
+
+_BOUND: Mapping[str, str] = {
+    "gaussian": "exact composition of Gaussian mechanisms (mu^2 adds; the exact Gaussian curve)",
+    "rdp": "Renyi differential privacy of the worst case, with the improved conversion to epsilon",
+    "pld": "a privacy loss distribution of the worst case",
+}
+_NOISE_SENTENCE: Mapping[str, str] = {
+    "exact": "Noise: exact (Gaussian rounded exactly to a public grid, from a cryptographic "
+    "generator).",
+    "csprng": "Noise: csprng (continuous noise in double precision from a cryptographic generator; "
+    "only indices and bits are released with it).",
+    "insecure-seeded": "Noise: insecure-seeded (for tests and research only).",
+}
+
+_EPSILON = {"type": "number", "minimum": 0}
+_DELTA = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+_LINE = {"type": "string", "minLength": 1}
+_BUDGET = {
+    "type": "object",
+    "properties": {"epsilon": {"type": "number", "exclusiveMinimum": 0}, "delta": _DELTA},
+    "required": ["epsilon", "delta"],
+    "additionalProperties": False,
+}
+_PROPERTIES: dict[str, Any] = {
+    "format": {"const": FORMAT},
+    "kind": {"enum": [kind for kind in KINDS if kind != "secret"]},
+    "epsilon": _EPSILON,
+    "delta": _DELTA,
+    "unit": _LINE,
+    "accountant": _LINE,
+    "noise": {"enum": list(NOISE_LEVELS)},
+    "dataset": {"type": "string"},
+    "adjacency": _LINE,
+    "covers": _LINE,
+    "entries": {"type": "integer", "minimum": 0},
+    "head": {"anyOf": [{"type": "null"}, {"type": "string", "pattern": "^[0-9a-f]{64}$"}]},
+    "budget": {"anyOf": [{"type": "null"}, _BUDGET]},
+    "worst_case_epsilon": {"anyOf": [{"type": "null"}, _EPSILON]},
+    "warnings": {"type": "array", "items": _LINE},
+    "library": _LINE,
+}
+STATEMENT_SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "A privacy statement by tacit",
+    "type": "object",
+    "properties": _PROPERTIES,
+    "required": list(_PROPERTIES),
+    "additionalProperties": False,
+    "if": {"properties": {"kind": {"const": "sanitised"}}},
+    "then": {"properties": {"worst_case_epsilon": _EPSILON}},
+    "else": {"properties": {"worst_case_epsilon": {"type": "null"}}},
+}
+"""JSON Schema (draft 2020-12) of what `Statement.to_json` writes."""

@@ -1,0 +1,301 @@
+"""Where a ledger lives: one SQLite file, append-only, one writer at a time across processes.
+
+Every operation opens its own connection and closes it, so nothing is shared after a fork. A writer
+takes the write lock first (BEGIN IMMEDIATE), reads and verifies everything under it, and commits
+with full synchronisation to a write-ahead log: after `append` returns, the entry survives a crash.
+Readers never write. No other code may open the file: closing any descriptor of it in this process
+would drop SQLite's locks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tacit._checks import refuse
+from tacit._files import name_without_overwriting, temporary_beside
+from tacit.errors import LedgerDamaged, LedgerError, LedgerUnavailable
+from tacit.ledger.chain import Chain, Entry, canonical, digest, read_json
+
+APPLICATION_ID = 0x74616369  # "taci"
+SCHEMA_VERSION = 2
+BUSY_SECONDS = 30.0
+
+_TABLES = """
+CREATE TABLE header (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    payload TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    epsilon REAL NOT NULL,
+    delta REAL NOT NULL,
+    reserved_delta REAL NOT NULL DEFAULT 0
+);
+CREATE TABLE entries (
+    sequence INTEGER PRIMARY KEY CHECK (sequence > 0),
+    payload TEXT NOT NULL,
+    hash TEXT NOT NULL UNIQUE,
+    previous TEXT NOT NULL,
+    time TEXT NOT NULL,
+    purpose TEXT NOT NULL,
+    cost REAL NOT NULL CHECK (cost >= 0),
+    confidence_delta REAL NOT NULL DEFAULT 0
+);
+"""
+_APPEND_ONLY = "".join(
+    f"CREATE TRIGGER {table}_never_{action.lower()} BEFORE {action} ON {table} "
+    "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;\n"
+    for table in ("header", "entries")
+    for action in ("UPDATE", "DELETE")
+)
+
+
+def _from_1_to_2(database: sqlite3.Connection) -> None:
+    """Add the reserve of delta; what schema 1 wrote has none."""
+    database.execute("ALTER TABLE header ADD COLUMN reserved_delta REAL NOT NULL DEFAULT 0")
+    database.execute("ALTER TABLE entries ADD COLUMN confidence_delta REAL NOT NULL DEFAULT 0")
+
+
+MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {1: _from_1_to_2}
+"""How to bring a file of an older schema one step forward. Lines of the chain stay as they are."""
+
+
+class Store:
+    """The file of one ledger."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        try:
+            # Resolved once: a later chdir or a moved link must not lead to another ledger.
+            self.path = Path(os.path.realpath(os.fsdecode(path)))
+        except (TypeError, ValueError):
+            raise refuse("path", path, "the path of a ledger file") from None
+
+    def exists(self) -> bool:
+        """Tell whether there is something at the path, ledger or not."""
+        return os.path.lexists(self.path)
+
+    def create(self, header: Mapping[str, Any]) -> None:
+        """Create the ledger in one step, unless another process was faster."""
+        self._refuse_orphaned_log()
+        with self._translated("create"), temporary_beside(self.path) as temporary:
+            _build(temporary, canonical(header), header)
+            _sync_file(temporary)
+            name_without_overwriting(temporary, self.path)
+
+    def _refuse_orphaned_log(self) -> None:
+        """Refuse to create beside the log of a ledger that was removed: SQLite would replay it."""
+        if not self._is_at_rest() and not self.exists():
+            raise LedgerError(
+                f"Expected no log beside the new ledger {str(self.path)!r}: a ledger of that name "
+                "was removed while in use; put it back, or remove its -wal and -journal files."
+            )
+
+    def read(self, *, thorough: bool = False) -> Chain:
+        """Read and verify the whole chain, without writing anything anywhere.
+
+        A database whose log is merged is read as an immutable file, which leaves no trace and works
+        in a read-only directory. Should a writer come in between, it is read again under locks.
+        """
+        problem: LedgerError | None = None
+        if self._is_at_rest():
+            before = _stamp(self.path)
+            try:
+                chain = self._read("mode=ro&immutable=1", thorough)
+                if self._is_at_rest() and _stamp(self.path) == before:
+                    return chain
+            except LedgerError as error:
+                problem = error
+        try:
+            return self._read("mode=ro", thorough)
+        except LedgerUnavailable as error:
+            raise problem or error from None
+
+    def _read(self, options: str, thorough: bool) -> Chain:
+        with self._connection(options, "read") as database:
+            database.execute("BEGIN")
+            if thorough:
+                _check_pages(database)
+            return _load(database)
+
+    def append(self, draft: Callable[[Chain], Mapping[str, Any]]) -> Entry:
+        """Append the line that `draft` makes of the verified chain; durable on return.
+
+        Whatever `draft` raises is raised here, and nothing is written.
+        """
+        with self._connection("mode=rw", "write to") as database:
+            database.execute("PRAGMA synchronous = FULL")
+            database.execute("PRAGMA fullfsync = ON")  # on macOS, fsync alone is not enough
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                _migrate(database)
+                chain = _load(database)
+                entry = _insert(database, chain.following(draft(chain)))
+                database.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    database.execute("ROLLBACK")
+                raise
+        return entry
+
+    @contextlib.contextmanager
+    def _connection(self, options: str, verb: str) -> Iterator[sqlite3.Connection]:
+        with self._translated(verb):
+            if self.path.is_dir():
+                raise LedgerError(f"Expected {str(self.path)!r} to be a file: it is a directory.")
+            database = sqlite3.connect(
+                f"{self.path.as_uri()}?{options}",
+                uri=True,
+                timeout=BUSY_SECONDS,
+                isolation_level=None,
+            )
+            try:
+                database.row_factory = _as_dict
+                database.text_factory = _as_text
+                yield database
+            finally:
+                database.close()
+
+    @contextlib.contextmanager
+    def _translated(self, verb: str) -> Iterator[None]:
+        """Turn SQLite's errors into ours."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise _translate(error, self.path, verb) from error
+
+    def _is_at_rest(self) -> bool:
+        """Tell whether no log waits to be merged: then the file alone is the whole ledger."""
+        logs = (_stamp(f"{self.path}{end}") for end in ("-wal", "-journal"))
+        return all(log is None or log.size == 0 for log in logs)
+
+
+class _Stamp(NamedTuple):
+    """Enough of a file's status to notice that somebody wrote to it."""
+
+    inode: int
+    size: int
+    modified: int
+
+
+def _stamp(path: Path | str) -> _Stamp | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return _Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _as_dict(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> dict[str, Any]:
+    return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
+
+
+def _as_text(raw: bytes) -> str:
+    """Decode what was written; damaged bytes change the text, and so fail its hash."""
+    return raw.decode("utf-8", "replace")
+
+
+def _build(path: Path, text: str, header: Mapping[str, Any]) -> None:
+    database = sqlite3.connect(path, isolation_level=None)
+    try:
+        database.execute("PRAGMA synchronous = OFF")  # synchronised once, before it gets its name
+        database.executescript(_TABLES + _APPEND_ONLY)
+        database.execute(
+            "INSERT INTO header VALUES (1, ?, ?, ?, ?, ?)",
+            (text, digest(text), header["epsilon"], header["delta"], header["reserved_delta"]),
+        )
+        database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        database.execute("PRAGMA journal_mode = WAL")
+    finally:
+        database.close()
+
+
+def _sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _migrate(database: sqlite3.Connection) -> None:
+    """Bring an older file to this schema, inside the transaction that goes on to append."""
+    version = _schema_version(database)
+    while version < SCHEMA_VERSION:
+        MIGRATIONS[version](database)
+        version += 1
+        database.execute(f"PRAGMA user_version = {version}")
+
+
+def _schema_version(database: sqlite3.Connection) -> int:
+    """Return the file's schema version; refuse a file of another program or of a newer tacit."""
+    application = database.execute("PRAGMA application_id").fetchone()["application_id"]
+    version = int(database.execute("PRAGMA user_version").fetchone()["user_version"])
+    if database.execute("PRAGMA schema_version").fetchone()["schema_version"] == 0:
+        raise LedgerDamaged("Expected a ledger, got an empty file; restore it from a copy.")
+    if application != APPLICATION_ID:
+        raise LedgerError("Expected a ledger, got the SQLite database of another program.")
+    if version > SCHEMA_VERSION:
+        raise LedgerError(
+            f"Expected a ledger of schema {SCHEMA_VERSION} or older, got schema {version}; "
+            "upgrade tacit."
+        )
+    if version not in (*MIGRATIONS, SCHEMA_VERSION):
+        raise LedgerError(f"Expected a ledger of a known schema, got schema {version}.")
+    return version
+
+
+def _load(database: sqlite3.Connection) -> Chain:
+    _schema_version(database)
+    header = database.execute("SELECT * FROM header").fetchall()
+    if len(header) != 1:
+        raise LedgerDamaged("Expected one header in the ledger; restore it from a copy.")
+    return Chain.verified(header[0], database.execute("SELECT * FROM entries ORDER BY sequence"))
+
+
+def _insert(database: sqlite3.Connection, text: str) -> Entry:
+    """Write the line, having read it as every later reader will."""
+    entry = Entry.read(read_json(text), digest(text))
+    database.execute(
+        "INSERT INTO entries "
+        "(sequence, payload, hash, previous, time, purpose, cost, confidence_delta) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            entry.sequence,
+            text,
+            entry.hash,
+            entry.previous,
+            entry.time,
+            entry.purpose,
+            entry.cost,
+            entry.confidence_delta,
+        ),
+    )
+    return entry
+
+
+def _check_pages(database: sqlite3.Connection) -> None:
+    problems = database.execute("PRAGMA integrity_check(1)").fetchone()["integrity_check"]
+    if problems != "ok":
+        raise LedgerDamaged("The pages of the ledger file do not agree; restore it from a copy.")
+
+
+def _translate(error: sqlite3.Error | OSError, path: Path, verb: str) -> LedgerError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_NOTADB:
+        return LedgerError(f"Expected {str(path)!r} to be a ledger: it is not a SQLite database.")
+    if code == sqlite3.SQLITE_CORRUPT or (
+        isinstance(error, sqlite3.Error) and code == sqlite3.SQLITE_ERROR
+    ):
+        return LedgerDamaged(
+            f"The ledger {str(path)!r} is damaged ({error}); restore it from a copy."
+        )
+    return LedgerUnavailable(
+        f"Cannot {verb} the ledger {str(path)!r} ({error}): check that its directory exists, can "
+        "be written and has space, and that no other process holds it. Nothing was released."
+    )

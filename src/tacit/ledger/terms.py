@@ -1,0 +1,250 @@
+"""The terms of a ledger: everything that is fixed when it is created, and written in its header.
+
+Budget, unit, data set and accountant decide what every later entry means, so they never change; the
+header on disk decides, and an argument that says otherwise is an error rather than a new term.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tacit import __version__
+from tacit._checks import at_least, finite, non_negative, one_of, refuse
+from tacit.errors import BudgetExceeded, InvalidArgument, LedgerDamaged, LedgerError
+from tacit.ledger.budget import (
+    Accountant,
+    Budget,
+    FixedAccountant,
+    GaussianAccountant,
+    RdpAccountant,
+    best_order,
+    confidence_of,
+    price_of_list,
+    total_of,
+)
+from tacit.ledger.chain import canonical
+from tacit.mechanisms import Plan
+from tacit.privacy import WorstCase
+
+ACCOUNTANTS = ("gaussian", "rdp", "fixed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the caller of `Ledger(...)` asked for; None where nothing was said."""
+
+    budget: Budget | None = None
+    unit: str | None = None
+    dataset: str | None = None
+    accountant: str | None = None
+    order: float | None = None
+    plans: Sequence[Plan] | None = None
+    reserved_delta: float | None = None
+    n_units: int | None = None
+    allow_large_delta: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.budget is not None and not isinstance(self.budget, Budget):
+            raise refuse("budget", self.budget, "a Budget, e.g. Budget(epsilon=2, delta=1e-5)")
+        for name in ("unit", "dataset"):
+            if (text := getattr(self, name)) is not None:
+                one_line(name, text, may_be_empty=name == "dataset")
+        if self.accountant is not None:
+            one_of(*ACCOUNTANTS, accountant=self.accountant)
+        if self.order is not None and finite(order=self.order) <= 1:
+            raise refuse("order", self.order, "a Renyi order > 1")
+        if self.plans is not None and not _are_plans(self.plans):
+            raise refuse("plans", self.plans, "a non-empty list of Plan")
+        if self.reserved_delta is not None:
+            non_negative(reserved_delta=self.reserved_delta)
+        if self.n_units is not None:
+            at_least(1, n_units=self.n_units)
+        if self.allow_large_delta not in (None, True, False):
+            raise refuse("allow_large_delta", self.allow_large_delta, "True or False")
+
+
+def _are_plans(plans: Any) -> bool:
+    return (
+        isinstance(plans, list | tuple)
+        and len(plans) > 0
+        and all(isinstance(plan, Plan) for plan in plans)
+    )
+
+
+def one_line(name: str, text: Any, *, may_be_empty: bool = False) -> str:
+    """Return the argument, which must be one line of printable text: it is quoted in statements."""
+    if not isinstance(text, str) or not text.isprintable() or not (text.strip() or may_be_empty):
+        raise refuse(name, text, "one line of text" if may_be_empty else "a non-empty line of text")
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """The header of a ledger, as read from disk."""
+
+    budget: Budget
+    unit: str
+    dataset: str
+    accountant: str
+    order: float | None
+    plans: tuple[Mapping[str, Any], ...]
+    price: WorstCase | None
+    reserved_delta: float
+    n_units: int | None
+    allow_large_delta: bool
+
+    @property
+    def delta(self) -> float:
+        """What is left of the budget's delta once the reserve is set aside."""
+        return self.budget.delta - self.reserved_delta
+
+    @property
+    def large_delta(self) -> bool:
+        """Whether delta would allow the publication of one unit in full."""
+        return self.n_units is not None and self.budget.delta >= 1 / self.n_units
+
+    def make_accountant(self) -> Accountant:
+        """Return the accountant that these terms name."""
+        if self.accountant == "gaussian":
+            return GaussianAccountant.within(self.budget, self.delta)
+        if self.accountant == "rdp" and self.order is not None:
+            return RdpAccountant.within(self.budget, self.delta, self.order)
+        if self.accountant == "fixed" and self.price is not None:
+            return FixedAccountant(
+                self.budget.epsilon, self.price, tuple(canonical(plan) for plan in self.plans)
+            )
+        raise LedgerDamaged("The header of the ledger names no usable accountant; restore it.")
+
+    def as_header(self) -> dict[str, Any]:
+        """Return the header of a new ledger: the terms, and what makes this ledger unique."""
+        return {
+            "schema": 2,
+            "id": secrets.token_hex(16),
+            "created": datetime.now(UTC).isoformat(timespec="microseconds"),
+            "library": __version__,
+            "epsilon": self.budget.epsilon,
+            "delta": self.budget.delta,
+            "unit": self.unit,
+            "dataset": self.dataset,
+            "accountant": self.accountant,
+            "order": self.order,
+            "plans": list(self.plans),
+            "price": None if self.price is None else list(self.price),
+            "reserved_delta": self.reserved_delta,
+            "n_units": self.n_units,
+            "allow_large_delta": self.allow_large_delta,
+        }
+
+    @classmethod
+    def from_header(cls, header: Mapping[str, Any]) -> Terms:
+        """Read the terms; a header of schema 1 has no reserve, so it is 0."""
+        try:
+            price = header["price"]
+            return cls(
+                budget=Budget(header["epsilon"], header["delta"]),
+                unit=header["unit"],
+                dataset=header["dataset"],
+                accountant=header["accountant"],
+                order=header["order"],
+                plans=tuple(header["plans"]),
+                price=None if price is None else WorstCase(*price),
+                reserved_delta=header.get("reserved_delta", 0.0),
+                n_units=header["n_units"],
+                allow_large_delta=header["allow_large_delta"],
+            )
+        except (KeyError, TypeError, InvalidArgument):
+            raise LedgerDamaged("The header of the ledger is incomplete; restore it.") from None
+
+    def agree_with(self, request: Request) -> None:
+        """Raise `LedgerError` if the caller asked for other terms than these."""
+        for name in Request.__dataclass_fields__:
+            asked, fixed = getattr(request, name), getattr(self, name)
+            if name == "plans" and asked is not None:
+                asked, fixed = canonical([plan.as_dict() for plan in asked]), canonical(fixed)
+                if asked != fixed:
+                    raise LedgerError(
+                        "Expected plans to be those that the ledger was created for; omit plans."
+                    )
+            elif asked is not None and asked != fixed:
+                raise LedgerError(
+                    f"Expected {name}={asked!r} to be {fixed!r}, as fixed when the ledger was "
+                    f"created; omit it, or create another ledger."
+                )
+
+
+def new_terms(request: Request) -> Terms:
+    """Make the terms of a new ledger, with the defaults filled in; refuse unsound ones."""
+    budget = request.budget
+    if budget is None:
+        raise InvalidArgument(
+            "Expected a budget for a new ledger, e.g. budget=Budget(epsilon=2, delta=1e-5)."
+        )
+    _check_size_of_delta(budget, request)
+    reserved = float(request.reserved_delta or 0.0)
+    if reserved >= budget.delta:
+        raise refuse("reserved_delta", reserved, f"less than the budget's delta={budget.delta!r}")
+    accountant = request.accountant or ("gaussian" if request.plans is None else "fixed")
+    terms = Terms(
+        budget=budget,
+        unit="record" if request.unit is None else request.unit,
+        dataset=request.dataset or "",
+        accountant=accountant,
+        order=_order(accountant, request, budget, budget.delta - reserved),
+        plans=tuple(plan.as_dict() for plan in request.plans or ()),
+        price=_price(accountant, request, budget, reserved),
+        reserved_delta=reserved,
+        n_units=request.n_units,
+        allow_large_delta=bool(request.allow_large_delta),
+    )
+    terms.make_accountant()  # refuses an order that leaves nothing to spend
+    return terms
+
+
+def _check_size_of_delta(budget: Budget, request: Request) -> None:
+    n_units = request.n_units
+    if n_units is None or budget.delta < 1 / n_units or request.allow_large_delta:
+        return
+    raise InvalidArgument(
+        f"Expected delta={budget.delta!r} to be below 1/n_units={1 / n_units:g}: a larger delta "
+        "would allow one unit to be published in full; choose a smaller delta (or, knowing this, "
+        "allow_large_delta=True)."
+    )
+
+
+def _order(accountant: str, request: Request, budget: Budget, delta: float) -> float | None:
+    if accountant == "rdp":
+        return best_order(budget, delta) if request.order is None else float(request.order)
+    if request.order is not None:
+        raise refuse("order", request.order, "omitted: only accountant='rdp' has an order")
+    return None
+
+
+def _price(
+    accountant: str, request: Request, budget: Budget, reserved_delta: float
+) -> WorstCase | None:
+    """Price the fixed list, and refuse one that exceeds the budget."""
+    plans = request.plans
+    if (accountant == "fixed") != (plans is not None):
+        raise InvalidArgument(
+            f"Expected plans=[...] with accountant='fixed' and with no other, got "
+            f"accountant={accountant!r} {'without' if plans is None else 'with'} plans."
+        )
+    if plans is None:
+        return None
+    price = price_of_list(plans, budget.delta - reserved_delta)
+    confidence = total_of([confidence_of(plan) for plan in plans])
+    if confidence > reserved_delta:
+        raise BudgetExceeded(
+            f"Expected reserved_delta={reserved_delta!r} to be at least {confidence!r}, the "
+            "confidence delta of the plans. No ledger was created."
+        )
+    if price.epsilon > budget.epsilon:
+        raise BudgetExceeded(
+            f"Expected plans within the budget: together they cost epsilon={price.epsilon:.4g} of "
+            f"{budget.epsilon!r} at delta={budget.delta!r}. No ledger was created."
+        )
+    return price

@@ -1,0 +1,158 @@
+"""What a mechanism is, and what it releases.
+
+A mechanism is frozen data that knows its own cost, so accounting cannot drift from the noise: both
+read the same dataclass. To carry answers across the line it needs the noise of an open grant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit._checks import Integers, at_least, vote_matrix
+from tacit.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from tacit.noise import Noise
+    from tacit.privacy import RdpCurve
+
+BLOCK = 1 << 18
+"""Votes noised at a time: the temporaries stay in the processor's cache."""
+
+NO_ANSWER = -1
+"""The label of a query that was not answered."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release:
+    """What became public: labels (-1: no answer) or values, by which mechanism, under which entry.
+
+    `entry` is the hash of the ledger entry that paid for it, None where no ledger was used
+    (possible with `InsecureNoise` only; `secure` is then False).
+    """
+
+    mechanism: Mechanism
+    labels: NDArray[np.int64] | None = None
+    values: NDArray[np.float64] | None = None
+    entry: str | None = None
+    secure: bool = True
+
+    def __post_init__(self) -> None:
+        if (self.labels is None) == (self.values is None):
+            raise InvalidArgument("Expected exactly one of labels and values in a Release.")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        released = self.labels if self.labels is not None else self.values
+        array = np.asarray(released, dtype=dtype)
+        return array.copy() if copy else array
+
+    def __len__(self) -> int:
+        return len(np.asarray(self))
+
+
+class Mechanism(Protocol):
+    """How secret answers become a public release.
+
+    `name` is what the ledger and the command line call it; `noise_level` is "csprng" for an index
+    or a bit, "exact" for numbers on a public grid.
+    """
+
+    name: ClassVar[str]
+    noise_level: ClassVar[str]
+
+    def release(self, answers: Any, noise: Noise) -> Release:
+        """Draw noise once and return what may be published."""
+
+    def cost(
+        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
+    ) -> RdpCurve:
+        """Worst case over all data, for one query."""
+
+    def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
+        """Cost of each query for this very data: a secret, never to be published as it is."""
+
+    def gaussian_cost(self) -> float | None:
+        """mu^2 of one answered query if this is Gaussian noise, None if it is something else."""
+
+    def confidence_delta(self) -> float:
+        """Probability, spent from the budget's delta, with which the claimed cost may fail."""
+
+    def accept(
+        self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
+    ) -> None:
+        """Raise `InvalidArgument` unless the answers are what the plan priced."""
+
+
+@runtime_checkable
+class SelectiveMechanism(Protocol):
+    """A mechanism that checks every query and answers only those that pass."""
+
+    @property
+    def check(self) -> Mechanism:
+        """What every query pays."""
+
+    @property
+    def answer(self) -> Mechanism:
+        """What a query that passes pays on top."""
+
+
+class VoteMechanism:
+    """What mechanisms on vote histograms share: the plan's rows, classes and teachers must match."""
+
+    __slots__ = ()
+
+    def confidence_delta(self) -> float:
+        """No probability of failure: 0."""
+        return 0.0
+
+    def accept(
+        self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
+    ) -> None:
+        """Raise unless votes have as many rows, classes and teachers as the plan priced."""
+        votes = self.votes(answers)
+        if votes.shape[0] != queries:
+            raise InvalidArgument(
+                f"Expected votes for the {queries} queries of the plan, got {votes.shape[0]} rows."
+            )
+        if n_classes is not None and votes.shape[1] != n_classes:
+            raise InvalidArgument(
+                f"Expected votes for the {n_classes} classes of the plan, got {votes.shape[1]}."
+            )
+        if n_teachers is not None and not np.allclose(votes.sum(axis=1), n_teachers, rtol=1e-9):
+            raise InvalidArgument(f"Expected every row of votes to sum to n_teachers={n_teachers}.")
+
+    def votes(self, answers: Any) -> NDArray[Any]:
+        """Return the answers as votes: integers, or `SoftVotes` where the mechanism allows them."""
+        return vote_matrix(answers)
+
+
+def count_votes(predictions: ArrayLike, n_classes: int) -> Integers:
+    """Count predictions `(teachers, queries)` into votes `(queries, classes)`.
+
+    >>> count_votes([[0, 1], [0, 2], [1, 2]], n_classes=3).tolist()
+    [[2, 1, 0], [0, 1, 2]]
+    """
+    n_classes = at_least(2, n_classes=n_classes)
+    array = np.asarray(predictions)
+    if array.ndim != 2 or 0 in array.shape:
+        raise InvalidArgument(
+            f"Expected predictions of shape (teachers, queries), got shape {array.shape}."
+        )
+    if array.dtype.kind not in "iu":
+        raise InvalidArgument(
+            f"Expected predictions to be integer class indices, got dtype {array.dtype}; "
+            "encode labels as 0 .. n_classes - 1."
+        )
+    if array.min() < 0 or array.max() >= n_classes:
+        raise InvalidArgument(
+            f"Expected predictions to lie in 0 .. {n_classes - 1} (n_classes={n_classes})."
+        )
+    n_queries = array.shape[1]
+    votes = np.zeros((n_queries, n_classes), dtype=np.int64)
+    columns = np.arange(n_queries)
+    for teacher in array:  # one cheap scatter a teacher keeps memory at one vote matrix
+        votes[columns, teacher] += 1
+    return votes

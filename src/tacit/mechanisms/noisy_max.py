@@ -1,0 +1,173 @@
+"""The noisy plurality of the teachers' votes: GNMax, LNMax, and the whole noisy histogram.
+
+SPEC-pate-knn 1.3, 1.6, 2.1 to 2.4. One teacher's vote moves a histogram by L2 = sqrt(2), L1 = 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit._checks import Integers, positive, vote_matrix
+from tacit.mechanisms.base import BLOCK, Release, VoteMechanism
+from tacit.mechanisms.soft_votes import hard_or_soft
+from tacit.noise import admit
+from tacit.privacy import RdpCurve, gaussian_rdp, gnmax_rdp, lnmax_rdp, lnmax_rdp_worst
+
+if TYPE_CHECKING:
+    from tacit.noise import Noise
+
+
+@dataclass(frozen=True, slots=True)
+class GNMax(VoteMechanism):
+    """Release argmax_j (votes_j + N(0, sigma^2)).
+
+    One query costs order/sigma^2, or mu^2 = 2/sigma^2. Unit: whatever a teacher's shard holds the
+    records of. Hard votes or `SoftVotes`.
+
+    >>> from tacit import InsecureNoise
+    >>> GNMax(sigma=1).release([[0, 50, 0], [49, 0, 1]], InsecureNoise(0)).labels.tolist()
+    [1, 0]
+    """
+
+    name: ClassVar[str] = "gnmax"
+    noise_level: ClassVar[str] = "csprng"
+    sigma: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", positive(sigma=self.sigma))
+
+    def votes(self, answers: Any) -> NDArray[Any]:
+        """Return hard or soft votes."""
+        return hard_or_soft(answers)
+
+    def release(self, answers: Any, noise: Noise) -> Release:
+        """Return one label per row of votes."""
+        entry = admit(noise)
+        labels = noisy_argmax(self.votes(answers), lambda shape: noise.gaussian(self.sigma, shape))
+        return Release(self, labels=labels, entry=entry, secure=noise.secure)
+
+    def cost(
+        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
+    ) -> RdpCurve:
+        """Worst case for one query: order/sigma^2 (spec 1.3), whatever the votes."""
+        return RdpCurve(orders, gaussian_rdp(self.sigma / math.sqrt(2), orders))
+
+    def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
+        """Data-dependent cost of each query, `bound="tight"` (spec 2.4). Secret."""
+        return RdpCurve(orders, gnmax_rdp(self.votes(answers), self.sigma, orders))
+
+    def gaussian_cost(self) -> float | None:
+        """mu^2 = 2/sigma^2."""
+        return 2 / self.sigma**2
+
+
+@dataclass(frozen=True, slots=True)
+class LNMax(VoteMechanism):
+    """Release argmax_j (votes_j + Laplace(1/gamma)), as in PATE 2017.
+
+    One query is 2 gamma-DP; its RDP is twice that of one Laplace coordinate (spec 1.6 iv).
+
+    >>> from tacit import InsecureNoise
+    >>> LNMax(gamma=0.5).release([[0, 50, 0], [49, 0, 1]], InsecureNoise(0)).labels.tolist()
+    [1, 0]
+    """
+
+    name: ClassVar[str] = "lnmax"
+    noise_level: ClassVar[str] = "csprng"
+    gamma: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gamma", positive(gamma=self.gamma))
+
+    def votes(self, answers: Any) -> NDArray[Any]:
+        """Return hard or soft votes."""
+        return hard_or_soft(answers)
+
+    def release(self, answers: Any, noise: Noise) -> Release:
+        """Return one label per row of votes."""
+        entry = admit(noise)
+        labels = noisy_argmax(
+            self.votes(answers), lambda shape: noise.laplace(1 / self.gamma, shape)
+        )
+        return Release(self, labels=labels, entry=entry, secure=noise.secure)
+
+    def cost(
+        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
+    ) -> RdpCurve:
+        """Worst case for one query (spec 1.6 iv), whatever the votes."""
+        return RdpCurve(orders, lnmax_rdp_worst(self.gamma, orders))
+
+    def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
+        """Data-dependent cost of each query. Secret."""
+        return RdpCurve(orders, lnmax_rdp(self.votes(answers), self.gamma, orders))
+
+    def gaussian_cost(self) -> float | None:
+        """Not Gaussian: None."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyVotes(VoteMechanism):
+    """Release the whole histogram plus a Gaussian rounded to the integers, exactly sampled.
+
+    It costs what `GNMax(sigma)` costs in the worst case, whose label is only a post-processing of
+    it; a student that knows the noise can decode more. There is no cheaper data-dependent price.
+
+    >>> from tacit import InsecureNoise
+    >>> NoisyVotes(sigma=2).release([[0, 50], [49, 1]], InsecureNoise(0)).values.shape
+    (2, 2)
+    """
+
+    name: ClassVar[str] = "noisy-votes"
+    noise_level: ClassVar[str] = "exact"
+    sigma: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", positive(sigma=self.sigma))
+
+    def release(self, answers: Any, noise: Noise) -> Release:
+        """Return noisy counts (queries, classes); some are negative."""
+        entry = admit(noise)
+        votes = vote_matrix(answers)
+        values = np.empty(votes.shape)
+        step = max(1, BLOCK // votes.shape[1])
+        for start in range(0, votes.shape[0], step):
+            block = votes[start : start + step]
+            values[start : start + step] = noise.rounded_gaussian_steps(self.sigma, 1.0, block.shape)
+            values[start : start + step] += block
+        return Release(self, values=values, entry=entry, secure=noise.secure)
+
+    def cost(
+        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
+    ) -> RdpCurve:
+        """Worst case for one query: order/sigma^2; rounding is post-processing."""
+        return RdpCurve(orders, gaussian_rdp(self.sigma / math.sqrt(2), orders))
+
+    def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
+        """Return the worst case for each query: the histogram's cost does not depend on the votes."""
+        one = self.cost(orders)
+        return RdpCurve(one.orders, np.tile(one.values, (vote_matrix(answers).shape[0], 1)))
+
+    def gaussian_cost(self) -> float | None:
+        """mu^2 = 2/sigma^2."""
+        return 2 / self.sigma**2
+
+
+def noisy_argmax(
+    votes: NDArray[Any], draw: Callable[[tuple[int, ...]], NDArray[np.float64]]
+) -> Integers:
+    """Return argmax_j (votes_j + noise_j) for each row, in blocks; the first wins an exact tie."""
+    labels = np.empty(votes.shape[0], dtype=np.int64)
+    step = max(1, BLOCK // votes.shape[1])
+    for start in range(0, votes.shape[0], step):
+        block = votes[start : start + step]
+        noisy = draw(block.shape)
+        noisy += block
+        labels[start : start + step] = noisy.argmax(axis=1)
+    return labels

@@ -1,0 +1,212 @@
+"""Sanitise: publish a data-dependent cost, privately (SPEC-pate-knn 4.7, 4.8).
+
+First the smooth sensitivity of the cost is released on a logarithmic scale, then the cost itself
+with noise of that scale. Both are numbers, so both are exactly rounded Gaussians on public grids.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tacit._checks import order_array, positive, vote_matrix
+from tacit.errors import InvalidArgument
+from tacit.mechanisms.base import NO_ANSWER, Mechanism, Release
+from tacit.mechanisms.noisy_max import GNMax
+from tacit.mechanisms.selective import ConfidentGNMax
+from tacit.noise import admit
+from tacit.privacy import (
+    RdpCurve,
+    SanitiseCost,
+    gaussian_rdp,
+    gnmax_rdp_total,
+    gnmax_smooth_sensitivity,
+    sanitise_cost,
+)
+
+if TYPE_CHECKING:
+    from tacit.noise import Noise
+
+_GRID_PER_SIGMA = 2.0**-20
+"""Grids are this fraction of the noise, rounded down to a power of two: public and harmless."""
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class SecretCost:
+    """The data-dependent RDP of a run at one order, and its smooth sensitivity. Secret."""
+
+    value: float
+    smooth: float
+    order: float
+    beta: float
+
+    def __repr__(self) -> str:
+        return f"SecretCost(<secret>, order={self.order}, beta={self.beta})"
+
+
+class SanitisedCost(NamedTuple):
+    """What was released about a cost, and the upper bound that holds with high probability."""
+
+    log_scale: float
+    value: float
+    upper_bound: float
+    """At least the true data-dependent RDP unless an event of probability delta happened."""
+
+
+def secret_cost_of(
+    mechanism: Mechanism, votes: ArrayLike, labels: ArrayLike, order: float, beta: float
+) -> SecretCost:
+    """Return what the realised run cost at one order (chosen without the data), and its SS. Secret.
+
+    GNMax: the sum of `gnmax_rdp` over all queries. ConfidentGNMax: the data-independent cost of
+    every check plus `gnmax_rdp` of the queries that were answered (labels != -1), a set that is
+    public already (spec 4.4, 4.5).
+    """
+    counts = vote_matrix(votes)
+    answered = np.asarray(labels) != NO_ANSWER
+    if answered.shape != (counts.shape[0],):
+        raise InvalidArgument(
+            f"Expected labels for the {counts.shape[0]} rows of votes, got {answered.shape}."
+        )
+    if isinstance(mechanism, ConfidentGNMax):
+        n_teachers, n_classes = int(counts[0].sum()), counts.shape[1]
+        check = mechanism.check.cost([order], n_teachers=n_teachers, n_classes=n_classes)
+        checks = counts.shape[0] * float(check.values[0])
+        sigma = mechanism.sigma_answer
+    elif isinstance(mechanism, GNMax):
+        checks, sigma = 0.0, mechanism.sigma
+    else:
+        raise InvalidArgument(
+            f"Expected mechanism={mechanism!r} to be GNMax or ConfidentGNMax: "
+            "no smooth sensitivity is known for the others; publish the worst case."
+        )
+    told = counts[answered]
+    if not len(told):
+        return SecretCost(checks, 0.0, order, beta)
+    answers = float(gnmax_rdp_total(told, sigma, [order])[0])
+    smooth = gnmax_smooth_sensitivity(told, sigma, order, beta)
+    return SecretCost(checks + answers, smooth, order, beta)
+
+
+@dataclass(frozen=True, slots=True)
+class Sanitise:
+    """Release a `SecretCost` in two stages, at mu^2 = beta^2/sigma_log^2 + 1/sigma^2 in all.
+
+    (1) log max(SS, scale_floor) + N(0, sigma_log^2), from which SS_upper holds except with
+        probability delta_scale; (2) cost + N(0, (sigma SS_upper)^2), from which an upper bound
+    holds except with probability delta_value. Every parameter, the order included, must be chosen
+    without the data. Rounding the answers to their grids is paid for by as much more noise.
+    `covers` names the ledger entry whose cost it is. Unit: one teacher.
+
+    >>> Sanitise(order=14, beta=0.0143, sigma=6, sigma_log=0.1, delta_value=1e-6, delta_scale=1e-6,
+    ...          covers="3f2a").confidence_delta()
+    2e-06
+    """
+
+    name: ClassVar[str] = "sanitise"
+    noise_level: ClassVar[str] = "exact"
+    order: float
+    beta: float
+    sigma: float
+    sigma_log: float
+    delta_value: float
+    delta_scale: float
+    covers: str
+    scale_floor: float = 1e-6
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "order", float(order_array(self.order)[0]))
+        positive(scale_floor=self.scale_floor)
+        self.price()
+        if not self.covers:
+            raise InvalidArgument("Expected covers to be the hash of the ledger entry it prices.")
+
+    def price(self) -> SanitiseCost:
+        """Return cost, confidence delta and quantiles."""
+        return sanitise_cost(
+            self.order, self.beta, self.sigma, self.sigma_log, self.delta_value, self.delta_scale
+        )
+
+    def release(self, answers: Any, noise: Noise) -> Release:
+        """Return (noisy log-scale, noisy cost)."""
+        entry = admit(noise)
+        secret = self._checked(answers)
+        grid = self._log_grid()
+        # Rounded answers differ by at most beta + grid: the noise grows in the same proportion.
+        log_noise = self.sigma_log * (1 + grid / self.beta)
+        log_scale = _on_grid(math.log(max(secret.smooth, self.scale_floor)), log_noise, grid, noise)
+        deviation, value_grid = self._value_noise(log_scale)
+        value = _on_grid(secret.value, deviation, value_grid, noise)
+        return Release(
+            self, values=np.array([log_scale, value]), entry=entry, secure=noise.secure
+        )
+
+    def _log_grid(self) -> float:
+        return _power_of_two_below(min(self.sigma_log, self.beta) * _GRID_PER_SIGMA)
+
+    def _value_noise(self, log_scale: float) -> tuple[float, float]:
+        """Standard deviation and grid of stage (2): functions of the released log-scale alone."""
+        grid = self._log_grid()
+        margin = self.price().scale_quantile * self.sigma_log * (1 + grid / self.beta) + grid
+        upper = math.exp(min(log_scale + margin, 600.0))
+        value_grid = _power_of_two_below(min(self.sigma, 1.0) * upper * _GRID_PER_SIGMA)
+        return self.sigma * (upper + value_grid), value_grid
+
+    def read(self, released: ArrayLike) -> SanitisedCost:
+        """Return the upper bound on the true cost that the released pair supports."""
+        log_scale, value = (float(number) for number in np.asarray(released, dtype=np.float64))
+        deviation, grid = self._value_noise(log_scale)
+        upper = value + self.price().value_quantile * deviation + grid
+        return SanitisedCost(log_scale, value, max(upper, 0.0))
+
+    def _checked(self, answers: Any) -> SecretCost:
+        if not isinstance(answers, SecretCost):
+            raise InvalidArgument("Expected a SecretCost; make it with secret_cost_of(...).")
+        if (answers.order, answers.beta) != (self.order, self.beta):
+            raise InvalidArgument(
+                f"Expected a SecretCost at order={self.order} and beta={self.beta}, "
+                f"got order={answers.order} and beta={answers.beta}."
+            )
+        if not (math.isfinite(answers.value) and math.isfinite(answers.smooth)):
+            raise InvalidArgument("Expected a finite SecretCost.")
+        return answers
+
+    def cost(
+        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
+    ) -> RdpCurve:
+        """Two Gaussian releases: order * mu^2 / 2."""
+        return RdpCurve(orders, gaussian_rdp(1 / math.sqrt(self.gaussian_cost()), orders))
+
+    def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
+        """Return the worst case: publishing a cost has no cheaper price."""
+        return self.cost(orders)
+
+    def gaussian_cost(self) -> float:
+        """beta^2/sigma_log^2 + 1/sigma^2."""
+        return self.price().mu_squared
+
+    def confidence_delta(self) -> float:
+        """delta_value + delta_scale."""
+        return self.price().delta
+
+    def accept(
+        self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
+    ) -> None:
+        """Raise unless one secret cost is given for the one query of the plan."""
+        if queries != 1:
+            raise InvalidArgument(f"Expected queries={queries} to be 1: one cost is published.")
+        self._checked(answers)
+
+
+def _on_grid(answer: float, sigma: float, grid: float, noise: Noise) -> float:
+    """Round the answer to the grid and add a Gaussian rounded to it, counted in whole steps."""
+    steps = math.floor(answer / grid + 0.5) + int(noise.rounded_gaussian_steps(sigma, grid, 1)[0])
+    return steps * grid
+
+
+def _power_of_two_below(value: float) -> float:
+    return float(2.0 ** math.floor(math.log2(value)))

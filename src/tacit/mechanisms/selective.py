@@ -1,0 +1,285 @@
+"""Mechanisms that check before they answer: Confident- and Interactive-GNMax (SPEC 1.4, 1.5, 2.7).
+
+The check and the answer draw independent noise. How many queries pass is an output, so a plan is
+priced with a public cap or by the per-query composite, never with the realised count.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit._checks import Floats, Integers, at_least, finite, finite_array, positive
+from tacit.errors import InvalidArgument
+from tacit.mechanisms.base import NO_ANSWER, Release, VoteMechanism
+from tacit.mechanisms.noisy_max import GNMax, noisy_argmax
+from tacit.mechanisms.soft_votes import hard_or_soft, rounded_half_up
+from tacit.noise import admit
+from tacit.privacy import (
+    RdpCurve,
+    confident_rdp,
+    confident_rdp_worst,
+    threshold_rdp,
+    threshold_rdp_worst,
+)
+
+if TYPE_CHECKING:
+    from tacit.noise import Noise
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdCheck(VoteMechanism):
+    """Release the bit 1[max_j votes_j + N(0, sigma^2) >= threshold] (spec 1.4, 2.6).
+
+    `from_zero` widens the range of the statistic to [0, n_teachers], as Interactive-GNMax needs;
+    otherwise the largest count is at least n_teachers/n_classes. mu^2 = 1/sigma^2.
+    """
+
+    name: ClassVar[str] = "threshold-check"
+    noise_level: ClassVar[str] = "csprng"
+    threshold: float
+    sigma: float
+    from_zero: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "threshold", finite(threshold=self.threshold))
+        object.__setattr__(self, "sigma", positive(sigma=self.sigma))
+
+    def votes(self, answers: Any) -> NDArray[Any]:
+        """Return hard or soft votes."""
+        return hard_or_soft(answers)
+
+    def passes(self, statistic: Integers, noise: Noise) -> NDArray[np.bool_]:
+        """Return the noisy comparison for each query."""
+        noisy = noise.gaussian(self.sigma, statistic.shape)
+        noisy += statistic
+        return noisy >= self.threshold
+
+    def release(self, answers: Any, noise: Noise) -> Release:
+        """Return 1 for each query that passes, else 0."""
+        entry = admit(noise)
+        top = rounded_half_up(self.votes(answers).max(axis=1))
+        labels = self.passes(top, noise).astype(np.int64)
+        return Release(self, labels=labels, entry=entry, secure=noise.secure)
+
+    def range(self, n_teachers: int | None, n_classes: int | None) -> tuple[int, int]:
+        """Return the public range of the statistic."""
+        if n_teachers is None or (n_classes is None and not self.from_zero):
+            raise InvalidArgument(
+                "Expected n_teachers and n_classes: the price of a check depends on them; "
+                "give both to Plan(...)."
+            )
+        n_teachers = at_least(1, n_teachers=n_teachers)
+        if self.from_zero or n_classes is None:
+            return 0, n_teachers
+        # Soft votes are rounded half up, which can only raise the least possible maximum's floor.
+        return int(math.floor(n_teachers / at_least(2, n_classes=n_classes) + 0.5)), n_teachers
+
+    def cost(
+        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
+    ) -> RdpCurve:
+        """Worst case over every value of the statistic, exact (spec 2.6)."""
+        low, high = self.range(n_teachers, n_classes)
+        return RdpCurve(orders, threshold_rdp_worst(self.threshold, self.sigma, low, high, orders))
+
+    def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
+        """Data-dependent cost of each query's bit. Secret."""
+        votes = self.votes(answers)
+        low, high = self.range(round(float(votes[0].sum())), votes.shape[1])
+        top = rounded_half_up(votes.max(axis=1))
+        costs = threshold_rdp(top, self.threshold, self.sigma, orders, lowest=low, highest=high)
+        return RdpCurve(orders, costs)
+
+    def gaussian_cost(self) -> float | None:
+        """mu^2 = 1/sigma^2."""
+        return 1 / self.sigma**2
+
+
+class _Selective(VoteMechanism):
+    """What Confident- and Interactive-GNMax share."""
+
+    __slots__ = ()
+    threshold: float
+    sigma_check: float
+    sigma_answer: float
+
+    def _validate(self) -> None:
+        object.__setattr__(self, "threshold", finite(threshold=self.threshold))
+        object.__setattr__(self, "sigma_check", positive(sigma_check=self.sigma_check))
+        object.__setattr__(self, "sigma_answer", positive(sigma_answer=self.sigma_answer))
+
+    @property
+    def check(self) -> ThresholdCheck:
+        """What every query pays."""
+        raise NotImplementedError
+
+    @property
+    def answer(self) -> GNMax:
+        """What a query that passes pays on top."""
+        return GNMax(self.sigma_answer)
+
+    def votes(self, answers: Any) -> NDArray[Any]:
+        """Return hard or soft votes."""
+        return hard_or_soft(answers)
+
+    def gaussian_cost(self) -> float | None:
+        """mu^2 of one query that is checked and answered: 1/sigma_check^2 + 2/sigma_answer^2."""
+        return 1 / self.sigma_check**2 + 2 / self.sigma_answer**2
+
+    def cost(
+        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
+    ) -> RdpCurve:
+        """Worst case for one query, checked and possibly answered (spec 2.7)."""
+        low, high = self.check.range(n_teachers, n_classes)
+        values = confident_rdp_worst(
+            self.threshold, self.sigma_check, self.sigma_answer, low, high, orders
+        )
+        return RdpCurve(orders, values)
+
+    def _secret_cost(self, votes: NDArray[Any], top: Integers, orders: ArrayLike) -> RdpCurve:
+        low, high = self.check.range(round(float(votes[0].sum())), votes.shape[1])
+        values = confident_rdp(
+            top,
+            self.threshold,
+            self.sigma_check,
+            self.answer.secret_cost(votes, orders).values,
+            orders,
+            lowest=low,
+            highest=high,
+        )
+        return RdpCurve(orders, values)
+
+    def _answered(
+        self, votes: NDArray[Any], top: Integers, noise: Noise, max_answers: int | None
+    ) -> tuple[Integers, NDArray[np.bool_]]:
+        """Labels (-1 where the check failed) and which rows came before the cap was reached."""
+        passed = self.check.passes(top, noise)
+        cap = passed.size if max_answers is None else max_answers
+        before_cap = np.cumsum(passed) - passed < cap
+        rows = np.nonzero(passed & before_cap)[0]
+        labels = np.full(passed.size, NO_ANSWER, dtype=np.int64)
+        if rows.size:
+            labels[rows] = noisy_argmax(
+                votes[rows], lambda shape: noise.gaussian(self.sigma_answer, shape)
+            )
+        return labels, before_cap
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidentGNMax(_Selective):
+    """Answer only where a noisy check finds enough teachers agreeing (PATE 2018, Algorithm 1).
+
+    If max_j votes_j + N(0, sigma_check^2) >= threshold, release argmax_j votes_j +
+    N(0, sigma_answer^2), else -1. Hard votes or `SoftVotes` (whose maximum is rounded half up).
+
+    >>> from tacit import InsecureNoise
+    >>> mechanism = ConfidentGNMax(threshold=40, sigma_check=1, sigma_answer=1)
+    >>> mechanism.release([[0, 50, 0], [20, 15, 15]], InsecureNoise(0)).labels.tolist()
+    [1, -1]
+    """
+
+    name: ClassVar[str] = "confident-gnmax"
+    noise_level: ClassVar[str] = "csprng"
+    threshold: float
+    sigma_check: float
+    sigma_answer: float
+
+    def __post_init__(self) -> None:
+        self._validate()
+
+    @property
+    def check(self) -> ThresholdCheck:
+        """What every query pays."""
+        return ThresholdCheck(self.threshold, self.sigma_check)
+
+    def release(self, answers: Any, noise: Noise, *, max_answers: int | None = None) -> Release:
+        """Return one label per row, -1 where unanswered; after `max_answers` all are -1."""
+        entry = admit(noise)
+        votes = self.votes(answers)
+        labels, _ = self._answered(votes, rounded_half_up(votes.max(axis=1)), noise, max_answers)
+        return Release(self, labels=labels, entry=entry, secure=noise.secure)
+
+    def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
+        """Data-dependent cost of each query, check and possible answer (spec 2.7). Secret."""
+        votes = self.votes(answers)
+        return self._secret_cost(votes, rounded_half_up(votes.max(axis=1)), orders)
+
+
+@dataclass(frozen=True, slots=True)
+class InteractiveGNMax(_Selective):
+    """Answer where the teachers disagree with the student (PATE 2018, Algorithm 2).
+
+    t = floor(max_j(votes_j - n_teachers p_j) + 0.5) for the student's probabilities p. If
+    t + N(0, sigma_check^2) >= threshold, release the noisy plurality; else the student's own label
+    if its largest probability is >= confidence; else -1. The student must come from earlier
+    releases only. Half-even rounding would double the sensitivity (erratum to the public code).
+
+    >>> from tacit import InsecureNoise
+    >>> mechanism = InteractiveGNMax(threshold=30, sigma_check=1, sigma_answer=1, confidence=0.9)
+    >>> student = [[0.98, 0.01, 0.01], [0.01, 0.98, 0.01], [0.4, 0.3, 0.3]]
+    >>> votes = [[0, 50, 0], [0, 50, 0], [20, 15, 15]]
+    >>> mechanism.release(votes, InsecureNoise(0), student=student).labels.tolist()
+    [1, 1, -1]
+    """
+
+    name: ClassVar[str] = "interactive-gnmax"
+    noise_level: ClassVar[str] = "csprng"
+    threshold: float
+    sigma_check: float
+    sigma_answer: float
+    confidence: float
+
+    def __post_init__(self) -> None:
+        self._validate()
+        if not 0 < finite(confidence=self.confidence) <= 1:
+            raise InvalidArgument(f"Expected confidence={self.confidence!r} to be in (0, 1].")
+
+    @property
+    def check(self) -> ThresholdCheck:
+        """What every query pays."""
+        return ThresholdCheck(self.threshold, self.sigma_check, from_zero=True)
+
+    def release(
+        self, answers: Any, noise: Noise, *, student: ArrayLike, max_answers: int | None = None
+    ) -> Release:
+        """Return one label per row; rows after `max_answers` teacher answers are -1."""
+        entry = admit(noise)
+        votes = self.votes(answers)
+        probabilities = student_probabilities(student, votes.shape)
+        labels, before_cap = self._answered(
+            votes, disagreement(votes, probabilities), noise, max_answers
+        )
+        sure = probabilities.max(axis=1) >= self.confidence
+        own = before_cap & (labels == NO_ANSWER) & sure
+        labels[own] = probabilities[own].argmax(axis=1)
+        return Release(self, labels=labels, entry=entry, secure=noise.secure)
+
+    def secret_cost(
+        self, answers: Any, orders: ArrayLike, *, student: ArrayLike | None = None
+    ) -> RdpCurve:
+        """Data-dependent cost of each query given the student (spec 2.7). Secret."""
+        votes = self.votes(answers)
+        if student is None:
+            raise InvalidArgument("Expected student probabilities: the cost depends on them.")
+        top = disagreement(votes, student_probabilities(student, votes.shape))
+        return self._secret_cost(votes, top, orders)
+
+
+def disagreement(votes: NDArray[Any], student: Floats) -> Integers:
+    """floor(max_j(votes_j - n_teachers p_j) + 0.5), in [0, n_teachers]."""
+    n_teachers = round(float(votes[0].sum()))
+    return np.clip(rounded_half_up((votes - n_teachers * student).max(axis=1)), 0, n_teachers)
+
+
+def student_probabilities(student: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Validate the student's probabilities: public, one row per query, each row in the simplex."""
+    array = finite_array(student=student)
+    if array.shape != shape:
+        raise InvalidArgument(f"Expected student of shape {shape}, got {array.shape}.")
+    if (array < 0).any() or not np.allclose(array.sum(axis=1), 1.0, atol=1e-6):
+        raise InvalidArgument("Expected each row of student to be >= 0 and to sum to 1.")
+    return array / array.sum(axis=1, keepdims=True)

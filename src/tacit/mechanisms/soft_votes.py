@@ -1,0 +1,65 @@
+"""Soft votes: each teacher gives a probability vector instead of one class (SPEC-pate-knn 1.2).
+
+Replacing one point of the simplex by another moves the sum by L1 <= 2, L2 <= sqrt(2) and each
+coordinate by <= 1: the constants of hard votes. That holds only if every teacher's answer lies in
+the simplex, so it is enforced here, once, where the answers are summed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit._checks import vote_matrix
+from tacit.errors import InvalidArgument
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SoftVotes:
+    """Summed probability vectors `(queries, classes)` of `n_teachers` teachers. Secret.
+
+    Made by `sum_soft_votes`, which is what bounds one teacher's influence.
+    """
+
+    totals: NDArray[np.float64]
+    n_teachers: int
+
+    def __repr__(self) -> str:
+        return f"SoftVotes(queries={self.totals.shape[0]}, classes={self.totals.shape[1]})"
+
+
+def sum_soft_votes(probabilities: ArrayLike) -> SoftVotes:
+    """Sum `(teachers, queries, classes)` scores after bringing each into the simplex.
+
+    Non-finite and negative scores become 0, and each row is divided by its sum; a row without any
+    positive score votes the first class. So no teacher, however broken, weighs more than one vote.
+
+    >>> sum_soft_votes([[[0.5, 0.5]], [[3.0, 1.0]], [[float("nan"), 7.0]]]).totals.tolist()
+    [[1.25, 1.75]]
+    """
+    scores = np.asarray(probabilities, dtype=np.float64)
+    if scores.ndim != 3 or 0 in scores.shape or scores.shape[2] < 2:
+        raise InvalidArgument(
+            f"Expected probabilities of shape (teachers, queries, classes), got {scores.shape}."
+        )
+    totals = np.zeros(scores.shape[1:])
+    for teacher in scores:
+        usable = np.where(np.isfinite(teacher) & (teacher > 0), teacher, 0.0)
+        usable /= np.maximum(usable.max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        usable[usable.sum(axis=1) == 0, 0] = 1.0
+        totals += usable / usable.sum(axis=1, keepdims=True)
+    totals.setflags(write=False)
+    return SoftVotes(totals, scores.shape[0])
+
+
+def hard_or_soft(answers: Any) -> NDArray[Any]:
+    """Return votes as an array: validated integers, or the totals of `SoftVotes`."""
+    return answers.totals if isinstance(answers, SoftVotes) else vote_matrix(answers)
+
+
+def rounded_half_up(values: NDArray[Any]) -> NDArray[np.int64]:
+    """floor(x + 0.5): keeps |x - y| <= 1 at <= 1; half-to-even does not (spec 1.5)."""
+    return np.floor(values + 0.5).astype(np.int64)

@@ -1,0 +1,17 @@
+"""Where randomness comes from: secure by default, seedable only as "insecure".
+
+`SecureNoise` is a ChaCha20 stream keyed by the operating system, without a seed. `InsecureNoise`
+has a seed, for tests and research, and everything made with it says so. `GrantedNoise` is what an
+open grant of a ledger lends to a mechanism, and `admit` is how a mechanism checks what it was
+given. Implements "Noise" of the architecture: an index or a bit is released with continuous
+Gaussian noise, a number with a Gaussian that is rounded exactly to a public grid.
+
+>>> from tacit.noise import SecureNoise
+>>> SecureNoise().gaussian(sigma=40.0, size=(2, 3)).shape
+(2, 3)
+"""
+
+from tacit.noise.grants import GrantedNoise, admit
+from tacit.noise.sources import InsecureNoise, Noise, SecureNoise
+
+__all__ = ["GrantedNoise", "InsecureNoise", "Noise", "SecureNoise", "admit"]

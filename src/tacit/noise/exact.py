@@ -1,0 +1,239 @@
+"""Exact sampling from random words: Bernoulli bits, and Gaussians rounded to a grid.
+
+Implements "Noise" of the architecture: a number is released on a public grid with noise that is
+exactly a rounded continuous Gaussian, so that the Gaussian curve of the privacy core holds for
+what is computed and not only for what is meant, and no low-order bit leaks. Everything here is a
+function of uniform 64-bit words; where they come from is the business of `tacit.noise.sources`.
+
+How long a draw takes depends on the noise (one draw in millions is refined with more bits), never
+on the data that the noise is added to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, ndtri_exp
+
+from tacit._checks import Floats, Integers, refuse
+
+Words = NDArray[np.uint64]
+DrawWords = Callable[[int], Words]
+"""Independent uniform 64-bit words: `draw_words(count)`."""
+
+SMALLEST_RATIO = 2.0**-20
+LARGEST_RATIO = 2.0**40
+"""Range of sigma/grid: below it every draw is 0, above it double precision certifies nothing."""
+
+FAR_TAIL = 64
+"""No Gaussian lies this many sigmas out: the probability is below 2**-2900."""
+
+# A block's few temporary arrays stay in the processor's cache.
+_BLOCK = 2**14
+
+# The bounds of the fast path; rounded_steps says where each comes from.
+_FIRST_BITS = 64
+_FEWEST_CERTIFIED_TAILS = 2**44
+_SLACK = 2.0**-41
+
+# The bounds of the refinement: see _compare.
+_FRACTION_BITS = 64
+_FRACTION_SLACK = 2**20
+
+
+def rounded_steps(draw_words: DrawWords, sigma: Floats, grid: float) -> Integers:
+    """Draw Gaussians rounded to a grid, as whole numbers of grid steps, exactly.
+
+    P(k) = Phi((k + 1/2) grid / sigma) - Phi((k - 1/2) grid / sigma) for the very float64 values
+    of sigma (one per draw) and grid, each taken as the rational number that it is.
+
+    Why this is exact. Let S be a fair sign and T uniform on (0, 1/2), both given by an unending
+    string of fair bits; then S Q^{-1}(T), with Q(x) = Phi(-x), is a standard Gaussian, and
+    k = S round(r Q^{-1}(T)), r = sigma/grid, has the law above. A tie has probability zero. The
+    first word holds the sign and 63 bits of T, so T lies in [w, w + 1] 2^-64. If all of that
+    interval rounds to one k, then k is the answer whatever the bits not yet drawn are; if not,
+    more bits of the *same* T are drawn (a fresh T would be biased towards the middle of the
+    cells) until it does. So the result is exact if no interval is certified wrongly.
+
+    The fast path computes z = -ndtri(t) for t = (w + 1/2) 2^-64, y = r z and k = rint(y) in
+    double precision. It certifies w >= 2^44 only, hence t >= 2^-20 and z < 4.8. Errors in z:
+
+    1. T against the computed t: |T - t| <= 2^-65 + 2^-51 t (half an interval, two roundings).
+       As dz/dt = -1/phi(z) and Mills' ratio gives t/phi(z) <= sqrt(pi/2) < 1.26, the error is at
+       most 1.26 (2^-44 + 2^-50) < 1.3 x 2^-44.
+    2. ndtri: 4.8 x 2^-44, from a relative error of 2^-44. This is 79 times the largest error that
+       Cephes documents for this function (7.2e-16); the tests measure it against mpmath.
+    3. The division sigma/grid and the product: 2 x 2^-53 relative, below 2^-49.
+
+    Together at most 6.2 x 2^-44 < 2^-41 = _SLACK, thus |y - r z_true| < _SLACK r, and k is certain
+    where |y - k| < 1/2 - _SLACK (r + 1); the difference y - k is exact, and the 1 pays for the
+    rounding of this comparison itself. The refinement decides in integers: see _compare.
+    """
+    steps = np.empty(sigma.size, dtype=np.int64)
+    for start in range(0, sigma.size, _BLOCK):
+        block = slice(start, min(start + _BLOCK, sigma.size))
+        words = draw_words(block.stop - start)
+        steps[block], certain = _fast_steps(words, sigma[block] / grid)
+        for offset in np.flatnonzero(~certain):
+            index = start + int(offset)
+            steps[index] = _refined_step(int(words[offset]), float(sigma[index]), grid, draw_words)
+    return steps
+
+
+def _fast_steps(words: Words, ratio: Floats) -> tuple[Integers, NDArray[np.bool_]]:
+    """Round in double precision; also say which results are certain."""
+    tails = (words >> np.uint64(1)).view(np.int64)
+    scaled = tails.astype(np.float64)
+    scaled += 0.5
+    scaled *= 2.0**-_FIRST_BITS
+    ndtri(scaled, out=scaled)
+    scaled *= ratio
+    nearest = np.rint(scaled)
+    scaled -= nearest
+    np.abs(scaled, out=scaled)
+    certain = scaled < 0.5 - _SLACK * (ratio + 1.0)
+    certain &= tails >= _FEWEST_CERTIFIED_TAILS
+    # Through integers: a float result would be -0.0 or 0.0 and so tell the sign of the noise.
+    steps = nearest.astype(np.int64)
+    np.negative(steps, out=steps, where=(words & np.uint64(1)).view(np.int64) == 0)
+    return steps, certain
+
+
+def _refined_step(word: int, sigma: float, grid: float, draw_words: DrawWords) -> int:
+    """Append words to the tail that `word` began until its rounding is certain."""
+    tail, bits = word >> 1, _FIRST_BITS
+    while (step := _certain_step(tail, bits, sigma, grid)) is None:
+        tail = (tail << 64) | int(draw_words(1)[0])
+        bits += 64
+    return -step if word & 1 else step
+
+
+def _certain_step(tail: int, bits: int, sigma: float, grid: float) -> int | None:
+    """Return the one cell that holds all of [tail, tail + 1] / 2^bits, or None if there is none.
+
+    Double precision only guesses where to begin: each step of the walk is certain.
+    """
+    log_tail = math.log(2 * tail + 1) - (bits + 1) * math.log(2.0)
+    step = max(0, round(-float(ndtri_exp(log_tail)) * (sigma / grid)))
+    while True:
+        beyond = _compare(tail, bits, 2 * step + 1, sigma, grid)
+        if beyond == 0:
+            return None
+        if beyond > 0:
+            step += 1
+            continue
+        within = _compare(tail, bits, 2 * step - 1, sigma, grid) if step > 0 else 1
+        if within == 0:
+            return None
+        if within > 0:
+            return step
+        step -= 1
+
+
+def _compare(tail: int, bits: int, half_steps: int, sigma: float, grid: float) -> int:
+    """Compare all magnitudes of a tail interval with the boundary half_steps grid / 2.
+
+    Returns 1 if every magnitude sigma Q^{-1}(T), T in [tail, tail + 1] / 2^bits, lies beyond the
+    boundary, -1 if every one lies below it, 0 if that is not certain.
+
+    The boundary's own tail probability is known in units of 2^-(bits + 64), with an error far
+    below _FRACTION_SLACK = 2^20 of them: see _scaled_tail.
+    """
+    boundary = _scaled_tail(half_steps, bits + _FRACTION_BITS, sigma, grid)
+    if (tail + 1) << _FRACTION_BITS <= boundary - _FRACTION_SLACK:
+        return 1
+    if tail << _FRACTION_BITS >= boundary + _FRACTION_SLACK:
+        return -1
+    return 0
+
+
+def _scaled_tail(half_steps: int, bits: int, sigma: float, grid: float) -> int:
+    """Return 2^bits Q(x) for x = half_steps grid / (2 sigma), within a few units.
+
+    Q(x) = erfc(sqrt(x^2 / 2)) / 2, where x^2 / 2 is an exact fraction top / bottom. Its root has a
+    relative error of at most 2^(1 - precision), which Q multiplies by x phi(x) / Q(x) <= x^2 + 1.
+    With precision >= bits + max(0, log2(x^2 / 2) + 1) that is at most 3 units as Q <= 1/2; erfc
+    itself is good to 2 units in its last place (measured in the tests), truncation costs 1.
+
+    mpmath's functions of `libmp` take their precision as an argument and so, unlike its contexts,
+    share nothing between threads.
+    """
+    from mpmath import libmp
+
+    grid_top, grid_bottom = grid.as_integer_ratio()
+    sigma_top, sigma_bottom = sigma.as_integer_ratio()
+    top = (half_steps * grid_top * sigma_bottom) ** 2
+    bottom = 8 * (sigma_top * grid_bottom) ** 2
+    precision = bits + max(0, top.bit_length() - bottom.bit_length() + 2)
+    argument = libmp.mpf_sqrt(libmp.from_rational(top, bottom, precision), precision)
+    tail = libmp.mpf_erfc(argument, precision)
+    return int(libmp.to_int(libmp.mpf_shift(tail, bits - 1)))
+
+
+def check_ratio(sigma: Floats, grid: float) -> None:
+    """Refuse a sigma/grid for which rounded_steps could not do its work.
+
+    >>> check_ratio(np.array([40.0]), 1.0)
+    >>> check_ratio(np.array([1e300]), 1.0)
+    Traceback (most recent call last):
+    tacit.errors.InvalidArgument: Expected sigma=1e+300 to be between 2**-20 and 2**40 grid steps.
+    """
+    # Compared by multiplication with a power of two: the quotient could overflow.
+    for value in (float(sigma.min(initial=grid)), float(sigma.max(initial=grid))):
+        if value * (1 / LARGEST_RATIO) > grid or value < grid * SMALLEST_RATIO:
+            raise refuse("sigma", value, "between 2**-20 and 2**40 grid steps")
+
+
+def check_multiples(sigma: Floats, grid: float) -> None:
+    """Refuse a grid whose multiples float64 cannot hold exactly out to 64 sigma.
+
+    A product that is rounded is not on the grid, and its sum with an answer would betray low bits
+    of the answer. A power of two always passes.
+
+    >>> check_multiples(np.array([40.0]), 2.0**-20)
+    >>> check_multiples(np.array([40.0]), 10.0)
+    >>> check_multiples(np.array([40.0]), 0.1)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tacit.errors.InvalidArgument: Expected grid=0.1 to be a power of two, ...
+    """
+    widest = float(sigma.max(initial=0.0))
+    top, _ = grid.as_integer_ratio()
+    grid_bits = (top // (top & -top)).bit_length()
+    step_bits = math.ceil(FAR_TAIL * (widest / grid)).bit_length()
+    if grid_bits + step_bits > 53:
+        raise refuse(
+            "grid",
+            grid,
+            "a power of two, or another number whose multiples float64 holds exactly out to 64 "
+            "sigma; for this grid work in steps: rounded_gaussian_steps",
+        )
+    if not math.isfinite(FAR_TAIL * widest):
+        raise refuse("sigma", widest, "small enough that 64 sigma is finite")
+
+
+def bernoulli(draw_words: DrawWords, probability: float, count: int) -> NDArray[np.bool_]:
+    """Draw bits that are 1 with exactly the given float64 probability.
+
+    A uniform word w is compared with p 2^64 = n + f, n whole, 0 <= f < 1: w < n is a 1, w > n is
+    a 0, and w = n is a 1 with probability f, which is decided by further words in the same way.
+    Scaling by a power of two and taking the fraction are exact in float64, and every round uses
+    up bits of p, so this ends.
+
+    >>> bernoulli(lambda count: np.arange(count, dtype=np.uint64), 2.0**-63, 4)
+    array([ True,  True, False, False])
+    """
+    if probability == 1.0:
+        return np.ones(count, dtype=np.bool_)
+    fraction, whole = math.modf(math.ldexp(probability, 64))
+    threshold = np.uint64(int(whole))
+    bits = np.empty(count, dtype=np.bool_)
+    for start in range(0, count, _BLOCK):
+        words = draw_words(min(_BLOCK, count - start))
+        block = bits[start : start + words.size]
+        np.less(words, threshold, out=block)
+        if fraction > 0.0 and (undecided := words == threshold).any():
+            block[undecided] = bernoulli(draw_words, fraction, int(undecided.sum()))
+    return bits

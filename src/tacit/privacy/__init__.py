@@ -1,0 +1,63 @@
+"""What a release costs: pure functions, arrays in, arrays out, in float64 and log space.
+
+One function per quantity of the specification. Functions that take votes return secrets, to be
+published only through the mechanism `Sanitise`; functions that end in `_worst` take none.
+"""
+
+from tacit.privacy.curves import DEFAULT_ORDERS, RdpCurve, conversion_term
+from tacit.privacy.gaussian import (
+    calibrate_gaussian,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    gaussian_rdp,
+)
+from tacit.privacy.laplace_max import lnmax_log_q, lnmax_rdp, lnmax_rdp_worst
+from tacit.privacy.noisy_max import gnmax_log_q, gnmax_rdp
+from tacit.privacy.sanitising import SanitiseCost, gnss_rdp, sanitise_cost
+from tacit.privacy.smooth_sensitivity import (
+    gnmax_smooth_sensitivity,
+    threshold_smooth_sensitivity,
+)
+from tacit.privacy.subsampled import poisson_gaussian_rdp
+from tacit.privacy.tail_bound import tail_bound_rdp
+from tacit.privacy.threshold import (
+    confident_rdp,
+    confident_rdp_worst,
+    poisson_threshold_rdp,
+    threshold_rdp,
+    threshold_rdp_worst,
+)
+from tacit.privacy.totals import gnmax_rdp_total
+from tacit.privacy.worst_case import WorstCase, worst_case_epsilon
+
+__all__ = [
+    "DEFAULT_ORDERS",
+    "RdpCurve",
+    "SanitiseCost",
+    "WorstCase",
+    "calibrate_gaussian",
+    "confident_rdp",
+    "confident_rdp_worst",
+    "conversion_term",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "gaussian_rdp",
+    "gnmax_log_q",
+    "gnmax_rdp",
+    "gnmax_rdp_total",
+    "gnmax_smooth_sensitivity",
+    "gnss_rdp",
+    "lnmax_log_q",
+    "lnmax_rdp",
+    "lnmax_rdp_worst",
+    "poisson_gaussian_rdp",
+    "poisson_threshold_rdp",
+    "sanitise_cost",
+    "tail_bound_rdp",
+    "threshold_rdp",
+    "threshold_rdp_worst",
+    "threshold_smooth_sensitivity",
+    "worst_case_epsilon",
+]

@@ -1,0 +1,151 @@
+"""Renyi curves: the currency in which every cost is counted (SPEC-pate-knn 3.1, 3.2).
+
+A mechanism M is (order, value)-RDP when D_order(M(D) || M(D')) <= value for neighbouring D, D'.
+A curve holds such values for several orders at once, for one release or for a batch of queries.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tacit._checks import (
+    Floats,
+    non_negative,
+    one_of,
+    order_array,
+    probability,
+    refuse,
+)
+from tacit.errors import InvalidArgument
+
+DEFAULT_ORDERS: Floats = np.concatenate(
+    [
+        [1.01, 1.02, 1.05],
+        np.arange(11, 110) / 10,
+        np.arange(11, 65),
+        np.arange(68, 257, 4),
+        np.round(np.geomspace(272, 16384, 50)),
+    ]
+)
+"""Orders for every worst-case price: dense where budgets of epsilon 0.01 to 100 find their best."""
+DEFAULT_ORDERS.setflags(write=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RdpCurve:
+    """RDP values at given orders, `(orders,)` for one release or `(queries, orders)` for a batch.
+
+    `+` composes releases, `*` repeats one, `.total()` composes a batch. Immutable.
+
+    >>> curve = RdpCurve([2, 8, 32], [0.02, 0.08, 0.32]) * 10
+    >>> round(curve.epsilon(1e-5), 3)
+    2.035
+    >>> curve.best_order(1e-5)
+    8.0
+    """
+
+    orders: Floats
+    values: Floats
+
+    def __init__(self, orders: ArrayLike, values: ArrayLike) -> None:
+        checked_orders = order_array(orders).copy()
+        checked = finite_or_infinite(values).copy()
+        if checked.ndim not in (1, 2) or checked.shape[-1] != checked_orders.size:
+            raise InvalidArgument(
+                f"Expected values of shape (orders,) or (queries, orders) with "
+                f"{checked_orders.size} orders, got shape {checked.shape}."
+            )
+        checked_orders.setflags(write=False)
+        checked.setflags(write=False)
+        object.__setattr__(self, "orders", checked_orders)
+        object.__setattr__(self, "values", checked)
+
+    def __add__(self, other: RdpCurve) -> RdpCurve:
+        if not isinstance(other, RdpCurve):
+            return NotImplemented
+        if not np.array_equal(self.orders, other.orders):
+            raise InvalidArgument("Expected both curves to have the same orders; recompute one.")
+        if self.values.ndim != other.values.ndim:
+            raise InvalidArgument("Expected two batches or two totals; call .total() on the batch.")
+        if self.values.shape != other.values.shape:
+            raise InvalidArgument("Expected two batches of equally many queries to add.")
+        return RdpCurve(self.orders, self.values + other.values)
+
+    def __mul__(self, times: float) -> RdpCurve:
+        return RdpCurve(self.orders, self.values * non_negative(times=times))
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RdpCurve):
+            return NotImplemented
+        return np.array_equal(self.orders, other.orders) and np.array_equal(
+            self.values, other.values
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # arrays inside: equal curves may not hash alike
+
+    def total(self) -> RdpCurve:
+        """Compose a batch of queries into one curve; a single release is its own total."""
+        if self.values.ndim == 1:
+            return self
+        return RdpCurve(self.orders, self.values.sum(axis=0))
+
+    def epsilon(self, delta: float, conversion: str = "improved") -> Any:
+        """Convert to epsilon at `delta`, minimised over the orders (a float, or one per query).
+
+        improved: max(0, rdp + log1p(-1/a) - (log delta + log a)/(a - 1))
+                  (Canonne, Kamath, Steinke 2020, Prop. 12; spec 3.2).
+        classic:  rdp + log(1/delta)/(a - 1)
+                  (Mironov 2017, Theorem 5 of PATE 2018; spec 3.1).
+        """
+        candidates = np.maximum(self.values + conversion_term(self.orders, delta, conversion), 0.0)
+        return _scalar(candidates.min(axis=-1))
+
+    def best_order(self, delta: float, conversion: str = "improved") -> Any:
+        """Return the order at which `.epsilon(delta)` is attained.
+
+        For a data-dependent curve the best order is itself secret (spec 4.8).
+        """
+        candidates = self.values + conversion_term(self.orders, delta, conversion)
+        return _scalar(self.orders[candidates.argmin(axis=-1)])
+
+    def delta(self, epsilon: float) -> Any:
+        """Return the smallest delta at `epsilon` by the improved conversion.
+
+        log delta = (a - 1)(rdp + log1p(-1/a) - epsilon) - log a, at most 0 (spec 3.2 solved).
+        """
+        epsilon = non_negative(epsilon=epsilon)
+        orders = self.orders
+        log_delta = (orders - 1) * (self.values + np.log1p(-1 / orders) - epsilon) - np.log(orders)
+        return _scalar(np.exp(np.minimum(log_delta.min(axis=-1), 0.0)))
+
+
+def conversion_term(orders: Floats, delta: float, conversion: str = "improved") -> Floats:
+    """Return what is added to an RDP value at each order to get epsilon at `delta`."""
+    delta = probability(delta=delta)
+    one_of("improved", "classic", conversion=conversion)
+    if conversion == "classic":
+        return -math.log(delta) / (orders - 1)
+    return np.asarray(np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1))
+
+
+def finite_or_infinite(values: ArrayLike) -> Floats:
+    """Return RDP values as float64: non-negative, +inf ("no guarantee") allowed, NaN refused."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise refuse("values", values, "an array of RDP values") from None
+    if np.isnan(array).any() or (array < 0).any():
+        raise InvalidArgument("Expected values to be >= 0 and not NaN; a divergence cannot be.")
+    return array
+
+
+def _scalar(array: Any) -> Any:
+    return float(array) if np.ndim(array) == 0 else np.asarray(array)
+

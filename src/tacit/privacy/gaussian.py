@@ -1,0 +1,184 @@
+"""The exact privacy curve of Gaussian noise (SPEC-highdim-mac 0.1 to 0.3).
+
+A release with noise N(0, sigma^2) and L2 sensitivity Delta is mu-GDP, mu = Delta/sigma, and its
+delta at every epsilon is known exactly (Balle and Wang 2018):
+
+    delta(epsilon; mu) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
+
+Adaptive composition is exact too: the mu^2 add (Dong, Roth, Su 2022; Smith, Thakurta 2022).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import erf, erfcx, erfinv, log_ndtr, ndtr
+
+from tacit._checks import Floats, finite_array, order_array, positive, refuse
+from tacit.errors import InvalidArgument
+
+_SQRT2 = math.sqrt(2.0)
+_LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+_SAFETY = 1 + 1e-9  # sigma is rounded up by this much, so that rounding never weakens a claim
+_GAUSS_NODES, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(20)
+
+
+def gaussian_rdp(noise_multiplier: float, orders: ArrayLike) -> Floats:
+    """RDP of the Gaussian mechanism with sigma/sensitivity = `noise_multiplier`: a/(2 nm^2).
+
+    Source: Mironov 2017, Prop. 7. Unit: whatever the sensitivity was computed for.
+
+    >>> gaussian_rdp(2.0, [2, 8]).tolist()
+    [0.25, 1.0]
+    """
+    return order_array(orders) / (2 * positive(noise_multiplier=noise_multiplier) ** 2)
+
+
+def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> Any:
+    """Exact delta of a mu-GDP release at `epsilon` (formula above), broadcast over both.
+
+    Accurate to 1e-13 relative for epsilon 0 to 700 and delta down to 1e-100.
+
+    >>> float(f"{gaussian_delta(1.0, 0.5):.10g}")
+    0.01183968482
+    """
+    log_delta = gaussian_log_delta(epsilon, mu)
+    return float(np.exp(log_delta)) if np.ndim(log_delta) == 0 else np.exp(log_delta)
+
+
+def gaussian_log_delta(epsilon: ArrayLike, mu: ArrayLike) -> Any:
+    """Natural logarithm of `gaussian_delta`; mu = 0 gives -inf."""
+    eps, mus = np.broadcast_arrays(finite_array(epsilon=epsilon), finite_array(mu=mu))
+    if (eps < 0).any():
+        raise refuse("epsilon", epsilon, "a finite number >= 0")
+    if (mus < 0).any():
+        raise refuse("mu", mu, "a finite number >= 0")
+    result = np.full(eps.shape, -np.inf)
+    some = mus > 0
+    result[some] = _log_delta(eps[some], mus[some])
+    return float(result) if result.ndim == 0 else result
+
+
+def _log_delta(eps: Floats, mu: Floats) -> Floats:
+    a = mu / 2 - eps / mu
+    b = mu / 2 + eps / mu
+    out = np.empty_like(a)
+    tail_wide = (a <= 0) & (mu >= 0.5)
+    tail_narrow = (a <= 0) & (mu < 0.5)
+    body_small = (a > 0) & (eps < 1)
+    body_large = (a > 0) & (eps >= 1)
+    out[tail_wide] = _log_phi(a[tail_wide]) + np.log(_mills(-a[tail_wide]) - _mills(b[tail_wide]))
+    if tail_narrow.any():
+        out[tail_narrow] = _log_phi(a[tail_narrow]) + np.log(
+            _mills_difference(eps[tail_narrow], mu[tail_narrow])
+        )
+    x, y, e = a[body_small], b[body_small], eps[body_small]
+    out[body_small] = np.log(0.5 * (erf(x / _SQRT2) + erf(y / _SQRT2)) - np.expm1(e) * ndtr(-y))
+    x, y, e = a[body_large], b[body_large], eps[body_large]
+    out[body_large] = log_ndtr(x) + np.log1p(-np.exp(e + log_ndtr(-y) - log_ndtr(x)))
+    return out
+
+
+def _log_phi(x: Floats) -> Floats:
+    return np.asarray(-x * x / 2 - _LOG_SQRT_2PI)
+
+
+def _mills(x: Floats) -> Floats:
+    """Mills ratio Phi(-x)/phi(x)."""
+    return np.asarray(math.sqrt(math.pi / 2) * erfcx(x / _SQRT2))
+
+
+def _mills_difference(eps: Floats, mu: Floats) -> Floats:
+    """M(eps/mu - mu/2) - M(eps/mu + mu/2) as an integral: the plain difference cancels."""
+    centre, half = (eps / mu)[:, None], (mu / 2)[:, None]
+    t = centre + half * _GAUSS_NODES
+    x = np.where(t > 40, 1 / np.maximum(t, 1) ** 2, 0.0)
+    series = x * (1 - 3 * x * (1 - 5 * x * (1 - 7 * x * (1 - 9 * x * (1 - 11 * x)))))
+    slope = np.where(t > 40, series, 1 - t * _mills(np.minimum(t, 41.0)))
+    return np.asarray((half * slope * _GAUSS_WEIGHTS).sum(axis=1))
+
+
+def gaussian_epsilon(delta: float, mu: ArrayLike) -> Any:
+    """Smallest epsilon with `gaussian_delta(epsilon, mu) <= delta`, rounded up.
+
+    >>> round(gaussian_epsilon(1e-5, 0.6212), 4)  # the paper's MNIST run (spec section 8)
+    2.5424
+    """
+    log_target = _log_of(delta)
+    mus = finite_array(mu=mu)
+    if (mus < 0).any():
+        raise refuse("mu", mu, "a finite number >= 0")
+    flat = mus.reshape(-1)
+    result = np.zeros(flat.shape)
+    open_ = np.asarray(gaussian_log_delta(0.0, flat)) > log_target
+    if open_.any():
+        result[open_] = _bisect_epsilon(log_target, flat[open_])
+    return float(result[0]) if mus.ndim == 0 else result.reshape(mus.shape)
+
+
+def _bisect_epsilon(log_target: float, mu: Floats) -> Floats:
+    low, high = np.zeros_like(mu), np.ones_like(mu)
+    while (short := np.asarray(gaussian_log_delta(high, mu)) > log_target).any():
+        low = np.where(short, high, low)
+        high = np.where(short, 2 * high, high)
+    for _ in range(200):
+        middle = (low + high) / 2
+        if ((middle <= low) | (middle >= high)).all():
+            break
+        above = np.asarray(gaussian_log_delta(middle, mu)) > log_target
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return high
+
+
+def calibrate_gaussian(sensitivity: float, epsilon: float, delta: float) -> float:
+    """Smallest sigma that makes a release of L2 `sensitivity` (epsilon, delta)-DP, rounded up.
+
+    Inverts the exact curve by bisection on log mu (Balle and Wang 2018, spec 0.3). The classical
+    sqrt(2 log(1.25/delta))/epsilon is too small for large epsilon and is not used (spec 0.4).
+
+    >>> round(calibrate_gaussian(1.0, 1.0, 1e-5), 6)
+    3.730632
+    """
+    sensitivity = positive(sensitivity=sensitivity)
+    return sensitivity / gaussian_mu(epsilon, delta) * _SAFETY
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Largest mu whose exact curve stays within (epsilon, delta), rounded down.
+
+    >>> round(gaussian_mu(0.1, 1e-5), 4)
+    0.0325
+    """
+    log_target = _log_of(delta)
+    if not (isinstance(epsilon, int | float | np.number) and math.isfinite(epsilon)):
+        raise refuse("epsilon", epsilon, "a finite number >= 0")
+    if epsilon < 0:
+        raise refuse("epsilon", epsilon, "a finite number >= 0")
+    if epsilon == 0:
+        return float(2 * _SQRT2 * erfinv(math.exp(log_target)) * (1 - 1e-12))
+    low = high = 1.0
+    while gaussian_log_delta(epsilon, high) <= log_target:
+        low, high = high, 2 * high
+    while gaussian_log_delta(epsilon, low) > log_target:
+        low, high = low / 2, low
+    while True:
+        middle = math.sqrt(low * high)
+        if not low < middle < high:
+            return low
+        if gaussian_log_delta(epsilon, middle) > log_target:
+            high = middle
+        else:
+            low = middle
+
+
+def _log_of(delta: float) -> float:
+    try:
+        value = float(delta)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not 0 < value < 1:
+        raise InvalidArgument(f"Expected delta={delta!r} to be strictly between 0 and 1.")
+    return math.log(value)

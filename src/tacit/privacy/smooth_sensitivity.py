@@ -1,0 +1,170 @@
+"""Smooth sensitivity of the summed GNMax cost, without the paper's condition C6 (SPEC 4.1, 4.3).
+
+Write q = (m-1) Phi(z): a neighbouring histogram moves z by at most h = sqrt(2)/sigma (Prop. 21),
+so the cost of a query is a nondecreasing function b(z). On cells of width h/K,
+
+    J_k = b(z_{k+1} + h) - b(z_k) bounds the change of the cost to a neighbour anywhere in cell k,
+    E_i(d) = max J over the cells that meet [z_low(d) - h, z_high(d)],
+    SS = max_d e^(-beta d) sum_i E_i(d),   with E_i(n_teachers) = max J, the whole space,
+
+where z_low(d), z_high(d) belong to the histograms at distance d with the least and the largest q
+(Prop. 19): d votes gathered in the first class, or d moved from the first class to the second.
+A smooth sensitivity is secret: it may be published only through `Sanitise`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_ndtr, ndtri_exp
+
+from tacit._checks import Floats, one_of, order_array, positive, vote_matrix
+from tacit.privacy.noisy_max import checked_weights, rdp_from_log_q
+from tacit.privacy.reach import Reach
+from tacit.privacy.smooth_paper import paper_smooth_sensitivity
+from tacit.privacy.threshold import threshold_rdp
+
+_CELLS_PER_STEP = 16
+_TOLERANCE = 1e-9
+
+
+def gnmax_smooth_sensitivity(
+    votes: ArrayLike,
+    sigma: float,
+    order: float,
+    beta: float,
+    weights: ArrayLike | None = None,
+    bound: str = "tight",
+    algorithm: str = "window",
+) -> float:
+    """beta-smooth upper bound on the local sensitivity of sum_i gnmax_rdp(votes_i). Secret.
+
+    window: the algorithm above, for any nondecreasing cost.
+    paper:  PATE 2018, Algorithms 3 to 5 corrected (spec 4.2); refuses where condition C6 fails.
+    `weights` (one per query) are for the papers' expected-value tables; a release sums over the
+    realised answered set. Unit: one teacher.
+
+    >>> votes = [[200, 50] + [0] * 8]
+    >>> near, far = (gnmax_smooth_sensitivity(votes, 40, 14, beta) for beta in (0.02, 0.04))
+    >>> near > far
+    True
+    """
+    one_of("window", "paper", algorithm=algorithm)
+    one_of("tight", "theorem6", bound=bound)
+    counts, sigma = vote_matrix(votes), positive(sigma=sigma)
+    order, beta = float(order_array(order)[0]), positive(beta=beta)
+    shares = checked_weights(weights, len(counts))
+    if algorithm == "paper":
+        return paper_smooth_sensitivity(counts, sigma, order, beta, shares, bound)
+    n_teachers, n_classes = int(counts[0].sum()), counts.shape[1]
+    jumps = _Jumps(n_teachers, n_classes, sigma, order, bound)
+    return _smooth(jumps, Reach(counts, sigma), shares, beta)
+
+
+def _smooth(jumps: _Jumps, reach: Reach, weights: Floats, beta: float) -> float:
+    """max_d e^(-beta d) sum_i w_i E_i(d), stopped once no larger d can win."""
+    everything = jumps.largest * float(weights.sum())
+    best = math.exp(-beta * reach.n_teachers) * everything
+    for d in range(reach.n_teachers):
+        discount = math.exp(-beta * d)
+        if discount * everything <= best:
+            break
+        if d > 0:
+            reach.one_further()
+        windows = jumps.within(reach.least_log_q(), reach.largest_log_q())
+        best = max(best, discount * float(weights @ windows))
+    return best
+
+
+class _Jumps:
+    """The jumps J on a grid of z, with range maxima in constant time."""
+
+    def __init__(self, n_teachers: int, m: int, sigma: float, order: float, bound: str) -> None:
+        step = math.sqrt(2) / sigma
+        z_min = -n_teachers / (math.sqrt(2) * sigma)  # unanimous votes; nothing lies below
+        modal, log_others = math.log1p(-1 / m), math.log(m - 1)
+        z_max = float(ndtri_exp(modal - log_others))  # from here on the cost is constant
+        width = step / _CELLS_PER_STEP
+        n_nodes = math.ceil((z_max - z_min) / width) + 2 + 2 * _CELLS_PER_STEP
+        z = z_min - step + width * np.arange(n_nodes)
+        self.node_log_q = log_others + log_ndtr(z)
+        clamped = log_others + log_ndtr(np.maximum(z, z_min))
+        costs = rdp_from_log_q(
+            np.minimum(clamped, modal), sigma, [order], bound, tolerance=_TOLERANCE
+        )[:, 0]
+        reached = costs[_CELLS_PER_STEP + 1 :]
+        # Each cost is known to within the tolerance: a jump must not be missed for rounding.
+        jumps = reached - costs[: -_CELLS_PER_STEP - 1] + 2 * _TOLERANCE * reached
+        self.largest = float(jumps.max())
+        self.maxima = _range_maxima(jumps)
+
+    def within(self, least_log_q: Floats, largest_log_q: Floats) -> Floats:
+        """Largest jump from one step below the least q up to the largest q, for each query."""
+        last = self.maxima.shape[1] - 1
+        low = np.searchsorted(self.node_log_q, least_log_q, side="right") - 1 - _CELLS_PER_STEP
+        high = np.searchsorted(self.node_log_q, largest_log_q, side="right") - 1
+        low = np.clip(low - 1, 0, last)  # one cell more on each side, against rounding
+        high = np.clip(high + 1, 0, last)
+        level = np.floor(np.log2(high - low + 1)).astype(np.int64)
+        return np.maximum(self.maxima[level, low], self.maxima[level, high - (1 << level) + 1])
+
+
+def _range_maxima(values: Floats) -> Floats:
+    """Sparse table: row k holds maxima over 2^k consecutive values."""
+    rows = [values]
+    while (half := 1 << (len(rows) - 1)) * 2 <= values.size:
+        last = rows[-1]
+        longer = last.copy()
+        longer[:-half] = np.maximum(last[:-half], last[half:])
+        rows.append(longer)
+    return np.stack(rows)
+
+
+def threshold_smooth_sensitivity(
+    top_votes: ArrayLike,
+    threshold: float,
+    sigma: float,
+    order: float,
+    beta: float,
+    lowest: int,
+    highest: int,
+    weights: ArrayLike | None = None,
+) -> float:
+    """beta-smooth bound for the summed data-dependent cost of the checks (spec 4.5). Secret.
+
+    E(d) = max over |t' - t| <= d of the cost's change to a neighbour; "at most d", not "exactly
+    d" as in the public code, which is not smooth. Pricing the checks data-independently costs 0.
+
+    >>> threshold_smooth_sensitivity([180], 200, 150, 14, 0.03, 25, 250) > 0
+    True
+    """
+    beta = positive(beta=beta)
+    tops = np.atleast_1d(np.asarray(top_votes))
+    order = float(order_array(order)[0])
+    ladder = np.arange(int(lowest), int(highest) + 1)
+    costs = threshold_rdp(ladder, threshold, sigma, [order], lowest=lowest, highest=highest)[:, 0]
+    threshold_rdp(tops, threshold, sigma, [order], lowest=lowest, highest=highest)  # validates
+    steps = np.abs(np.diff(costs))
+    change = np.maximum(np.append(steps, 0.0), np.insert(steps, 0, 0.0))
+    mass = np.bincount(
+        tops.astype(np.int64) - int(lowest),
+        weights=checked_weights(weights, tops.size),
+        minlength=ladder.size,
+    )
+    return _discounted_maximum(change, mass, beta)
+
+
+def _discounted_maximum(change: Floats, mass: Floats, beta: float) -> float:
+    """max_d e^(-beta d) sum_t mass_t max_{|t'-t|<=d} change_t'."""
+    reach, best = change.copy(), float(mass @ change)
+    everything = float(change.max()) * float(mass.sum())
+    for d in range(1, change.size):
+        discount = math.exp(-beta * d)
+        if discount * everything <= best:
+            break
+        padded = np.pad(reach, 1)
+        reach = np.maximum(np.maximum(padded[:-2], padded[2:]), reach)
+        best = max(best, discount * float(mass @ reach))
+    return best

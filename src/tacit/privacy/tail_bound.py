@@ -1,0 +1,156 @@
+"""The tight data-dependent bound for any Gaussian mechanism's modal outcome (SPEC-pate-knn 2.4).
+
+Among all post-processings of the pair N(0,1), N(mu,1) that give one outcome the mass 1 - q, the
+largest divergence splits the other mass between the two tails, h in one and q - h in the other:
+
+    T(q) = max_{0<=h<=q} (1-q)^a (1-p)^(1-a)                                          ["stay"]
+           + e^(a(a-1)mu^2/2) [ Phi(c + (a-1)mu) + Phi(-d - (a-1)mu) ]                 ["move"]
+    c = Phi^-1(q-h), d = -Phi^-1(h), p = Phi(c - mu) + Phi(mu - d);    cost = log T/(a-1).
+
+The maximum is bounded without assuming a shape. "stay" grows and "move" falls with h, so on a cell
+[h0, h1] the sum is at most stay(h1) + move(h0). Its derivative in h is
+
+    (xc^(a-1) - xd^(a-1)) (e^psi - 1),   xc = e^(mu^2/2 - mu c), xd = e^(mu^2/2 - mu d),
+    psi = log[ (a-1) R^a (1/xd - 1/xc) / (xc^(a-1) - xd^(a-1)) ],   R = (1-q)/(1-p),
+
+and psi falls in xc, falls in xd and grows in R, while all three grow with h: the ends of a cell
+bound psi on it. Where that decides the sign, the cell's maximum is at an end; otherwise it is at
+most the value at h0 plus (h1 - h0) times the largest derivative. Cells that none of these tests
+settle are halved until the excess is below the tolerance.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, log_ndtr, ndtr, ndtri_exp
+
+from tacit._checks import Floats, order_array, positive
+from tacit.privacy.logs import log_sum_near_one
+from tacit.privacy.theorem6 import checked_log_q
+
+_HALF_LINE = np.array([3.0, 15.0, np.inf])
+_FIRST_NODES = np.concatenate([-_HALF_LINE[::-1], [0.0], _HALF_LINE])  # in y = logit(h/q)
+_Y, _C, _D, _R, _STAY, _MOVE = range(6)  # the fields of a point
+_PAIRS_AT_ONCE = 1 << 14
+_MAX_HALVINGS = 80
+
+
+def tail_bound_rdp(
+    log_q: ArrayLike, mu: float, orders: ArrayLike, *, tolerance: float = 1e-9
+) -> Floats:
+    """RDP of a mu-GDP mechanism whose modal outcome has mass at least 1 - q: (queries, orders).
+
+    Never below the supremum, above it by at most `tolerance` relative, and at most a mu^2/2.
+    Nondecreasing in q. For GNMax mu = sqrt(2)/sigma, for a threshold bit mu = 1/sigma.
+
+    >>> float(f"{tail_bound_rdp(-5.179152311259569, 2**0.5 / 40, 8)[0, 0]:.9g}")
+    0.000299794317
+    """
+    a, mu = order_array(orders), positive(mu=mu)
+    distinct, place = np.unique(checked_log_q(log_q), return_inverse=True)
+    costs = np.empty((distinct.size, a.size))
+    costs[:] = np.where(distinct == 0, 1.0, 0.0)[:, None] * (a * mu**2 / 2)  # q = 1 and q = 0
+    (between,) = np.nonzero((distinct < 0) & (distinct > -np.inf))
+    step = max(1, _PAIRS_AT_ONCE // a.size)
+    for start in range(0, between.size, step):
+        some = between[start : start + step]
+        costs[some] = _block(distinct[some], mu, a, tolerance)
+    return costs[place]
+
+
+def _block(log_q: Floats, mu: float, orders: Floats, tolerance: float) -> Floats:
+    """Costs for a few distinct q. A pair is one (q, order), numbered row by row."""
+    n_pairs = log_q.size * orders.size
+    q_of, a_of = np.repeat(log_q, orders.size), np.tile(orders, log_q.size)
+    plateau = a_of * (a_of - 1) * mu**2 / 2
+    nodes = _first_points(log_q, mu, orders)  # (fields, pairs, nodes)
+    lower = log_sum_near_one(nodes[_STAY], nodes[_MOVE]).max(axis=1)
+    upper = lower.copy()
+    pair = np.repeat(np.arange(n_pairs), _FIRST_NODES.size - 1)
+    left, right = nodes[:, :, :-1].reshape(6, -1), nodes[:, :, 1:].reshape(6, -1)
+    for _ in range(_MAX_HALVINGS):
+        order = a_of[pair]
+        psi_most, psi_least = _psi_range(left, right, order, mu)
+        ceiling = _ceiling(left, right, psi_most, q_of[pair], order, mu)
+        known = np.minimum(lower, plateau)[pair]
+        tight = ceiling <= known * (1 + tolerance)
+        np.maximum.at(upper, pair[tight], ceiling[tight])
+        open_ = ~tight & (known < plateau[pair]) & (psi_most > 0) & (psi_least < 0)
+        pair, left, right = pair[open_], left[:, open_], right[:, open_]
+        if not pair.size:
+            break
+        middle = _points(q_of[pair], mu, a_of[pair], _middle(left[_Y], right[_Y]))
+        np.maximum.at(lower, pair, log_sum_near_one(middle[_STAY], middle[_MOVE]))
+        pair = np.concatenate([pair, pair])
+        left, right = np.hstack([left, middle]), np.hstack([middle, right])
+    else:
+        np.maximum.at(upper, pair, log_sum_near_one(right[_STAY], left[_MOVE]))
+    moment = np.minimum(np.maximum(upper, lower), plateau)
+    return (moment / (a_of - 1)).reshape(log_q.size, orders.size)
+
+
+def _first_points(log_q: Floats, mu: float, orders: Floats) -> Floats:
+    """Fields at the first nodes for every pair; what depends on q alone is computed once."""
+    split = _split(log_q[:, None, None], mu, _FIRST_NODES)
+    terms = _terms(split, log_q[:, None, None], mu, orders[:, None])
+    fields = np.broadcast_arrays(_FIRST_NODES, *split, *terms)
+    return np.stack(fields).reshape(6, -1, _FIRST_NODES.size)
+
+
+def _points(log_q: Floats, mu: float, order: Floats, y: Floats) -> Floats:
+    split = _split(log_q, mu, y)
+    return np.stack([y, *split, *_terms(split, log_q, mu, order)])
+
+
+def _split(log_q: Floats, mu: float, y: Floats) -> tuple[Floats, Floats, Floats]:
+    """Where the tails begin (c, d) and log R, R = (1-q)/(1-p), for y = logit(h/q)."""
+    c = ndtri_exp(log_q - np.logaddexp(0.0, y))
+    d = -ndtri_exp(log_q - np.logaddexp(0.0, -y))
+    with np.errstate(divide="ignore"):  # p = 1: an unbounded cost, which the plateau caps
+        log_not_p = np.log1p(-np.minimum(ndtr(c - mu) + ndtr(mu - d), 1.0))
+    return c, d, np.log1p(-np.exp(log_q)) - log_not_p
+
+
+def _terms(
+    split: tuple[Floats, Floats, Floats], log_q: Floats, mu: float, order: Floats
+) -> tuple[Floats, Floats]:
+    """Logarithms of "stay" and "move"."""
+    c, d, log_r = split
+    shift = (order - 1) * mu
+    stay = np.log1p(-np.exp(log_q)) + (order - 1) * log_r
+    tails = np.logaddexp(log_ndtr(c + shift), log_ndtr(-d - shift))
+    return stay, order * shift * mu / 2 + tails
+
+
+def _psi_range(left: Floats, right: Floats, order: Floats, mu: float) -> tuple[Floats, Floats]:
+    """Upper and lower bound of psi on each cell; its sign is the derivative's."""
+    return (
+        _psi(left[_C], left[_D], right[_R], order, mu),
+        _psi(right[_C], right[_D], left[_R], order, mu),
+    )
+
+
+def _psi(c: Floats, d: Floats, log_r: Floats, order: Floats, mu: float) -> Floats:
+    log_xc, log_xd, apart = mu**2 / 2 - mu * c, mu**2 / 2 - mu * d, mu * (d - c)
+    numerator = np.log(order - 1) + order * log_r - log_xd + np.log(-np.expm1(-apart))
+    return numerator - (order - 1) * log_xc - np.log(-np.expm1(-(order - 1) * apart))
+
+
+def _ceiling(
+    left: Floats, right: Floats, psi_most: Floats, log_q: Floats, order: Floats, mu: float
+) -> Floats:
+    """Upper bound of log T on each cell: the lesser of the monotone and the derivative bound."""
+    monotone = log_sum_near_one(right[_STAY], left[_MOVE])
+    ratio = expit(right[_Y]) * expit(-left[_Y]) * -np.expm1(left[_Y] - right[_Y])  # (h1 - h0)/q
+    steepest = (order - 1) * (mu**2 / 2 - mu * right[_C])  # log of xc^(a-1) at its largest
+    with np.errstate(over="ignore", invalid="ignore"):  # inf or NaN: the monotone bound stands
+        rise = np.exp(log_q + steepest) * ratio * np.expm1(np.maximum(psi_most, 0.0))
+    value = log_sum_near_one(left[_STAY], left[_MOVE])  # T >= 1, so log(T + rise) <= log T + rise
+    return np.fmin(monotone, value + rise)
+
+
+def _middle(left: Floats, right: Floats) -> Floats:
+    """Halve a cell; an endless one is cut at twice its finite end."""
+    middle = np.where(np.isinf(left), 2 * right, (left + right) / 2)
+    return np.where(np.isinf(right), 2 * left, middle)

@@ -1,0 +1,53 @@
+"""The worst-case epsilon of a plan: the best of the accountants that apply (SPEC-pate-knn 3.3-3.5).
+
+Every accountant here is data-independent, so taking the minimum over them before the run is free.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from tacit._checks import non_negative, probability
+from tacit.errors import InvalidArgument
+from tacit.privacy.curves import RdpCurve
+from tacit.privacy.gaussian import gaussian_epsilon
+
+
+class WorstCase(NamedTuple):
+    """A worst-case epsilon and the accountant that gave it: "gaussian", "rdp" or "pld"."""
+
+    epsilon: float
+    accountant: str
+
+
+def worst_case_epsilon(
+    delta: float,
+    mu_squared: float | None = None,
+    rdp: RdpCurve | None = None,
+    pld: Any = None,
+) -> WorstCase:
+    """Return the smallest epsilon that one of the given accounts proves, and its name.
+
+    mu_squared: sum of (sensitivity/sigma)^2 over all Gaussian releases: exact composition (3.3).
+    rdp:        a composed `RdpCurve`, converted by the improved conversion (3.2).
+    pld:        a composed dp-accounting privacy loss distribution (3.5; extra `tacit[pld]`).
+
+    >>> worst_case_epsilon(1e-5, mu_squared=640 / 150**2 + 2 * 286 / 40**2).accountant
+    'gaussian'
+    """
+    delta = probability(delta=delta)
+    proved: list[WorstCase] = []
+    if mu_squared is not None:
+        mu = math.sqrt(non_negative(mu_squared=mu_squared))
+        proved.append(WorstCase(gaussian_epsilon(delta, mu), "gaussian"))
+    if rdp is not None:
+        proved.append(WorstCase(rdp.total().epsilon(delta), "rdp"))
+    if pld is not None:
+        proved.append(WorstCase(float(pld.get_epsilon_for_delta(delta)), "pld"))
+    if not proved:
+        raise InvalidArgument("Expected at least one of mu_squared, rdp or pld to be given.")
+    best = min(proved)
+    if math.isnan(best.epsilon):
+        raise InvalidArgument("Expected accounts without NaN; recompute the curve.")
+    return best

@@ -1,0 +1,102 @@
+"""300 rounds of processes that race for one ledger while they are killed at random moments."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+
+import mpmath
+import pytest
+
+ROUNDS = 300
+SIGKILLED = -9
+COST = 2 / 20.0**2  # of one query, mu^2
+EPSILON, DELTA = 0.8, 1e-5
+
+
+@pytest.fixture(scope="module")
+def rounds(tmp_path_factory):
+    """In a process of its own with one thread, so that forking is safe and cheap."""
+    seed = secrets.randbits(32)
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name("racing.py")),
+        str(tmp_path_factory.mktemp("race")),
+        str(ROUNDS),
+        str(seed),
+    ]
+    single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, **single},
+    )
+    assert done.returncode == 0, f"seed {seed}: {done.stderr}"
+    print(f"seed {seed}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def most() -> int:
+    """How many entries the budget holds, from the exact Gaussian curve with 40 digits."""
+
+    def delta(count: int) -> mpmath.mpf:
+        mu = mpmath.sqrt(count * mpmath.mpf(COST))
+        return mpmath.ncdf(mu / 2 - EPSILON / mu) - mpmath.exp(EPSILON) * mpmath.ncdf(
+            -mu / 2 - EPSILON / mu
+        )
+
+    with mpmath.workdps(40):
+        count = 1
+        while delta(count + 1) <= DELTA:
+            count += 1
+    return count
+
+
+def test_the_file_opens_every_time(rounds):
+    assert len(rounds) == ROUNDS
+    assert all(one["head"] == one["entries"][-1] for one in rounds if one["entries"])
+
+
+def test_no_worker_fails_by_anything_but_the_budget_or_the_kill(rounds):
+    assert [error for one in rounds for error in one["errors"]] == []
+    assert {code for one in rounds for code in one["exits"]} <= {0, SIGKILLED}
+
+
+def test_the_budget_is_never_exceeded(rounds, most):
+    for one in rounds:
+        assert len(one["entries"]) <= most
+        assert one["costs"] == [pytest.approx(COST)] * len(one["entries"])
+        assert one["spent"] <= EPSILON
+
+
+def test_workers_that_live_reach_the_budget_exactly(rounds, most):
+    unharmed = [one for one in rounds if set(one["exits"]) == {0}]
+    assert len(unharmed) >= ROUNDS // 20
+    for one in unharmed:
+        assert len(one["entries"]) == most
+        assert len(one["releases"]) == len(one["entries"])
+
+
+def test_there_is_no_released_label_without_its_own_entry(rounds):
+    for one in rounds:
+        paid = [release["entry"] for release in one["releases"]]
+        assert len(set(paid)) == len(paid)
+        assert set(paid) <= set(one["entries"])
+
+
+def test_the_kills_came_at_interesting_moments(rounds, most):
+    """The race proves little if everybody was killed too early or too late."""
+    killed = [one for one in rounds if SIGKILLED in one["exits"]]
+    half_way = [one for one in killed if 0 < len(one["entries"]) < most]
+    charged_only = [one for one in killed if len(one["releases"]) < len(one["entries"])]
+    assert len(half_way) > 20
+    assert len(charged_only) > 5
+    assert len(killed) > ROUNDS // 4

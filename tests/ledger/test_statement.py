@@ -1,0 +1,219 @@
+"""What may be said: the paragraph to sign, the JSON with its schema, and the secret one."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from decimal import Decimal
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tacit
+from tacit.errors import InvalidArgument, SecretDisclosure
+from tacit.ledger import STATEMENT_SCHEMA, Budget, Statement
+from tacit.ledger.statement import _rounded_up
+
+HEAD = "ab" * 32
+
+
+def make(**changes) -> Statement:
+    fields = {
+        "kind": "worst-case",
+        "epsilon": 1.43111,
+        "delta": 1e-5,
+        "unit": "person",
+        "accountant": "gaussian",
+        "noise": "csprng",
+        "dataset": "scans",
+        "entries": 3,
+        "head": HEAD,
+        "budget": Budget(2.0, 1e-5),
+    }
+    return Statement(**{**fields, **changes})
+
+
+PUBLIC = [
+    make(),
+    make(kind="sanitised", worst_case_epsilon=7.68, epsilon=1.63, accountant="smooth sensitivity"),
+    make(noise="insecure-seeded", warnings=("1 of 3 entries used seeded noise",)),
+    make(head=None, budget=None, dataset="", entries=0, epsilon=0.0),
+]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "'scans'",
+        "epsilon = 1.432 at delta = 1e-05",
+        "worst case over all data",
+        "one person",
+        "add or remove one person",
+        "group of two",
+        "all queries",
+        "all answers",
+        "including refusals",
+        "the student",
+        "every checkpoint",
+        "computed from the releases",
+        "exact composition of Gaussian",
+        "epsilon = 2.0",
+        "Noise: csprng",
+        tacit.__version__,
+        "3 entries",
+        HEAD,
+        "this ledger alone",
+    ],
+)
+def test_the_paragraph_says_all_that_is_signed(part):
+    text = str(make())
+    assert part in text
+    assert "\n" not in text
+
+
+def test_other_bounds_are_named():
+    assert "Renyi" in str(make(accountant="rdp"))
+    assert "privacy loss distribution" in str(make(accountant="pld"))
+    assert "smooth sensitivity" in str(PUBLIC[1])
+
+
+def test_an_insecure_statement_is_loud_and_claims_nothing():
+    text = str(PUBLIC[2])
+    assert text.startswith("NOT private: seeded noise")
+    assert "are differentially private" not in text
+    assert "Warning: 1 of 3 entries used seeded noise." in text
+
+
+def test_a_sanitised_statement_has_the_worst_case_beside_it():
+    text = str(PUBLIC[1])
+    assert "ex post" in text
+    assert "epsilon = 1.63 at delta = 1e-05" in text
+    assert "epsilon = 7.68 at that delta" in text
+
+
+def test_an_empty_ledger_says_so():
+    assert "Nothing was released" in str(make(entries=0, epsilon=0.0))
+    assert "from a ledger of 1 entry with" in str(make(entries=1))
+
+
+def test_without_a_ledger_none_is_mentioned():
+    text = str(PUBLIC[3])
+    assert "ledger of" not in text
+    assert "budget" not in text
+    assert "data set '" not in text
+
+
+@given(st.just(0.0) | st.floats(1e-300, 1e6))
+def test_a_printed_epsilon_is_never_too_small_nor_much_too_large(epsilon):
+    printed = Decimal(_rounded_up(epsilon))
+    assert printed >= Decimal(repr(epsilon))
+    assert printed <= Decimal(repr(epsilon)) * Decimal("1.0011")
+
+
+@pytest.mark.parametrize("statement", PUBLIC)
+def test_the_json_fits_its_schema_and_reads_back(statement):
+    jsonschema.Draft202012Validator.check_schema(STATEMENT_SCHEMA)
+    text = statement.to_json()
+    jsonschema.Draft202012Validator(STATEMENT_SCHEMA).validate(json.loads(text))
+    assert Statement.from_json(text) == statement
+    assert json.loads(text)["epsilon"] == statement.epsilon  # all digits
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "secret"},
+        {"epsilon": -1},
+        {"epsilon": None},
+        {"delta": 1},
+        {"delta": 0},
+        {"noise": "loud"},
+        {"head": "abc"},
+        {"entries": -1},
+        {"entries": 1.5},
+        {"worst_case_epsilon": 3.0},
+        {"kind": "sanitised"},
+        {"budget": {"epsilon": 1}},
+        {"format": "tacit-statement/9"},
+        {"secret": 1},
+        {"unit": ""},
+    ],
+)
+def test_the_schema_refuses_what_is_no_statement(changes):
+    instance = {**make().to_dict(), **changes}
+    assert not jsonschema.Draft202012Validator(STATEMENT_SCHEMA).is_valid(instance)
+
+
+@pytest.mark.parametrize("field", sorted(make().to_dict()))
+def test_the_schema_requires_every_field(field):
+    instance = make().to_dict()
+    del instance[field]
+    assert not jsonschema.Draft202012Validator(STATEMENT_SCHEMA).is_valid(instance)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        "3",
+        json.dumps({**make().to_dict(), "format": "other"}),
+        json.dumps({**make().to_dict(), "kind": "secret"}),
+        json.dumps({**make().to_dict(), "extra": 1}),
+        json.dumps({**make().to_dict(), "epsilon": -1}),
+        json.dumps({**make().to_dict(), "budget": {"epsilon": 0, "delta": 0.1}}),
+    ],
+)
+def test_other_json_is_not_read_as_a_statement(text):
+    with pytest.raises(InvalidArgument, match="JSON of a public statement"):
+        Statement.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"kind": "vague"}, "kind='vague'"),
+        ({"noise": "quiet"}, "noise='quiet'"),
+        ({"epsilon": -0.1}, "epsilon=-0.1"),
+        ({"epsilon": float("nan")}, "epsilon=nan"),
+        ({"delta": 1.0}, "delta=1.0"),
+        ({"entries": -1}, "entries=-1"),
+        ({"kind": "sanitised"}, "worst_case_epsilon"),
+        ({"worst_case_epsilon": 1.0}, "worst_case_epsilon"),
+    ],
+)
+def test_what_cannot_be_stated_is_refused_by_name(changes, named):
+    with pytest.raises(InvalidArgument, match=named):
+        make(**changes)
+
+
+def test_a_statement_cannot_be_edited():
+    with pytest.raises(AttributeError):
+        make().epsilon = 0.1
+
+
+def test_a_secret_statement_is_never_written(tmp_path):
+    secret = make(kind="secret", epsilon=0.8151623)
+    assert str(secret).startswith("SECRET")
+    assert "0.8152" in str(secret)
+    for attempt in (secret.to_json, secret.to_dict, lambda: secret.write(tmp_path / "out.json")):
+        with pytest.raises(SecretDisclosure) as refusal:
+            attempt()
+        assert "8151" not in str(refusal.value)
+    assert list(tmp_path.iterdir()) == []
+    assert "8151" not in repr(secret)
+    assert "1.43" in repr(make())
+
+
+def test_a_statement_is_written_in_one_step(tmp_path):
+    target = tmp_path / "statement.json"
+    make().write(target)
+    assert Statement.from_json(target.read_text()) == make()
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE(target.stat().st_mode) == 0o644 & ~umask
+    assert list(tmp_path.iterdir()) == [target]
