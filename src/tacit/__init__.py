@@ -16,23 +16,37 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 _HOME = {
+    "ConfidentGNMax": "tacit.mechanisms",
     "GNMax": "tacit.mechanisms",
+    "InteractiveGNMax": "tacit.mechanisms",
+    "LNMax": "tacit.mechanisms",
+    "NoisyVotes": "tacit.mechanisms",
     "Plan": "tacit.mechanisms",
+    "Sanitise": "tacit.mechanisms",
     "count_votes": "tacit.mechanisms",
-    "SecureNoise": "tacit.noise",
     "InsecureNoise": "tacit.noise",
+    "SecureNoise": "tacit.noise",
     "Budget": "tacit.ledger",
     "Ledger": "tacit.ledger",
     "Statement": "tacit.ledger",
     "BudgetExceeded": "tacit.errors",
 }
 
-__all__ = ["__version__", *_HOME]  # noqa: PLE0604 - the names are strings, ruff cannot see it
+__all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
     from tacit.errors import BudgetExceeded
     from tacit.ledger import Budget, Ledger, Statement
-    from tacit.mechanisms import GNMax, Plan, count_votes
+    from tacit.mechanisms import (
+        ConfidentGNMax,
+        GNMax,
+        InteractiveGNMax,
+        LNMax,
+        NoisyVotes,
+        Plan,
+        Sanitise,
+        count_votes,
+    )
     from tacit.noise import InsecureNoise, SecureNoise
 
 

@@ -18,6 +18,8 @@ from tacit.errors import InvalidArgument
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+_MOST_VOTES = 2**40  # far beyond any ensemble, and far below where int64 sums wrap around
+
 
 def refuse(name: str, value: object, expectation: str) -> InvalidArgument:
     """Make the error "Expected name=value to be …"; long values are abbreviated."""
@@ -33,9 +35,11 @@ def _one(named: dict[str, Any]) -> tuple[str, Any]:
 
 
 def _as_float(name: str, value: Any, expectation: str) -> float:
+    if isinstance(value, bool | np.bool_ | str | bytes):
+        raise refuse(name, value, expectation)
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise refuse(name, value, expectation) from None
     if not math.isfinite(number):
         raise refuse(name, value, expectation)
@@ -106,7 +110,7 @@ def at_least(minimum: int, **named: Any) -> int:
 def one_of(*choices: str, **named: Any) -> str:
     """Return the argument, which must be one of the given words."""
     name, value = _one(named)
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise refuse(name, value, "one of " + ", ".join(map(repr, choices)))
     return str(value)
 
@@ -114,13 +118,32 @@ def one_of(*choices: str, **named: Any) -> str:
 def finite_array(**named: ArrayLike) -> Floats:
     """Return the argument as a float64 array without NaN or infinity."""
     name, value = _one(named)
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidArgument(f"Expected {name} to be an array of numbers.") from None
+    array = number_array(**{name: value})
     if not np.isfinite(array).all():
         raise InvalidArgument(f"Expected {name} to hold finite numbers only; remove NaN and inf.")
     return array
+
+
+def number_array(**named: ArrayLike) -> Floats:
+    """Return the argument as a float64 array; it is never quoted, for it may be secret."""
+    name, value = _one(named)
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "iufO":  # a bool, a complex or a string is not a number here
+            raise TypeError
+        return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument(f"Expected {name} to be an array of numbers.") from None
+
+
+def renyi_order(**named: Any) -> float:
+    """Return the argument as one finite Renyi order > 1."""
+    name, value = _one(named)
+    expectation = "one finite Renyi order > 1"
+    number = _as_float(name, value, expectation)
+    if number <= 1:
+        raise refuse(name, value, expectation)
+    return number
 
 
 def order_array(orders: ArrayLike) -> Floats:
@@ -147,6 +170,8 @@ def vote_matrix(votes: ArrayLike, *, n_teachers: int | None = None) -> Integers:
         )
     if array.dtype.kind not in "iu":
         array = _integral(array)
+    if (array > _MOST_VOTES).any():
+        raise InvalidArgument(f"Expected votes to be at most {_MOST_VOTES} in each class.")
     if array.dtype.kind == "i" and (array < 0).any():
         raise InvalidArgument("Expected votes to be non-negative; a teacher cannot be subtracted.")
     counts = array.astype(np.int64, copy=False)
@@ -168,4 +193,5 @@ def _integral(array: NDArray[Any]) -> NDArray[Any]:
         raise InvalidArgument(f"{problem}, got NaN or infinity.")
     if (array != np.floor(array)).any():
         raise InvalidArgument(f"{problem}, got fractions; soft votes need soft=True.")
-    return array.astype(np.int64)
+    # The caller refuses both ends.
+    return np.asarray(np.clip(array, -1, _MOST_VOTES + 1), dtype=np.int64)

@@ -84,14 +84,14 @@ def complete_lines(own: Path) -> list[str]:
 
 def main(folder: Path, rounds: int, seed: int) -> None:
     dice = random.Random(seed)
-    whole_life = 0.0
+    long_life = 0.0
     for number in range(rounds):
         unharmed = number % 20 == 0
-        life = float("inf") if unharmed else dice.uniform(0, whole_life)
+        life = float("inf") if unharmed else dice.uniform(0, long_life)
         found = round_of(folder / str(number), life)
         print(json.dumps(found))
-        if unharmed:  # how long it takes on this machine, as busy as it is just now
-            whole_life = found["lived"]
+        if unharmed:  # how long it takes on this machine, as busy as it is just now; the
+            long_life = found["lived"] * 0.6  # rest is mostly waiting to be refused
 
 
 if __name__ == "__main__":

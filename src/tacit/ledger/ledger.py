@@ -22,7 +22,7 @@ from tacit.ledger.grant import Grant
 from tacit.ledger.statement import Statement
 from tacit.ledger.store import Store
 from tacit.ledger.terms import Request, Terms, new_terms, one_line
-from tacit.mechanisms import Plan
+from tacit.mechanisms import Plan, assumptions
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
 from tacit.privacy import WorstCase
 
@@ -148,6 +148,9 @@ class Ledger:
 
         0.0 for an empty ledger. A ledger for a fixed list has spent the price of the whole list as
         soon as its first plan is released.
+
+        It is the price of these plans as a list. If they were chosen in the light of earlier
+        releases, the guarantee is the budget: a filter bounds the end, not every step before it.
         """
         return self._price(self._read()).epsilon
 
@@ -270,6 +273,7 @@ class Ledger:
             budget=self.budget,
             entries=len(chain.entries),
             head=chain.head,
+            assumes=assumptions(entry.plan["mechanism"] for entry in chain.entries),
             warnings=self._warnings(levels),
         )
 

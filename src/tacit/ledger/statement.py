@@ -54,6 +54,7 @@ class Statement:
     head: str | None = None
     budget: Budget | None = None
     worst_case_epsilon: float | None = None
+    assumes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     library: str = __version__
 
@@ -65,6 +66,7 @@ class Statement:
         put(self, "delta", probability(delta=self.delta))
         put(self, "entries", at_least(0, entries=self.entries))
         put(self, "adjacency", self.adjacency or f"add or remove one {self.unit}")
+        put(self, "assumes", tuple(self.assumes))
         put(self, "warnings", tuple(self.warnings))
         if (self.worst_case_epsilon is not None) != (self.kind == "sanitised"):
             raise InvalidArgument(
@@ -78,6 +80,7 @@ class Statement:
             self._claim(),
             f"Privacy unit: one {self.unit}; neighbouring data sets: {self.adjacency}; replacing "
             "one unit by another touches two and counts as a group of two.",
+            "".join(f"It presumes that {assumption}. " for assumption in self.assumes).rstrip(),
             f"The number covers {self.covers}.",
             self._origin(),
             self._budget_sentence(),
@@ -154,7 +157,7 @@ class Statement:
                 "worst-case or the sanitised one."
             )
         plain = {"format": FORMAT, **dataclasses.asdict(self)}
-        plain["warnings"] = list(self.warnings)
+        plain["assumes"], plain["warnings"] = list(self.assumes), list(self.warnings)
         return plain
 
     def to_json(self) -> str:
@@ -227,6 +230,7 @@ _PROPERTIES: dict[str, Any] = {
     "head": {"anyOf": [{"type": "null"}, {"type": "string", "pattern": "^[0-9a-f]{64}$"}]},
     "budget": {"anyOf": [{"type": "null"}, _BUDGET]},
     "worst_case_epsilon": {"anyOf": [{"type": "null"}, _EPSILON]},
+    "assumes": {"type": "array", "items": _LINE},
     "warnings": {"type": "array", "items": _LINE},
     "library": _LINE,
 }

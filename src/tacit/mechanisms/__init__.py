@@ -8,6 +8,7 @@ from tacit.mechanisms.base import (
     Mechanism,
     Release,
     SelectiveMechanism,
+    assumptions,
     count_votes,
 )
 from tacit.mechanisms.noisy_max import GNMax, LNMax, NoisyVotes
@@ -31,6 +32,7 @@ __all__ = [
     "SelectiveMechanism",
     "SoftVotes",
     "ThresholdCheck",
+    "assumptions",
     "count_votes",
     "secret_cost_of",
     "sum_soft_votes",

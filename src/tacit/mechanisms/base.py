@@ -6,6 +6,7 @@ read the same dataclass. To carry answers across the line it needs the noise of 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
@@ -99,8 +100,25 @@ class SelectiveMechanism(Protocol):
         """What a query that passes pays on top."""
 
 
+_ONE_TEACHER = "each unit's records reached one teacher only, whoever else is in the data"
+ASSUMES = dict.fromkeys(
+    ("gnmax", "lnmax", "noisy-votes", "threshold-check", "confident-gnmax", "interactive-gnmax"),
+    _ONE_TEACHER,
+)
+"""What must hold outside tacit's sight for a mechanism's price to be right, by its name."""
+
+
+def assumptions(names: Iterable[str]) -> tuple[str, ...]:
+    """Return what the named mechanisms presume, each once.
+
+    >>> assumptions(["gnmax", "sanitise", "gnmax"])
+    ("each unit's records reached one teacher only, whoever else is in the data",)
+    """
+    return tuple(dict.fromkeys(ASSUMES[name] for name in names if name in ASSUMES))
+
+
 class VoteMechanism:
-    """What mechanisms on vote histograms share: the plan's rows, classes and teachers must match."""
+    """What mechanisms on vote histograms share: rows, classes and teachers must match the plan."""
 
     __slots__ = ()
 

@@ -139,7 +139,9 @@ class NoisyVotes(VoteMechanism):
         step = max(1, BLOCK // votes.shape[1])
         for start in range(0, votes.shape[0], step):
             block = votes[start : start + step]
-            values[start : start + step] = noise.rounded_gaussian_steps(self.sigma, 1.0, block.shape)
+            values[start : start + step] = noise.rounded_gaussian_steps(
+                self.sigma, 1.0, block.shape
+            )
             values[start : start + step] += block
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
@@ -150,7 +152,7 @@ class NoisyVotes(VoteMechanism):
         return RdpCurve(orders, gaussian_rdp(self.sigma / math.sqrt(2), orders))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case for each query: the histogram's cost does not depend on the votes."""
+        """Return the worst case for each query: the cost does not depend on the votes."""
         one = self.cost(orders)
         return RdpCurve(one.orders, np.tile(one.values, (vote_matrix(answers).shape[0], 1)))
 

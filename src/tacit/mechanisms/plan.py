@@ -28,7 +28,7 @@ class Plan:
     >>> from tacit import GNMax
     >>> plan = Plan(GNMax(sigma=40), queries=100)
     >>> round(plan.epsilon(delta=1e-5), 3), plan.price(delta=1e-5).accountant
-    (1.431, 'gaussian')
+    (1.356, 'gaussian')
     """
 
     mechanism: Mechanism

@@ -141,15 +141,13 @@ class Sanitise:
         log_scale = _on_grid(math.log(max(secret.smooth, self.scale_floor)), log_noise, grid, noise)
         deviation, value_grid = self._value_noise(log_scale)
         value = _on_grid(secret.value, deviation, value_grid, noise)
-        return Release(
-            self, values=np.array([log_scale, value]), entry=entry, secure=noise.secure
-        )
+        return Release(self, values=np.array([log_scale, value]), entry=entry, secure=noise.secure)
 
     def _log_grid(self) -> float:
         return _power_of_two_below(min(self.sigma_log, self.beta) * _GRID_PER_SIGMA)
 
     def _value_noise(self, log_scale: float) -> tuple[float, float]:
-        """Standard deviation and grid of stage (2): functions of the released log-scale alone."""
+        """Return deviation and grid of stage (2), functions of the released log-scale alone."""
         grid = self._log_grid()
         margin = self.price().scale_quantile * self.sigma_log * (1 + grid / self.beta) + grid
         upper = math.exp(min(log_scale + margin, 600.0))

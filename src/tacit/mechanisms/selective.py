@@ -76,8 +76,8 @@ class ThresholdCheck(VoteMechanism):
         n_teachers = at_least(1, n_teachers=n_teachers)
         if self.from_zero or n_classes is None:
             return 0, n_teachers
-        # Soft votes are rounded half up, which can only raise the least possible maximum's floor.
-        return int(math.floor(n_teachers / at_least(2, n_classes=n_classes) + 0.5)), n_teachers
+        # The largest of m counts is at least n/m; soft votes are rounded half up.
+        return math.floor(n_teachers / at_least(2, n_classes=n_classes) + 0.5), n_teachers
 
     def cost(
         self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
@@ -159,7 +159,7 @@ class _Selective(VoteMechanism):
         """Labels (-1 where the check failed) and which rows came before the cap was reached."""
         passed = self.check.passes(top, noise)
         cap = passed.size if max_answers is None else max_answers
-        before_cap = np.cumsum(passed) - passed < cap
+        before_cap = np.asarray(np.cumsum(passed) - passed < cap)
         rows = np.nonzero(passed & before_cap)[0]
         labels = np.full(passed.size, NO_ANSWER, dtype=np.int64)
         if rows.size:
@@ -244,7 +244,12 @@ class InteractiveGNMax(_Selective):
         return ThresholdCheck(self.threshold, self.sigma_check, from_zero=True)
 
     def release(
-        self, answers: Any, noise: Noise, *, student: ArrayLike, max_answers: int | None = None
+        self,
+        answers: Any,
+        noise: Noise,
+        *,
+        student: ArrayLike | None = None,
+        max_answers: int | None = None,
     ) -> Release:
         """Return one label per row; rows after `max_answers` teacher answers are -1."""
         entry = admit(noise)
@@ -263,8 +268,6 @@ class InteractiveGNMax(_Selective):
     ) -> RdpCurve:
         """Data-dependent cost of each query given the student (spec 2.7). Secret."""
         votes = self.votes(answers)
-        if student is None:
-            raise InvalidArgument("Expected student probabilities: the cost depends on them.")
         top = disagreement(votes, student_probabilities(student, votes.shape))
         return self._secret_cost(votes, top, orders)
 
@@ -275,11 +278,13 @@ def disagreement(votes: NDArray[Any], student: Floats) -> Integers:
     return np.clip(rounded_half_up((votes - n_teachers * student).max(axis=1)), 0, n_teachers)
 
 
-def student_probabilities(student: ArrayLike, shape: tuple[int, ...]) -> Floats:
+def student_probabilities(student: ArrayLike | None, shape: tuple[int, ...]) -> Floats:
     """Validate the student's probabilities: public, one row per query, each row in the simplex."""
+    if student is None:
+        raise InvalidArgument("Expected student= the student's probabilities (queries, classes).")
     array = finite_array(student=student)
     if array.shape != shape:
         raise InvalidArgument(f"Expected student of shape {shape}, got {array.shape}.")
     if (array < 0).any() or not np.allclose(array.sum(axis=1), 1.0, atol=1e-6):
         raise InvalidArgument("Expected each row of student to be >= 0 and to sum to 1.")
-    return array / array.sum(axis=1, keepdims=True)
+    return np.asarray(array / array.sum(axis=1, keepdims=True))

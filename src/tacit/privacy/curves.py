@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 from tacit._checks import (
     Floats,
     non_negative,
+    number_array,
     one_of,
     order_array,
     probability,
-    refuse,
 )
 from tacit.errors import InvalidArgument
 
@@ -74,10 +74,15 @@ class RdpCurve:
             raise InvalidArgument("Expected two batches or two totals; call .total() on the batch.")
         if self.values.shape != other.values.shape:
             raise InvalidArgument("Expected two batches of equally many queries to add.")
-        return RdpCurve(self.orders, self.values + other.values)
+        with np.errstate(over="ignore"):
+            return RdpCurve(self.orders, self.values + other.values)
 
     def __mul__(self, times: float) -> RdpCurve:
-        return RdpCurve(self.orders, self.values * non_negative(times=times))
+        times = non_negative(times=times)
+        if times == 0:  # also where a value is inf: what is not released costs nothing
+            return RdpCurve(self.orders, np.zeros_like(self.values))
+        with np.errstate(over="ignore"):
+            return RdpCurve(self.orders, self.values * times)
 
     __rmul__ = __mul__
 
@@ -94,7 +99,8 @@ class RdpCurve:
         """Compose a batch of queries into one curve; a single release is its own total."""
         if self.values.ndim == 1:
             return self
-        return RdpCurve(self.orders, self.values.sum(axis=0))
+        with np.errstate(over="ignore"):
+            return RdpCurve(self.orders, self.values.sum(axis=0))
 
     def epsilon(self, delta: float, conversion: str = "improved") -> Any:
         """Convert to epsilon at `delta`, minimised over the orders (a float, or one per query).
@@ -126,21 +132,22 @@ class RdpCurve:
         return _scalar(np.exp(np.minimum(log_delta.min(axis=-1), 0.0)))
 
 
-def conversion_term(orders: Floats, delta: float, conversion: str = "improved") -> Floats:
-    """Return what is added to an RDP value at each order to get epsilon at `delta`."""
-    delta = probability(delta=delta)
+def conversion_term(orders: ArrayLike, delta: float, conversion: str = "improved") -> Floats:
+    """Return what is added to an RDP value at each order to get epsilon at `delta`.
+
+    >>> round(float(conversion_term([14.0], 1e-5, "classic")[0]), 6)
+    0.885609
+    """
+    orders, delta = order_array(orders), probability(delta=delta)
     one_of("improved", "classic", conversion=conversion)
     if conversion == "classic":
-        return -math.log(delta) / (orders - 1)
+        return np.asarray(-math.log(delta) / (orders - 1))
     return np.asarray(np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1))
 
 
 def finite_or_infinite(values: ArrayLike) -> Floats:
     """Return RDP values as float64: non-negative, +inf ("no guarantee") allowed, NaN refused."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise refuse("values", values, "an array of RDP values") from None
+    array = number_array(values=values)
     if np.isnan(array).any() or (array < 0).any():
         raise InvalidArgument("Expected values to be >= 0 and not NaN; a divergence cannot be.")
     return array
@@ -148,4 +155,3 @@ def finite_or_infinite(values: ArrayLike) -> Floats:
 
 def _scalar(array: Any) -> Any:
     return float(array) if np.ndim(array) == 0 else np.asarray(array)
-

@@ -17,7 +17,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erf, erfcx, erfinv, log_ndtr, ndtr
 
-from tacit._checks import Floats, finite_array, order_array, positive, refuse
+from tacit._checks import (
+    Floats,
+    finite_array,
+    non_negative,
+    order_array,
+    positive,
+    probability,
+    refuse,
+)
 from tacit.errors import InvalidArgument
 
 _SQRT2 = math.sqrt(2.0)
@@ -34,7 +42,9 @@ def gaussian_rdp(noise_multiplier: float, orders: ArrayLike) -> Floats:
     >>> gaussian_rdp(2.0, [2, 8]).tolist()
     [0.25, 1.0]
     """
-    return order_array(orders) / (2 * positive(noise_multiplier=noise_multiplier) ** 2)
+    multiplier = positive(noise_multiplier=noise_multiplier)
+    with np.errstate(over="ignore"):  # infinite cost is the right answer to no noise
+        return order_array(orders) / 2 / multiplier / multiplier
 
 
 def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> Any:
@@ -51,15 +61,26 @@ def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> Any:
 
 def gaussian_log_delta(epsilon: ArrayLike, mu: ArrayLike) -> Any:
     """Natural logarithm of `gaussian_delta`; mu = 0 gives -inf."""
-    eps, mus = np.broadcast_arrays(finite_array(epsilon=epsilon), finite_array(mu=mu))
+    eps, mus = _broadcast(finite_array(epsilon=epsilon), finite_array(mu=mu))
     if (eps < 0).any():
         raise refuse("epsilon", epsilon, "a finite number >= 0")
     if (mus < 0).any():
         raise refuse("mu", mu, "a finite number >= 0")
     result = np.full(eps.shape, -np.inf)
     some = mus > 0
-    result[some] = _log_delta(eps[some], mus[some])
+    with np.errstate(over="ignore", divide="ignore"):  # beyond double range log delta is -inf
+        result[some] = _log_delta(eps[some], mus[some])
     return float(result) if result.ndim == 0 else result
+
+
+def _broadcast(epsilon: Floats, mu: Floats) -> tuple[Floats, Floats]:
+    try:
+        eps, mus = np.broadcast_arrays(epsilon, mu)
+    except ValueError:
+        raise InvalidArgument(
+            f"Expected epsilon and mu to broadcast, got shapes {epsilon.shape} and {mu.shape}."
+        ) from None
+    return eps, mus
 
 
 def _log_delta(eps: Floats, mu: Floats) -> Floats:
@@ -70,7 +91,8 @@ def _log_delta(eps: Floats, mu: Floats) -> Floats:
     tail_narrow = (a <= 0) & (mu < 0.5)
     body_small = (a > 0) & (eps < 1)
     body_large = (a > 0) & (eps >= 1)
-    out[tail_wide] = _log_phi(a[tail_wide]) + np.log(_mills(-a[tail_wide]) - _mills(b[tail_wide]))
+    difference = _mills(-a[tail_wide]) - _mills(b[tail_wide])
+    out[tail_wide] = _log_phi(a[tail_wide]) + np.log(np.maximum(difference, 0.0))
     if tail_narrow.any():
         out[tail_narrow] = _log_phi(a[tail_narrow]) + np.log(
             _mills_difference(eps[tail_narrow], mu[tail_narrow])
@@ -107,7 +129,7 @@ def gaussian_epsilon(delta: float, mu: ArrayLike) -> Any:
     >>> round(gaussian_epsilon(1e-5, 0.6212), 4)  # the paper's MNIST run (spec section 8)
     2.5424
     """
-    log_target = _log_of(delta)
+    log_target = math.log(probability(delta=delta))
     mus = finite_array(mu=mu)
     if (mus < 0).any():
         raise refuse("mu", mu, "a finite number >= 0")
@@ -152,33 +174,20 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     >>> round(gaussian_mu(0.1, 1e-5), 4)
     0.0325
     """
-    log_target = _log_of(delta)
-    if not (isinstance(epsilon, int | float | np.number) and math.isfinite(epsilon)):
-        raise refuse("epsilon", epsilon, "a finite number >= 0")
-    if epsilon < 0:
-        raise refuse("epsilon", epsilon, "a finite number >= 0")
+    epsilon, delta = non_negative(epsilon=epsilon), probability(delta=delta)
+    log_target = math.log(delta)
     if epsilon == 0:
-        return float(2 * _SQRT2 * erfinv(math.exp(log_target)) * (1 - 1e-12))
+        return float(2 * _SQRT2 * erfinv(delta) * (1 - 1e-12))
     low = high = 1.0
     while gaussian_log_delta(epsilon, high) <= log_target:
         low, high = high, 2 * high
     while gaussian_log_delta(epsilon, low) > log_target:
         low, high = low / 2, low
     while True:
-        middle = math.sqrt(low * high)
+        middle = (low + high) / 2
         if not low < middle < high:
             return low
         if gaussian_log_delta(epsilon, middle) > log_target:
             high = middle
         else:
             low = middle
-
-
-def _log_of(delta: float) -> float:
-    try:
-        value = float(delta)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not 0 < value < 1:
-        raise InvalidArgument(f"Expected delta={delta!r} to be strictly between 0 and 1.")
-    return math.log(value)

@@ -26,7 +26,9 @@ def lnmax_log_q(votes: ArrayLike, gamma: float) -> Floats:
     reach = gamma * (counts[rows, top][:, None] - counts)
     logs = np.log((2 + reach) / 4) - reach
     logs[rows, top] = -np.inf
-    return np.minimum(np.logaddexp.reduce(logs, axis=1), math.log1p(-1 / counts.shape[1]))
+    return np.asarray(
+        np.minimum(np.logaddexp.reduce(logs, axis=1), math.log1p(-1 / counts.shape[1]))
+    )
 
 
 def lnmax_rdp_worst(gamma: float, orders: ArrayLike) -> Floats:
@@ -44,7 +46,8 @@ def lnmax_rdp_worst(gamma: float, orders: ArrayLike) -> Floats:
     excess = a / (2 * a - 1) * np.expm1(np.minimum((a - 1) * g, 30)) + (a - 1) / (
         2 * a - 1
     ) * np.expm1(-a * g)
-    moment = np.where((a - 1) * g < 30, np.log1p(excess), np.logaddexp(grow, fall))
+    near = np.log1p(np.maximum(excess, 0.0))  # rounding may leave -1e-33 at tiny gamma
+    moment = np.where((a - 1) * g < 30, near, np.logaddexp(grow, fall))
     return 2 * moment / (a - 1)
 
 
@@ -76,5 +79,6 @@ def lnmax_rdp(votes: ArrayLike, gamma: float, orders: ArrayLike, bound: str = "t
 
 def _moment(log_q: Floats, stay_shift: float, move_shift: float, a: Floats) -> Floats:
     """log[ (1-q)^a (1 - q e^stay_shift)^(1-a) + q e^((a-1) move_shift) ]."""
-    stay = a * np.log1p(-np.exp(log_q)) - (a - 1) * np.log1p(-np.exp(log_q + stay_shift))
+    with np.errstate(divide="ignore"):  # q e^shift rounds to 1 at large gamma: no bound there
+        stay = a * np.log1p(-np.exp(log_q)) - (a - 1) * np.log1p(-np.exp(log_q + stay_shift))
     return log_sum_near_one(stay, log_q + (a - 1) * move_shift)

@@ -7,7 +7,6 @@ import numpy as np
 from tacit._checks import Floats
 
 _LARGE = 30.0  # beyond e^30 the "- 1" no longer matters, and adding logarithms is exact enough
-_CAPPED = 700.0  # keeps exp() finite in the branch that is then thrown away
 
 
 def log_mean_exp(log_p: Floats, u: Floats, log_not_p: Floats, v: Floats) -> Floats:
@@ -16,11 +15,16 @@ def log_mean_exp(log_p: Floats, u: Floats, log_not_p: Floats, v: Floats) -> Floa
     Only the first-order terms cancel, which costs two or three digits instead of all.
     """
     large = np.maximum(u + log_p, v + log_not_p) > _LARGE
-    excess = np.exp(log_p) * np.expm1(np.minimum(u, _CAPPED)) + np.exp(log_not_p) * np.expm1(
-        np.minimum(v, _CAPPED)
-    )
+    excess = _weighted_growth(log_p, u) + _weighted_growth(log_not_p, v)
     near = np.log1p(np.maximum(np.where(large, 0.0, excess), 0.0))
     return np.where(large, np.logaddexp(log_p + u, log_not_p + v), near)
+
+
+def _weighted_growth(log_p: Floats, u: Floats) -> Floats:
+    """Return p (e^u - 1): a p that underflows still counts when e^u outweighs it."""
+    steep = np.exp(np.minimum(log_p + u, _LARGE))
+    gentle = np.exp(log_p) * np.expm1(np.minimum(u, _LARGE))
+    return np.where(u > _LARGE, steep, gentle)
 
 
 def log_sum_near_one(log_x: Floats, log_y: Floats) -> Floats:

@@ -33,15 +33,13 @@ def gnmax_log_q(votes: ArrayLike, sigma: float) -> Floats:
 
 
 def union_log_q(counts: NDArray[np.int64] | Floats, sigma: float) -> Floats:
-    """The plain union bound of Prop. 7, which may exceed 1 - 1/m (smooth sensitivity needs it)."""
+    """Return the plain union bound of Prop. 7, which may exceed 1 - 1/m."""
     top = counts.argmax(axis=1)
     gaps = counts[np.arange(len(counts)), top][:, None] - counts
     return _log_sum_of_tails(gaps, top, sigma)
 
 
-def gnmax_rdp(
-    votes: ArrayLike, sigma: float, orders: ArrayLike, bound: str = "tight"
-) -> Floats:
+def gnmax_rdp(votes: ArrayLike, sigma: float, orders: ArrayLike, bound: str = "tight") -> Floats:
     """Data-dependent RDP of GNMax for each query: shape (queries, orders). Secret.
 
     tight:    the supremum over everything that post-processes this Gaussian and puts mass 1 - q
@@ -88,7 +86,7 @@ def vote_or_soft_matrix(votes: ArrayLike) -> NDArray[np.int64] | Floats:
 def _log_sum_of_tails(
     gaps: NDArray[np.int64] | Floats, top: NDArray[np.int64], sigma: float
 ) -> Floats:
-    """log sum_{j != top} Phi(-gap_j/(sqrt(2) sigma)) for each row."""
+    """Log sum_{j != top} Phi(-gap_j/(sqrt(2) sigma)) for each row."""
     rows = np.arange(len(gaps))
     scale = math.sqrt(2) * sigma
     if gaps.dtype.kind == "i" and gaps.max() < gaps.size:  # integer gaps are few: tabulate

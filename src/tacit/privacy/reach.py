@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from tacit._checks import Floats, Integers
@@ -38,11 +39,11 @@ class Reach:
         self.gathered[rows, 0] += 1
 
     def least_log_q(self) -> Floats:
-        """log q of the histogram with d votes gathered in the first class."""
+        """Log q of the histogram with d votes gathered in the first class."""
         return self._log_q(self.gathered)
 
     def largest_log_q(self) -> Floats:
-        """log q with d votes moved from first to second; 0 once the second overtakes the first."""
+        """Log q with d votes moved from first to second; 0 once the second overtakes the first."""
         overtaken = self.counts[:, 0] - self.distance < self.counts[:, 1] + self.distance
         moved = self.counts.copy()
         moved[:, 0] -= self.distance
@@ -50,9 +51,9 @@ class Reach:
         moved[overtaken] = self.counts[overtaken]  # any histogram: the result is replaced below
         return np.where(overtaken, math.inf, self._log_q(moved))
 
-    def exhausted(self) -> Integers:
+    def exhausted(self) -> NDArray[np.bool_]:
         """Whether all votes have been gathered in the first class."""
-        return self.gathered[:, 0] == self.n_teachers
+        return np.asarray(self.gathered[:, 0] == self.n_teachers)
 
     def _log_q(self, counts: Integers) -> Floats:
         log_q = union_log_q(counts, self.sigma)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from scipy.special import ndtri
 
-from tacit._checks import order_array, positive, probability
+from tacit._checks import positive, probability, renyi_order
 from tacit.errors import InvalidArgument
 
 
@@ -21,9 +21,9 @@ def gnss_rdp(order: float, beta: float, sigma: float) -> float:
     >>> round(gnss_rdp(14, 0.0329, 6.23), 6)
     1.607056
     """
-    a = float(order_array(order)[0])
+    a = renyi_order(order=order)
     beta, sigma = positive(beta=beta), positive(sigma=sigma)
-    v = a - (a - 1) * math.exp(2 * beta)
+    v = 1 - (a - 1) * math.expm1(min(2 * beta, 700.0))  # a - (a-1) e^(2 beta); 700: no overflow
     if v <= 0:
         limit = math.log(a / (a - 1)) / 2
         raise InvalidArgument(
@@ -65,8 +65,12 @@ def sanitise_cost(
     >>> round(sanitise_cost(14, 0.02, 6.0, 0.2, 2.5e-6, 2.5e-6).mu_squared, 6)
     0.037778
     """
-    a = float(order_array(order)[0])
+    a = renyi_order(order=order)
     d_value, d_scale = probability(delta_value=delta_value), probability(delta_scale=delta_scale)
+    if d_value + d_scale >= 1:
+        raise InvalidArgument(
+            f"Expected delta_value={delta_value} + delta_scale={delta_scale} to be below 1."
+        )
     beta, sigma_log = positive(beta=beta), positive(sigma_log=sigma_log)
     mu_squared = (beta / sigma_log) ** 2 + 1 / positive(sigma=sigma) ** 2
     return SanitiseCost(

@@ -108,7 +108,8 @@ class _Jumps:
         low = np.clip(low - 1, 0, last)  # one cell more on each side, against rounding
         high = np.clip(high + 1, 0, last)
         level = np.floor(np.log2(high - low + 1)).astype(np.int64)
-        return np.maximum(self.maxima[level, low], self.maxima[level, high - (1 << level) + 1])
+        left, right = self.maxima[level, low], self.maxima[level, high - (1 << level) + 1]
+        return np.asarray(np.maximum(left, right))
 
 
 def _range_maxima(values: Floats) -> Floats:
@@ -152,7 +153,7 @@ def threshold_smooth_sensitivity(
         tops.astype(np.int64) - int(lowest),
         weights=checked_weights(weights, tops.size),
         minlength=ladder.size,
-    )
+    ).astype(np.float64)
     return _discounted_maximum(change, mass, beta)
 
 

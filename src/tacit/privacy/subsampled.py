@@ -14,6 +14,7 @@ from tacit.privacy.gaussian import gaussian_rdp
 _REACH = 40.0  # standard deviations beyond which the integrand is below 1e-300
 _SERIES_BELOW = 1e-2  # |order * t| under which r^a - 1 - a t is summed as a series
 _TERMS = 9
+_MOST_MU = 30.0  # beyond, quadrature needs too many nodes and a real order is rounded up
 
 
 def poisson_gaussian_rdp(rate: float, noise_multiplier: float, orders: ArrayLike) -> Floats:
@@ -22,7 +23,7 @@ def poisson_gaussian_rdp(rate: float, noise_multiplier: float, orders: ArrayLike
     D_a((1-rate) N(0,1) + rate N(mu,1) || N(0,1)), mu = 1/noise_multiplier: the larger of the two
     directions (Mironov, Talwar, Zhang 2019). Integer orders by the binomial sum, others by
     quadrature of a positive integrand, so that nothing cancels; dp-accounting is loose or infinite
-    for fractional orders below 3.
+    for fractional orders below 3. Where noise_multiplier < 1/30, a real order is rounded up.
 
     >>> float(f"{poisson_gaussian_rdp(0.05, 5 / 2**0.5, [8])[0]:.10g}")
     0.0008536918171
@@ -32,6 +33,9 @@ def poisson_gaussian_rdp(rate: float, noise_multiplier: float, orders: ArrayLike
     if rate == 1.0:
         return gaussian_rdp(noise_multiplier, orders)
     mu = 1 / positive(noise_multiplier=noise_multiplier)
+    if mu > _MOST_MU:
+        rounded = [_integer_order(rate, mu, int(a)) for a in np.ceil(orders)]
+        return np.minimum(rounded, gaussian_rdp(noise_multiplier, orders))
     whole = orders == np.floor(orders)
     result = np.empty(orders.size)
     result[whole] = [_integer_order(rate, mu, int(a)) for a in orders[whole]]
@@ -43,8 +47,9 @@ def _integer_order(rate: float, mu: float, a: int) -> float:
     """log1p( sum_{j=2}^a C(a,j) (1-rate)^(a-j) rate^j expm1(j(j-1)mu^2/2) ) / (a-1)."""
     j = np.arange(2, a + 1, dtype=np.float64)
     log_binomial = gammaln(a + 1) - gammaln(j + 1) - gammaln(a - j + 1)
-    exponent = j * (j - 1) * mu**2 / 2
-    log_growth = np.where(exponent > 30, exponent, np.log(np.expm1(np.minimum(exponent, 31))))
+    with np.errstate(over="ignore", divide="ignore"):  # too large is inf, too small is 0
+        exponent = j * (j - 1) / 2 * mu * mu
+        log_growth = np.where(exponent > 30, exponent, np.log(np.expm1(np.minimum(exponent, 31))))
     logs = log_binomial + (a - j) * math.log1p(-rate) + j * math.log(rate) + log_growth
     return float(np.logaddexp(0.0, logsumexp(logs))) / (a - 1)
 
@@ -64,23 +69,24 @@ def _real_order(rate: float, mu: float, a: float) -> float:
         np.log1p(rate * np.expm1(np.minimum(exponent, 31))),
     )
     with np.errstate(over="ignore"):
-        t = rate * np.expm1(exponent)
+        t = rate * np.expm1(exponent)  # read only where it is small
     log_density = -x * x / 2 - 0.5 * math.log(2 * math.pi) + math.log(step)
     return float(np.logaddexp(0.0, logsumexp(_log_excess(a, t, log_r) + log_density))) / (a - 1)
 
 
 def _log_excess(a: float, t: Floats, log_r: Floats) -> Floats:
-    """log(r^a - 1 - a t), r = 1 + t, without cancellation for small t."""
+    """log(r^a - 1 - a t), r = 1 + t, which is r (expm1((a-1) log r) + (a-1) expm1(-log r)).
+
+    In this form the terms of order a - 1 are exact, so that orders close to 1 keep their digits.
+    """
     small = np.abs(t) < _SERIES_BELOW / a
     series = np.zeros_like(t)
     coefficient = a
     for j in range(2, _TERMS):
         coefficient = coefficient * (a - j + 1) / j
         series += coefficient * np.where(small, t, 0.0) ** j
-    large = a * log_r > 30
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        plain = np.expm1(np.where(large, 0.0, a * log_r)) - a * np.where(large, 0.0, t)
-        logs = np.log(np.where(small, series, plain))
-        far = a * log_r + np.log1p(-(1 + a * t) * np.exp(-a * log_r))
-    # At t ~ e^30 and beyond, (1 + a t)/r^a may overflow to NaN although it tends to 0.
-    return np.where(large, np.where(np.isnan(far), a * log_r, far), logs)
+    growth = (a - 1) * log_r
+    plain = np.expm1(np.minimum(growth, _REACH)) + (a - 1) * np.expm1(-log_r)
+    with np.errstate(divide="ignore"):
+        near = np.where(small, np.log(series), log_r + np.log(np.where(small, 1.0, plain)))
+    return np.where(growth > _REACH, log_r + growth, near)

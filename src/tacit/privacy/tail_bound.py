@@ -22,7 +22,7 @@ settle are halved until the excess is below the tolerance.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, log_ndtr, ndtr, ndtri_exp
 
 from tacit._checks import Floats, order_array, positive
@@ -34,6 +34,8 @@ _FIRST_NODES = np.concatenate([-_HALF_LINE[::-1], [0.0], _HALF_LINE])  # in y = 
 _Y, _C, _D, _R, _STAY, _MOVE = range(6)  # the fields of a point
 _PAIRS_AT_ONCE = 1 << 14
 _MAX_HALVINGS = 80
+_NEARLY_ONE = -1e-4  # log q from which T is its plateau to 1e-9; its own sums would cancel there
+_ROUNDING = 32 * np.finfo(np.float64).eps
 
 
 def tail_bound_rdp(
@@ -50,8 +52,8 @@ def tail_bound_rdp(
     a, mu = order_array(orders), positive(mu=mu)
     distinct, place = np.unique(checked_log_q(log_q), return_inverse=True)
     costs = np.empty((distinct.size, a.size))
-    costs[:] = np.where(distinct == 0, 1.0, 0.0)[:, None] * (a * mu**2 / 2)  # q = 1 and q = 0
-    (between,) = np.nonzero((distinct < 0) & (distinct > -np.inf))
+    costs[:] = np.where(distinct >= _NEARLY_ONE, a[:, None] * mu**2 / 2, 0.0).T  # q = 1 and q = 0
+    (between,) = np.nonzero((distinct < _NEARLY_ONE) & (distinct > -np.inf))
     step = max(1, _PAIRS_AT_ONCE // a.size)
     for start in range(0, between.size, step):
         some = between[start : start + step]
@@ -86,8 +88,16 @@ def _block(log_q: Floats, mu: float, orders: Floats, tolerance: float) -> Floats
         left, right = np.hstack([left, middle]), np.hstack([middle, right])
     else:
         np.maximum.at(upper, pair, log_sum_near_one(right[_STAY], left[_MOVE]))
-    moment = np.minimum(np.maximum(upper, lower), plateau)
+    moment = np.minimum(_rounded_up(np.maximum(upper, lower), q_of), plateau)
     return (moment / (a_of - 1)).reshape(log_q.size, orders.size)
+
+
+def _rounded_up(moment: Floats, log_q: Floats) -> Floats:
+    """Add more than the sums can have lost: terms of size q cancel, c is known to about 1e-16 c^2.
+
+    This exceeds 1e-9 of the moment only where a (a-1) mu^2 is below about 1e-5.
+    """
+    return moment * (1 + 1e-12) + _ROUNDING * np.exp(log_q) * (1 - 2 * log_q)
 
 
 def _first_points(log_q: Floats, mu: float, orders: Floats) -> Floats:
@@ -107,9 +117,17 @@ def _split(log_q: Floats, mu: float, y: Floats) -> tuple[Floats, Floats, Floats]
     """Where the tails begin (c, d) and log R, R = (1-q)/(1-p), for y = logit(h/q)."""
     c = ndtri_exp(log_q - np.logaddexp(0.0, y))
     d = -ndtri_exp(log_q - np.logaddexp(0.0, -y))
-    with np.errstate(divide="ignore"):  # p = 1: an unbounded cost, which the plateau caps
-        log_not_p = np.log1p(-np.minimum(ndtr(c - mu) + ndtr(mu - d), 1.0))
+    p = ndtr(c - mu) + ndtr(mu - d)
+    log_not_p = np.log1p(-np.minimum(p, 0.5))
+    if (large := p > 0.5).any():  # 1 - p would cancel
+        log_not_p[large] = _log_between(c[large] - mu, d[large] - mu)
     return c, d, np.log1p(-np.exp(log_q)) - log_not_p
+
+
+def _log_between(low: Floats, high: Floats) -> Floats:
+    """Return log(Phi(high) - Phi(low))."""
+    log_high = log_ndtr(high)
+    return np.asarray(log_high + np.log(-np.expm1(log_ndtr(low) - log_high)))
 
 
 def _terms(
@@ -147,10 +165,10 @@ def _ceiling(
     with np.errstate(over="ignore", invalid="ignore"):  # inf or NaN: the monotone bound stands
         rise = np.exp(log_q + steepest) * ratio * np.expm1(np.maximum(psi_most, 0.0))
     value = log_sum_near_one(left[_STAY], left[_MOVE])  # T >= 1, so log(T + rise) <= log T + rise
-    return np.fmin(monotone, value + rise)
+    return np.asarray(np.fmin(monotone, value + rise))
 
 
 def _middle(left: Floats, right: Floats) -> Floats:
     """Halve a cell; an endless one is cut at twice its finite end."""
     middle = np.where(np.isinf(left), 2 * right, (left + right) / 2)
-    return np.where(np.isinf(right), 2 * left, middle)
+    return np.asarray(np.where(np.isinf(right), 2 * left, middle))

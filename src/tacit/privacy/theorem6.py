@@ -15,7 +15,6 @@ from tacit.errors import InvalidArgument
 from tacit.privacy.logs import log_sum_near_one
 
 
-
 def theorem6_rdp(log_q: ArrayLike, sigma: float, orders: ArrayLike) -> Floats:
     """Data-dependent RDP of GNMax from log q by Theorem 6: shape (queries, orders).
 

@@ -133,6 +133,8 @@ def confident_rdp(
         raise InvalidArgument(
             f"Expected answer_rdp of shape {(tops.size, orders.size)}, got {extra.shape}."
         )
+    if (extra < 0).any():
+        raise InvalidArgument("Expected answer_rdp to be >= 0; a divergence cannot be negative.")
     down, up = np.maximum(tops - 1, lowest), np.minimum(tops + 1, highest)
     return np.maximum(
         _pair_rdp(tops, down, threshold, sigma, orders, extra),
@@ -155,6 +157,8 @@ def poisson_threshold_rdp(
     rate = sampling_rate(rate=rate)
     _, highest = _range(0, highest)
     orders = order_array(orders)
+    if highest < 1:
+        raise refuse("highest", highest, "an integer >= 1: at least one neighbour votes")
     votes = np.arange(highest + 1, dtype=np.float64)
     log_yes, log_no = _log_outcomes(votes, finite(threshold=threshold), positive(sigma=sigma))
     worst = np.zeros(orders.size)

@@ -50,15 +50,13 @@ def gnmax_rdp_total(
     log_q = gnmax_log_q(votes, sigma)
     shares = checked_weights(weights, log_q.size)
     distinct, place = np.unique(log_q, return_inverse=True)
-    mass = np.bincount(place, weights=shares, minlength=distinct.size)
+    mass = np.bincount(place, weights=shares, minlength=distinct.size).astype(np.float64)
     if bound == "theorem6" or distinct.size <= EXACT_BELOW:
         return _exact_total(distinct, mass, sigma, orders, bound)
     return _tabulated_total(distinct, mass, sigma, orders)
 
 
-def _exact_total(
-    log_q: Floats, mass: Floats, sigma: float, orders: Floats, bound: str
-) -> Floats:
+def _exact_total(log_q: Floats, mass: Floats, sigma: float, orders: Floats, bound: str) -> Floats:
     total = np.zeros(orders.size)
     for start in range(0, log_q.size, EXACT_BELOW):
         part = slice(start, start + EXACT_BELOW)

@@ -42,12 +42,18 @@ def worst_case_epsilon(
         mu = math.sqrt(non_negative(mu_squared=mu_squared))
         proved.append(WorstCase(gaussian_epsilon(delta, mu), "gaussian"))
     if rdp is not None:
+        if not isinstance(rdp, RdpCurve):
+            raise InvalidArgument(f"Expected rdp to be an RdpCurve, got {type(rdp).__name__}.")
         proved.append(WorstCase(rdp.total().epsilon(delta), "rdp"))
     if pld is not None:
+        if not hasattr(pld, "get_epsilon_for_delta"):
+            raise InvalidArgument(
+                f"Expected pld to be a PrivacyLossDistribution of dp-accounting, "
+                f"got {type(pld).__name__}."
+            )
         proved.append(WorstCase(float(pld.get_epsilon_for_delta(delta)), "pld"))
     if not proved:
         raise InvalidArgument("Expected at least one of mu_squared, rdp or pld to be given.")
-    best = min(proved)
-    if math.isnan(best.epsilon):
+    if any(math.isnan(one.epsilon) for one in proved):
         raise InvalidArgument("Expected accounts without NaN; recompute the curve.")
-    return best
+    return min(proved)

@@ -1,0 +1,79 @@
+"""The command's root: its sub-commands, and how errors become one line and an exit code.
+
+Exit codes: 0 done, 2 bad input, 3 the budget refused, 4 the ledger cannot be trusted or used.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tacit import __version__
+from tacit.cli.aggregate import aggregate
+from tacit.cli.analyze import analyze
+from tacit.cli.demo import demo
+from tacit.cli.ledger import ledger_app
+from tacit.cli.plan import plan
+from tacit.cli.report import report
+from tacit.cli.sanitise import sanitise
+from tacit.cli.show import errors
+from tacit.errors import BudgetExceeded, LedgerError, TacitError
+
+BAD_INPUT, OVER_BUDGET, LEDGER_TROUBLE = 2, 3, 4
+
+app = typer.Typer(
+    name="tacit",
+    help="Private learning by knowledge transfer: models that may be published, learned from data "
+    "that may not.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command()(plan)
+app.command()(aggregate)
+app.command()(sanitise)
+app.command()(analyze)
+app.add_typer(ledger_app, name="ledger")
+app.command()(report)
+app.command()(demo)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"tacit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Private learning by knowledge transfer."""
+
+
+def main() -> None:
+    """Run the command; an error that tacit raises on purpose is one line on stderr."""
+    try:
+        app()
+    except BudgetExceeded as error:
+        _stop(error, OVER_BUDGET)
+    except LedgerError as error:
+        _stop(error, LEDGER_TROUBLE)
+    except (TacitError, OSError) as error:
+        _stop(error, BAD_INPUT)
+
+
+def _stop(error: Exception, code: int) -> None:
+    errors().print(f"[bold red]Error:[/] {_escaped(error)}", soft_wrap=True, highlight=False)
+    sys.exit(code)
+
+
+def _escaped(error: Exception) -> str:
+    from rich.markup import escape
+
+    return escape(" ".join(str(error).split()))

@@ -1,0 +1,175 @@
+"""`tacit plan`: which noise buys which epsilon, before any data is looked at."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from tacit.cli import options
+from tacit.cli.show import print_json, screen, table
+from tacit.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from tacit.mechanisms import Mechanism, Plan
+
+AGREEMENTS = (0.6, 0.8, 0.95)
+"""Shares of the teachers that agree, for which the chance of a right label is shown."""
+
+
+def plan(
+    teachers: Annotated[int, typer.Option(help="How many teachers vote.")],
+    queries: Annotated[int, typer.Option(help="How many public inputs are to be labelled.")],
+    epsilon: Annotated[float, typer.Option(help="Worst-case epsilon to stay within.")],
+    delta: Annotated[float, typer.Option(help="Delta to stay within.")],
+    classes: Annotated[int, typer.Option(help="How many classes.")] = 10,
+    reserve_delta: options.ReserveDelta = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg or .pdf.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace an existing picture.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Propose noise for a budget, without any data, and show the trade-off.
+
+    Example: tacit plan --teachers 250 --queries 640 --delta 1e-5 --epsilon 2
+    """
+    from tacit._checks import at_least
+
+    at_least(1, teachers=teachers)
+    at_least(1, queries=queries)
+    options.writable(plot, overwrite=overwrite)
+    usable = delta - options.reserved(delta, reserve_delta)
+    proposals = propose(teachers, queries, epsilon, usable, classes)
+    trade_off = [
+        {"queries": n, "sigma": sigma_for(n, epsilon, usable), "epsilon": epsilon}
+        for n in sorted({max(1, queries // 4), max(1, queries // 2), queries, 2 * queries})
+    ]
+    if plot is not None:
+        _plot(plot, queries, epsilon, usable)
+    if as_json:
+        print_json(
+            {
+                "proposals": [_plain(proposal, usable) for proposal in proposals],
+                "trade_off": trade_off,
+                "plot": None if plot is None else str(plot),
+            }
+        )
+        return
+    title = f"Within epsilon {epsilon:g} at delta {delta:g}: {teachers} teachers, {classes} classes"
+    _show(title, proposals, trade_off, teachers, usable)
+    if plot is not None:
+        screen().print(f"Picture: {plot}")
+
+
+def sigma_for(queries: int, epsilon: float, delta: float) -> float:
+    """Noise with which so many GNMax answers cost exactly epsilon: sensitivity sqrt(2 queries)."""
+    from tacit.privacy import calibrate_gaussian
+
+    return rounded_up(calibrate_gaussian(math.sqrt(2 * queries), epsilon, delta))
+
+
+def rounded_up(sigma: float) -> float:
+    """Return noise with four digits, never less: typed as printed, it stays within the budget.
+
+    >>> rounded_up(71.33219), rounded_up(0.0123411)
+    (71.34, 0.01235)
+    """
+    unit = 10.0 ** (math.floor(math.log10(sigma)) - 3)
+    return float(f"{math.ceil(sigma / unit) * unit:.4g}")
+
+
+def propose(teachers: int, queries: int, epsilon: float, delta: float, classes: int) -> list[Plan]:
+    """Return plans that spend the budget: GNMax, NoisyVotes, and Confident-GNMax with a cap.
+
+    Confident-GNMax spends a tenth of mu^2 on its checks, asks for 60 % of the teachers, and answers
+    at most half of the queries.
+    """
+    from tacit.mechanisms import ConfidentGNMax, GNMax, NoisyVotes, Plan
+    from tacit.privacy import gaussian_mu
+
+    sigma = sigma_for(queries, epsilon, delta)
+    mu_squared = gaussian_mu(epsilon, delta) ** 2 * (1 - 1e-9)
+    if mu_squared <= 0:
+        raise InvalidArgument(f"Expected epsilon={epsilon} and delta={delta} to allow any release.")
+    cap = math.ceil(queries / 2)
+    confident = ConfidentGNMax(
+        threshold=round(0.6 * teachers),
+        sigma_check=rounded_up(math.sqrt(queries / (0.1 * mu_squared))),
+        sigma_answer=rounded_up(math.sqrt(2 * cap / (0.9 * mu_squared))),
+    )
+    public = {"n_teachers": teachers, "n_classes": classes}
+    return [
+        Plan(GNMax(sigma), queries, **public),
+        Plan(NoisyVotes(sigma), queries, **public),
+        Plan(confident, queries, max_answers=cap, **public),
+    ]
+
+
+def chance_of_right_label(mechanism: Mechanism, teachers: int, agreement: float) -> float:
+    """Lower bound on the chance of the plurality's label if all others agree on one rival."""
+    from tacit.privacy import gnmax_log_q
+
+    sigma = getattr(mechanism, "sigma_answer", None) or getattr(mechanism, "sigma", None)
+    first = max(round(agreement * teachers), teachers - round(agreement * teachers))
+    votes = np.array([[first, teachers - first]])
+    return 1 - float(np.exp(gnmax_log_q(votes, float(sigma or 1.0))[0]))
+
+
+def _plain(proposal: Plan, delta: float) -> dict[str, Any]:
+    price = proposal.price(delta)
+    return {**proposal.as_dict(), "epsilon": price.epsilon, "accountant": price.accountant}
+
+
+def _show(
+    title: str,
+    proposals: list[Plan],
+    trade_off: list[dict[str, float]],
+    teachers: int,
+    delta: float,
+) -> None:
+    columns = [f"{share:.0%}" for share in AGREEMENTS]
+    shown = table(title, "mechanism", "parameters", "epsilon", *columns)
+    for proposal in proposals:
+        price = proposal.price(delta)
+        chances = [
+            f"{chance_of_right_label(proposal.mechanism, teachers, share):.1%}"
+            for share in AGREEMENTS
+        ]
+        name = proposal.mechanism.name
+        shown.add_row(name, _parameters(proposal), f"{price.epsilon:.4g}", *chances)
+    screen().print(shown)
+    screen().print(
+        "[dim]80%: the chance that the plurality's label comes out when 80 % of the teachers agree "
+        "and all others name one rival.[/]"
+    )
+    other = table("GNMax for more or fewer queries", "queries", "sigma", "of teachers")
+    for row in trade_off:
+        other.add_row(
+            f"{row['queries']:.0f}", f"{row['sigma']:.1f}", f"{row['sigma'] / teachers:.0%}"
+        )
+    screen().print(other)
+
+
+def _parameters(proposal: Plan) -> str:
+    """Return options for `tacit aggregate`, one a line."""
+    values = {**proposal.as_dict()["parameters"], "max_answers": proposal.max_answers}
+    return "\n".join(
+        f"--{key.replace('_', '-')} {value:g}" for key, value in values.items() if value
+    )
+
+
+def _plot(path: Path, queries: int, epsilon: float, delta: float) -> None:
+    from tacit.privacy import gaussian_epsilon
+    from tacit.report import save_figure, trade_off_figure
+
+    proposed = sigma_for(queries, epsilon, delta)
+    numbers = np.unique(np.geomspace(1, 4 * queries, 80).round())
+    curves = {
+        f"sigma {factor * proposed:.0f}": gaussian_epsilon(
+            delta, np.sqrt(2 * numbers) / (factor * proposed)
+        )
+        for factor in (0.5, 1.0, 2.0)
+    }
+    save_figure(trade_off_figure(numbers, curves, budget=epsilon, delta=delta), path)

@@ -1,0 +1,151 @@
+"""`tacit sanitise`: buy a statement that profits from the teachers' agreement (SPEC 4.7, 4.8)."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from tacit.cli import options
+from tacit.cli.ledger import existing
+from tacit.cli.show import print_budget, print_json, print_statement, screen
+from tacit.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tacit.ledger import Entry, Ledger
+    from tacit.mechanisms import Sanitise
+
+
+def sanitise(
+    votes: options.Votes,
+    labels: Annotated[Path, typer.Option(help="The labels that `tacit aggregate` wrote.")],
+    ledger: Annotated[Path, typer.Option(help="The ledger that paid for them.")],
+    out: Annotated[Path, typer.Option(help="Where the statement goes, as JSON.")],
+    entry: Annotated[
+        str | None, typer.Option(help="Hash of the entry to sanitise; the last one by default.")
+    ] = None,
+    order: Annotated[
+        float | None,
+        typer.Option(help="Renyi order, chosen without the data; the ledger's own by default."),
+    ] = None,
+    beta: Annotated[float | None, typer.Option(help="Smoothness; 0.2/order by default.")] = None,
+    sigma: Annotated[float, typer.Option(help="Noise of the cost, in its scale.")] = 6.0,
+    sigma_log: Annotated[
+        float | None, typer.Option(help="Noise of the log-scale; 5 beta by default.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML report here.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace existing outputs.")] = False,
+    format: options.Format = None,
+    classes: options.Classes = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Publish what a run cost on its actual votes, privately, with the worst case beside it.
+
+    Example: tacit sanitise votes.npz --labels labels.csv --ledger run.ledger --out statement.json
+    """
+    from tacit.datasets import read_votes
+    from tacit.ledger import sanitised_statement
+    from tacit.mechanisms import Plan, secret_cost_of
+    from tacit.report import write_report
+
+    for path in (out, report):
+        options.writable(path, overwrite=overwrite)
+    book = existing(ledger)
+    covered = _entry(book, entry)
+    mechanism = _sanitise(book, covered, order, beta, sigma, sigma_log)
+    rows, released = read_labels(labels)
+    counts = read_votes(votes, format=format, n_classes=classes)
+    asked = _asked(counts, rows, covered)
+    secret = secret_cost_of(
+        _mechanism_of(covered), asked, released, mechanism.order, mechanism.beta
+    )
+    with book.release(Plan(mechanism, 1), purpose=f"sanitise {covered.hash[:12]}") as grant:
+        release = grant.release(secret)
+    statement = sanitised_statement(book, [release])
+    statement.write(out)
+    if report is not None:
+        write_report(report, book, statement=statement)
+    if as_json:
+        print_json({"statement": statement.to_dict(), "out": str(out)})
+        return
+    print_budget(book)
+    print_statement(statement)
+    screen().print(f"Statement: {out}")
+
+
+def _entry(book: Ledger, wanted: str | None) -> Entry:
+    entries = [item for item in book.entries() if item.plan["mechanism"] != "sanitise"]
+    if wanted is not None:
+        entries = [item for item in entries if item.hash.startswith(wanted)]
+    if not entries or (wanted is not None and len(entries) != 1):
+        raise InvalidArgument(f"Expected --entry={wanted} to name one release of the ledger.")
+    return entries[-1]
+
+
+def _sanitise(
+    book: Ledger,
+    covered: Entry,
+    order: float | None,
+    beta: float | None,
+    sigma: float,
+    sigma_log: float | None,
+) -> Sanitise:
+    """Fill in defaults from public information alone."""
+    from tacit.ledger.budget import best_order
+    from tacit.mechanisms import Sanitise
+
+    if book.reserved_delta <= 0:
+        raise InvalidArgument(
+            "Expected a ledger with a reserved delta for confidence bounds; this one has none. "
+            "Create ledgers with --reserve-delta."
+        )
+    confidence = book.budget.delta - book.reserved_delta
+    chosen = order or book.order or best_order(book.budget, confidence)
+    smooth = 0.2 / chosen if beta is None else beta
+    return Sanitise(
+        order=chosen,
+        beta=smooth,
+        sigma=sigma,
+        sigma_log=5 * smooth if sigma_log is None else sigma_log,
+        delta_value=book.reserved_delta / 2,
+        delta_scale=book.reserved_delta / 2,
+        covers=covered.hash,
+    )
+
+
+def _mechanism_of(covered: Entry) -> Any:
+    name = options.MechanismName(covered.plan["mechanism"])
+    return options.make_mechanism(name, **covered.plan["parameters"])
+
+
+def read_labels(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Read `index,label` as `tacit aggregate` wrote it."""
+    if not path.is_file():
+        raise InvalidArgument(f"Expected a file at {str(path)!r}; there is none.")
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = list(csv.DictReader(file))
+        rows = np.array([int(line["index"]) for line in lines], dtype=np.int64)
+        labels = np.array([int(line["label"]) for line in lines], dtype=np.int64)
+    except (KeyError, TypeError, ValueError, UnicodeError, csv.Error):
+        raise InvalidArgument(f"Expected {path.name!r} to hold index,label.") from None
+    return rows, labels
+
+
+def _asked(counts: NDArray[np.int64], rows: NDArray[np.int64], covered: Entry) -> NDArray[np.int64]:
+    plan = covered.plan
+    if rows.size != plan["queries"] or rows.min() < 0 or rows.max() >= len(counts):
+        raise InvalidArgument(
+            f"Expected labels for the {plan['queries']} queries of the entry, as rows of the votes."
+        )
+    if counts.shape[1] != plan["n_classes"] or counts[0].sum() != plan["n_teachers"]:
+        raise InvalidArgument(
+            f"Expected votes of {plan['n_teachers']} teachers on {plan['n_classes']} classes, "
+            "as in the entry."
+        )
+    return counts[rows]

@@ -1,0 +1,147 @@
+"""Votes in files: `.npy`, `.npz` and `.csv`, as histograms or as the teachers' predictions.
+
+Votes are secret, so an error names the file and what is wrong with it, never what stands in it.
+"""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._checks import Integers, at_least, vote_matrix
+from tacit.errors import InvalidArgument
+from tacit.mechanisms import count_votes
+
+FORMATS = ("histogram", "predictions")
+_KEYS = {"votes": "histogram", "predictions": "predictions"}
+
+
+def read_votes(
+    path: str | Path, *, format: str | None = None, n_classes: int | None = None
+) -> Integers:
+    """Read votes `(queries, classes)` from a file.
+
+    A histogram file holds `(queries, classes)` counts; a predictions file `(teachers, queries)`
+    class indices and needs `n_classes`, which is public and never read off private predictions. In
+    an `.npz` the key `votes` or `predictions` says which; elsewhere `format` must.
+    """
+    path = Path(path)
+    if format is not None and format not in FORMATS:
+        raise InvalidArgument(f"Expected format={format!r} to be one of {', '.join(FORMATS)}.")
+    array, found = _read(path, format)
+    chosen = format or found
+    if chosen is None:
+        raise InvalidArgument(
+            f"Expected a format for {path.name!r}: say --format histogram for (queries, classes) "
+            "or --format predictions for (teachers, queries)."
+        )
+    if chosen == "histogram":
+        votes = vote_matrix(array)
+        if n_classes is not None and votes.shape[1] != n_classes:
+            raise InvalidArgument(f"Expected {n_classes} classes, {path.name!r} has {votes.shape}.")
+        return votes
+    if n_classes is None:
+        raise InvalidArgument(
+            "Expected the number of classes beside predictions (--classes); reading it off private "
+            "answers could itself tell something."
+        )
+    return count_votes(_whole(array, path), at_least(2, n_classes=n_classes))
+
+
+def _read(path: Path, format: str | None) -> tuple[NDArray[Any], str | None]:
+    if not path.is_file():
+        raise InvalidArgument(f"Expected a file at {str(path)!r}; there is none.")
+    try:
+        if path.suffix == ".npz":
+            return _read_npz(path, format)
+        if path.suffix == ".npy":
+            return np.load(path, allow_pickle=False), None
+        if path.suffix == ".csv":
+            return _read_csv(path), None
+    except InvalidArgument:
+        raise
+    except (OSError, ValueError, EOFError, KeyError, UnicodeError, zipfile.BadZipFile, csv.Error):
+        raise InvalidArgument(
+            f"Expected {path.name!r} to be a whole, readable {path.suffix} file of numbers; "
+            "it is truncated, damaged or holds something else."
+        ) from None
+    raise InvalidArgument(f"Expected {path.name!r} to end in .npy, .npz or .csv.")
+
+
+def _read_npz(path: Path, format: str | None) -> tuple[NDArray[Any], str]:
+    with np.load(path, allow_pickle=False) as archive:
+        known = [key for key in archive.files if key in _KEYS]
+        wanted = [key for key in known if format in (None, _KEYS[key])] or known
+        if len(wanted) != 1:
+            raise InvalidArgument(
+                f"Expected {path.name!r} to hold one array named 'votes' or 'predictions', "
+                f"found {sorted(archive.files)}; choose with --format."
+            )
+        return archive[wanted[0]], _KEYS[wanted[0]]
+
+
+def _read_csv(path: Path) -> NDArray[np.float64]:
+    """Read rows of numbers; a first line that is not numeric is a header."""
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.reader(file) if row]
+    if rows and not _numeric(rows[0]):
+        rows = rows[1:]
+    return np.array([[float(cell) for cell in row] for row in rows])
+
+
+def _numeric(row: list[str]) -> bool:
+    try:
+        [float(cell) for cell in row]
+    except ValueError:
+        return False
+    return True
+
+
+def _whole(array: NDArray[Any], path: Path) -> NDArray[Any]:
+    if array.dtype.kind in "iu":
+        return array
+    if array.dtype.kind != "f" or not (array == np.floor(array)).all():
+        raise InvalidArgument(f"Expected {path.name!r} to hold class indices 0, 1, 2, ...")
+    return array.astype(np.int64)
+
+
+def read_rows(path: str | Path, *, n_rows: int) -> Integers:
+    """Read row numbers (public: which queries to ask) from `.npy`, or `.csv`/`.txt`, one a line."""
+    path = Path(path)
+    if not path.is_file():
+        raise InvalidArgument(f"Expected a file at {str(path)!r}; there is none.")
+    try:
+        if path.suffix == ".npy":
+            raw: Any = np.load(path, allow_pickle=False)
+        else:
+            raw = _read_csv(path)
+        rows = _whole(np.asarray(raw).reshape(-1), path)
+    except (OSError, ValueError, EOFError, UnicodeError, csv.Error):  # InvalidArgument included
+        raise InvalidArgument(f"Expected {path.name!r} to hold row numbers, one a line.") from None
+    if not rows.size or rows.min() < 0 or rows.max() >= n_rows:
+        raise InvalidArgument(f"Expected indices in 0 .. {n_rows - 1}, at least one.")
+    if np.unique(rows).size != rows.size:
+        raise InvalidArgument("Expected each index once; a repeated query is paid for again.")
+    return rows.astype(np.int64)
+
+
+def demo_votes(
+    n_teachers: int = 250, n_queries: int = 200, n_classes: int = 10, *, seed: int = 2018
+) -> Integers:
+    """Generate votes like those of teachers who agree on most queries and split on some.
+
+    >>> demo_votes().shape, set(demo_votes().sum(axis=1).tolist())
+    ((200, 10), {250})
+    """
+    generator = np.random.default_rng(seed)
+    agreement = generator.beta(6, 1.2, size=n_queries)
+    truth = generator.integers(n_classes, size=n_queries)
+    rest = generator.dirichlet(np.full(n_classes, 0.3), size=n_queries)
+    shares = (1 - agreement)[:, None] * rest
+    shares[np.arange(n_queries), truth] += agreement
+    return generator.multinomial(n_teachers, shares / shares.sum(axis=1, keepdims=True))
