@@ -126,7 +126,7 @@ def open_ledger(
 
 def reserved(delta: float, reserve: float | None) -> float:
     """Return the part of delta that is kept for confidence bounds."""
-    kept = delta / 10 if reserve is None else reserve
+    kept = float(f"{delta / 10:.6g}") if reserve is None else reserve
     if not 0 <= kept < delta:
         raise InvalidArgument(f"Expected --reserve-delta={kept} to be at least 0 and below delta.")
     return kept

@@ -36,7 +36,9 @@ def plan(
     Example: tacit plan --teachers 250 --queries 640 --delta 1e-5 --epsilon 2
     """
     from tacit._checks import at_least
+    from tacit.ledger import Budget
 
+    Budget(epsilon, delta)  # refuses what no ledger would take
     at_least(1, teachers=teachers)
     at_least(1, queries=queries)
     options.writable(plot, overwrite=overwrite)

@@ -106,14 +106,15 @@ def _sanitise(
         )
     confidence = book.budget.delta - book.reserved_delta
     chosen = order or book.order or best_order(book.budget, confidence)
-    smooth = 0.2 / chosen if beta is None else beta
+    smooth = float(f"{0.2 / chosen:.4g}") if beta is None else beta
+    half = float(f"{book.reserved_delta / 2:.6g}")
     return Sanitise(
         order=chosen,
         beta=smooth,
         sigma=sigma,
-        sigma_log=5 * smooth if sigma_log is None else sigma_log,
-        delta_value=book.reserved_delta / 2,
-        delta_scale=book.reserved_delta / 2,
+        sigma_log=float(f"{5 * smooth:.4g}") if sigma_log is None else sigma_log,
+        delta_value=half,
+        delta_scale=half,
         covers=covered.hash,
     )
 

@@ -35,7 +35,7 @@ _Y, _C, _D, _R, _STAY, _MOVE = range(6)  # the fields of a point
 _PAIRS_AT_ONCE = 1 << 14
 _MAX_HALVINGS = 80
 _NEARLY_ONE = -1e-4  # log q from which T is its plateau to 1e-9; its own sums would cancel there
-_ROUNDING = 32 * np.finfo(np.float64).eps
+_ROUNDING = 4 * np.finfo(np.float64).eps
 
 
 def tail_bound_rdp(
@@ -88,16 +88,18 @@ def _block(log_q: Floats, mu: float, orders: Floats, tolerance: float) -> Floats
         left, right = np.hstack([left, middle]), np.hstack([middle, right])
     else:
         np.maximum.at(upper, pair, log_sum_near_one(right[_STAY], left[_MOVE]))
-    moment = np.minimum(_rounded_up(np.maximum(upper, lower), q_of), plateau)
+    moment = np.minimum(_rounded_up(np.maximum(upper, lower), q_of, a_of), plateau)
     return (moment / (a_of - 1)).reshape(log_q.size, orders.size)
 
 
-def _rounded_up(moment: Floats, log_q: Floats) -> Floats:
-    """Add more than the sums can have lost: terms of size q cancel, c is known to about 1e-16 c^2.
+def _rounded_up(moment: Floats, log_q: Floats, order: Floats) -> Floats:
+    """Add more than floating point can have lost, so that the result is never below the supremum.
 
-    This exceeds 1e-9 of the moment only where a (a-1) mu^2 is below about 1e-5.
+    c is known to 1e-16 of itself, hence tails of mass q to 1e-16 c^2 <= 2e-16 log(1/q), a times in
+    "stay". They cancel to the moment, of size q a(a-1) mu^2 log(1/q) where that is small: this
+    adds 1e-9 of it only if (a-1) mu^2 < 2e-6.
     """
-    return moment * (1 + 1e-12) + _ROUNDING * np.exp(log_q) * (1 - 2 * log_q)
+    return moment * (1 + 1e-12) + _ROUNDING * order * np.exp(log_q) * (1 - 2 * log_q)
 
 
 def _first_points(log_q: Floats, mu: float, orders: Floats) -> Floats:

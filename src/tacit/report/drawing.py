@@ -39,8 +39,10 @@ SIZE = (7.0, 4.0)
 def new_figure(title: str, *, rows: int = 1, size: tuple[float, float] = SIZE) -> Figure:
     """Return a figure of `rows` axes above each other that share x; the title says what is seen."""
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=size, layout="constrained", facecolor="white")
+    room = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
+    figure = Figure(figsize=size, layout=room, facecolor="white")
     for axes in figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]:
         _plain(axes)
     figure.axes[0].set_title(title, loc="left", color=INK, fontsize=11, fontweight="bold", pad=10)

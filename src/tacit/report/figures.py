@@ -59,13 +59,14 @@ def budget_figure(spent: ArrayLike, budget: float, *, delta: float | None = None
     count = f"{steps.size} release{'' if steps.size == 1 else 's'}"
     figure = new_figure(f"Spent: epsilon {rounded_up(float(steps[-1]))} of {limit:g} in {count}")
     axes = figure.axes[0]
-    places = np.arange(steps.size + 1)
-    heights = np.concatenate([[0.0], steps])
+    end = steps.size + max(0.5, 0.03 * steps.size)
+    places = np.append(np.arange(steps.size + 1.0), end)
+    heights = np.concatenate([[0.0], steps, steps[-1:]])
     axes.step(places, heights, where="post", color=BLUE, linewidth=1.8)
     axes.fill_between(places, heights, step="post", color=BLUE, alpha=0.12, linewidth=0)
-    axes.plot(places[1:], steps, "o", color=BLUE, markersize=4)
+    axes.plot(places[1:-1], steps, "o", color=BLUE, markersize=4)
     budget_line(axes, limit)
-    axes.set_xlim(0, steps.size + max(0.5, 0.03 * steps.size))
+    axes.set_xlim(0, end)
     axes.set_ylim(0, 1.12 * max(limit, float(steps[-1])))
     whole_numbers(axes.xaxis)
     label(axes, x="releases", y="epsilon spent" + _at(delta))

@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tacit._checks import refuse
 from tacit.errors import InvalidArgument, LedgerDamaged, SecretDisclosure
 from tacit.ledger import Entry, Ledger, Statement
-from tacit.ledger.budget import total_of
+from tacit.ledger.budget import Accountant, GaussianAccountant, total_of
 from tacit.ledger.store import Store
 from tacit.ledger.terms import Terms
+from tacit.privacy import gaussian_epsilon
 
 _SAME = ("delta", "unit", "dataset", "adjacency", "entries", "head", "budget", "noise")
 _TOLERANCE = 1e-9
@@ -48,8 +51,11 @@ class Snapshot:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return what both statements warn of, each once."""
-        return tuple(dict.fromkeys((*self.worst.warnings, *self.statement.warnings)))
+        """Return what the statements warn of, each once, and whether sanitising was worth it."""
+        said = [*self.worst.warnings, *self.statement.warnings]
+        if self.statement.kind == "sanitised" and self.statement.epsilon >= self.worst.epsilon:
+            said.append("the sanitised epsilon is no smaller than the worst case, which holds too")
+        return tuple(dict.fromkeys(said))
 
 
 def take_snapshot(ledger: Ledger, statement: Statement | None = None) -> Snapshot:
@@ -108,11 +114,17 @@ def _check_agrees(statement: Statement, worst: Statement) -> None:
 
 def _spent_after_each(terms: Terms, entries: tuple[Entry, ...]) -> tuple[float, ...]:
     """Convert running totals as the ledger does: within its capacity the budget itself holds."""
-    accountant = terms.make_accountant()
-    running = []
-    for count in range(1, len(entries) + 1):
-        total = total_of([entry.cost for entry in entries[:count]])
-        epsilon = accountant.epsilon(total).epsilon
-        within = total <= accountant.capacity
-        running.append(min(epsilon, terms.budget.epsilon) if within else epsilon)
-    return tuple(running)
+    accountant, most = terms.make_accountant(), terms.budget.epsilon
+    costs = [entry.cost for entry in entries]
+    totals = [total_of(costs[:count]) for count in range(1, len(costs) + 1)]
+    return tuple(
+        min(epsilon, most) if total <= accountant.capacity else epsilon
+        for total, epsilon in zip(totals, _converted(accountant, totals), strict=True)
+    )
+
+
+def _converted(accountant: Accountant, totals: list[float]) -> list[float]:
+    if isinstance(accountant, GaussianAccountant) and totals:
+        # All at once: one by one, a ledger of a thousand entries would take seconds.
+        return list(map(float, gaussian_epsilon(accountant.delta, np.sqrt(totals))))
+    return [accountant.epsilon(total).epsilon for total in totals]

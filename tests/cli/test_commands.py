@@ -1,0 +1,198 @@
+"""The other commands: plan, sanitise, analyze, ledger, report, demo, and the root."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit import ConfidentGNMax, GNMax, Ledger, Plan, Statement
+from tacit.cli.plan import propose, rounded_up
+from tacit.datasets import demo_votes
+from tacit.privacy import gnmax_rdp_total
+
+RELEASE = (
+    *("--mechanism", "confident-gnmax", "--threshold", 150, "--sigma-check", 80),
+    *("--sigma-answer", 40, "--max-answers", 120, "--epsilon", 2.5, "--delta", 1e-5),
+    *("--ledger", "run.ledger", "--out", "labels.csv"),
+)
+
+
+@pytest.fixture
+def released(tacit, votes):
+    outcome = tacit("aggregate", votes, *RELEASE)
+    assert outcome.code == 0, outcome.err
+    return votes
+
+
+class TestPlan:
+    def test_proposals_fit_the_budget_as_printed(self):
+        for plan in propose(250, 640, 2.0, 0.9e-5, 10):
+            assert plan.epsilon(0.9e-5) <= 2.0
+            assert plan.epsilon(0.9e-5) > 1.99  # and do not waste it
+
+    @pytest.mark.parametrize("sigma", [1.0, 9.9991, 71.33219, 0.0123411, 123456.0])
+    def test_rounding_never_lowers_noise(self, sigma):
+        assert sigma <= rounded_up(sigma) <= sigma * 1.001
+
+    def test_json_and_plot(self, tacit):
+        outcome = tacit(
+            "plan", "--teachers", 250, "--queries", 640, "--delta", 1e-5, "--epsilon", 2,
+            "--plot", "plan.png", "--json",
+        )  # fmt: skip
+        result = json.loads(outcome.out)
+        assert {item["mechanism"] for item in result["proposals"]} == {
+            "gnmax", "noisy-votes", "confident-gnmax",
+        }  # fmt: skip
+        assert Path("plan.png").stat().st_size > 10_000
+
+    def test_table(self, tacit):
+        outcome = tacit(
+            "plan", "--teachers", 250, "--queries", 640, "--delta", 1e-5, "--epsilon", 2
+        )
+        assert "--sigma-answer" in outcome.out
+
+    @pytest.mark.parametrize("bad", [("--epsilon", 0), ("--delta", 2), ("--queries", 0)])
+    def test_bad_input(self, tacit, bad):
+        base = ("--teachers", 250, "--queries", 640, "--delta", 1e-5, "--epsilon", 2)
+        outcome = tacit("plan", *base, *bad)
+        assert outcome.code == 2
+        assert bad[0].removeprefix("--") in outcome.err
+
+
+class TestSanitise:
+    def test_statement_with_the_worst_case_beside_it(self, tacit, released):
+        outcome = tacit(
+            "sanitise", released, "--labels", "labels.csv", "--ledger", "run.ledger",
+            "--out", "statement.json", "--report", "sanitised.html",
+        )  # fmt: skip
+        assert outcome.code == 0, outcome.err
+        statement = Statement.from_json(Path("statement.json").read_text())
+        ledger = Ledger("run.ledger")
+        assert statement.kind == "sanitised"
+        assert statement.delta == 1e-5
+        assert statement.worst_case_epsilon == ledger.spent()
+        assert statement.head == ledger.head
+        assert len(ledger) == 2
+
+    def test_needs_a_reserve(self, tacit, votes):
+        tacit("aggregate", votes, *RELEASE, "--reserve-delta", 0)
+        outcome = tacit(
+            "sanitise", votes, "--labels", "labels.csv", "--ledger", "run.ledger", "--out", "s.json"
+        )
+        assert outcome.code == 2
+        assert "reserve" in outcome.err
+        assert len(Ledger("run.ledger")) == 1
+
+    def test_refuses_labels_of_another_run(self, tacit, released):
+        Path("other.csv").write_text("index,label\n0,1\n")
+        outcome = tacit(
+            "sanitise", released, "--labels", "other.csv", "--ledger", "run.ledger",
+            "--out", "s.json",
+        )  # fmt: skip
+        assert outcome.code == 2
+        assert len(Ledger("run.ledger")) == 1
+        assert not Path("s.json").exists()
+
+
+class TestAnalyze:
+    ARGUMENTS = (
+        *("--mechanism", "confident-gnmax", "--threshold", 150, "--sigma-check", 80),
+        *("--sigma-answer", 40, "--delta", 1e-5),
+    )
+
+    def test_refuses_without_the_word_secret(self, tacit, votes):
+        outcome = tacit("analyze", votes, *self.ARGUMENTS)
+        assert outcome.code == 2
+        assert "--secret" in outcome.err
+        assert outcome.out == ""
+
+    def test_files_are_private_and_marked(self, tacit, votes):
+        outcome = tacit(
+            "analyze", votes, *self.ARGUMENTS, "--queries", 40, "--secret", "--plot", "figures",
+            "--out", "analysis.json", "--json",
+        )  # fmt: skip
+        assert outcome.code == 0, outcome.err
+        written = [Path("analysis.json"), *Path("figures").iterdir()]
+        assert len(written) == 4
+        for path in written:
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert "SECRET" in json.loads(Path("analysis.json").read_text())
+
+    def test_data_dependent_cost_is_the_weighted_sum(self, tacit, votes):
+        outcome = tacit(
+            "analyze", votes, "--mechanism", "gnmax", "--sigma", 40, "--delta", 1e-5,
+            "--queries", 30, "--secret", "--json",
+        )  # fmt: skip
+        result = json.loads(outcome.out)
+        order = result["best_order"]
+        rdp = gnmax_rdp_total(demo_votes()[:30], 40, [order])[0]
+        by_hand = rdp + np.log1p(-1 / order) - (np.log(1e-5) + np.log(order)) / (order - 1)
+        assert result["data_dependent_epsilon"] == pytest.approx(by_hand, rel=1e-9)
+        assert result["worst_case_epsilon"] == Plan(GNMax(40), 30).epsilon(1e-5)
+
+    def test_other_mechanisms_are_refused(self, tacit, votes):
+        outcome = tacit(
+            "analyze", votes, "--mechanism", "noisy-votes", "--sigma", 40, "--delta", 1e-5,
+            "--secret",
+        )  # fmt: skip
+        assert outcome.code == 2
+
+
+class TestLedger:
+    def test_show(self, tacit, released):
+        outcome = tacit("ledger", "show", "run.ledger")
+        assert outcome.code == 0
+        assert "confident-gnmax" in outcome.out
+        result = json.loads(tacit("ledger", "show", "run.ledger", "--json").out)
+        assert result["spent"] == Ledger("run.ledger").spent()
+
+    def test_verify(self, tacit, released):
+        head = Ledger("run.ledger").head
+        assert tacit("ledger", "verify", "run.ledger", "--head", head).code == 0
+        assert tacit("ledger", "verify", "run.ledger", "--head", "0" * 64).code == 4
+        assert json.loads(tacit("ledger", "verify", "run.ledger", "--json").out)["verified"]
+
+    def test_damage_is_code_4(self, tacit, released):
+        content = Path("run.ledger").read_bytes()
+        Path("run.ledger").write_bytes(content[: len(content) // 2])
+        assert tacit("ledger", "show", "run.ledger").code == 4
+        Path("text.ledger").write_text("not a ledger at all")
+        assert tacit("ledger", "show", "text.ledger").code == 4
+        assert tacit("ledger", "show", "missing.ledger").code == 4
+
+
+class TestReport:
+    def test_report_of_a_ledger(self, tacit, released):
+        assert tacit("report", "run.ledger", "--out", "again.html").code == 0
+        assert Ledger("run.ledger").head in Path("again.html").read_text()
+        assert tacit("report", "run.ledger", "--out", "again.html").code == 2
+
+
+class TestDemo:
+    def test_each_run_has_its_own_directory(self, tacit):
+        first, second = (json.loads(tacit("demo", "--json").out) for _ in range(2))
+        assert first["folder"] != second["folder"]
+        assert Path(second["folder"], "report.html").is_file()
+        assert first["statement"]["epsilon"] <= 2.0
+
+
+class TestRoot:
+    def test_version_and_help(self, tacit):
+        assert tacit("--version").out.startswith("tacit 0.")
+        for command in ("plan", "aggregate", "sanitise", "analyze", "report", "demo"):
+            assert "Example:" in tacit(command, "--help").out
+
+    def test_unknown_command_or_option(self, tacit):
+        assert tacit("fly").code == 2
+        assert tacit("demo", "--nonsense").code == 2
+
+
+def test_proposed_check_uses_a_tenth_of_the_budget():
+    *_, plan = propose(250, 640, 2.0, 1e-5, 10)
+    assert isinstance(plan.mechanism, ConfidentGNMax)
+    share = plan.queries * plan.mechanism.check.gaussian_cost() / plan.mu_squared()
+    assert share == pytest.approx(0.1, rel=0.01)

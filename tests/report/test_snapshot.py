@@ -1,0 +1,130 @@
+"""One consistent view: verified, never of another moment, never less than the ledger proves."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from tacit.errors import InvalidArgument, LedgerDamaged, SecretDisclosure
+from tacit.ledger import Budget
+from tacit.mechanisms import GNMax, Plan
+from tacit.report.snapshot import take_snapshot
+
+
+@pytest.mark.parametrize("kind", ["ledger", "rdp_ledger", "fixed_ledger"])
+def test_the_last_running_epsilon_is_what_the_ledger_has_spent(request, kind):
+    book = request.getfixturevalue(kind)
+    shot = take_snapshot(book)
+    assert shot.entries == book.entries()
+    assert shot.spent[-1] == book.spent() == shot.worst.epsilon
+    assert list(shot.spent) == sorted(shot.spent)
+    assert shot.head == book.head
+    assert shot.statement == book.statement()
+
+
+def test_running_epsilons_are_what_the_ledger_said_at_the_time(empty_ledger, released):
+    said = []
+    for _ in range(4):
+        released(empty_ledger, Plan(GNMax(sigma=40), queries=10))
+        said.append(empty_ledger.spent())
+    assert list(take_snapshot(empty_ledger).spent) == said
+
+
+def test_an_empty_ledger_has_a_snapshot(empty_ledger):
+    shot = take_snapshot(empty_ledger)
+    assert shot.entries == shot.spent == ()
+    assert shot.head == shot.genesis == empty_ledger.head
+
+
+def test_a_release_made_meanwhile_is_not_half_in_it(ledger, released, monkeypatch):
+    verify = type(ledger).verify
+    before = ledger.statement()
+
+    def release_first(self, head=None):
+        released(self, Plan(GNMax(sigma=400), queries=1))
+        return verify(self, head)
+
+    monkeypatch.setattr(type(ledger), "verify", release_first)
+    shot = take_snapshot(ledger)
+    assert len(ledger) == before.entries + 1
+    assert shot.statement == before
+    assert len(shot.entries) == before.entries
+    assert shot.head == before.head
+
+
+def test_a_secret_statement_is_refused_before_the_ledger_is_read(ledger, monkeypatch):
+    secret = replace(ledger.statement(), kind="secret")
+    monkeypatch.setattr(type(ledger), "statement", lambda self: pytest.fail("read"))
+    with pytest.raises(SecretDisclosure):
+        take_snapshot(ledger, secret)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"epsilon": 0.5},
+        {"delta": 1e-9},
+        {"unit": "person"},
+        {"dataset": "other"},
+        {"noise": "exact"},
+        {"entries": 1},
+        {"head": "0" * 64},
+        {"head": None},
+        {"budget": Budget(1, 1e-5)},
+        {"adjacency": "replace one patient"},
+    ],
+)
+def test_a_statement_that_says_something_else_is_refused(ledger, changes):
+    with pytest.raises(InvalidArgument, match="statement"):
+        take_snapshot(ledger, replace(ledger.statement(), **changes))
+
+
+def test_a_statement_of_an_earlier_moment_is_refused(ledger, released):
+    earlier = ledger.statement()
+    assert take_snapshot(ledger, earlier).statement == earlier
+    released(ledger, Plan(GNMax(sigma=400), queries=1))
+    with pytest.raises(InvalidArgument, match="as it is now"):
+        take_snapshot(ledger, earlier)
+
+
+def test_a_sanitised_statement_must_have_the_true_worst_case_beside_it(ledger, sanitised):
+    assert take_snapshot(ledger, sanitised).statement == sanitised
+    with pytest.raises(InvalidArgument, match="worst-case"):
+        take_snapshot(ledger, replace(sanitised, worst_case_epsilon=0.1))
+
+
+def test_sanitising_that_gained_nothing_is_said(ledger, sanitised):
+    worse = replace(sanitised, epsilon=ledger.spent() + 1)
+    better = replace(sanitised, epsilon=ledger.spent() / 2)
+    assert any("no smaller" in warning for warning in take_snapshot(ledger, worse).warnings)
+    assert not take_snapshot(ledger, better).warnings
+
+
+def test_a_damaged_ledger_has_no_snapshot(ledger):
+    database = sqlite3.connect(ledger.path)
+    database.executescript(
+        "DROP TRIGGER IF EXISTS entries_no_update; "
+        "SELECT 1;"  # the names of triggers may change: all of them go
+    )
+    for (name,) in database.execute(
+        "SELECT name FROM sqlite_master WHERE type='trigger'"
+    ).fetchall():
+        database.execute(f'DROP TRIGGER "{name}"')
+    database.execute("UPDATE entries SET cost = 0 WHERE sequence = 1")
+    database.commit()
+    database.close()
+    with pytest.raises(LedgerDamaged):
+        take_snapshot(ledger)
+
+
+@pytest.mark.parametrize("thing", [None, "run.ledger", 3])
+def test_only_a_ledger_is_a_ledger(thing):
+    with pytest.raises(InvalidArgument, match="Ledger"):
+        take_snapshot(thing)
+
+
+def test_only_a_statement_is_a_statement(ledger):
+    with pytest.raises(InvalidArgument, match="Statement"):
+        take_snapshot(ledger, {"epsilon": 0})
