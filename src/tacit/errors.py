@@ -48,3 +48,11 @@ class LedgerDamaged(LedgerError):
 
 class LedgerUnavailable(LedgerError):
     """The ledger file cannot be opened or written (permissions, disk full, lock): nothing spent."""
+
+
+class TeacherFailed(TacitError):
+    """Some teachers could not be trained: the others are checkpointed, and nothing was released.
+
+    The number of teachers is public and fixed, so that none may be left out. Repair the cause and
+    run again with the same `checkpoint`: only the teachers that failed are trained again.
+    """

@@ -105,7 +105,7 @@ def relative_excess_of_mu(epsilon: float, mu: float, delta: float) -> float:
 
 def exact_subsampled_rdp(rate: float, mu: float, order: float, *, reverse: bool = False) -> Any:
     """D_a((1-rate) N(0,1) + rate N(mu,1) || N(0,1)), or the other way round, by quadrature."""
-    with mp.workdps(40):
+    with mp.workdps(30):
         g, m, a = mp.mpf(rate), mp.mpf(mu), mp.mpf(order)
         power = 1 - a if reverse else a
 

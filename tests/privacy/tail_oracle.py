@@ -10,28 +10,28 @@ import math
 
 import mpmath as mp
 import numpy as np
-from scipy.special import log_ndtr, ndtri_exp
+from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 _SPLITS = 2 * np.sinh(np.linspace(-6.5, 6.5, 4801))  # y = logit(h/q), from -665 to 665
 
 
 def tight_cost(log_q: float, mu: float, order: float) -> mp.mpf:
     """min(max_h log T/(a-1), a mu^2/2), good to about 14 digits."""
-    with mp.workdps(int(40 - log_q / 2)):
+    with mp.workdps(45):
         problem = (mp.mpf(float(log_q)), mp.mpf(float(mu)), mp.mpf(float(order)))
-        largest = max(split_value(*problem, mp.mpf(y)) for y in _candidates(*problem))
         plateau = problem[2] * problem[1] ** 2 / 2
-        return min(mp.log(largest) / (problem[2] - 1), plateau)
+        return min(mp.log1p(_largest_excess(*problem)) / (problem[2] - 1), plateau)
 
 
-def split_value(log_q: mp.mpf, mu: mp.mpf, a: mp.mpf, y: mp.mpf) -> mp.mpf:
-    """T(h) at h = q/(1 + e^-y), as printed in the specification."""
+def split_excess(log_q: mp.mpf, mu: mp.mpf, a: mp.mpf, y: mp.mpf) -> mp.mpf:
+    """T(h) - 1 at h = q/(1 + e^-y), as printed in the specification."""
     c = quantile(log_q - mp.log1p(mp.exp(y)) if y < mp.inf else -mp.inf)
     d = -quantile(log_q - mp.log1p(mp.exp(-y)) if y > -mp.inf else -mp.inf)
-    stays_there = cdf(d - mu) - cdf(c - mu)  # 1 - p
+    p = cdf(c - mu) + cdf(mu - d)
+    log_not_p = mp.log1p(-p) if p < 0.5 else mp.log(cdf(d - mu) - cdf(c - mu))
+    stay = a * mp.log1p(-mp.exp(log_q)) - (a - 1) * log_not_p
     moved = cdf(c + (a - 1) * mu) + cdf(-d - (a - 1) * mu)
-    stay = (1 - mp.exp(log_q)) ** a * stays_there ** (1 - a)
-    return stay + mp.exp(a * (a - 1) * mu**2 / 2) * moved
+    return mp.expm1(stay) + mp.exp(a * (a - 1) * mu**2 / 2) * moved
 
 
 def cdf(x: mp.mpf) -> mp.mpf:
@@ -50,34 +50,40 @@ def quantile(log_p: mp.mpf) -> mp.mpf:
         value = mp.ncdf(x)
         step = (mp.log(value) - log_p) * value / mp.npdf(x)
         x -= step
-        if abs(step) < mp.mpf(10) ** (-0.6 * mp.mp.dps) * (1 + abs(x)):
+        if abs(step) < mp.mpf("1e-14") * (1 + abs(x)):  # the next step would be of its square
             return x
     raise AssertionError("the oracle's Newton iteration did not converge")
 
 
-def _candidates(log_q: mp.mpf, mu: mp.mpf, a: mp.mpf) -> list[mp.mpf]:
-    """Both ends, the best split of the scan, and the vertex of the parabola around it (twice)."""
+def _largest_excess(log_q: mp.mpf, mu: mp.mpf, a: mp.mpf) -> mp.mpf:
+    """The best of both ends, the best split of the scan, and the parabolas around it."""
+
+    def excess(y: mp.mpf) -> mp.mpf:
+        return split_excess(log_q, mu, a, y)
+
     scan = _float_values(float(log_q), float(mu), float(a))
     k = min(max(int(scan.argmax()), 1), _SPLITS.size - 2)
-    found = [mp.ninf, mp.inf, mp.mpf(float(_SPLITS[k]))]
-    for width in (float(_SPLITS[k + 1] - _SPLITS[k]), 1e-4):
-        found.append(_vertex((log_q, mu, a), found[-1], mp.mpf(width)))
-    return found
-
-
-def _vertex(problem: tuple[mp.mpf, mp.mpf, mp.mpf], y: mp.mpf, width: mp.mpf) -> mp.mpf:
-    below, here, above = (split_value(*problem, y + step) for step in (-width, 0, width))
-    curvature = below - 2 * here + above
-    if curvature >= 0:  # the largest value is at an end
-        return y
-    return y + max(-width, min(width, width * (below - above) / (2 * curvature)))
+    y, best = mp.mpf(float(_SPLITS[k])), max(excess(mp.ninf), excess(mp.inf))
+    for share in (1, 0.1, 0.01):
+        width = mp.mpf(share * float(_SPLITS[k + 1] - _SPLITS[k]))
+        below, here, above = excess(y - width), excess(y), excess(y + width)
+        best = max(best, below, here, above)
+        curvature = below - 2 * here + above
+        if curvature < 0:  # otherwise the largest value is at an end
+            y += max(-width, min(width, width * (below - above) / (2 * curvature)))
+    return max(best, excess(y))
 
 
 def _float_values(log_q: float, mu: float, a: float) -> np.ndarray:
+    """log T on the scan, with what differences leave of it in float64."""
     c = ndtri_exp(log_q - np.logaddexp(0, _SPLITS))
     d = -ndtri_exp(log_q - np.logaddexp(0, -_SPLITS))
-    low, high = log_ndtr(c - mu), log_ndtr(d - mu)
+    p, low, high = ndtr(c - mu) + ndtr(mu - d), log_ndtr(c - mu), log_ndtr(d - mu)
     with np.errstate(divide="ignore"):
-        stay = a * math.log(-math.expm1(log_q)) - (a - 1) * (high + np.log(-np.expm1(low - high)))
+        log_not_p = np.where(p < 0.5, np.log1p(-p), high + np.log(-np.expm1(low - high)))
+    stay = a * math.log(-math.expm1(log_q)) - (a - 1) * log_not_p
     moved = np.logaddexp(log_ndtr(c + (a - 1) * mu), log_ndtr(-d - (a - 1) * mu))
-    return np.logaddexp(stay, a * (a - 1) * mu**2 / 2 + moved)
+    move = a * (a - 1) * mu**2 / 2 + moved
+    small = np.maximum(stay, move) < 1
+    excess = np.expm1(np.minimum(stay, 1)) + np.exp(np.minimum(move, 1))
+    return np.where(small, np.log1p(np.where(small, excess, 0)), np.logaddexp(stay, move))

@@ -229,9 +229,7 @@ class TestRefusals:
         ("name", "bad"), cases(sensitivity=NOT_POSITIVE, epsilon=NEGATIVE, delta=NOT_DELTAS)
     )
     def test_calibration(self, name, bad):
-        refuses(
-            calibrate_gaussian, {"sensitivity": 1.0, "epsilon": 1.0, "delta": 1e-5}, name, bad
-        )
+        refuses(calibrate_gaussian, {"sensitivity": 1.0, "epsilon": 1.0, "delta": 1e-5}, name, bad)
 
     @pytest.mark.parametrize(("name", "bad"), cases(epsilon=NEGATIVE, delta=NOT_DELTAS))
     def test_mu(self, name, bad):

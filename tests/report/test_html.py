@@ -6,7 +6,6 @@ import os
 import re
 import stat
 from dataclasses import replace
-from html import escape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -18,11 +17,10 @@ from tacit.mechanisms import GNMax, Plan
 from tacit.report import budget_figure, figure_svg, render_report, write_report
 
 ATTACK = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
-ELEMENTS = set(
-    "html head meta title style body main header p h1 h2 strong div section span svg rect "
-    "blockquote ul li table thead tbody tr th td figure figcaption dl dt dd pre footer "
-    "g path defs use clippath text".split()
-)
+ELEMENTS = """
+html head meta title style body main header p h1 h2 strong div section span svg rect blockquote ul
+li table thead tbody tr th td figure figcaption dl dt dd pre footer g path defs use clippath text
+"""
 
 
 class Page(HTMLParser):
@@ -56,7 +54,7 @@ class Page(HTMLParser):
 
 def assert_self_contained(html: str) -> None:
     page = Page(html)
-    assert page.tags <= ELEMENTS
+    assert page.tags <= set(ELEMENTS.split())
     for _, attributes in page.elements:
         assert not [name for name in attributes if name.startswith("on")]
         assert "src" not in attributes
@@ -100,8 +98,8 @@ def test_identifiers_are_unique(every_kind):
 def test_the_page_says_what_the_ledger_holds(ledger):
     html = render_report(ledger, title="Scans, spring", notes=["Teachers share no patient."])
     page = Page(html)
-    assert escape(str(ledger.statement())) in html
     for part in (
+        str(ledger.statement()),
         "Scans, spring",
         "hospital scans",
         "Teachers share no patient.",
@@ -137,11 +135,17 @@ def test_a_file_name_that_a_shell_would_split_is_quoted(tmp_path):
     assert "tacit ledger verify 'my run; x.ledger' --head" in Page(render_report(book)).text
 
 
-def test_nothing_secret_is_on_the_page(ledger, sanitised, votes):
-    html = render_report(ledger, statement=sanitised)
+def lone_numbers(html):
+    """Numbers that stand alone: not parts of times, dates or hashes."""
     page = Page(html)
-    words = set(re.findall(r"[0-9.]+", page.text)) | set(re.findall(r"[0-9.]+", str(page.titles)))
-    assert not words & {str(count) for count in np.unique(votes)}
+    return set(re.findall(r"(?<![\w.:-])[0-9.]+(?![\w.:-])", f"{page.text} {page.titles}"))
+
+
+def test_nothing_secret_is_on_the_page(ledger, sanitised, votes):
+    secret = {str(count) for count in np.unique(votes)}
+    assert not lone_numbers(render_report(ledger, statement=sanitised)) & secret
+    told = render_report(ledger, notes=["137 teachers, or 61, or 52, agreed"])
+    assert lone_numbers(told) >= secret  # this test would see them
 
 
 def test_the_same_ledger_gives_the_same_page(ledger):
@@ -237,7 +241,7 @@ def test_text_inside_a_figure_stays_text(ledger):
 
 
 def test_a_figure_may_be_svg_text_and_no_more_than_a_drawing(ledger):
-    assert "a release" not in render_report(ledger)
+    assert "in 1 release" not in render_report(ledger)
     figure = figure_svg(budget_figure([1.0], budget=2))
     assert "in 1 release" in render_report(ledger, figures=[("a", figure)])
     with pytest.raises(InvalidArgument):

@@ -104,13 +104,8 @@ def test_sanitising_that_gained_nothing_is_said(ledger, sanitised):
 
 def test_a_damaged_ledger_has_no_snapshot(ledger):
     database = sqlite3.connect(ledger.path)
-    database.executescript(
-        "DROP TRIGGER IF EXISTS entries_no_update; "
-        "SELECT 1;"  # the names of triggers may change: all of them go
-    )
-    for (name,) in database.execute(
-        "SELECT name FROM sqlite_master WHERE type='trigger'"
-    ).fetchall():
+    triggers = database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    for (name,) in triggers:
         database.execute(f'DROP TRIGGER "{name}"')
     database.execute("UPDATE entries SET cost = 0 WHERE sequence = 1")
     database.commit()

@@ -168,9 +168,26 @@ def count_votes(predictions: ArrayLike, n_classes: int) -> Integers:
         raise InvalidArgument(
             f"Expected predictions to lie in 0 .. {n_classes - 1} (n_classes={n_classes})."
         )
-    n_queries = array.shape[1]
-    votes = np.zeros((n_queries, n_classes), dtype=np.int64)
-    columns = np.arange(n_queries)
-    for teacher in array:  # one cheap scatter a teacher keeps memory at one vote matrix
-        votes[columns, teacher] += 1
+    votes = np.empty((array.shape[1], n_classes), dtype=np.int64)
+    # As many queries at a time as keep indices and counts in the processor's cache.
+    step = max(1, min(array.shape[1], BLOCK // (4 * n_classes)))
+    bins = np.empty(max(step, BLOCK), dtype=np.intp)
+    for start in range(0, array.shape[1], step):
+        rows = slice(start, start + step)
+        votes[rows] = _count_block(array[:, rows], n_classes, bins)
     return votes
+
+
+def _count_block(predictions: NDArray[Any], n_classes: int, bins: NDArray[np.intp]) -> Integers:
+    """Count a few queries, as many teachers at a time as `bins` holds: one bin a (query, class)."""
+    n_teachers, n_queries = predictions.shape
+    first_bin = np.arange(n_queries) * n_classes
+    counts = np.zeros(n_queries * n_classes, dtype=np.int64)
+    step = bins.size // n_queries
+    for start in range(0, n_teachers, step):
+        part = predictions[start : start + step]
+        taken = bins[: part.size].reshape(part.shape)
+        # Every prediction is known to be a class, so that the cast is safe, even from uint64.
+        np.add(part, first_bin, out=taken, dtype=np.intp, casting="unsafe")
+        counts += np.bincount(taken.reshape(-1), minlength=counts.size)
+    return counts.reshape(n_queries, n_classes)

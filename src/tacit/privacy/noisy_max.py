@@ -71,8 +71,11 @@ def rdp_from_log_q(
 
 def vote_or_soft_matrix(votes: ArrayLike) -> NDArray[np.int64] | Floats:
     """Return integer votes as int64, soft votes (sums of probability vectors) as float64."""
-    array = np.asarray(votes)
-    if array.dtype.kind != "f" or array.ndim != 2 or 0 in array.shape:
+    try:
+        array = np.asarray(votes)
+    except ValueError:  # ragged rows
+        return vote_matrix(votes)
+    if array.dtype.kind != "f" or array.ndim != 2 or array.shape[0] < 1 or array.shape[1] < 2:
         return vote_matrix(array)
     soft = finite_array(votes=array)
     if (soft < 0).any():

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtri_exp
 
-from tacit._checks import Floats, one_of, order_array, positive, vote_matrix
+from tacit._checks import Floats, one_of, positive, renyi_order, vote_matrix
 from tacit.privacy.noisy_max import checked_weights, rdp_from_log_q
 from tacit.privacy.reach import Reach
 from tacit.privacy.smooth_paper import paper_smooth_sensitivity
@@ -54,7 +54,7 @@ def gnmax_smooth_sensitivity(
     one_of("window", "paper", algorithm=algorithm)
     one_of("tight", "theorem6", bound=bound)
     counts, sigma = vote_matrix(votes), positive(sigma=sigma)
-    order, beta = float(order_array(order)[0]), positive(beta=beta)
+    order, beta = renyi_order(order=order), positive(beta=beta)
     shares = checked_weights(weights, len(counts))
     if algorithm == "paper":
         return paper_smooth_sensitivity(counts, sigma, order, beta, shares, bound)
@@ -87,7 +87,7 @@ class _Jumps:
         modal, log_others = math.log1p(-1 / m), math.log(m - 1)
         z_max = float(ndtri_exp(modal - log_others))  # from here on the cost is constant
         width = step / _CELLS_PER_STEP
-        n_nodes = math.ceil((z_max - z_min) / width) + 2 + 2 * _CELLS_PER_STEP
+        n_nodes = max(0, math.ceil((z_max - z_min) / width)) + 2 + 2 * _CELLS_PER_STEP
         z = z_min - step + width * np.arange(n_nodes)
         self.node_log_q = log_others + log_ndtr(z)
         clamped = log_others + log_ndtr(np.maximum(z, z_min))
@@ -143,10 +143,10 @@ def threshold_smooth_sensitivity(
     """
     beta = positive(beta=beta)
     tops = np.atleast_1d(np.asarray(top_votes))
-    order = float(order_array(order)[0])
+    order = renyi_order(order=order)
+    threshold_rdp(tops, threshold, sigma, [order], lowest=lowest, highest=highest)  # validates
     ladder = np.arange(int(lowest), int(highest) + 1)
     costs = threshold_rdp(ladder, threshold, sigma, [order], lowest=lowest, highest=highest)[:, 0]
-    threshold_rdp(tops, threshold, sigma, [order], lowest=lowest, highest=highest)  # validates
     steps = np.abs(np.diff(costs))
     change = np.maximum(np.append(steps, 0.0), np.insert(steps, 0, 0.0))
     mass = np.bincount(

@@ -5,12 +5,10 @@ Kept to reproduce the paper's tables; `bound="tight"` (tail_bound.py) is never l
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit._checks import Floats, order_array, positive
+from tacit._checks import Floats, order_array, positive, renyi_order
 from tacit.errors import InvalidArgument
 from tacit.privacy.logs import log_sum_near_one
 
@@ -34,8 +32,8 @@ def theorem6_rdp(log_q: ArrayLike, sigma: float, orders: ArrayLike) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ordered = 2 * r / s >= 1 / s**2 + np.log((s * r + 1) / (s * r - 1))
         usable = (r > 1 / s) & ordered & (r >= (a - 1) / s)
-        bound = np.where(np.isneginf(q_log), 0.0, _bound(q_log, r, s, a))
-    return np.where(usable, np.minimum(bound, plateau), plateau)
+        bound = np.where(usable, np.fmin(_bound(q_log, r, s, a), plateau), plateau)
+    return np.where(np.isneginf(q_log), 0.0, bound)
 
 
 def _bound(log_q: Floats, r: Floats, s: float, a: Floats) -> Floats:
@@ -45,28 +43,24 @@ def _bound(log_q: Floats, r: Floats, s: float, a: Floats) -> Floats:
 
 
 def theorem6_log_q0(sigma: float, order: float) -> float:
-    """Largest log q at which Theorem 6 improves on a/s^2: where the bound meets the plateau.
+    """Largest log q at which Theorem 6 improves on a/s^2.
+
+    Usually where the bound meets the plateau; for sigma near 1 and below, where it starts to apply.
 
     >>> float(f"{theorem6_log_q0(40, 14):.9f}")
     -3.402972417
     """
-    from scipy.optimize import brentq
+    s, a = positive(sigma=sigma), renyi_order(order=order)
 
-    s, a = positive(sigma=sigma), float(order_array(order)[0])
-    r_min = max(1 + 1 / s, (a - 1) / s, 1 / s)
-    plateau = a / s**2
+    def improves(level: float) -> bool:
+        return bool(theorem6_rdp(-level, s, a)[0, 0] < a / s**2)
 
-    def gap(level: float) -> float:
-        r = math.sqrt(level)
-        return float(_bound(np.array(-level), np.array(r), s, np.array(a))) - plateau
-
-    low = r_min**2 * (1 + 1e-12)
-    if gap(low) <= 0:
-        return -low
-    high = 2 * low
-    while gap(high) > 0:
-        high *= 2
-    return -float(brentq(gap, low, high, xtol=1e-13, rtol=8.9e-16))
+    useless, useful = 0.0, 1.0
+    while not improves(useful):
+        useless, useful = useful, 2 * useful
+    while useless < (middle := (useless + useful) / 2) < useful:
+        useless, useful = (useless, middle) if improves(middle) else (middle, useful)
+    return -useful
 
 
 def checked_log_q(log_q: ArrayLike) -> Floats:

@@ -33,7 +33,7 @@ DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5
 INK, GREY, PALE = "#222222", "#666666", "#dddddd"
 ALARM = "#b00020"
 SECRET_MARK = "SECRET - owner's eyes only"
-SIZE = (7.0, 4.0)
+SIZE = (6.2, 3.7)
 
 
 def new_figure(title: str, *, rows: int = 1, size: tuple[float, float] = SIZE) -> Figure:

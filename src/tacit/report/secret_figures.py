@@ -52,7 +52,7 @@ def votes_cost_figure(
     if (top < 0).any() or (top > teachers).any() or (each < 0).any():
         raise InvalidArgument("Expected top_votes from 0 to n_teachers, and costs >= 0.")
     edges = np.linspace(0, teachers, bins + 1)
-    figure = new_figure(_share_title(each), rows=2, size=(7.0, 5.4))
+    figure = new_figure(_share_title(each), rows=2, size=(6.2, 5.0))
     panels = ((None, "queries", BLUE), (each, cost_name, VERMILION))
     for axes, (weights, name, colour) in zip(figure.axes, panels, strict=True):
         heights, _ = np.histogram(top, bins=edges, weights=weights)

@@ -48,7 +48,7 @@ _ELEMENTS = frozenset(
 _DROPPED_ATTRIBUTES = frozenset({"", "class", "xmlns"})
 _PICTURE = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=\s]*")
 _LOCAL = re.compile(r"#[^\s]+")
-_LOADS = re.compile(r"url\(\s*[\"']?(?!#)|@import|expression\(|image-set\(|src\(", re.IGNORECASE)
+_LOADS = re.compile(r"url\(\s*+[\"']?+(?!#)|@import|expression\(|image-set\(|src\(", re.IGNORECASE)
 _RULE_FOR_ALL = re.compile(r"\s*\*\s*\{([^{}]*)\}\s*")
 _REFERENCE = re.compile(r"url\(\s*[\"']?#([^)\"']+)[\"']?\s*\)")
 

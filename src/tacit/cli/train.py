@@ -1,0 +1,67 @@
+"""`tacit train CONFIG.toml`: a whole run, in a directory of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tacit.cli import options
+from tacit.cli.show import print_budget, print_json, print_statement, screen, table
+
+if TYPE_CHECKING:
+    from tacit.estimators.runs import RunResult
+
+
+def train(
+    config: Annotated[Path, typer.Argument(help="The configuration, TOML.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The run's directory; it must not exist.")],
+    data: Annotated[
+        str | None, typer.Option(help="Another source of data, e.g. mnist:DIR.")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="Train teachers on the Dask cluster at this address.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Train teachers, release their votes, train the student: everything in one directory.
+
+    Example: tacit train run.toml --out runs/first
+    """
+    from dataclasses import replace
+
+    from tacit.estimators.config import RunConfig
+    from tacit.estimators.runs import run_config
+
+    settings = RunConfig.read(config)
+    if data is not None:
+        settings = replace(settings, data=replace(settings.data, source=data))
+    if cluster is not None:
+        settings = replace(settings, executor=cluster)
+    result = run_config(settings, out)
+    if as_json:
+        print_json(as_plain(result))
+    else:
+        show(result)
+
+
+def as_plain(result: RunResult) -> dict[str, object]:
+    """Return the result for machines."""
+    return {
+        "folder": str(result.folder),
+        "accuracy": result.accuracy,
+        "held_out": result.held_out,
+        "statement": result.statement.to_dict(),
+    }
+
+
+def show(result: RunResult) -> None:
+    """Print the result for people."""
+    shown = table("The student", "what", "result")
+    shown.add_row("accuracy on held-out rows, declared public", f"{result.accuracy:.1%}")
+    shown.add_row("held-out rows", str(result.held_out))
+    screen().print(shown)
+    print_budget(result.ledger)
+    print_statement(result.statement)
+    screen().print(f"Run: {result.folder}, report: {result.folder / 'report.html'}")

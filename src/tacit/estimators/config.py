@@ -1,0 +1,158 @@
+"""The configuration of a run: one TOML file, checked as a whole before anything is read or spent."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from tacit._checks import at_least, one_of
+from tacit.errors import InvalidArgument
+from tacit.ledger import Budget
+
+Kind = TypeVar("Kind")
+
+METHODS = ("pate",)
+FEATURES = ("none", "digits")
+TEACHERS = ("logistic", "kernel-ridge")
+STUDENTS = ("label-spreading", "logistic", "cnn", "vat")
+MECHANISMS = ("noisy-votes", "gnmax", "confident-gnmax")
+
+
+@dataclass(frozen=True, slots=True)
+class DataConfig:
+    """Where the rows come from, and which of them are private, public and held out.
+
+    The first `private` rows of a seeded shuffle are private, the next `public` ones are inputs
+    whose labels nobody uses, and the rest are held out: declared public, for the metrics.
+    """
+
+    source: str
+    private: int
+    public: int
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        at_least(2, private=self.private)
+        at_least(2, public=self.public)
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyConfig:
+    """The budget of the run's ledger."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        Budget(self.epsilon, self.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class PateConfig:
+    """Teachers, queries and student."""
+
+    teachers: int = 100
+    queries: int = 100
+    strategy: str = "medoids"
+    mechanism: str = "noisy-votes"
+    rounds: int = 1
+    features: str = "none"
+    teacher: str = "kernel-ridge"
+    student: str = "label-spreading"
+
+    def __post_init__(self) -> None:
+        at_least(1, teachers=self.teachers)
+        at_least(1, queries=self.queries)
+        at_least(1, rounds=self.rounds)
+        one_of("medoids", "random", strategy=self.strategy)
+        one_of(*MECHANISMS, mechanism=self.mechanism)
+        one_of(*FEATURES, features=self.features)
+        one_of(*TEACHERS, teacher=self.teacher)
+        one_of(*STUDENTS, student=self.student)
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """One run: `RunConfig.read("run.toml")`."""
+
+    data: DataConfig
+    privacy: PrivacyConfig
+    pate: PateConfig = field(default_factory=PateConfig)
+    method: str = "pate"
+    executor: str = "serial"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        one_of(*METHODS, method=self.method)
+        at_least(0, seed=self.seed)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read a TOML file; a missing or unknown key is named."""
+        path = Path(path)
+        try:
+            raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError:
+            raise InvalidArgument(f"Expected a configuration at {str(path)!r}.") from None
+        except (tomllib.TOMLDecodeError, UnicodeError) as error:
+            raise InvalidArgument(f"Expected {path.name!r} to be TOML: {error}.") from None
+        return cls.parse(raw)
+
+    @classmethod
+    def parse(cls, raw: dict[str, Any]) -> Self:
+        """Build the configuration from plain tables."""
+        parts = dict(raw)
+        sections: dict[str, type] = {
+            "data": DataConfig,
+            "privacy": PrivacyConfig,
+            "pate": PateConfig,
+        }
+        for name, kind in sections.items():
+            if name in parts or name != "pate":
+                parts[name] = _section(kind, parts.get(name), name)
+        return _section(cls, parts, "the configuration")
+
+    def to_toml(self) -> str:
+        """Return the resolved configuration, defaults included, as TOML."""
+        tables = dataclasses.asdict(self)
+        top = {key: value for key, value in tables.items() if not isinstance(value, dict)}
+        lines = [f"{key} = {_toml(value)}" for key, value in top.items()]
+        for name in ("data", "privacy", "pate"):
+            lines += ["", f"[{name}]"]
+            lines += [f"{key} = {_toml(value)}" for key, value in tables[name].items()]
+        return "\n".join(lines) + "\n"
+
+
+def _section(kind: type[Kind], table: Any, name: str) -> Kind:
+    if not isinstance(table, dict):
+        raise InvalidArgument(f"Expected a table [{name}] in the configuration.")
+    fields = {item.name: item for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    unknown = sorted(set(table) - set(fields))
+    if unknown:
+        raise InvalidArgument(
+            f"Expected no {', '.join(unknown)} in {name}; known are {', '.join(fields)}."
+        )
+    missing = [
+        key
+        for key, item in fields.items()
+        if key not in table
+        and item.default is dataclasses.MISSING
+        and item.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise InvalidArgument(f"Expected {', '.join(missing)} in {name}.")
+    try:
+        return kind(**table)
+    except TypeError as error:
+        raise InvalidArgument(f"Expected other types in {name}: {error}.") from None
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return repr(value)

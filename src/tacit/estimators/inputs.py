@@ -1,0 +1,87 @@
+"""What every estimator checks before anything private is touched, let alone released."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit._checks import Integers
+from tacit.errors import InvalidArgument
+
+FROM_DATA = "from_data"
+"""Value of `classes=` that reads the label set off the private labels: the statement says so."""
+
+READ_CLASSES = (
+    "the set of class labels was read from the private data, which no cost covers; declare "
+    "classes= to remove this warning"
+)
+
+
+class OverlapWarning(UserWarning):
+    """Public and private inputs share rows: declare such rows public, or remove them."""
+
+
+def public_matrix(X_public: ArrayLike | None, n_features: int) -> NDArray[Any]:
+    """Return the public inputs: present, finite, with as many features as the private ones."""
+    if X_public is None:
+        raise InvalidArgument(
+            "Expected X_public=, the public inputs that teachers label and the student learns "
+            "from; without public inputs there is nothing that may be published."
+        )
+    array = np.asarray(X_public)
+    if array.ndim != 2 or array.shape[0] < 2:
+        raise InvalidArgument(f"Expected X_public of shape (rows, features), got {array.shape}.")
+    if array.shape[1] != n_features:
+        raise InvalidArgument(
+            f"Expected X_public with {n_features} features as in X, got {array.shape[1]}."
+        )
+    if array.dtype.kind not in "fiub" or not np.isfinite(array).all():
+        raise InvalidArgument("Expected X_public to hold finite numbers only; remove NaN and inf.")
+    return array
+
+
+def class_indices(y: NDArray[Any], classes: Any) -> tuple[NDArray[Any], Integers, bool]:
+    """Return the label set, y as indices into it, and whether it was read from private labels.
+
+    The labels that are not in the set are not named: they are private.
+    """
+    if classes is None:
+        raise InvalidArgument(
+            'Expected classes= the public set of labels, or classes="from_data" to read it from '
+            "the private labels, which the statement then says."
+        )
+    from_data = isinstance(classes, str) and classes == FROM_DATA
+    known = np.unique(y) if from_data else np.unique(np.asarray(classes))
+    if known.size < 2:
+        raise InvalidArgument(f"Expected at least two classes, got {known.size} class.")
+    place = np.searchsorted(known, y).clip(0, known.size - 1)
+    if (known[place] != y).any():
+        raise InvalidArgument(
+            "Expected every label of y to be one of classes=; some are not. Add them or drop rows."
+        )
+    return known, place.astype(np.int64), from_data
+
+
+def units_of(groups: ArrayLike | None, n_rows: int) -> NDArray[Any] | None:
+    """Return the person of each row, or None where each row is its own unit."""
+    if groups is None:
+        return None
+    people = np.asarray(groups)
+    if people.shape != (n_rows,):
+        raise InvalidArgument(f"Expected groups of length {n_rows}, one per row of X.")
+    return people
+
+
+def warn_of_overlap(X: NDArray[Any], X_public: NDArray[Any]) -> None:
+    """Warn, with their number, of rows that are both private and public."""
+    public = {row.tobytes() for row in np.ascontiguousarray(X_public, dtype=np.float64)}
+    shared = sum(row.tobytes() in public for row in np.ascontiguousarray(X, dtype=np.float64))
+    if shared:
+        warnings.warn(
+            f"{shared} private rows are identical to public rows; a row cannot be both.",
+            OverlapWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,298 @@
+"""`PATEClassifier`: private table or images in, publishable model out.
+
+Teachers are trained on disjoint shards of the private rows and vote on public inputs; a mechanism
+releases noisy votes through a ledger; a student learns from the releases. After `fit` the object
+holds the student, the releases and the ledger, and nothing private: no teacher, no vote, no record.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tacit._checks import Integers, at_least
+from tacit.errors import InvalidArgument
+from tacit.estimators.inputs import (
+    READ_CLASSES,
+    class_indices,
+    public_matrix,
+    units_of,
+    warn_of_overlap,
+)
+from tacit.estimators.planning import plan_rounds
+from tacit.ledger import Budget, Ledger, Statement
+from tacit.mechanisms import Plan, Release, count_votes
+from tacit.students import LabelSpreadingStudent, choose_queries, label_posterior
+from tacit.teachers import predict_with_teachers, record_ids, shard_of
+
+if TYPE_CHECKING:
+    from tacit.noise import InsecureNoise
+
+
+class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
+    """Private aggregation of teacher ensembles, worst-case priced.
+
+    Parameters
+    ----------
+    teacher: a scikit-learn estimator or pipeline, a `TorchTeacher`, or a batched family such as
+        `KernelRidgeTeachers()`; by default scaled logistic regression.
+    student: `LabelSpreadingStudent()` by default; it sees public inputs and releases only.
+    n_teachers: how many shards; public and fixed.
+    mechanism: "noisy-votes" (default), "gnmax", "confident-gnmax", whose noise is then chosen so
+        that the run costs at most epsilon, or a mechanism with its own noise.
+    epsilon, delta: the worst-case budget of the ledger that `fit` makes; ignored with `ledger=`
+        except that epsilon still sets the noise.
+    queries: how many public inputs are labelled; strategy: "medoids", "random", or row numbers.
+    rounds: 2 adds an Interactive-GNMax round on as many other inputs, with the first student.
+    features: a public, data-independent transformer for private and public inputs alike.
+    classes: the public label set, or "from_data" (the statement then says so).
+    executor: "serial", "local", a Dask client or address.
+    ledger: a `Ledger`, a path, or None for a ledger in a temporary directory.
+    random_state seeds training, queries and shards, never noise.
+
+    A grid search spends the budget at every fit: with one ledger it is refused when that is used
+    up, with `ledger=None` each fit has a statement of its own that knows nothing of the others.
+    Unit: one record, or one person with `groups=`. Source: PATE 2018; SPEC-pate-knn 1 to 3.
+    """
+
+    def __init__(
+        self,
+        teacher: Any = None,
+        student: Any = None,
+        *,
+        n_teachers: int = 100,
+        mechanism: Any = "noisy-votes",
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        queries: int = 100,
+        strategy: Any = "medoids",
+        rounds: int = 1,
+        features: Any = None,
+        classes: Any = None,
+        executor: Any = "serial",
+        checkpoint: Any = None,
+        ledger: Any = None,
+        dataset: str = "",
+        allow_large_delta: bool = False,
+        noise: InsecureNoise | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.teacher = teacher
+        self.student = student
+        self.n_teachers = n_teachers
+        self.mechanism = mechanism
+        self.epsilon = epsilon
+        self.delta = delta
+        self.queries = queries
+        self.strategy = strategy
+        self.rounds = rounds
+        self.features = features
+        self.classes = classes
+        self.executor = executor
+        self.checkpoint = checkpoint
+        self.ledger = ledger
+        self.dataset = dataset
+        self.allow_large_delta = allow_large_delta
+        self.noise = noise
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_public: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Train teachers on the private rows, release their votes, train the student.
+
+        Everything is validated, and the plan is priced, before a teacher is trained; the ledger is
+        charged before noise is drawn.
+        """
+        X, labels = validate_data(self, X, y, dtype="numeric")
+        known, y_index, from_data = class_indices(labels, self.classes)
+        people = units_of(groups, len(X))
+        outside = public_matrix(X_public, X.shape[1])
+        warn_of_overlap(X, outside)
+        n_units = len(X) if people is None else np.unique(people).size
+        if at_least(1, n_teachers=self.n_teachers) > n_units:
+            raise InvalidArgument(
+                f"Expected n_teachers={self.n_teachers} to be at most the number of people or "
+                "records; ask fewer teachers."
+            )
+        self._check_delta(n_units)
+        inside, view = self._views(X, outside)
+        rows = self._choose(view)
+        plans = self._plans([len(part) for part in rows], known.size)
+        ledger = self._open_ledger(people is not None)
+        self._refuse_early(ledger, plans)
+        votes = self._votes(inside, y_index, people, view[np.concatenate(rows)], known.size)
+        self.classes_, self.ledger_, self.queries_ = known, ledger, np.concatenate(rows)
+        self._learn(plans, rows, votes, outside)
+        self.statement_ = self._statement(ledger, from_data)
+        return self
+
+    def _views(self, X: NDArray[Any], outside: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return private and public inputs in the public feature space."""
+        self.features_ = None if self.features is None else clone(self.features)
+        if self.features_ is None:
+            return X, outside
+        self.features_.fit(outside)  # on public inputs, should it learn anything at all
+        return self.features_.transform(X), self.features_.transform(outside)
+
+    def _choose(self, view: NDArray[Any]) -> list[Integers]:
+        """Return the rows of each round: chosen from public inputs alone."""
+        rounds = at_least(1, rounds=self.rounds)
+        if rounds > 2:
+            raise InvalidArgument(f"Expected rounds={rounds} to be 1 or 2.")
+        chosen = choose_queries(
+            view,
+            at_least(1, queries=self.queries) * rounds,
+            strategy=self.strategy,
+            random_state=self.random_state,
+        )
+        if rounds == 1:
+            return [chosen]
+        order = np.random.default_rng(self.random_state).permutation(chosen.size)
+        half = chosen.size // 2
+        return [chosen[order[:half]], chosen[order[half:]]]
+
+    def _plans(self, queries: Sequence[int], n_classes: int) -> list[Plan]:
+        return plan_rounds(
+            self.mechanism,
+            queries=queries,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            n_teachers=self.n_teachers,
+            n_classes=n_classes,
+        )
+
+    def _check_delta(self, n_units: int) -> None:
+        """Refuse a delta that would let one unit be published; n itself goes into no file."""
+        delta = self.ledger.budget.delta if isinstance(self.ledger, Ledger) else self.delta
+        if delta * n_units >= 1 and not self.allow_large_delta:
+            raise InvalidArgument(
+                f"Expected delta={delta!r} to be below one over the number of records or people; "
+                "lower it, or say allow_large_delta=True."
+            )
+
+    def _open_ledger(self, by_person: bool) -> Ledger:
+        if isinstance(self.ledger, Ledger):
+            return self.ledger
+        path = self.ledger
+        if path is None:
+            path = Path(tempfile.mkdtemp(prefix="tacit-")) / "pate.ledger"
+        return Ledger(
+            path,
+            budget=Budget(self.epsilon, self.delta),
+            unit="person" if by_person else "record",
+            dataset=self.dataset,
+        )
+
+    def _refuse_early(self, ledger: Ledger, plans: list[Plan]) -> None:
+        """Let the ledger refuse before any teacher is trained."""
+        from tacit.errors import BudgetExceeded
+
+        if any(ledger.would_exceed(plan) for plan in plans):
+            raise BudgetExceeded(
+                f"Expected a run within the budget of {ledger!r}: it would exceed what is left. "
+                "Nothing was spent; ask for a smaller epsilon= (more noise) or fewer queries."
+            )
+
+    def _votes(
+        self,
+        inside: NDArray[Any],
+        y_index: Integers,
+        people: NDArray[Any] | None,
+        asked: NDArray[Any],
+        n_classes: int,
+    ) -> Integers:
+        """Train the teachers and count their votes. Secret: they leave only through a grant."""
+        key = np.random.default_rng(self.random_state).bytes(16)
+        ids = record_ids(inside, y_index) if people is None else people
+        predictions = predict_with_teachers(
+            self._teacher(),
+            inside,
+            y_index,
+            shard_of(ids, self.n_teachers, key),
+            self.n_teachers,
+            asked,
+            n_classes=n_classes,
+            executor=self.executor,
+            random_state=self.random_state or 0,
+            checkpoint=self.checkpoint,
+        )
+        return count_votes(predictions, n_classes)
+
+    def _teacher(self) -> Any:
+        if self.teacher is not None:
+            return self.teacher
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        return make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
+
+    def _learn(
+        self, plans: list[Plan], rows: list[Integers], votes: Integers, outside: NDArray[Any]
+    ) -> None:
+        """Release round by round, each student from all releases so far."""
+        self.releases_: list[Release] = []
+        posteriors: list[NDArray[np.float64]] = []
+        start = 0
+        for number, (plan, part) in enumerate(zip(plans, rows, strict=True), start=1):
+            public = {} if number == 1 else {"student": self._opinion(outside[part])}
+            purpose = f"label {len(part)} public inputs, round {number} of {len(plans)}"
+            with self.ledger_.release(plan, purpose=purpose, noise=self.noise) as grant:
+                release = grant.release(votes[start : start + len(part)], **public)
+            start += len(part)
+            self.releases_.append(release)
+            posteriors.append(
+                label_posterior(release, n_classes=self.classes_.size, n_teachers=self.n_teachers)
+            )
+            self.student_ = self._new_student().fit(
+                outside, np.concatenate(rows[:number]), np.concatenate(posteriors)
+            )
+
+    def _new_student(self) -> Any:
+        """Return a student that sees raw public inputs, in the public features unless it has own."""
+        student = LabelSpreadingStudent() if self.student is None else clone(self.student)
+        if self.features is not None and getattr(student, "features", 0) is None:
+            student.set_params(features=clone(self.features))
+        return student
+
+    def _opinion(self, inputs: NDArray[Any]) -> NDArray[np.float64]:
+        return np.asarray(self.student_.predict_proba(inputs), dtype=np.float64)
+
+    def _statement(self, ledger: Ledger, from_data: bool) -> Statement:
+        statement = ledger.statement()
+        if not from_data:
+            return statement
+        return replace(statement, warnings=(*statement.warnings, READ_CLASSES))
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the student's probabilities; the columns are `classes_`."""
+        check_is_fitted(self, "student_")
+        X = validate_data(self, X, dtype="numeric", reset=False)
+        return np.asarray(self.student_.predict_proba(X), dtype=np.float64)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the student's labels: post-processing of the releases, free of charge."""
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+
+    def report(self, path: str | Path | None = None) -> str:
+        """Return the HTML report of the ledger; write it, too, where a path is given."""
+        from tacit.report import render_report, write_report
+
+        check_is_fitted(self, "student_")
+        if path is not None:
+            write_report(path, self.ledger_, statement=self.statement_)
+        return render_report(self.ledger_, statement=self.statement_)

@@ -1,0 +1,134 @@
+"""Which teacher a record belongs to: a keyed hash of its own id, and of nothing else.
+
+PATE's price (SPEC-pate-knn 1.1) presumes that one unit reaches one teacher, whoever else is in the
+data. An assignment by position, by shuffling or by balancing breaks that: one record more, and
+others change teachers. A hash of the unit's own id cannot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit._checks import Integers, at_least
+from tacit.errors import InvalidArgument
+
+_ROWS = 4096  # records hashed at a time: the float64 copies stay small
+_RECORD = b"tacit record"
+_SHARD = b"tacit shard"
+_KEY = b"tacit key"
+
+
+def shard_key(random_state: int) -> bytes:
+    """Return 16 bytes for `shard_of` that follow from a public integer.
+
+    Privacy does not rest on the key being secret; a secret one (`secrets.token_bytes(16)`) keeps
+    those who choose their own id from choosing their teacher.
+
+    >>> shard_key(0) == shard_key(0), shard_key(0) == shard_key(1), len(shard_key(0))
+    (True, False, 16)
+    """
+    seed = at_least(0, random_state=random_state)
+    return hashlib.blake2b(str(seed).encode(), digest_size=16, person=_KEY).digest()
+
+
+def shard_of(ids: Iterable[Any], n_teachers: int, key: bytes) -> Integers:
+    """Return the teacher of each id: BLAKE2b(key, id) mod n_teachers.
+
+    `ids` are the people's (all records of a person reach one teacher) or the records' own
+    (`record_ids`): bytes, strings or integers. Ids that are written alike are one unit: 7, "7" and
+    7.0 are the same person, never split because a column was read in two ways. Unit: one id.
+
+    >>> shard_of(["ann", "bob", "ann"], 250, shard_key(0)).tolist()
+    [217, 72, 217]
+    """
+    count = at_least(1, n_teachers=n_teachers)
+    if not isinstance(key, bytes) or not 16 <= len(key) <= 32:
+        raise InvalidArgument("Expected key to be 16 to 32 bytes; make one with shard_key(0).")
+    base = hashlib.blake2b(key=key, digest_size=8, person=_SHARD)
+    digests = bytearray()
+    for name in _names(ids):
+        hashed = base.copy()
+        hashed.update(name)
+        digests += hashed.digest()
+    return (np.frombuffer(bytes(digests), dtype="<u8") % np.uint64(count)).astype(np.int64)
+
+
+def record_ids(X: ArrayLike, y: ArrayLike | None = None) -> NDArray[np.bytes_]:
+    """Return an id of each record: a hash of the row's own values (and label), in hexadecimal.
+
+    Values are hashed as float64, so that an id depends neither on the other rows' type nor on how
+    the table was stored. Equal records have equal ids and so one teacher. Unit: one record; where a
+    person has several, give `shard_of` the person's id instead.
+
+    >>> record_ids([[1, 2], [3, 4]])[0] == record_ids([[1.0, 2.0]])[0]
+    np.True_
+    """
+    rows = _numbers("X", X)
+    labels = None if y is None else _labels(y, len(rows))
+    digests = []
+    for start in range(0, len(rows), _ROWS):
+        block = np.ascontiguousarray(rows[start : start + _ROWS], dtype="<f8")
+        if np.isnan(block).any():
+            block = np.where(np.isnan(block), np.nan, block)  # there are many NaNs: one for all
+        block = block + 0.0  # and no negative zero
+        for place, row in enumerate(block, start):
+            hashed = hashlib.blake2b(row.tobytes(), digest_size=16, person=_RECORD)
+            if labels is not None:
+                hashed.update(labels[place])
+            digests.append(hashed.hexdigest())
+    return np.array(digests, dtype="S32")
+
+
+def _numbers(name: str, values: ArrayLike) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf" or array.ndim < 1:
+        raise InvalidArgument(
+            f"Expected {name} to be an array of numbers, one row a record; encode categories with "
+            "a public list of them."
+        )
+    return array.reshape(len(array), -1)
+
+
+def _labels(y: ArrayLike, n_records: int) -> list[bytes]:
+    values = np.asarray(y)
+    labels = list(_names(values.astype(np.int64) if values.dtype.kind == "b" else values))
+    if len(labels) != n_records:
+        raise InvalidArgument(
+            f"Expected one label for each of {n_records} records, got {len(labels)}."
+        )
+    return labels
+
+
+def _names(ids: Any) -> Iterator[bytes]:
+    """Write each id as bytes by itself: a list is never made an array, which would mix its types.
+
+    The ids are never quoted: they may be secret.
+    """
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+        raise InvalidArgument("Expected ids to be a sequence, one id a record.")
+    if isinstance(ids, np.ndarray) and ids.ndim != 1:
+        raise InvalidArgument(f"Expected ids to be one-dimensional, got shape {ids.shape}.")
+    return map(_name, ids)
+
+
+def _name(one: Any) -> bytes:
+    if isinstance(one, bytes):
+        return bytes(one)
+    if isinstance(one, str):
+        return one.encode("utf-8", "surrogatepass")
+    if isinstance(one, float | np.floating) and float(one).is_integer():
+        one = int(one)
+    try:
+        if isinstance(one, bool | np.bool_):
+            raise TypeError
+        return str(operator.index(one)).encode()
+    except (TypeError, ValueError):
+        raise InvalidArgument(
+            "Expected ids (and labels) to be bytes, strings or whole numbers, with none missing."
+        ) from None

@@ -1,0 +1,149 @@
+"""One task: train some teachers and return what they answer, as a pure function.
+
+The answers of a teacher follow from (config, its shard, its seed, the public queries) and nothing
+else, on one thread, so that a task may run anywhere and be run again. What goes wrong is reported
+by the exception's type alone: its text may quote records.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.errors import InvalidArgument
+
+EMPTY_SHARD_VOTES = 0
+"""The class that a teacher without records votes: fixed and public."""
+
+_ALONE = threading.RLock()  # thread limits and warning filters belong to the whole process
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A teacher's records, the class index of each, and the seed of its training. Secret."""
+
+    X: NDArray[Any] = field(repr=False)
+    y: NDArray[np.int64] = field(repr=False)
+    seed: int
+
+
+@runtime_checkable
+class TeacherFamily(Protocol):
+    """Teachers of one kind. Row t of the result depends on shard t and public things alone.
+
+    It is privacy that demands this: no statistic, scale or padding may be shared between shards.
+    `teachers_per_task` (1 where absent) is how many are trained at a time.
+    """
+
+    def predict_shards(
+        self, shards: Sequence[Shard], X_query: NDArray[Any], *, n_classes: int
+    ) -> NDArray[Any]:
+        """Return class indices (shards, queries); every shard holds at least two classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all tasks of a run share: the teachers' config and the public queries."""
+
+    family: TeacherFamily
+    X_query: NDArray[Any] = field(repr=False)
+    n_classes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Some teachers, by number, and their shards."""
+
+    numbers: tuple[int, ...]
+    shards: tuple[Shard, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one teacher answers (secret), or the type of what went wrong, and of its warnings."""
+
+    predictions: NDArray[Any] | None = field(default=None, repr=False)
+    failure: str | None = None
+    warned: tuple[str, ...] = ()
+
+
+def label_dtype(n_classes: int) -> type[np.unsignedinteger[Any]] | type[np.int64]:
+    """Return the smallest type for class indices: uint8, uint16 or int64.
+
+    >>> label_dtype(10).__name__, label_dtype(150_000).__name__
+    ('uint8', 'int64')
+    """
+    if n_classes <= 2**8:
+        return np.uint8
+    return np.uint16 if n_classes <= 2**16 else np.int64
+
+
+def answer(job: Job, shards: Sequence[Shard]) -> list[Answer]:
+    """Train one teacher on each shard and let it answer every query.
+
+    An empty shard votes `EMPTY_SHARD_VOTES`; a shard of one class votes that class, untrained.
+    """
+    answers = [_without_training(job, shard) for shard in shards]
+    to_train = [place for place, known in enumerate(answers) if known is None]
+    with _alone():
+        trained = _train(job, [shards[place] for place in to_train])
+    for place, result in zip(to_train, trained, strict=True):
+        answers[place] = result
+    return [known for known in answers if known is not None]
+
+
+def _without_training(job: Job, shard: Shard) -> Answer | None:
+    if shard.y.size and (shard.y != shard.y[0]).any():
+        return None
+    vote = shard.y[0] if shard.y.size else EMPTY_SHARD_VOTES
+    return Answer(np.full(len(job.X_query), vote, dtype=label_dtype(job.n_classes)))
+
+
+def _train(job: Job, shards: Sequence[Shard]) -> list[Answer]:
+    if not shards:
+        return []
+    predictions: NDArray[Any] | None = None
+    failure, warned = None, ()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            predictions = _checked(job, len(shards), _predict(job, shards))
+        except Exception as error:
+            failure = type(error).__name__
+    if predictions is not None:
+        warned = tuple(sorted({entry.category.__name__ for entry in caught}))
+        return [Answer(row, warned=warned) for row in predictions]
+    if len(shards) == 1:
+        return [Answer(failure=failure)]
+    # One of them failed: find out which, and keep the others.
+    return [one for shard in shards for one in _train(job, [shard])]
+
+
+def _predict(job: Job, shards: Sequence[Shard]) -> NDArray[Any]:
+    return job.family.predict_shards(shards, job.X_query, n_classes=job.n_classes)
+
+
+def _checked(job: Job, n_shards: int, predictions: Any) -> NDArray[Any]:
+    """Return predictions in their smallest type; the messages stay inside the task."""
+    array = np.asarray(predictions)
+    if array.shape != (n_shards, len(job.X_query)) or array.dtype.kind not in "iu":
+        raise InvalidArgument("Expected one class index for each shard and query.")
+    if array.size and (array.min() < 0 or array.max() >= job.n_classes):
+        raise InvalidArgument("Expected predictions to be class indices.")
+    return array.astype(label_dtype(job.n_classes))
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One task at a time in a process, and one thread inside it: sums then have one order."""
+    from threadpoolctl import threadpool_limits
+
+    with _ALONE, threadpool_limits(limits=1):
+        yield
