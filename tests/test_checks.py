@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit import _checks as checks
@@ -61,6 +61,7 @@ class TestScalars:
     def test_other_kinds_of_numbers_are_welcome(self, value):
         assert checks.positive(x=value) == 0.5
 
+    @settings(deadline=None)
     @given(st.floats(allow_nan=False, allow_infinity=False))
     def test_positive_and_non_negative_differ_only_at_zero(self, value):
         for check, allowed in ((checks.positive, value > 0), (checks.non_negative, value >= 0)):
@@ -81,7 +82,7 @@ class TestScalars:
     def test_words(self):
         assert checks.one_of("tight", "theorem6", bound="tight") == "tight"
         for value in ("Tight", "", None, 1, ["tight"], np.array(["tight", "theorem6"])):
-            with pytest.raises(InvalidArgument, match="bound=.*'tight', 'theorem6'"):
+            with pytest.raises(InvalidArgument, match=r"bound=.*'tight', 'theorem6'"):
                 checks.one_of("tight", "theorem6", bound=value)
 
 

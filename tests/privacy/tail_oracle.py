@@ -64,13 +64,13 @@ def _largest_excess(log_q: mp.mpf, mu: mp.mpf, a: mp.mpf) -> mp.mpf:
     scan = _float_values(float(log_q), float(mu), float(a))
     k = min(max(int(scan.argmax()), 1), _SPLITS.size - 2)
     y, best = mp.mpf(float(_SPLITS[k])), max(excess(mp.ninf), excess(mp.inf))
-    for share in (1, 0.1, 0.01):
-        width = mp.mpf(share * float(_SPLITS[k + 1] - _SPLITS[k]))
+    spacing = mp.mpf(float(_SPLITS[k + 1] - _SPLITS[k]))
+    for width in (spacing, spacing / 30):
         below, here, above = excess(y - width), excess(y), excess(y + width)
         best = max(best, below, here, above)
         curvature = below - 2 * here + above
         if curvature < 0:  # otherwise the largest value is at an end
-            y += max(-width, min(width, width * (below - above) / (2 * curvature)))
+            y += max(-spacing, min(spacing, width * (below - above) / (2 * curvature)))
     return max(best, excess(y))
 
 

@@ -234,9 +234,10 @@ class TestImmutability:
         assert pickle.loads(pickle.dumps(curve)) == curve
 
 
-class TestRefusals:
-    GOOD = {"orders": [2, 3], "values": [0.1, 0.2]}
+GOOD = {"orders": [2, 3], "values": [0.1, 0.2]}
 
+
+class TestRefusals:
     @pytest.mark.parametrize(
         ("name", "bad"),
         cases(
@@ -257,7 +258,7 @@ class TestRefusals:
         ),
     )
     def test_constructor(self, name, bad):
-        refuses(RdpCurve, self.GOOD, name, bad)
+        refuses(RdpCurve, GOOD, name, bad)
 
     def test_never_quotes_values_which_may_be_secret(self):
         for values in ([[0.123456, 0.2], [0.3]], ["0.123456", "x"], [0.123456, -1]):
@@ -270,12 +271,12 @@ class TestRefusals:
         ("name", "bad"), cases(delta=NOT_DELTAS, conversion=["Improved", "", None, 1])
     )
     def test_conversion_arguments(self, method, name, bad):
-        curve = RdpCurve(**self.GOOD)
+        curve = RdpCurve(**GOOD)
         refuses(getattr(curve, method), {"delta": 1e-5, "conversion": "classic"}, name, bad)
 
     @pytest.mark.parametrize(("name", "bad"), cases(epsilon=NEGATIVE))
     def test_epsilon_argument(self, name, bad):
-        refuses(RdpCurve(**self.GOOD).delta, {"epsilon": 1.0}, name, bad)
+        refuses(RdpCurve(**GOOD).delta, {"epsilon": 1.0}, name, bad)
 
     @pytest.mark.parametrize(("name", "bad"), cases(orders=NOT_ORDERS, delta=NOT_DELTAS))
     def test_conversion_term(self, name, bad):
@@ -284,10 +285,10 @@ class TestRefusals:
     @pytest.mark.parametrize("times", NEGATIVE)
     def test_repetition(self, times):
         with pytest.raises(InvalidArgument, match="times"):
-            RdpCurve(**self.GOOD) * times
+            RdpCurve(**GOOD) * times
 
     def test_addition_of_unlike_curves(self):
-        curve = RdpCurve(**self.GOOD)
+        curve = RdpCurve(**GOOD)
         with pytest.raises(InvalidArgument, match="same orders"):
             curve + RdpCurve([2, 4], [0.1, 0.2])
         with pytest.raises(InvalidArgument, match="total"):

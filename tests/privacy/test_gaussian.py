@@ -33,6 +33,7 @@ from tacit.privacy.gaussian import gaussian_log_delta
 
 EPSILONS = [0.0, 1e-9, 1e-6, 1e-3, 0.1, 0.999, 1.0, 1.001, 8.0, 60.0, 300.0, 700.0]
 DELTAS = [0.9, 0.5, 1e-2, 1e-5, 1e-14, 1e-30, 1e-60, 1e-100]
+NOT_LEVELS = [-1.0, math.nan, math.inf, True, None, "1", 1j, [0.5, -1], [math.nan], 10**400]
 
 epsilons = st.floats(0, 700)
 deltas = st.floats(1e-100, 0.99)
@@ -215,13 +216,11 @@ class TestRefusals:
     def test_rdp(self, name, bad):
         refuses(gaussian_rdp, {"noise_multiplier": 1.0, "orders": [2]}, name, bad)
 
-    not_levels = [-1.0, math.nan, math.inf, True, None, "1", 1j, [0.5, -1], [math.nan], 10**400]
-
-    @pytest.mark.parametrize(("name", "bad"), cases(epsilon=not_levels, mu=not_levels))
+    @pytest.mark.parametrize(("name", "bad"), cases(epsilon=NOT_LEVELS, mu=NOT_LEVELS))
     def test_delta(self, name, bad):
         refuses(gaussian_delta, {"epsilon": 1.0, "mu": 1.0}, name, bad)
 
-    @pytest.mark.parametrize(("name", "bad"), cases(delta=NOT_DELTAS, mu=not_levels))
+    @pytest.mark.parametrize(("name", "bad"), cases(delta=NOT_DELTAS, mu=NOT_LEVELS))
     def test_epsilon(self, name, bad):
         refuses(gaussian_epsilon, {"delta": 1e-5, "mu": 1.0}, name, bad)
 

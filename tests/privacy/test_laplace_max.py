@@ -143,7 +143,7 @@ class TestGoldenValues:
         assert rounds_to(lnmax_rdp_worst(0.1, [8])[0], ".0713535469")
 
     def test_at_the_switch_the_2017_bound_meets_pure_dp(self):
-        """At q = 1/(1 + e^eps) the formula equals eps exactly, so that the minimum is continuous."""
+        """At q = 1/(1 + e^eps) the formula equals eps exactly, so the minimum is continuous."""
         e, a = mp.mpf("0.2"), mp.mpf(8)
         q = 1 / (1 + mp.exp(e))
         formula = (1 - q) ** a * (1 - q * mp.exp(e)) ** (1 - a) + q * mp.exp((a - 1) * e)

@@ -28,6 +28,8 @@ ROWS = [
     (50, 0.008, 38.7, ".058", ".088"),
 ]
 
+NOT_AN_ORDER = [1, 0.5, -3, math.nan, math.inf, True, None, "14", [14], [14, 20], 1j, 10**400]
+
 
 def theorem_23(order: float, beta: float, sigma: float) -> float:
     """Theorem 23 as PATE 2018 prints it. It is false; it is here to be refuted."""
@@ -146,8 +148,6 @@ class TestSanitiseCost:
 
 
 class TestRefusals:
-    NOT_AN_ORDER = [1, 0.5, -3, math.nan, math.inf, True, None, "14", [14], [14, 20], 1j, 10**400]
-
     @pytest.mark.parametrize(
         ("name", "bad"), cases(order=NOT_AN_ORDER, beta=NOT_POSITIVE, sigma=NOT_POSITIVE)
     )

@@ -142,7 +142,7 @@ class TestAgainstDpAccounting:
         theirs = their_rdp(rate, multiplier, ORDERS)
         ours = poisson_gaussian_rdp(rate, multiplier, ORDERS)
         assert (ours <= theirs * (1 + 1e-9)).all()
-        whole = ORDERS == np.floor(ORDERS)
+        whole = np.floor(ORDERS) == ORDERS
         assert np.allclose(ours[whole], theirs[whole], rtol=1e-9, atol=0)
 
 
@@ -188,7 +188,8 @@ class TestShape:
         largest = 0.0
         for rate in (0.001, 0.05, 0.25):
             for sigma in (10.0, 85.0):
-                reach = DEFAULT_ORDERS[DEFAULT_ORDERS <= sigma**2 * math.log(1 / rate) / 2]
+                last = sigma**2 * math.log(1 / rate) / 2
+                reach = DEFAULT_ORDERS[last >= DEFAULT_ORDERS]
                 limit = 6 * rate**2 * reach / sigma**2
                 largest = max(largest, (poisson_gaussian_rdp(rate, sigma, reach) / limit).max())
         assert 0.08 < largest <= 0.591 / 6

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tail_oracle import cdf, quantile, tight_cost
 
 from tacit.errors import InvalidArgument
+from tacit.privacy import tail_bound
 from tacit.privacy.tail_bound import tail_bound_rdp
 from tacit.privacy.theorem6 import theorem6_rdp
 
@@ -108,6 +109,16 @@ def test_a_coarser_tolerance_only_rounds_up(tolerance):
     coarse = tail_bound_rdp(log_q, 0.05, [1.2, 4, 60], tolerance=tolerance)
     assert (coarse >= fine * (1 - 2e-9)).all()
     assert (coarse <= fine * (1 + 1.01 * tolerance)).all()
+
+
+def test_running_out_of_halvings_still_gives_an_upper_bound(monkeypatch):
+    log_q = -np.linspace(0.1, 60, 50)
+    fine = tail_bound_rdp(log_q, 0.05, [1.2, 4, 60])
+    for halvings in (1, 2, 5):
+        monkeypatch.setattr(tail_bound, "_MAX_HALVINGS", halvings)
+        rough = tail_bound_rdp(log_q, 0.05, [1.2, 4, 60])
+        assert (rough >= fine * (1 - 2e-9)).all()
+        assert (rough > fine * (1 + 1e-6)).any()
 
 
 def test_blocks_do_not_mix_queries_or_orders():

@@ -47,6 +47,9 @@ CHECKS = [
     (1000, 5.0, 180, 200),
 ]
 
+NOT_COUNTS = [1.5, -1, *NEGATIVE]
+NOT_TOPS = [[5.5], [math.nan], [math.inf], [[5]], [True], ["5"], None, [-1], [9]]
+
 
 @pytest.fixture(scope="module", autouse=True)
 def many_digits():
@@ -362,19 +365,6 @@ def knn_bit(labels, k, rate, threshold, sigma):
 
 
 class TestRefusals:
-    NOT_COUNTS = [1.5, -1, *NEGATIVE]
-    NOT_TOPS = [
-        [5.5],
-        [math.nan],
-        [math.inf],
-        [[5]],
-        [True],
-        ["5"],
-        None,
-        [-1],
-        [9],
-    ]
-
     @pytest.mark.parametrize(
         ("name", "bad"),
         cases(

@@ -169,8 +169,6 @@ class TestPld:
 
 
 class TestRefusals:
-    GOOD = {"delta": 1e-5, "mu_squared": 1.0}
-
     @pytest.mark.parametrize(
         ("name", "bad"),
         cases(
@@ -181,7 +179,7 @@ class TestRefusals:
         ),
     )
     def test_bad_arguments(self, name, bad):
-        refuses(worst_case_epsilon, self.GOOD, name, bad)
+        refuses(worst_case_epsilon, {"delta": 1e-5, "mu_squared": 1.0}, name, bad)
 
     def test_nothing_to_account(self):
         with pytest.raises(InvalidArgument, match="mu_squared, rdp or pld"):

@@ -10,6 +10,7 @@ import pytest
 from tacit.errors import InvalidArgument, LedgerDamaged, SecretDisclosure
 from tacit.ledger import Budget
 from tacit.mechanisms import GNMax, Plan
+from tacit.report import snapshot
 from tacit.report.snapshot import take_snapshot
 
 
@@ -30,6 +31,12 @@ def test_running_epsilons_are_what_the_ledger_said_at_the_time(empty_ledger, rel
         released(empty_ledger, Plan(GNMax(sigma=40), queries=10))
         said.append(empty_ledger.spent())
     assert list(take_snapshot(empty_ledger).spent) == said
+
+
+def test_no_rounding_says_more_than_the_budget(ledger, monkeypatch):
+    slightly_over = ledger.budget.epsilon * (1 + 1e-15)
+    monkeypatch.setattr(snapshot, "gaussian_epsilon", lambda delta, mu: mu * 0 + slightly_over)
+    assert set(take_snapshot(ledger).spent) == {ledger.budget.epsilon}
 
 
 def test_an_empty_ledger_has_a_snapshot(empty_ledger):

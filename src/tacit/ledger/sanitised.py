@@ -19,11 +19,14 @@ from dataclasses import replace
 import numpy as np
 
 from tacit.errors import InvalidArgument
-from tacit.ledger.chain import Entry
+from tacit.ledger.chain import Entry, canonical
 from tacit.ledger.ledger import Ledger
 from tacit.ledger.statement import Statement
-from tacit.mechanisms import Release, Sanitise
+from tacit.mechanisms import ConfidentGNMax, GNMax, Plan, Release, Sanitise
 from tacit.privacy import conversion_term
+
+SANITISABLE = (GNMax.name, ConfidentGNMax.name)
+"""Mechanisms whose data-dependent cost has a smooth sensitivity."""
 
 
 def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statement:
@@ -36,12 +39,14 @@ def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statemen
     order = _common_order(releases, entries)
     covered: dict[str, float] = {}
     for release in releases:
-        mechanism = _sanitise(release)
-        if mechanism.covers not in entries or mechanism.covers in covered:
+        mechanism, paid = _sanitise(release), entries[str(release.entry)]
+        price = entries.get(mechanism.covers)
+        if price is None or price.hash in covered or not _can_cover(price, paid):
             raise InvalidArgument(
-                f"Expected covers={mechanism.covers!r} to be one entry of the ledger, once."
+                f"Expected covers={mechanism.covers!r} to be one earlier entry of the ledger, of "
+                f"{' or '.join(SANITISABLE)}, once."
             )
-        covered[mechanism.covers] = mechanism.read(np.asarray(release)).upper_bound
+        covered[price.hash] = mechanism.read(np.asarray(release)).upper_bound
     others = [_rdp(entry, ledger, order) for key, entry in entries.items() if key not in covered]
     rdp = math.fsum([*covered.values(), *others])
     delta = ledger.budget.delta - ledger.reserved_delta
@@ -69,10 +74,19 @@ def _common_order(releases: Sequence[Release], entries: dict[str, Entry]) -> flo
         raise InvalidArgument("Expected at least one release of Sanitise.")
     if any(release.entry not in entries for release in releases):
         raise InvalidArgument("Expected releases that this ledger paid for.")
+    for release in releases:
+        # A parameter that differs from what was paid for would bound something else.
+        recorded = canonical(entries[str(release.entry)].plan)
+        if canonical(Plan(_sanitise(release), 1).as_dict()) != recorded:
+            raise InvalidArgument("Expected releases of Sanitise as their entries record it.")
     orders = {_sanitise(release).order for release in releases}
     if len(orders) != 1:
         raise InvalidArgument(f"Expected all releases at one order, got {sorted(orders)}.")
     return orders.pop()
+
+
+def _can_cover(price: Entry, paid: Entry) -> bool:
+    return price.plan["mechanism"] in SANITISABLE and price.sequence < paid.sequence
 
 
 def _rdp(entry: Entry, ledger: Ledger, order: float) -> float:

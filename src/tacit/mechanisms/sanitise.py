@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit._checks import order_array, positive, vote_matrix
+from tacit._checks import Floats, positive, renyi_order, vote_matrix
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.base import NO_ANSWER, Mechanism, Release
 from tacit.mechanisms.noisy_max import GNMax
@@ -23,7 +23,7 @@ from tacit.privacy import (
     RdpCurve,
     SanitiseCost,
     gaussian_rdp,
-    gnmax_rdp_total,
+    gnmax_rdp,
     gnmax_smooth_sensitivity,
     sanitise_cost,
 )
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _GRID_PER_SIGMA = 2.0**-20
 """Grids are this fraction of the noise, rounded down to a power of two: public and harmless."""
+_MOST_NOISE = 2.0**18
+_MOST_STEPS = 2.0**62  # whole steps are counted in int64
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -64,7 +66,8 @@ def secret_cost_of(
 
     GNMax: the sum of `gnmax_rdp` over all queries. ConfidentGNMax: the data-independent cost of
     every check plus `gnmax_rdp` of the queries that were answered (labels != -1), a set that is
-    public already (spec 4.4, 4.5).
+    public already (spec 4.4, 4.5). Not `gnmax_rdp_total`: its table of rounded-up q is off by up
+    to 1e-3, which the smooth sensitivity does not cover.
     """
     counts = vote_matrix(votes)
     answered = np.asarray(labels) != NO_ANSWER
@@ -78,6 +81,8 @@ def secret_cost_of(
         checks = counts.shape[0] * float(check.values[0])
         sigma = mechanism.sigma_answer
     elif isinstance(mechanism, GNMax):
+        if not answered.all():
+            raise InvalidArgument("Expected labels without -1: GNMax answers every query.")
         checks, sigma = 0.0, mechanism.sigma
     else:
         raise InvalidArgument(
@@ -87,7 +92,7 @@ def secret_cost_of(
     told = counts[answered]
     if not len(told):
         return SecretCost(checks, 0.0, order, beta)
-    answers = float(gnmax_rdp_total(told, sigma, [order])[0])
+    answers = math.fsum(gnmax_rdp(told, sigma, [order])[:, 0])
     smooth = gnmax_smooth_sensitivity(told, sigma, order, beta)
     return SecretCost(checks + answers, smooth, order, beta)
 
@@ -119,10 +124,16 @@ class Sanitise:
     scale_floor: float = 1e-6
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "order", float(order_array(self.order)[0]))
-        positive(scale_floor=self.scale_floor)
+        object.__setattr__(self, "order", renyi_order(order=self.order))
+        for name in ("beta", "sigma", "sigma_log", "delta_value", "delta_scale", "scale_floor"):
+            object.__setattr__(self, name, positive(**{name: getattr(self, name)}))
         self.price()
-        if not self.covers:
+        if max(self.sigma, self.sigma_log / self.beta) > _MOST_NOISE:
+            raise InvalidArgument(
+                f"Expected sigma={self.sigma} and sigma_log/beta={self.sigma_log / self.beta} to "
+                f"be at most {_MOST_NOISE:g}: beyond, the exact sampler has no grid."
+            )
+        if not isinstance(self.covers, str) or not self.covers:
             raise InvalidArgument("Expected covers to be the hash of the ledger entry it prices.")
 
     def price(self) -> SanitiseCost:
@@ -134,32 +145,35 @@ class Sanitise:
     def release(self, answers: Any, noise: Noise) -> Release:
         """Return (noisy log-scale, noisy cost)."""
         entry = admit(noise)
-        secret = self._checked(answers)
-        grid = self._log_grid()
+        pair = self._draw(self._checked(answers), noise, 1)[0]
+        return Release(self, values=pair, entry=entry, secure=noise.secure)
+
+    def _draw(self, secret: SecretCost, noise: Noise, copies: int) -> Floats:
+        """Return (noisy log-scale, noisy cost), one for a release, many for an audit."""
+        grid = np.full(copies, self._log_grid())
         # Rounded answers differ by at most beta + grid: the noise grows in the same proportion.
         log_noise = self.sigma_log * (1 + grid / self.beta)
         log_scale = _on_grid(math.log(max(secret.smooth, self.scale_floor)), log_noise, grid, noise)
-        deviation, value_grid = self._value_noise(log_scale)
-        value = _on_grid(secret.value, deviation, value_grid, noise)
-        return Release(self, values=np.array([log_scale, value]), entry=entry, secure=noise.secure)
+        value = _on_grid(secret.value, *self._value_noise(log_scale), noise)
+        return np.column_stack([log_scale, value])
 
     def _log_grid(self) -> float:
-        return _power_of_two_below(min(self.sigma_log, self.beta) * _GRID_PER_SIGMA)
+        return float(_power_of_two_below(min(self.sigma_log, self.beta) * _GRID_PER_SIGMA))
 
-    def _value_noise(self, log_scale: float) -> tuple[float, float]:
+    def _value_noise(self, log_scale: Floats) -> tuple[Floats, Floats]:
         """Return deviation and grid of stage (2), functions of the released log-scale alone."""
         grid = self._log_grid()
         margin = self.price().scale_quantile * self.sigma_log * (1 + grid / self.beta) + grid
-        upper = math.exp(min(log_scale + margin, 600.0))
+        upper = np.exp(np.clip(log_scale + margin, -600.0, 600.0))
         value_grid = _power_of_two_below(min(self.sigma, 1.0) * upper * _GRID_PER_SIGMA)
         return self.sigma * (upper + value_grid), value_grid
 
     def read(self, released: ArrayLike) -> SanitisedCost:
         """Return the upper bound on the true cost that the released pair supports."""
-        log_scale, value = (float(number) for number in np.asarray(released, dtype=np.float64))
+        log_scale, value = np.asarray(released, dtype=np.float64)
         deviation, grid = self._value_noise(log_scale)
-        upper = value + self.price().value_quantile * deviation + grid
-        return SanitisedCost(log_scale, value, max(upper, 0.0))
+        upper = float(value + self.price().value_quantile * deviation + grid)
+        return SanitisedCost(float(log_scale), float(value), max(upper, 0.0))
 
     def _checked(self, answers: Any) -> SecretCost:
         if not isinstance(answers, SecretCost):
@@ -200,11 +214,13 @@ class Sanitise:
         self._checked(answers)
 
 
-def _on_grid(answer: float, sigma: float, grid: float, noise: Noise) -> float:
-    """Round the answer to the grid and add a Gaussian rounded to it, counted in whole steps."""
-    steps = math.floor(answer / grid + 0.5) + int(noise.rounded_gaussian_steps(sigma, grid, 1)[0])
-    return steps * grid
+def _on_grid(answer: float, sigma: Floats, grid: Floats, noise: Noise) -> Floats:
+    """Round the answer to the grids and add Gaussians rounded to them, counted in whole steps."""
+    steps = np.clip(np.floor(answer / grid + 0.5), -_MOST_STEPS, _MOST_STEPS).astype(np.int64)
+    # A grid is a power of two, so sigma/grid is exact.
+    steps += noise.rounded_gaussian_steps(sigma / grid, 1.0, sigma.shape)
+    return np.asarray(steps * grid)
 
 
-def _power_of_two_below(value: float) -> float:
-    return float(2.0 ** math.floor(math.log2(value)))
+def _power_of_two_below(value: ArrayLike) -> Floats:
+    return np.asarray(np.ldexp(1.0, np.floor(np.log2(value)).astype(np.int64)))

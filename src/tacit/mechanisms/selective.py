@@ -17,7 +17,12 @@ from tacit._checks import Floats, Integers, at_least, finite, finite_array, posi
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.base import NO_ANSWER, Release, VoteMechanism
 from tacit.mechanisms.noisy_max import GNMax, noisy_argmax
-from tacit.mechanisms.soft_votes import hard_or_soft, rounded_half_up
+from tacit.mechanisms.soft_votes import (
+    few_enough,
+    hard_or_soft,
+    rounded_half_up,
+    whole_shares_of,
+)
 from tacit.noise import admit
 from tacit.privacy import (
     RdpCurve,
@@ -235,7 +240,8 @@ class InteractiveGNMax(_Selective):
 
     def __post_init__(self) -> None:
         self._validate()
-        if not 0 < finite(confidence=self.confidence) <= 1:
+        object.__setattr__(self, "confidence", finite(confidence=self.confidence))
+        if not 0 < self.confidence <= 1:
             raise InvalidArgument(f"Expected confidence={self.confidence!r} to be in (0, 1].")
 
     @property
@@ -273,9 +279,14 @@ class InteractiveGNMax(_Selective):
 
 
 def disagreement(votes: NDArray[Any], student: Floats) -> Integers:
-    """floor(max_j(votes_j - n_teachers p_j) + 0.5), in [0, n_teachers]."""
-    n_teachers = round(float(votes[0].sum()))
-    return np.clip(rounded_half_up((votes - n_teachers * student).max(axis=1)), 0, n_teachers)
+    """floor(max_j(votes_j - n_teachers p_j) + 0.5), in [0, n_teachers].
+
+    n_teachers p_j, which is public, is rounded to whole shares of a vote: otherwise votes 1 and 2
+    against 0.5 + 2^-53 would give 0 and 2, for the second difference is rounded up to 1.5.
+    """
+    n_teachers = few_enough(round(float(votes[0].sum())))
+    differences = votes - whole_shares_of(n_teachers * student)
+    return np.clip(rounded_half_up(differences.max(axis=1)), 0, n_teachers)
 
 
 def student_probabilities(student: ArrayLike | None, shape: tuple[int, ...]) -> Floats:

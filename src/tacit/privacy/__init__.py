@@ -4,6 +4,7 @@ One function per quantity of the specification. Functions that take votes return
 published only through the mechanism `Sanitise`; functions that end in `_worst` take none.
 """
 
+from tacit.privacy.auditing import epsilon_lower_bound
 from tacit.privacy.curves import DEFAULT_ORDERS, RdpCurve, conversion_term
 from tacit.privacy.gaussian import (
     calibrate_gaussian,
@@ -40,6 +41,7 @@ __all__ = [
     "confident_rdp",
     "confident_rdp_worst",
     "conversion_term",
+    "epsilon_lower_bound",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_mu",

@@ -44,7 +44,7 @@ class RdpCurve:
 
     >>> curve = RdpCurve([2, 8, 32], [0.02, 0.08, 0.32]) * 10
     >>> round(curve.epsilon(1e-5), 3)
-    2.035
+    2.014
     >>> curve.best_order(1e-5)
     8.0
     """
@@ -136,7 +136,7 @@ def conversion_term(orders: ArrayLike, delta: float, conversion: str = "improved
     """Return what is added to an RDP value at each order to get epsilon at `delta`.
 
     >>> round(float(conversion_term([14.0], 1e-5, "classic")[0]), 6)
-    0.885609
+    0.88561
     """
     orders, delta = order_array(orders), probability(delta=delta)
     one_of("improved", "classic", conversion=conversion)

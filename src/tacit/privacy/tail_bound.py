@@ -43,8 +43,8 @@ def tail_bound_rdp(
 ) -> Floats:
     """RDP of a mu-GDP mechanism whose modal outcome has mass at least 1 - q: (queries, orders).
 
-    Never below the supremum, above it by at most `tolerance` relative, and at most a mu^2/2.
-    Nondecreasing in q. For GNMax mu = sqrt(2)/sigma, for a threshold bit mu = 1/sigma.
+    Never below the supremum, above it by at most `tolerance` relative (or by rounding, where
+    (a-1) mu^2 < 2e-6), and at most a mu^2/2. Nondecreasing in q. For GNMax mu = sqrt(2)/sigma, for a threshold bit mu = 1/sigma.
 
     >>> float(f"{tail_bound_rdp(-5.179152311259569, 2**0.5 / 40, 8)[0, 0]:.9g}")
     0.000299794317
@@ -78,7 +78,8 @@ def _block(log_q: Floats, mu: float, orders: Floats, tolerance: float) -> Floats
         known = np.minimum(lower, plateau)[pair]
         tight = ceiling <= known * (1 + tolerance)
         np.maximum.at(upper, pair[tight], ceiling[tight])
-        open_ = ~tight & (known < plateau[pair]) & (psi_most > 0) & (psi_least < 0)
+        one_sign = (psi_most <= 0) | (psi_least >= 0)
+        open_ = ~tight & (known < plateau[pair]) & ~one_sign
         pair, left, right = pair[open_], left[:, open_], right[:, open_]
         if not pair.size:
             break
@@ -163,9 +164,10 @@ def _ceiling(
     """Upper bound of log T on each cell: the lesser of the monotone and the derivative bound."""
     monotone = log_sum_near_one(right[_STAY], left[_MOVE])
     ratio = expit(right[_Y]) * expit(-left[_Y]) * -np.expm1(left[_Y] - right[_Y])  # (h1 - h0)/q
-    steepest = (order - 1) * (mu**2 / 2 - mu * right[_C])  # log of xc^(a-1) at its largest
+    log_xc = (order - 1) * (mu**2 / 2 - mu * right[_C])  # xc^(a-1) at its largest
+    slope = -np.expm1((order - 1) * mu * (right[_C] - left[_D]))  # 1 - (xd/xc)^(a-1) at its largest
     with np.errstate(over="ignore", invalid="ignore"):  # inf or NaN: the monotone bound stands
-        rise = np.exp(log_q + steepest) * ratio * np.expm1(np.maximum(psi_most, 0.0))
+        rise = np.exp(log_q + log_xc) * ratio * slope * np.expm1(np.maximum(psi_most, 0.0))
     value = log_sum_near_one(left[_STAY], left[_MOVE])  # T >= 1, so log(T + rise) <= log T + rise
     return np.asarray(np.fmin(monotone, value + rise))
 

@@ -103,13 +103,14 @@ class KernelRidgeTeachers:
         self, left: NDArray[Any], left_norms: Any, right: NDArray[Any], right_norms: Any
     ) -> NDArray[Any]:
         """exp(-gamma |x - x'|^2), in place: one array of (left, right) is all that is held."""
-        cells = left @ right.T
+        cells: NDArray[Any] = left @ right.T
         cells *= 2
         cells -= left_norms[:, None]
         cells -= right_norms
         np.minimum(cells, 0, out=cells)
         cells *= np.asarray(self.gamma, dtype=self.precision)
-        return np.exp(cells, out=cells)
+        np.exp(cells, out=cells)
+        return cells
 
     def _rows(self, X: NDArray[Any]) -> NDArray[Any]:
         rows = np.ascontiguousarray(np.reshape(X, (len(X), -1)), dtype=self.precision)

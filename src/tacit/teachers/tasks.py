@@ -110,7 +110,7 @@ def _train(job: Job, shards: Sequence[Shard]) -> list[Answer]:
     if not shards:
         return []
     predictions: NDArray[Any] | None = None
-    failure, warned = None, ()
+    failure: str | None = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

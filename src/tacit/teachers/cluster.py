@@ -1,0 +1,105 @@
+"""Teachers on a Dask cluster, by futures: a worker that dies takes no teacher with it.
+
+The job travels as a task of its own, not as scattered data: Dask can make it again when the
+workers that held it are gone. Only as many tasks are under way as keep the workers busy, so that
+the scheduler never holds all shards. Best with one thread a worker: a worker trains one teacher at
+a time, on one thread. Records cross the network: use `tls://` unless the network is private.
+"""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, cast
+
+from tacit.errors import MissingExtra
+from tacit.teachers.executors import ATTEMPTS, Finished, died, pickled_by_value
+from tacit.teachers.tasks import Answer, Job, Shard, Task, answer
+
+_PER_WORKER = 2  # tasks under way for each worker: one runs, one is ready
+_PATIENCE = "60s"  # for a first worker to come
+
+
+class DaskCluster:
+    """A `dask.distributed.Client` that is open, or a scheduler's address to open one for a run."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def run(self, job: Job, tasks: Iterable[Task]) -> Iterator[Finished]:
+        """Yield tasks as they finish; what a dead worker had is run elsewhere."""
+        distributed = _distributed()
+        if not isinstance(self._client, str):
+            yield from _collect(self._client, job, iter(tasks))
+            return
+        with distributed.Client(self._client, set_as_default=False) as client:
+            yield from _collect(client, job, iter(tasks))
+
+
+def _collect(client: Any, job: Job, tasks: Iterator[Task]) -> Iterator[Finished]:
+    client.wait_for_workers(1, timeout=_PATIENCE)
+    shared = _submit(client, _load, pickled_by_value(job))
+    attempts: dict[Any, tuple[Task, int]] = {}
+    under_way = _distributed().as_completed([])
+
+    def begin(task: Task, attempt: int) -> None:
+        future = _submit(client, _answer, shared, pickle.dumps(task.shards, protocol=5))
+        attempts[future] = (task, attempt)
+        under_way.add(future)
+
+    def fill() -> None:
+        room = _PER_WORKER * max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
+        while len(attempts) < room and (task := next(tasks, None)) is not None:
+            begin(task, 1)
+
+    fill()
+    for future in under_way:
+        task, attempt = attempts.pop(future)
+        answers = _outcome(future)
+        if answers is not None:
+            yield task, answers
+        elif attempt < ATTEMPTS:
+            begin(task, attempt + 1)
+        else:
+            yield died(task)
+        fill()
+
+
+def _outcome(future: Any) -> Sequence[Answer] | None:
+    """Return the answers, or None where no worker lived to give them.
+
+    What fails in training comes back as an answer; an error here is the cluster's own.
+    """
+    try:
+        return cast("Sequence[Answer]", future.result())
+    except Exception:
+        return None
+    finally:
+        future.release()
+
+
+def _submit(client: Any, function: Any, *arguments: Any) -> Any:
+    with warnings.catch_warnings():
+        # Dask advises to scatter large arguments; what is scattered dies with its worker.
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        return client.submit(function, *arguments, pure=False, retries=0)
+
+
+def _load(job: bytes) -> Job:
+    return cast(Job, pickle.loads(job))
+
+
+def _answer(job: Job, shards: bytes) -> list[Answer]:
+    loaded: tuple[Shard, ...] = pickle.loads(shards)
+    return answer(job, loaded)
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError:
+        raise MissingExtra(
+            "Expected the package distributed for a Dask cluster; install tacit[cluster]."
+        ) from None
+    return distributed

@@ -1,0 +1,165 @@
+"""Local processes of one thread each; a worker that is killed is replaced and its task run again.
+
+Two processes of one thread train small teachers faster than one process of two threads. A worker
+is a fresh interpreter, not a fork: forking a process that has threads can lock up, and a fork
+would hold everything that this process holds, while a worker gets its own shards and the queries.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO, cast
+
+from tacit._checks import at_least
+from tacit.teachers.executors import ATTEMPTS, Finished, died, pickled_by_value
+from tacit.teachers.tasks import Answer, Job, Task
+from tacit.teachers.worker import receive, send
+
+_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+
+
+class LocalProcesses:
+    """As many worker processes as there are processors, or as many as asked for.
+
+    >>> LocalProcesses(2)
+    LocalProcesses(2)
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._workers = _processors() if workers is None else at_least(1, workers=workers)
+
+    def __repr__(self) -> str:
+        return f"LocalProcesses({self._workers})"
+
+    def run(self, job: Job, tasks: Iterable[Task]) -> Iterator[Finished]:
+        """Yield tasks as they finish; one thread here drives each worker."""
+        opening = [pickle.dumps(sys.path), pickled_by_value(job)]
+        waiting: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        finished: queue.SimpleQueue[Finished | BaseException] = queue.SimpleQueue()
+        crew = [_Driver(opening, waiting, finished) for _ in range(self._workers)]
+        try:
+            yield from _collect(iter(tasks), crew, waiting, finished)
+        finally:
+            for driver in crew:
+                driver.stop()
+
+
+def _collect(
+    tasks: Iterator[Task],
+    crew: list[_Driver],
+    waiting: queue.SimpleQueue[Task | None],
+    finished: queue.SimpleQueue[Finished | BaseException],
+) -> Iterator[Finished]:
+    """Keep two tasks a worker under way, one running and one ready."""
+    under_way = 0
+    for driver in crew:
+        driver.start()
+    while True:
+        while under_way < 2 * len(crew) and (task := next(tasks, None)) is not None:
+            waiting.put(task)
+            under_way += 1
+        if not under_way:
+            return
+        outcome = finished.get()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        under_way -= 1
+        yield outcome
+
+
+class _Driver(threading.Thread):
+    """Feeds one worker process, and starts another when it dies."""
+
+    def __init__(
+        self,
+        opening: list[bytes],
+        waiting: queue.SimpleQueue[Task | None],
+        finished: queue.SimpleQueue[Finished | BaseException],
+    ) -> None:
+        super().__init__(daemon=True, name="tacit-teachers")
+        self._opening, self._waiting, self._finished = opening, waiting, finished
+        self._worker: subprocess.Popen[bytes] | None = None
+        self._stopping = False
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        while (task := self._waiting.get()) is not None:
+            try:
+                self._finished.put(self._attempt(task))
+            except BaseException as error:
+                self._finished.put(error)
+                return
+
+    def stop(self) -> None:
+        """End the worker, also in the middle of a task, and then this thread."""
+        with self._lock:
+            self._stopping = True
+            if self._worker is not None:
+                self._worker.kill()
+        self._waiting.put(None)
+        if self.is_alive():
+            self.join()
+        self._bury()
+
+    def _attempt(self, task: Task) -> Finished:
+        request = pickle.dumps(task.shards, protocol=5)
+        for _ in range(ATTEMPTS):
+            try:
+                worker = self._living_worker()
+                send(cast(BinaryIO, worker.stdin), request)
+                answers: list[Answer] = pickle.loads(receive(cast(BinaryIO, worker.stdout)))
+                return task, answers
+            except (EOFError, OSError):
+                self._bury()
+                if self._stopping:
+                    break
+        return died(task)
+
+    def _living_worker(self) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._stopping:
+                raise EOFError
+            if self._worker is None:
+                self._worker = _start()
+            else:
+                return self._worker
+        for message in self._opening:
+            send(cast(BinaryIO, self._worker.stdin), message)
+        return self._worker
+
+    def _bury(self) -> None:
+        """Close what is left of a worker; its last words may fail, and that is all right."""
+        with self._lock:
+            worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        worker.kill()
+        for pipe in (worker.stdin, worker.stdout):
+            try:
+                if pipe is not None:
+                    pipe.close()
+            except OSError:
+                pass
+        worker.wait()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    paths = os.pathsep.join(entry for entry in sys.path if entry)
+    return subprocess.Popen(
+        [sys.executable, "-m", "tacit.teachers.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **dict.fromkeys(_LIMITS, "1"), "PYTHONPATH": paths},
+    )
+
+
+def _processors() -> int:
+    """Return how many processors this process may use."""
+    affinity: Any = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else (os.cpu_count() or 1)

@@ -1,0 +1,69 @@
+"""The process that trains teachers for `LocalProcesses`: reads tasks, writes answers, until told.
+
+It talks over its standard input and output, which it takes for itself: what training prints goes
+to standard error. When its parent is gone, its input ends, and so does it.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+from typing import Any, BinaryIO
+
+from tacit.teachers.tasks import Job, answer
+
+_LENGTH = 8
+
+
+def send(pipe: BinaryIO, message: bytes) -> None:
+    """Write one message: its length, then itself."""
+    pipe.write(len(message).to_bytes(_LENGTH, "little"))
+    pipe.write(message)
+    pipe.flush()
+
+
+def receive(pipe: BinaryIO) -> bytes:
+    """Read one message; raise `EOFError` where the other side is gone."""
+    length = int.from_bytes(_exactly(pipe, _LENGTH), "little")
+    return _exactly(pipe, length)
+
+
+def _exactly(pipe: BinaryIO, count: int) -> bytes:
+    data = pipe.read(count)
+    if len(data) != count:
+        raise EOFError
+    return data
+
+
+def main() -> None:
+    """Serve one parent: a job first, then tasks, one answer a task."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    requests, replies = _take_pipes()
+    try:
+        # The parent's own modules first: what follows may be defined in them.
+        sys.path[:] = pickle.loads(receive(requests))
+        job: Job = pickle.loads(receive(requests))
+        while True:
+            send(replies, pickle.dumps(_serve(job, receive(requests)), protocol=5))
+    except (EOFError, BrokenPipeError):
+        os._exit(0)  # nothing here is worth tidying, and exit handlers could hang
+
+
+def _serve(job: Job, request: bytes) -> Any:
+    return answer(job, pickle.loads(request))
+
+
+def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Return standard input and output, and leave the null device and standard error behind."""
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    return requests, replies
+
+
+if __name__ == "__main__":
+    main()
