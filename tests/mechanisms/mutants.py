@@ -25,6 +25,16 @@ class WeakNoise(InsecureNoise):
         return super().rounded_gaussian_steps(sigma / math.sqrt(2), grid, size)
 
 
+def weak_noise() -> tuple[WeakNoise, WeakNoise]:
+    """Two seeded sources of it, so that the verdict on a mutant never changes."""
+    return WeakNoise(seed=11), WeakNoise(seed=12)
+
+
+def seeded_noise() -> tuple[InsecureNoise, InsecureNoise]:
+    """Two seeded sources of the right size."""
+    return InsecureNoise(seed=21), InsecureNoise(seed=22)
+
+
 class SharedNoise(ConfidentGNMax):
     """The check and the answer use one noise: what passed tells which noise the answer has."""
 
@@ -42,12 +52,6 @@ class ForgetfulPlan(Plan):
     """Prices the answers and forgets the checks."""
 
     __slots__ = ()
-
-    def mu_squared(self):
-        return self.answers * self.mechanism.answer.gaussian_cost()
-
-    def cost(self, orders):
-        return self.mechanism.answer.cost(orders) * self.answers
 
     def price(self, delta):
         return Plan(self.mechanism.answer, self.answers).price(delta)

@@ -84,7 +84,7 @@ class TestGnss:
         smooth = (np.exp(-beta * distance) * local).max(axis=1)
         i = 20
         exact = divergence(line[i + 1] - line[i], sigma * smooth[i], sigma * smooth[i + 1], order)
-        assert exact == pytest.approx(gnss_rdp(order, beta, sigma), rel=1e-9)
+        assert exact == pytest.approx(gnss_rdp(order, beta, sigma), rel=1e-9, abs=0)
         assert exact > float(printed) * 1.1
 
     @pytest.mark.parametrize(("order", "beta"), [(2.0, 0.1), (14.0, 0.0329), (14.0, 0.2 / 14)])
@@ -98,7 +98,7 @@ class TestGnss:
             for share in (0.0, 0.5, 0.9, 1.0)
         ]
         assert max(found) <= bound * (1 + 1e-10)
-        assert max(found) == pytest.approx(bound, rel=1e-9)
+        assert max(found) == pytest.approx(bound, rel=1e-9, abs=0)
 
     @settings(max_examples=60)
     @given(order=st.floats(1.1, 200), share=st.floats(0.01, 0.95), sigma=st.floats(0.5, 100))
@@ -110,14 +110,14 @@ class TestGnss:
         assert cost >= gnss_rdp(order, beta / 2, sigma)
 
     def test_tends_to_the_plain_gaussian(self):
-        assert gnss_rdp(8, 1e-9, 5.0) == pytest.approx(gaussian_rdp(5.0, [8])[0], rel=1e-6)
+        assert gnss_rdp(8, 1e-9, 5.0) == pytest.approx(gaussian_rdp(5.0, [8])[0], rel=1e-6, abs=0)
 
     def test_small_beta_costs_about_half_of_what_is_printed(self):
         order, sigma = 14, 6.0
         ratio = gnss_rdp(order, 0.1 / order, sigma) / theorem_23(order, 0.1 / order, sigma)
         assert 0.5 < ratio < 0.7
         tiny = gnss_rdp(order, 1e-6, sigma) / theorem_23(order, 1e-6, sigma)
-        assert tiny == pytest.approx(0.5, rel=1e-3)
+        assert tiny == pytest.approx(0.5, rel=1e-3, abs=0)
 
     @pytest.mark.parametrize("factor", [1.0000001, 1.5, 1e3, 1e6])
     def test_no_bound_beyond_the_limit(self, factor):
@@ -130,16 +130,18 @@ class TestGnss:
 class TestSanitiseCost:
     def test_is_two_gaussian_releases(self):
         cost = sanitise_cost(14, 0.02, 6.0, 0.2, 2.5e-6, 1e-6)
-        assert cost.mu_squared == pytest.approx(0.02**2 / 0.2**2 + 1 / 6.0**2, rel=1e-14)
+        assert cost.mu_squared == pytest.approx(0.02**2 / 0.2**2 + 1 / 6.0**2, rel=1e-14, abs=0)
         separate = gaussian_rdp(0.2 / 0.02, [14])[0] + gaussian_rdp(6.0, [14])[0]
-        assert cost.rdp == pytest.approx(separate, rel=1e-14)
-        assert cost.delta == pytest.approx(3.5e-6, rel=1e-14)
+        assert cost.rdp == pytest.approx(separate, rel=1e-14, abs=0)
+        assert cost.delta == pytest.approx(3.5e-6, rel=1e-14, abs=0)
 
     @pytest.mark.parametrize("tail", [0.3, 0.025, 2.5e-6, 1e-12, 1e-100])
     def test_quantiles(self, tail):
         cost = sanitise_cost(14, 0.02, 6.0, 0.2, tail, tail / 2)
-        assert float(mp.ncdf(-mp.mpf(cost.value_quantile))) == pytest.approx(tail, rel=1e-11)
-        assert float(mp.ncdf(-mp.mpf(cost.scale_quantile))) == pytest.approx(tail / 2, rel=1e-11)
+        assert float(mp.ncdf(-mp.mpf(cost.value_quantile))) == pytest.approx(tail, rel=1e-11, abs=0)
+        assert float(mp.ncdf(-mp.mpf(cost.scale_quantile))) == pytest.approx(
+            tail / 2, rel=1e-11, abs=0
+        )
 
     def test_a_public_scale_has_no_penalty(self):
         """Spec 4.7: the second release costs a/(2 sigma^2), without the v of GNSS."""

@@ -149,7 +149,7 @@ class TestTheorem6:
         value = threshold_rdp([25], 200, 40, [3.0], lowest=25, highest=250, bound="theorem6")
         assert value[0, 0] < 0.01 * gaussian_rdp(40, [3.0])[0]
         value = threshold_rdp([199], 200, 40, [3.0], lowest=25, highest=250, bound="theorem6")
-        assert value[0, 0] == pytest.approx(gaussian_rdp(40, [3.0])[0], rel=1e-12)
+        assert value[0, 0] == pytest.approx(gaussian_rdp(40, [3.0])[0], rel=1e-12, abs=0)
 
     def test_no_queries(self):
         shape = threshold_rdp([], 5, 2.0, [2], lowest=0, highest=8, bound="theorem6").shape
@@ -168,13 +168,14 @@ class TestWorstCase:
             )
             assert close(value, exact), order
 
-    @pytest.mark.parametrize("order", [395, 399, 400, 401, 402, 410])
+    @pytest.mark.parametrize("order", [399, 400, 401, 402, 410])
     def test_far_from_the_threshold_at_large_orders(self, order):
         """Pr[yes] is e^-12800 here, yet it decides: 0 would understate the cost."""
         bits = [exact_check(t, 1000, 5.0) for t in (199, 200)]
         exact = max(exact_bit_rdp(*bits, order), exact_bit_rdp(*bits[::-1], order))
         ours = threshold_rdp_worst(1000, 5.0, 0, 200, [order])[0]
-        assert ours == pytest.approx(float(exact), rel=1e-8)  # exponents of 10^4 lose eight digits
+        # Exponents of ten thousand and more lose eight digits.
+        assert ours == pytest.approx(float(exact), rel=1e-8, abs=0)
 
     def test_golden_value(self):
         assert rounds_to(threshold_rdp_worst(210, 85, 0, 300, [10])[0], "4.406651459e-4")
@@ -196,7 +197,7 @@ class TestWorstCase:
         tops = np.arange(lowest, 301)
         costs = threshold_rdp(tops, 210, 85, [order], lowest=lowest, highest=300)[:, 0]
         supremum = threshold_rdp_worst(210, 85, lowest, 300, [order])[0]
-        assert costs.max() == pytest.approx(supremum, rel=1e-12)
+        assert costs.max() == pytest.approx(supremum, rel=1e-12, abs=0)
         assert set(tops[costs >= supremum * (1 - 1e-12)].tolist()) == worst
         at_threshold_or_end = max(costs[tops == 210][0], costs[tops == 300][0])
         assert rounds_to(at_threshold_or_end / supremum, heuristic)
@@ -286,7 +287,7 @@ class TestConfident:
         answers = np.broadcast_to(np.array(ORDERS) / 9.0, (26, len(ORDERS)))
         each = confident_rdp(tops, 14, 6.0, answers, ORDERS, lowest=0, highest=25)
         worst = confident_rdp_worst(14, 6.0, 3.0, 0, 25, ORDERS)
-        assert np.allclose(each.max(axis=0), worst, rtol=1e-12)
+        assert np.allclose(each.max(axis=0), worst, rtol=1e-12, atol=0)
 
 
 class TestPoisson:
@@ -327,7 +328,7 @@ class TestPoisson:
 
     def test_everybody_sampled_is_the_plain_check(self):
         whole = poisson_threshold_rdp(1.0, 4, 1.5, 8, ORDERS)
-        assert np.allclose(whole, threshold_rdp_worst(4, 1.5, 0, 8, ORDERS), rtol=1e-12)
+        assert np.allclose(whole, threshold_rdp_worst(4, 1.5, 0, 8, ORDERS), rtol=1e-12, atol=0)
 
     @settings(max_examples=40)
     @given(low=st.floats(0.01, 1), high=st.floats(0.01, 1))

@@ -7,6 +7,7 @@ holds the student, the releases and the ledger, and nothing private: no teacher,
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,7 +32,7 @@ from tacit.estimators.planning import plan_rounds
 from tacit.ledger import Budget, Ledger, Statement
 from tacit.mechanisms import Plan, Release, count_votes
 from tacit.students import LabelSpreadingStudent, choose_queries, label_posterior
-from tacit.teachers import predict_with_teachers, record_ids, shard_of
+from tacit.teachers import predict_with_teachers, record_ids, shard_key, shard_of
 
 if TYPE_CHECKING:
     from tacit.noise import InsecureNoise
@@ -133,11 +134,19 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         plans = self._plans([len(part) for part in rows], known.size)
         ledger = self._open_ledger(people is not None)
         self._refuse_early(ledger, plans)
-        votes = self._votes(inside, y_index, people, view[np.concatenate(rows)], known.size)
+        # Ids come from the raw rows: a feature's last bit may depend on the rows beside it.
+        ids = record_ids(X, y_index) if people is None else people
+        shards = shard_of(ids, self.n_teachers, self._shard_key())
+        votes = self._votes(inside, y_index, shards, view[np.concatenate(rows)], known.size)
         self.classes_, self.ledger_, self.queries_ = known, ledger, np.concatenate(rows)
         self._learn(plans, rows, votes, outside)
         self.statement_ = self._statement(ledger, from_data)
         return self
+
+    def _shard_key(self) -> bytes:
+        if self.random_state is None:
+            return secrets.token_bytes(16)
+        return shard_key(self.random_state)
 
     def _views(self, X: NDArray[Any], outside: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return private and public inputs in the public feature space."""
@@ -210,18 +219,16 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self,
         inside: NDArray[Any],
         y_index: Integers,
-        people: NDArray[Any] | None,
+        shards: Integers,
         asked: NDArray[Any],
         n_classes: int,
     ) -> Integers:
         """Train the teachers and count their votes. Secret: they leave only through a grant."""
-        key = np.random.default_rng(self.random_state).bytes(16)
-        ids = record_ids(inside, y_index) if people is None else people
         predictions = predict_with_teachers(
             self._teacher(),
             inside,
             y_index,
-            shard_of(ids, self.n_teachers, key),
+            shards,
             self.n_teachers,
             asked,
             n_classes=n_classes,

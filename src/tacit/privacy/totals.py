@@ -19,7 +19,7 @@ from tacit.privacy.noisy_max import checked_weights, gnmax_log_q, rdp_from_log_q
 EXACT_BELOW = 2000
 """Up to this many distinct q the total is exact; above, q is rounded up to a node."""
 
-_SPACING = 1.2e-3  # of w below: the relative growth of the cost from node to node is about this
+_SPACING = 1e-3  # of w below: from node to node the cost grows by a factor of at most e^_SPACING
 _FINE_ABOVE = -6.5  # in z; further down a query costs next to nothing and nodes are sparser
 _SPARSE = 64  # nodes that far down: only every 64th is used
 _TABLES: OrderedDict[tuple[float, bytes], dict[int, Floats]] = OrderedDict()

@@ -1,0 +1,34 @@
+"""Public, data-independent views of the inputs: nothing here learns from the data it is given.
+
+Each row's features depend on that row alone, bit for bit, whatever stands beside it: a private
+record that comes or goes changes nobody else's features, so they cost no privacy. Names resolve on
+first use, because the transformers need scikit-learn and the declarations of columns do not.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tacit.features.columns import Categorical, Column, Numeric
+
+if TYPE_CHECKING:
+    from tacit.features.bins import PublicBins
+    from tacit.features.deskew import Deskew
+    from tacit.features.hog import HOG
+    from tacit.features.recipes import digit_features
+
+__all__ = ["HOG", "Categorical", "Column", "Deskew", "Numeric", "PublicBins", "digit_features"]
+
+_HOME = {
+    "Deskew": "tacit.features.deskew",
+    "HOG": "tacit.features.hog",
+    "PublicBins": "tacit.features.bins",
+    "digit_features": "tacit.features.recipes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)

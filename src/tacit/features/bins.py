@@ -1,0 +1,153 @@
+"""Public bins: a table as zeros and ones, cut where its declared columns say.
+
+The edges and categories are constants of the caller, so the view is public and data-independent,
+and every row has the same length, the square root of the number of columns: what mechanisms that
+bound a record's contribution need (`unit_norm` makes it 1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from tacit._checks import Floats, refuse
+from tacit.errors import InvalidArgument
+from tacit.features.columns import Categorical, Column, Numeric
+
+Codes = NDArray[np.intp]
+
+
+class PublicBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """One-hot encode a table by declared public bins and categories; it learns nothing.
+
+    Each column becomes one feature for each of its bins or categories and one, `other`, for what is
+    not a number or not declared; exactly one of them is 1. In an array of numbers a categorical
+    column declared by words holds their indices, as `tacit.datasets` loads it; one declared by
+    numbers holds those numbers.
+
+    - `columns`: a `Numeric` or `Categorical` for each column of X, in order.
+    - `unit_norm`: divide by the square root of the number of columns, so that each row has length 1.
+
+    >>> columns = [Numeric("age", [18, 65]), Categorical("sex", ["Female", "Male"])]
+    >>> PublicBins(columns).transform([[40, "Male"], [17, "unknown"]]).astype(int).tolist()
+    [[0, 1, 0, 0, 0, 1, 0], [1, 0, 0, 0, 0, 0, 1]]
+    """
+
+    def __init__(self, columns: Sequence[Column], *, unit_norm: bool = False) -> None:
+        self.columns = columns
+        self.unit_norm = unit_norm
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Check the declarations and the shape of X; nothing is learned from its values."""
+        as_table(X, len(self._declared()))
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[np.float32]:
+        """Return the zeros and ones, an array `(n, bins and categories of all columns)`."""
+        declared = self._declared()
+        table = as_table(X, len(declared))
+        widths = [len(column.labels) for column in declared]
+        encoded = np.zeros((len(table), sum(widths)), dtype=np.float32)
+        starts = np.cumsum([0, *widths[:-1]])
+        rows = np.arange(len(table))
+        for column, start, values in zip(declared, starts, table.T, strict=True):
+            encoded[rows, start + column_codes(column, values)] = 1
+        return encoded / np.float32(math.sqrt(len(declared))) if self.unit_norm else encoded
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Return names such as `age=18..65` and `sex=other`."""
+        names = [f"{column.name}={label}" for column in self._declared() for label in column.labels]
+        return np.array(names, dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.transformer_tags.preserves_dtype = []
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+    def _declared(self) -> list[Column]:
+        columns = list(self.columns) if isinstance(self.columns, Sequence) else []
+        if not columns or not all(isinstance(column, Numeric | Categorical) for column in columns):
+            raise refuse("columns", self.columns, "a list of Numeric(...) and Categorical(...)")
+        return columns
+
+
+def as_table(X: ArrayLike, n_columns: int) -> NDArray[Any]:
+    """Return X as an array of numbers or of objects with the declared number of columns."""
+    try:
+        table = np.asarray(X, dtype=object if isinstance(X, list | tuple) else None)
+    except ValueError:
+        table = np.empty(0)
+    if table.ndim != 2 or table.shape[1] != n_columns:
+        raise InvalidArgument(
+            f"Expected X to have a column for each of the {n_columns} declared, "
+            f"got shape {table.shape}."
+        )
+    if table.dtype.kind not in "buifOU":
+        raise InvalidArgument(f"Expected X to hold numbers or words, got dtype {table.dtype}.")
+    return table.astype(object) if table.dtype.kind == "U" else table
+
+
+def column_codes(column: Column, values: NDArray[Any]) -> Codes:
+    """Return which bin or category each value falls in; the last code is `other`.
+
+    >>> column_codes(Numeric("age", [18, 65]), np.array([17, 18, 64, 65, np.nan])).tolist()
+    [0, 1, 1, 2, 3]
+    """
+    if isinstance(column, Numeric):
+        return _bin_codes(np.array(column.edges), _numbers(values))
+    if values.dtype == object:
+        return _looked_up(column, values)
+    if all(isinstance(category, str) for category in column.categories):
+        return _index_codes(len(column.categories), values)
+    return _looked_up(column, values.astype(object))
+
+
+def _bin_codes(edges: Floats, numbers: Floats) -> Codes:
+    codes = np.searchsorted(edges, numbers, side="right")
+    codes[np.isnan(numbers)] = len(edges) + 1
+    return codes
+
+
+def _index_codes(n_categories: int, values: NDArray[Any]) -> Codes:
+    numbers = values.astype(np.float64)
+    known = (numbers >= 0) & (numbers < n_categories) & (numbers == np.floor(numbers))
+    return np.where(known, numbers, n_categories).astype(np.intp)
+
+
+def _looked_up(column: Categorical, values: NDArray[Any]) -> Codes:
+    codes = {category: code for code, category in enumerate(column.categories)}
+    other = len(codes)
+
+    def code(value: Any) -> int:
+        if isinstance(value, str):
+            word = value.strip()
+            return codes.get(word, codes.get(_number(word), other))
+        return codes.get(_number(value), other)
+
+    return np.fromiter(map(code, values), dtype=np.intp, count=len(values))
+
+
+def _numbers(values: NDArray[Any]) -> Floats:
+    if values.dtype != object:
+        return values.astype(np.float64)
+    return np.fromiter(map(_number, values), dtype=np.float64, count=len(values))
+
+
+def _number(value: Any) -> float:
+    """Return the value as a number, NaN if it is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan

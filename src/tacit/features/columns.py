@@ -1,0 +1,95 @@
+"""Declarations of a table's columns: what is publicly known about each before any row is read.
+
+Bins and categories read off private rows would themselves tell something about those rows (a
+category that one person has, an edge at the largest income), so they are declared, and rows are
+only ever looked up in them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Real
+from typing import Any
+
+from tacit._checks import finite, refuse
+
+OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Numeric:
+    """A column of numbers and the public edges that cut its range into bins.
+
+    Bin 0 is below the first edge, bin k is edges[k-1] <= value < edges[k], the last is from the
+    last edge on, and one more, `other`, takes what is not a number.
+
+    >>> Numeric("age", [18, 65]).labels
+    ('<18', '18..65', '>=65', 'other')
+    """
+
+    name: str
+    edges: tuple[float, ...]
+
+    def __init__(self, name: str, edges: Iterable[float] = ()) -> None:
+        object.__setattr__(self, "name", _checked_name(name))
+        values = tuple(finite(edges=edge) for edge in _listed("edges", edges))
+        if any(low >= high for low, high in pairwise(values)):
+            raise refuse("edges", values, "strictly increasing")
+        object.__setattr__(self, "edges", values)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for each bin, in order; the last is `other`."""
+        if not self.edges:
+            return ("any", OTHER)
+        inner = [f"{low:g}..{high:g}" for low, high in pairwise(self.edges)]
+        return (f"<{self.edges[0]:g}", *inner, f">={self.edges[-1]:g}", OTHER)
+
+
+@dataclass(frozen=True, slots=True)
+class Categorical:
+    """A column of categories and the public list of them; what is not listed is `other`.
+
+    >>> Categorical("sex", ["Female", "Male"]).labels
+    ('Female', 'Male', 'other')
+    """
+
+    name: str
+    categories: tuple[str | float, ...]
+
+    def __init__(self, name: str, categories: Iterable[str | float]) -> None:
+        object.__setattr__(self, "name", _checked_name(name))
+        values = tuple(_listed("categories", categories))
+        if not values or not all(map(_is_category, values)) or len(set(values)) < len(values):
+            raise refuse("categories", values, "different words or finite numbers, at least one")
+        object.__setattr__(self, "categories", values)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for each category, in order; the last is `other`."""
+        return (*map(str, self.categories), OTHER)
+
+
+Column = Numeric | Categorical
+
+
+def _checked_name(name: Any) -> str:
+    if not isinstance(name, str) or not name:
+        raise refuse("name", name, "the name of a column")
+    return name
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    """Return the values as a list; a bare string is a mistake, not a list of letters."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise refuse(name, values, "a list of public values")
+    return list(values)
+
+
+def _is_category(value: Any) -> bool:
+    if isinstance(value, str):
+        return True
+    return isinstance(value, Real) and value not in (math.inf, -math.inf) and value == value

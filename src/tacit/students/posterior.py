@@ -1,0 +1,269 @@
+"""What a release tells about the labels: a posterior over classes, not a raw count (SPEC 1.1, 1.3).
+
+The model. A query has one right class, uniform a priori over the C classes, and an agreement `a`,
+uniform over [1/C, 1] a priori: each of K teachers independently votes the right class with
+probability a, and each other class with probability b = (1 - a)/(C - 1). "Right" is what the
+teachers as a body prefer: an error that most of them share cannot be seen in any release.
+The mechanism adds its noise. Counts are treated as Gaussian: mean K p, variance K p (1 - p).
+A *label* is then right with probability r = E_a[P(argmax is right | a)], and all other classes
+share 1 - r; a check that was passed first reweighs `a` by its chance of passing. A *noisy
+histogram* R gives P(class | R) ∝ sum_a w(a) N(R; counts of class at a), where the distribution w of
+agreements is estimated from all the released histograms together (empirical Bayes by EM).
+
+Public inputs and releases only: nothing private ever enters this floor, so all of this is
+post-processing and costs no privacy.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit._checks import Floats, at_least, finite_array, refuse
+from tacit.errors import InvalidArgument
+from tacit.mechanisms import NO_ANSWER, Release, SelectiveMechanism
+
+_AGREEMENTS = 48  # steps of the grid over [1/C, 1]
+_NODES = 12  # Gauss-Hermite nodes for the spread of one count
+_QUANTILES = 400  # nodes for the mechanism's noise
+_EM_ROUNDS = 200
+_BLOCK = 1 << 20  # entries (rows x classes) decoded at a time
+_ROUNDING = 1 / 12  # variance of rounding the noise to the integers
+
+
+def label_posterior(
+    release: Release, *, n_classes: int, n_teachers: int, agreement: float | None = None
+) -> Floats:
+    """Return P(class | release) for each query, `(queries, classes)`; each row sums to 1.
+
+    Labels: r for the released class, (1 - r)/(C - 1) for the others, where r is what the noise
+    allows. Histograms: softmax decoding with the noise level. An unanswered row (-1) is uniform:
+    `answer_weights` gives it weight 0. `agreement`, if publicly known, replaces its prior.
+    Of an Interactive-GNMax label nobody can tell whether teachers or student gave it, so it counts
+    at the lower of r and the student's `confidence`. Source: the model in this module's docstring.
+
+    >>> from tacit import GNMax, InsecureNoise
+    >>> release = GNMax(sigma=5).release([[90, 10], [20, 80]], InsecureNoise(0))
+    >>> label_posterior(release, n_classes=2, n_teachers=100).round(1).tolist()
+    [[0.9, 0.1], [0.1, 0.9]]
+    """
+    n_classes = at_least(2, n_classes=n_classes)
+    n_teachers = at_least(1, n_teachers=n_teachers)
+    grid = _agreement_grid(n_classes, agreement)
+    if release.values is not None:
+        return _decode(_histogram(release, n_classes), _noise_of(release.mechanism), n_teachers, grid)
+    right = _chance_right(release.mechanism, n_classes, n_teachers, grid)
+    return _from_labels(np.asarray(release.labels), n_classes, right)
+
+
+def answer_weights(posterior: ArrayLike) -> Floats:
+    """Return how much each row says, (C max_c p_c - 1)/(C - 1): 1 if certain, 0 if uniform.
+
+    >>> answer_weights([[1.0, 0.0], [0.75, 0.25], [0.5, 0.5]]).tolist()
+    [1.0, 0.5, 0.0]
+    """
+    rows = posterior_rows(posterior)
+    n_classes = rows.shape[1]
+    weights = (n_classes * rows.max(axis=1) - 1) / (n_classes - 1)
+    return np.where(weights < 1e-9, 0.0, weights)
+
+
+def posterior_rows(posterior: ArrayLike) -> Floats:
+    """Validate a posterior: `(queries, classes)`, at least two classes, rows in the simplex."""
+    rows = finite_array(posterior=posterior)
+    if rows.ndim != 2 or rows.shape[1] < 2:
+        raise InvalidArgument(
+            f"Expected posterior of shape (queries, classes >= 2), got shape {rows.shape}."
+        )
+    if (rows < 0).any() or not np.allclose(rows.sum(axis=1), 1.0, atol=1e-6):
+        raise InvalidArgument("Expected each row of posterior to be >= 0 and to sum to 1.")
+    return rows
+
+
+class _Noise(NamedTuple):
+    """The mechanism's noise on one count: which law, and its scale."""
+
+    law: str
+    scale: float
+
+    def quantiles(self) -> Floats:
+        """Equally likely values."""
+        levels = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+        if self.law == "laplace":
+            side = np.minimum(levels, 1 - levels)
+            return np.asarray(self.scale * np.sign(0.5 - levels) * np.log(2 * side))
+        from scipy.special import ndtri
+
+        return np.asarray(self.scale * ndtri(levels))
+
+    def below(self, x: Floats) -> Floats:
+        """P(noise <= x)."""
+        if self.law == "laplace":
+            tail = 0.5 * np.exp(-np.abs(x) / self.scale)
+            return np.where(x < 0, tail, 1 - tail)
+        from scipy.special import ndtr
+
+        return np.asarray(ndtr(x / self.scale))
+
+
+def _noise_of(mechanism: Any) -> _Noise:
+    """Read the noise of a mechanism that adds it to votes."""
+    if isinstance(mechanism, SelectiveMechanism):
+        return _noise_of(mechanism.answer)
+    if mechanism.name in ("gnmax", "noisy-votes"):
+        return _Noise("gaussian", mechanism.sigma)
+    if mechanism.name == "lnmax":
+        return _Noise("laplace", 1 / mechanism.gamma)
+    raise InvalidArgument(
+        f"Expected a release of class labels or noisy votes, got one of {mechanism.name!r}."
+    )
+
+
+class _Agreements(NamedTuple):
+    """Possible agreements: probability of the right class, of each other one, prior weight."""
+
+    right: Floats
+    wrong: Floats
+    weights: Floats
+
+
+def _agreement_grid(n_classes: int, agreement: float | None) -> _Agreements:
+    if agreement is None:
+        steps = (np.arange(_AGREEMENTS) + 0.5) / _AGREEMENTS
+        right = 1 / n_classes + steps * (1 - 1 / n_classes)
+    else:
+        right = np.atleast_1d(finite_array(agreement=agreement))
+        if right.size != 1 or not 1 / n_classes <= right[0] <= 1:
+            raise refuse("agreement", agreement, "one number between 1/n_classes and 1")
+    return _Agreements(right, (1 - right) / (n_classes - 1), np.full(right.size, 1 / right.size))
+
+
+def _from_labels(labels: NDArray[np.int64], n_classes: int, right: float) -> Floats:
+    if labels.ndim != 1 or (labels < NO_ANSWER).any() or (labels >= n_classes).any():
+        raise InvalidArgument(f"Expected labels in -1 .. {n_classes - 1} (n_classes={n_classes}).")
+    posterior = np.full((labels.size, n_classes), (1 - right) / (n_classes - 1))
+    answered = np.nonzero(labels != NO_ANSWER)[0]
+    posterior[answered, labels[answered]] = right
+    posterior[labels == NO_ANSWER] = 1 / n_classes
+    return posterior
+
+
+def _chance_right(
+    mechanism: Any, n_classes: int, n_teachers: int, grid: _Agreements
+) -> float:
+    """P(the released label is right), over the agreements that such a label leaves possible."""
+    chances = _right_given_agreement(_noise_of(mechanism), n_classes, n_teachers, grid)
+    weights = grid.weights
+    if mechanism.name == "confident-gnmax":
+        weights = weights * _chance_of_passing(mechanism, n_teachers, grid)
+        weights = weights / weights.sum() if weights.sum() > 0 else grid.weights
+    right = float(weights @ chances)
+    if mechanism.name == "interactive-gnmax":
+        right = min(right, mechanism.confidence)
+    return max(right, 1 / n_classes)
+
+
+def _right_given_agreement(
+    noise: _Noise, n_classes: int, n_teachers: int, grid: _Agreements
+) -> Floats:
+    """P(right count + noise exceeds all C - 1 others) for each agreement, by quadrature.
+
+    E over the right count and its noise of P(one wrong count + its noise is less)^(C - 1).
+    """
+    nodes, node_weights = _hermite()
+    drawn = noise.quantiles()
+    chances = np.empty(grid.right.size)
+    for place, (right, wrong) in enumerate(zip(grid.right, grid.wrong, strict=True)):
+        ours = n_teachers * right + nodes * _spread(n_teachers, right)
+        theirs = n_teachers * wrong + nodes * _spread(n_teachers, wrong)
+        gaps = (ours[:, None] + drawn)[:, :, None] - theirs
+        one_less = noise.below(gaps) @ node_weights
+        chances[place] = node_weights @ (one_less ** (n_classes - 1)).mean(axis=1)
+    return chances
+
+
+def _chance_of_passing(mechanism: Any, n_teachers: int, grid: _Agreements) -> Floats:
+    """P(the right count + N(0, sigma_check^2) >= threshold) for each agreement."""
+    from scipy.special import ndtr
+
+    variance = n_teachers * grid.right * (1 - grid.right) + mechanism.sigma_check**2
+    return np.asarray(ndtr((n_teachers * grid.right - mechanism.threshold) / np.sqrt(variance)))
+
+
+def _hermite() -> tuple[Floats, Floats]:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    return nodes, weights / weights.sum()
+
+
+def _spread(n_teachers: int, chance: float) -> float:
+    return float(np.sqrt(n_teachers * chance * (1 - chance)))
+
+
+def _histogram(release: Release, n_classes: int) -> Floats:
+    values = finite_array(values=np.asarray(release.values))
+    if values.ndim != 2 or values.shape[1] != n_classes:
+        raise InvalidArgument(
+            f"Expected noisy votes of shape (queries, {n_classes}), got shape {values.shape}."
+        )
+    return values
+
+
+def _decode(values: Floats, noise: _Noise, n_teachers: int, grid: _Agreements) -> Floats:
+    """P(class | histogram), the agreements' distribution estimated from all rows together."""
+    step = max(1, _BLOCK // values.shape[1])
+    blocks = [values[start : start + step] for start in range(0, len(values), step)]
+    evidence = np.concatenate([_log_evidence(b, noise, n_teachers, grid) for b in blocks])
+    shares = _row_shares(evidence, grid.weights)
+    return np.concatenate(
+        [
+            _mix(block, shares[place * step : place * step + step], noise, n_teachers, grid)
+            for place, block in enumerate(blocks)
+        ]
+    )
+
+
+def _log_joint(values: Floats, noise: _Noise, n_teachers: int, right: float, wrong: float) -> Floats:
+    """log N(R; class, a) for each class, up to what neither class nor agreement changes."""
+    extra = noise.scale**2 + _ROUNDING
+    scores = []
+    for chance in (right, wrong):
+        variance = extra + n_teachers * chance * (1 - chance)
+        scores.append(-((values - n_teachers * chance) ** 2) / (2 * variance) - np.log(variance) / 2)
+    return np.asarray(scores[1].sum(axis=1, keepdims=True) + scores[0] - scores[1])
+
+
+def _log_evidence(values: Floats, noise: _Noise, n_teachers: int, grid: _Agreements) -> Floats:
+    """log P(R | a) for each row and agreement."""
+    columns = [
+        np.logaddexp.reduce(_log_joint(values, noise, n_teachers, right, wrong), axis=1)
+        for right, wrong in zip(grid.right, grid.wrong, strict=True)
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _row_shares(evidence: Floats, prior: Floats) -> Floats:
+    """P(a | R) for each row, with the weights of the agreements fitted by EM.
+
+    The prior counts as one row, so that a handful of releases cannot rule an agreement out.
+    """
+    likelihood = np.exp(evidence - evidence.max(axis=1, keepdims=True))
+    weights = prior
+    for _ in range(_EM_ROUNDS):
+        shares = likelihood * weights
+        shares /= shares.sum(axis=1, keepdims=True)
+        weights = (shares.sum(axis=0) + prior) / (len(evidence) + 1)
+    return np.asarray(shares)
+
+
+def _mix(
+    values: Floats, shares: Floats, noise: _Noise, n_teachers: int, grid: _Agreements
+) -> Floats:
+    """P(class | R) = sum_a P(a | R) P(class | a, R)."""
+    posterior = np.zeros(values.shape)
+    for place, (right, wrong) in enumerate(zip(grid.right, grid.wrong, strict=True)):
+        joint = _log_joint(values, noise, n_teachers, right, wrong)
+        joint = np.exp(joint - joint.max(axis=1, keepdims=True))
+        posterior += shares[:, [place]] * joint / joint.sum(axis=1, keepdims=True)
+    return np.asarray(posterior / posterior.sum(axis=1, keepdims=True))

@@ -1,0 +1,29 @@
+"""Where real data is found, and a line at the end that says what was skipped without it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+MISSING = "needs real data: set TACIT_DATA to the directory that holds it"
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The directory of real data; skips the test where there is none."""
+    place = os.environ.get("TACIT_DATA")
+    if not place or not Path(place).is_dir():
+        pytest.skip(MISSING)
+    return Path(place)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Count the tests that real data would have run."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    missing = sum(MISSING in str(report.longrepr) for report in skipped)
+    if missing:
+        terminalreporter.write_line(
+            f"{missing} tests were skipped for want of real data (set TACIT_DATA to run them)."
+        )

@@ -1,0 +1,84 @@
+"""Props. 19 and 21 on small vote spaces in full: how far q can move."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from exhaustive import distances, histograms, neighbours, steps_from
+from scipy.special import ndtri_exp
+
+from benchmarks import paper_formulas as paper
+from tacit.privacy.reach import Reach
+
+SPACES = [(1, 2), (2, 3), (9, 2), (7, 3), (9, 4)]
+
+
+def all_log_q(votes, sigma):
+    return np.array([math.log(paper.query_q(row, sigma)) for row in votes.tolist()])
+
+
+@pytest.mark.parametrize(("n", "m"), [(4, 3), (5, 2)])
+def test_distance_is_half_the_l1_norm(n, m):
+    votes = histograms(n, m)
+    for start, row in enumerate(distances(votes)):
+        assert (steps_from(start, votes) == row).all()
+
+
+@pytest.mark.parametrize("sigma", [0.7, 2.0, 12.0])
+@pytest.mark.parametrize(("n", "m"), SPACES)
+class TestProp19:
+    def test_least_q_within_distance(self, n, m, sigma):
+        votes, log_q = histograms(n, m), all_log_q(histograms(n, m), sigma)
+        reach, apart = Reach(votes, sigma), distances(histograms(n, m))
+        for d in range(n + 1):
+            least = np.where(apart <= d, log_q, np.inf).min(axis=1)
+            assert reach.least_log_q() == pytest.approx(least, rel=1e-10, abs=1e-12)
+            reach.one_further()
+
+    def test_largest_q_within_distance(self, n, m, sigma):
+        """Unbounded is said only where another class can overtake."""
+        votes, log_q = histograms(n, m), all_log_q(histograms(n, m), sigma)
+        reach, apart = Reach(votes, sigma), distances(histograms(n, m))
+        top = -np.sort(-votes, axis=1)
+        for d in range(n + 1):
+            largest = np.where(apart <= d, log_q, -np.inf).max(axis=1)
+            overtaken = top[:, 0] - d < top[:, 1] + d
+            found = reach.largest_log_q()
+            assert (np.isinf(found) == overtaken).all()
+            kept = ~overtaken
+            assert found[kept] == pytest.approx(largest[kept], rel=1e-10, abs=1e-12)
+            reach.one_further()
+
+    def test_exhausted_when_everybody_votes_for_the_first(self, n, m, sigma):
+        votes = histograms(n, m)
+        reach = Reach(votes, sigma)
+        for d in range(n + 1):
+            assert (reach.exhausted() == (n - votes.max(axis=1) <= d)).all()
+            reach.one_further()
+
+    def test_prop21_a_neighbour_moves_z_by_at_most_one_step(self, n, m, sigma):
+        votes = histograms(n, m)
+        z = ndtri_exp(all_log_q(votes, sigma) - math.log(m - 1))
+        first, second = neighbours(votes)
+        moved = np.abs(z[first] - z[second]).max()
+        assert moved <= math.sqrt(2) / sigma * (1 + 1e-10)
+        if m == 2 and n > 1:
+            assert moved == pytest.approx(math.sqrt(2) / sigma)  # and that is attained
+
+
+def test_classes_without_votes_are_counted_though_not_stored():
+    """Rows of a wide matrix give what they give alone and among rows with more classes."""
+    wide = np.zeros((2, 60), dtype=np.int64)
+    wide[0, [3, 40]] = 7, 2
+    wide[1, :9] = 1
+    together, alone = Reach(wide, 1.5), Reach(wide[:1], 1.5)
+    assert alone.counts.shape[1] < together.counts.shape[1] < 60
+    for _ in range(9):
+        for name in ("least_log_q", "largest_log_q"):
+            assert getattr(together, name)()[0] == pytest.approx(getattr(alone, name)()[0], rel=1e-13)
+        together.one_further()
+        alone.one_further()
+    unanimous = math.log(59 * math.erfc(9 / 3) / 2)
+    assert together.least_log_q() == pytest.approx([unanimous, unanimous], rel=1e-12)
