@@ -192,6 +192,6 @@ def _integral(array: NDArray[Any]) -> NDArray[Any]:
     if not np.isfinite(array).all():
         raise InvalidArgument(f"{problem}, got NaN or infinity.")
     if (array != np.floor(array)).any():
-        raise InvalidArgument(f"{problem}, got fractions; soft votes need soft=True.")
+        raise InvalidArgument(f"{problem}, got fractions; sum soft votes with sum_soft_votes.")
     # The caller refuses both ends.
     return np.asarray(np.clip(array, -1, _MOST_VOTES + 1), dtype=np.int64)

@@ -34,8 +34,7 @@ class TestProp19:
         reach, apart = Reach(votes, sigma), distances(histograms(n, m))
         for d in range(n + 1):
             least = np.where(apart <= d, log_q, np.inf).min(axis=1)
-            assert reach.least_log_q() == pytest.approx(least, rel=1e-10, abs=1e-12)
-            reach.one_further()
+            assert reach.least_log_q(d) == pytest.approx(least, rel=1e-10, abs=1e-12)
 
     def test_largest_q_within_distance(self, n, m, sigma):
         """Unbounded is said only where another class can overtake."""
@@ -45,18 +44,16 @@ class TestProp19:
         for d in range(n + 1):
             largest = np.where(apart <= d, log_q, -np.inf).max(axis=1)
             overtaken = top[:, 0] - d < top[:, 1] + d
-            found = reach.largest_log_q()
+            found = reach.largest_log_q(d)
             assert (np.isinf(found) == overtaken).all()
             kept = ~overtaken
             assert found[kept] == pytest.approx(largest[kept], rel=1e-10, abs=1e-12)
-            reach.one_further()
 
     def test_exhausted_when_everybody_votes_for_the_first(self, n, m, sigma):
         votes = histograms(n, m)
         reach = Reach(votes, sigma)
         for d in range(n + 1):
-            assert (reach.exhausted() == (n - votes.max(axis=1) <= d)).all()
-            reach.one_further()
+            assert (reach.exhausted(d) == (n - votes.max(axis=1) <= d)).all()
 
     def test_prop21_a_neighbour_moves_z_by_at_most_one_step(self, n, m, sigma):
         votes = histograms(n, m)
@@ -74,11 +71,10 @@ def test_classes_without_votes_are_counted_though_not_stored():
     wide[0, [3, 40]] = 7, 2
     wide[1, :9] = 1
     together, alone = Reach(wide, 1.5), Reach(wide[:1], 1.5)
-    assert alone.counts.shape[1] < together.counts.shape[1] < 60
-    for _ in range(9):
+    assert alone.others.shape[1] < together.others.shape[1] < 59
+    for d in range(9):
         for name in ("least_log_q", "largest_log_q"):
-            assert getattr(together, name)()[0] == pytest.approx(getattr(alone, name)()[0], rel=1e-13)
-        together.one_further()
-        alone.one_further()
+            one, both = getattr(alone, name)(d), getattr(together, name)(d)
+            assert both[0] == pytest.approx(one[0], rel=1e-13)
     unanimous = math.log(59 * math.erfc(9 / 3) / 2)
-    assert together.least_log_q() == pytest.approx([unanimous, unanimous], rel=1e-12)
+    assert together.least_log_q(9) == pytest.approx([unanimous, unanimous], rel=1e-12)

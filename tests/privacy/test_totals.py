@@ -46,7 +46,7 @@ def test_few_queries_are_summed_exactly(bound):
 
 @pytest.mark.parametrize("sigma", [20, 60, 400])
 def test_many_queries_round_up_by_at_most_a_thousandth(sigma):
-    votes = varied_votes(3000)
+    votes = varied_votes(4000)
     assert np.unique(gnmax_log_q(votes, sigma)).size > totals.EXACT_BELOW
     exact = gnmax_rdp(votes, sigma, ORDERS).sum(axis=0)
     total = gnmax_rdp_total(votes, sigma, ORDERS)

@@ -1,5 +1,25 @@
 """Loaders for open formats; what they read stays where it is, and no message quotes it."""
 
+from tacit.datasets.adult import load_adult
+from tacit.datasets.dataset import Dataset, Parts
+from tacit.datasets.digits import load_digits
+from tacit.datasets.idx import load_idx, read_idx
+from tacit.datasets.npz import load_npz
+from tacit.datasets.specification import load_dataset
+from tacit.datasets.table import load_csv
 from tacit.datasets.votes import demo_votes, read_rows, read_votes
 
-__all__ = ["demo_votes", "read_rows", "read_votes"]
+__all__ = [
+    "Dataset",
+    "Parts",
+    "demo_votes",
+    "load_adult",
+    "load_csv",
+    "load_dataset",
+    "load_digits",
+    "load_idx",
+    "load_npz",
+    "read_idx",
+    "read_rows",
+    "read_votes",
+]

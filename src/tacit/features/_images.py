@@ -8,30 +8,18 @@ product or a library sine gives no such promise: its last bit may depend on the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from tacit._checks import at_least, refuse
 from tacit.errors import InvalidArgument
+from tacit.features._shapes import Shape, shape_pair
 
 Planes = NDArray[np.float32]
-Shape = tuple[int, int]
 
 BLOCK = 512  # images at a time: the planes of a 28 x 28 block stay in the processor's cache
-SMALLEST_SIDE = 2  # a gradient needs two pixels
-
-
-def shape_pair(**named: Any) -> Shape:
-    """Return the argument as `(height, width)`, both integers >= 2."""
-    ((name, value),) = named.items()
-    if isinstance(value, str | bytes) or not isinstance(value, Sequence) or len(value) != 2:
-        raise refuse(name, value, "a pair (height, width)")
-    height, width = (at_least(SMALLEST_SIDE, **{name: side}) for side in value)
-    return height, width
 
 
 def image_rows(X: ArrayLike, shape: Shape) -> NDArray[Any]:

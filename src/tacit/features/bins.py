@@ -31,7 +31,7 @@ class PublicBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     numbers holds those numbers.
 
     - `columns`: a `Numeric` or `Categorical` for each column of X, in order.
-    - `unit_norm`: divide by the square root of the number of columns, so that each row has length 1.
+    - `unit_norm`: divide by the square root of the number of columns: each row has length 1.
 
     >>> columns = [Numeric("age", [18, 65]), Categorical("sex", ["Female", "Male"])]
     >>> PublicBins(columns).transform([[40, "Male"], [17, "unknown"]]).astype(int).tolist()

@@ -7,11 +7,9 @@ only ever looked up in them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Real
 from typing import Any
 
 from tacit._checks import finite, refuse
@@ -62,15 +60,19 @@ class Categorical:
 
     def __init__(self, name: str, categories: Iterable[str | float]) -> None:
         object.__setattr__(self, "name", _checked_name(name))
-        values = tuple(_listed("categories", categories))
-        if not values or not all(map(_is_category, values)) or len(set(values)) < len(values):
-            raise refuse("categories", values, "different words or finite numbers, at least one")
+        values = tuple(
+            value if isinstance(value, str) else finite(categories=value)
+            for value in _listed("categories", categories)
+        )
+        if not values or len(set(values)) < len(values):
+            raise refuse("categories", values, "at least one, and all different")
         object.__setattr__(self, "categories", values)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """A name for each category, in order; the last is `other`."""
-        return (*map(str, self.categories), OTHER)
+        words = (c if isinstance(c, str) else f"{c:g}" for c in self.categories)
+        return (*words, OTHER)
 
 
 Column = Numeric | Categorical
@@ -87,9 +89,3 @@ def _listed(name: str, values: Any) -> list[Any]:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise refuse(name, values, "a list of public values")
     return list(values)
-
-
-def _is_category(value: Any) -> bool:
-    if isinstance(value, str):
-        return True
-    return isinstance(value, Real) and value not in (math.inf, -math.inf) and value == value

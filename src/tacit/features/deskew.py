@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Floats, non_negative, positive, refuse
-from tacit.features._images import ImageTransformer, Planes, Shape, shape_pair
+from tacit.features._images import ImageTransformer, Planes
+from tacit.features._shapes import Shape, shape_pair
 
 _PIXEL_VARIANCE = 1 / 12  # of a uniform density one pixel wide: no ink is thinner than its pixel
 _STEEPEST_SKEW = 1.0  # 45 degrees; more slant than that is a horizontal stroke, not a slant
@@ -46,7 +47,7 @@ class Deskew(ImageTransformer):
     - `image_shape`: (height, width) of the images in X, which are `(n, height * width)` or
       `(n, height, width)`, of bytes or numbers.
     - `canvas`: (height, width) of the result; None for `image_shape`.
-    - `resize`: 0 leaves the size as it is, 1 makes all images equally large; between is a compromise.
+    - `resize`: 0 leaves the size as it is, 1 makes all images equally large.
     - `spread`: the standard deviations that the ink shall have, as a share of height and width.
 
     >>> strokes = np.zeros((1, 9, 9))
@@ -102,13 +103,13 @@ class Deskew(ImageTransformer):
 
     def _step(self, variance: Floats, wanted: float) -> Floats:
         """Pixels of the image per pixel of the result, but for the canvas."""
-        ratio = np.clip(np.sqrt(variance) / wanted, *_RESIZE_RANGE)
-        return np.asarray(1 + self.resize * (ratio - 1), dtype=np.float64)
+        ratio: Floats = np.clip(np.sqrt(variance) / wanted, *_RESIZE_RANGE)
+        return 1 + self.resize * (ratio - 1)
 
 
 def from_middle(size: int) -> Floats:
     """Coordinates of `size` pixels about their middle: -1, 0, 1 for three."""
-    return np.arange(size) - (size - 1) / 2
+    return np.arange(float(size)) - (size - 1) / 2
 
 
 def ink_of(planes: Planes) -> Ink:

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tacit._checks import Floats, at_least, non_negative, positive, refuse
-from tacit.features._images import ImageTransformer, Planes, Shape, shape_pair
+from tacit.features._images import ImageTransformer, Planes
+from tacit.features._shapes import Shape, shape_pair
 
 _FAINTEST = 0.05  # cells with less contrast than this, of a brightest pixel of 1, count for less
 
@@ -114,8 +115,9 @@ def gradients(planes: Planes) -> tuple[Planes, Planes]:
 def direction_votes(planes: Planes, orientations: int) -> Iterator[Planes]:
     """Yield the planes of votes for each direction k 360 / orientations degrees, in order.
 
-    One buffer serves them all: use each before the next. By the parallelogram rule the vote for d_k is max(0, min(g x d_k+1, d_k-1 x g)) / sin(angle
-    between them), where u x v is the two-dimensional cross product.
+    By the parallelogram rule the vote for d_k is max(0, min(g x d_k+1, d_k-1 x g)) / sin(angle
+    between them), where u x v is the two-dimensional cross product. One buffer serves all
+    directions: use each before asking for the next.
     """
     down, across = gradients(planes)
     half, angle = orientations // 2, 2 * math.pi / orientations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tacit.features._images import Shape, shape_pair
+from tacit.features._shapes import Shape, shape_pair
 from tacit.features.deskew import Deskew
 from tacit.features.hog import HOG
 

@@ -145,13 +145,14 @@ class _Selective(VoteMechanism):
         )
         return RdpCurve(orders, values)
 
-    def _secret_cost(self, votes: NDArray[Any], top: Integers, orders: ArrayLike) -> RdpCurve:
+    def _secret_cost(self, answers: Any, top: Integers, orders: ArrayLike) -> RdpCurve:
+        votes = self.votes(answers)
         low, high = self.check.range(round(float(votes[0].sum())), votes.shape[1])
         values = confident_rdp(
             top,
             self.threshold,
             self.sigma_check,
-            self.answer.secret_cost(votes, orders).values,
+            self.answer.secret_cost(answers, orders).values,
             orders,
             lowest=low,
             highest=high,
@@ -210,8 +211,8 @@ class ConfidentGNMax(_Selective):
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
         """Data-dependent cost of each query, check and possible answer (spec 2.7). Secret."""
-        votes = self.votes(answers)
-        return self._secret_cost(votes, rounded_half_up(votes.max(axis=1)), orders)
+        top = rounded_half_up(self.votes(answers).max(axis=1))
+        return self._secret_cost(answers, top, orders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +276,7 @@ class InteractiveGNMax(_Selective):
         """Data-dependent cost of each query given the student (spec 2.7). Secret."""
         votes = self.votes(answers)
         top = disagreement(votes, student_probabilities(student, votes.shape))
-        return self._secret_cost(votes, top, orders)
+        return self._secret_cost(answers, top, orders)
 
 
 def disagreement(votes: NDArray[Any], student: Floats) -> Integers:

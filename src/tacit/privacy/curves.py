@@ -36,7 +36,7 @@ DEFAULT_ORDERS: Floats = np.concatenate(
 DEFAULT_ORDERS.setflags(write=False)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RdpCurve:
     """RDP values at given orders, `(orders,)` for one release or `(queries, orders)` for a batch.
 
@@ -94,6 +94,11 @@ class RdpCurve:
         )
 
     __hash__ = None  # type: ignore[assignment]  # arrays inside: equal curves may not hash alike
+
+    def __repr__(self) -> str:
+        """Show shapes only: the values may be secret."""
+        batch = f"{self.values.shape[0]} queries, " if self.values.ndim == 2 else ""
+        return f"RdpCurve({batch}{self.orders.size} orders)"
 
     def total(self) -> RdpCurve:
         """Compose a batch of queries into one curve; a single release is its own total."""

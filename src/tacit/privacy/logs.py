@@ -36,4 +36,4 @@ def log_sum_near_one(log_x: Floats, log_y: Floats) -> Floats:
     near = np.log1p(
         np.maximum(np.expm1(np.minimum(log_x, _LARGE)) + np.exp(np.minimum(log_y, _LARGE)), 0.0)
     )
-    return np.where(large, np.logaddexp(log_x, log_y), near)
+    return np.where(large, np.logaddexp(log_x, log_y), near) if large.any() else near

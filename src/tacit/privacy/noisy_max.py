@@ -34,9 +34,11 @@ def gnmax_log_q(votes: ArrayLike, sigma: float) -> Floats:
 
 def union_log_q(counts: NDArray[np.int64] | Floats, sigma: float) -> Floats:
     """Return the plain union bound of Prop. 7, which may exceed 1 - 1/m."""
-    top = counts.argmax(axis=1)
-    gaps = counts[np.arange(len(counts)), top][:, None] - counts
-    return _log_sum_of_tails(gaps, top, sigma)
+    rows, top = np.arange(len(counts)), counts.argmax(axis=1)
+    gaps = counts[rows, top][:, None] - counts
+    other = np.ones(counts.shape, dtype=np.bool_)
+    other[rows, top] = False
+    return log_tail_sum(gaps[other].reshape(len(counts), -1), sigma)
 
 
 def gnmax_rdp(votes: ArrayLike, sigma: float, orders: ArrayLike, bound: str = "tight") -> Floats:
@@ -86,31 +88,19 @@ def vote_or_soft_matrix(votes: ArrayLike) -> NDArray[np.int64] | Floats:
     return vote_matrix(array) if (soft == np.floor(soft)).all() else soft
 
 
-def _log_sum_of_tails(
-    gaps: NDArray[np.int64] | Floats, top: NDArray[np.int64], sigma: float
-) -> Floats:
-    """Log sum_{j != top} Phi(-gap_j/(sqrt(2) sigma)) for each row."""
-    rows = np.arange(len(gaps))
+def log_tail_sum(gaps: NDArray[np.int64] | Floats, sigma: float) -> Floats:
+    """Log sum_j Phi(-gap_j/(sqrt(2) sigma)) for each row of gaps >= 0."""
     scale = math.sqrt(2) * sigma
     if gaps.dtype.kind == "i" and gaps.max() < gaps.size:  # integer gaps are few: tabulate
-        ladder = np.arange(gaps.max() + 2)
-        table = ndtr(-ladder / scale)
-        table[-1] = 0.0
-        indices = gaps.copy()
-        indices[rows, top] = ladder[-1]
-        total = table[indices].sum(axis=1)
+        total = ndtr(-np.arange(gaps.max() + 1) / scale)[gaps].sum(axis=1)
     else:
-        tails = ndtr(-gaps / scale)
-        tails[rows, top] = 0.0
-        total = tails.sum(axis=1)
+        total = ndtr(-gaps / scale).sum(axis=1)
     faint = total < _UNDERFLOW
     with np.errstate(divide="ignore"):
-        log_q = np.log(total)
+        log_q = np.asarray(np.log(total))
     if faint.any():
-        logs = log_ndtr(-gaps[faint] / scale)
-        logs[np.arange(len(logs)), top[faint]] = -np.inf
-        log_q[faint] = np.logaddexp.reduce(logs, axis=1)
-    return np.asarray(log_q)
+        log_q[faint] = np.logaddexp.reduce(log_ndtr(-gaps[faint] / scale), axis=1)
+    return log_q
 
 
 def checked_weights(weights: ArrayLike | None, n_queries: int) -> Floats:

@@ -13,51 +13,56 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from tacit._checks import Floats, Integers
-from tacit.privacy.noisy_max import union_log_q
+from tacit.privacy.noisy_max import log_tail_sum
 
 
 class Reach:
-    """The extreme values of log q at distance d from each histogram, for d = 0, 1, 2, ... in turn.
+    """The extreme values of log q within distance d of each histogram.
 
     Classes that nobody votes for anywhere are kept as a number, not as columns.
     """
 
     def __init__(self, counts: Integers, sigma: float) -> None:
-        self.sigma, self.n_teachers, self.distance = sigma, int(counts[0].sum()), 0
-        ordered = np.sort(counts, axis=1)[:, ::-1]
+        ordered = -np.sort(-counts, axis=1)
         width = max(2, int((ordered > 0).sum(axis=1).max()))
-        self.absent = counts.shape[1] - width
-        self.counts = np.ascontiguousarray(ordered[:, :width])
-        self.gathered = self.counts.copy()
+        self.sigma, self.absent = sigma, counts.shape[1] - width
+        self.first = ordered[:, 0]
+        self.others = np.ascontiguousarray(ordered[:, 1:width])
+        # Column k - 1: votes to take until the k largest others are level with the one after them.
+        self.taken = self.others.cumsum(axis=1)
+        self.elsewhere = self.taken[:, -1].copy()
+        ranks = np.arange(1, width - 1)
+        self.levelling = self.taken[:, :-1] - ranks * self.others[:, 1:]
 
-    def one_further(self) -> None:
-        """Go from distance d to d + 1."""
-        self.distance += 1
-        donor = 1 + self.gathered[:, 1:].argmax(axis=1)
-        rows = np.nonzero(self.gathered[np.arange(len(donor)), donor] > 0)[0]
-        self.gathered[rows, donor[rows]] -= 1
-        self.gathered[rows, 0] += 1
+    def least_log_q(self, distance: int) -> Floats:
+        """Log q after `distance` votes, each from the then largest other class, went to the first.
 
-    def least_log_q(self) -> Floats:
-        """Log q of the histogram with d votes gathered in the first class."""
-        return self._log_q(self.gathered)
+        That lowers the k largest others to one level, or one below it where the votes run out.
+        """
+        gathered = np.minimum(distance, self.elsewhere)
+        k = 1 + (self.levelling <= gathered[:, None]).sum(axis=1)
+        above = self.taken[np.arange(len(k)), k - 1] - gathered  # what those k keep together
+        level = -(-above // k)
+        whole = k - (level * k - above)  # so many of them stay at the level itself
+        one_less = np.arange(self.others.shape[1]) >= whole[:, None]
+        lowered = np.minimum(self.others, level[:, None] - one_less)
+        return self._log_q(self.first + gathered, lowered)
 
-    def largest_log_q(self) -> Floats:
-        """Log q with d votes moved from first to second; 0 once the second overtakes the first."""
-        overtaken = self.counts[:, 0] - self.distance < self.counts[:, 1] + self.distance
-        moved = self.counts.copy()
-        moved[:, 0] -= self.distance
-        moved[:, 1] += self.distance
-        moved[overtaken] = self.counts[overtaken]  # any histogram: the result is replaced below
-        return np.where(overtaken, math.inf, self._log_q(moved))
+    def largest_log_q(self, distance: int) -> Floats:
+        """Log q after `distance` votes moved from first to second; inf once those change places."""
+        first, others = self.first - distance, self.others.copy()
+        others[:, 0] += distance
+        overtaken = first < others[:, 0]
+        first = np.where(overtaken, others[:, 0], first)  # any histogram: its result is not used
+        return np.where(overtaken, math.inf, self._log_q(first, others))
 
-    def exhausted(self) -> NDArray[np.bool_]:
-        """Whether all votes have been gathered in the first class."""
-        return np.asarray(self.gathered[:, 0] == self.n_teachers)
+    def exhausted(self, distance: int) -> NDArray[np.bool_]:
+        """Whether all votes are in the first class once `distance` have been gathered there."""
+        return np.asarray(self.elsewhere <= distance)
 
-    def _log_q(self, counts: Integers) -> Floats:
-        log_q = union_log_q(counts, self.sigma)
+    def _log_q(self, first: Integers, others: Integers) -> Floats:
+        log_q = log_tail_sum(first[:, None] - others, self.sigma)
         if self.absent:
-            tail = log_ndtr(-counts[:, 0] / (math.sqrt(2) * self.sigma))
+            tail = log_ndtr(-first / (math.sqrt(2) * self.sigma))
             log_q = np.logaddexp(log_q, math.log(self.absent) + tail)
         return log_q

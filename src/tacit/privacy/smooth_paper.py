@@ -86,7 +86,7 @@ def paper_smooth_sensitivity(
         discount = math.exp(-beta * d)
         if discount * everything <= best:
             break
-        best = max(best, discount * float(weights @ walk.next()))
+        best = max(best, discount * float(weights @ walk.to(d)))
     return best
 
 
@@ -94,20 +94,17 @@ class _Walk:
     """AtDistance for all queries at once, at d = 0, 1, 2, ... in turn."""
 
     def __init__(self, reach: Reach, local: _LocalSensitivity) -> None:
-        self.reach, self.local, self.started = reach, local, False
-        log_q = reach.least_log_q()
+        self.reach, self.local = reach, local
+        log_q = reach.least_log_q(0)
         self.below, self.above = log_q < local.log_q1, log_q > local.log_q0
         self.largest = np.where(self.below | self.above, 0.0, local.plateau)
 
-    def next(self) -> Floats:
-        """Largest local sensitivity within the next distance of each query."""
-        if self.started:
-            self.reach.one_further()
-        self.started = True
-        rising, falling = self.reach.largest_log_q(), self.reach.least_log_q()
+    def to(self, distance: int) -> Floats:
+        """Largest local sensitivity within this distance of each query."""
+        rising, falling = self.reach.largest_log_q(distance), self.reach.least_log_q(distance)
         self._settle(self.below, rising, rising > self.local.log_q1)
         self._settle(self.above, falling, falling <= self.local.log_q0)
-        self.above &= ~self.reach.exhausted()
+        self.above &= ~self.reach.exhausted(distance)
         return self.largest
 
     def _settle(self, moving: Booleans, log_q: Floats, arrived: Booleans) -> None:

@@ -15,12 +15,13 @@ A smooth sensitivity is secret: it may be published only through `Sanitise`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtri_exp
 
-from tacit._checks import Floats, one_of, positive, renyi_order, vote_matrix
+from tacit._checks import Floats, Integers, one_of, positive, renyi_order, vote_matrix
 from tacit.privacy.noisy_max import checked_weights, rdp_from_log_q
 from tacit.privacy.reach import Reach
 from tacit.privacy.smooth_paper import paper_smooth_sensitivity
@@ -60,21 +61,35 @@ def gnmax_smooth_sensitivity(
         return paper_smooth_sensitivity(counts, sigma, order, beta, shares, bound)
     n_teachers, n_classes = int(counts[0].sum()), counts.shape[1]
     jumps = _Jumps(n_teachers, n_classes, sigma, order, bound)
-    return _smooth(jumps, Reach(counts, sigma), shares, beta)
+    reach = Reach(counts, sigma)
+
+    def within(distance: int) -> float:
+        least, largest = reach.least_log_q(distance), reach.largest_log_q(distance)
+        return float(shares @ jumps.within(least, largest))
+
+    everywhere = jumps.largest * float(shares.sum())
+    return _discounted_maximum(within, everywhere, n_teachers, beta)
 
 
-def _smooth(jumps: _Jumps, reach: Reach, weights: Floats, beta: float) -> float:
-    """max_d e^(-beta d) sum_i w_i E_i(d), stopped once no larger d can win."""
-    everything = jumps.largest * float(weights.sum())
-    best = math.exp(-beta * reach.n_teachers) * everything
-    for d in range(reach.n_teachers):
-        discount = math.exp(-beta * d)
-        if discount * everything <= best:
-            break
-        if d > 0:
-            reach.one_further()
-        windows = jumps.within(reach.least_log_q(), reach.largest_log_q())
-        best = max(best, discount * float(weights @ windows))
+def _discounted_maximum(
+    within: Callable[[int], float], everywhere: float, diameter: int, beta: float
+) -> float:
+    """Exactly max_d e^(-beta d) E(d) over 0 <= d <= diameter, for a nondecreasing E.
+
+    E(diameter) = everywhere. Between two known distances E is at most the latter's: an interval
+    is halved only while that leaves it a chance, so most distances are never visited.
+    """
+    sums = {0: within(0), diameter: everywhere}
+    best = max(math.exp(-beta * d) * total for d, total in sums.items())
+    open_ = [(0, diameter)]
+    while open_:
+        low, high = open_.pop()
+        if high - low < 2 or math.exp(-beta * (low + 1)) * sums[high] <= best:
+            continue
+        middle = (low + high) // 2
+        sums[middle] = within(middle)
+        best = max(best, math.exp(-beta * middle) * sums[middle])
+        open_ += [(middle, high), (low, middle)]
     return best
 
 
@@ -123,6 +138,12 @@ def _range_maxima(values: Floats) -> Floats:
     return np.stack(rows)
 
 
+def _largest_between(maxima: Floats, low: Integers, high: Integers) -> Floats:
+    """Maximum of the table's values from index low to index high, both included."""
+    level = np.floor(np.log2(high - low + 1)).astype(np.int64)
+    return np.asarray(np.maximum(maxima[level, low], maxima[level, high - (1 << level) + 1]))
+
+
 def threshold_smooth_sensitivity(
     top_votes: ArrayLike,
     threshold: float,
@@ -154,18 +175,11 @@ def threshold_smooth_sensitivity(
         weights=checked_weights(weights, tops.size),
         minlength=ladder.size,
     ).astype(np.float64)
-    return _discounted_maximum(change, mass, beta)
+    maxima, rung = _range_maxima(change), np.arange(ladder.size)
 
+    def within(distance: int) -> float:
+        low, high = np.maximum(rung - distance, 0), np.minimum(rung + distance, rung[-1])
+        return float(mass @ _largest_between(maxima, low, high))
 
-def _discounted_maximum(change: Floats, mass: Floats, beta: float) -> float:
-    """max_d e^(-beta d) sum_t mass_t max_{|t'-t|<=d} change_t'."""
-    reach, best = change.copy(), float(mass @ change)
-    everything = float(change.max()) * float(mass.sum())
-    for d in range(1, change.size):
-        discount = math.exp(-beta * d)
-        if discount * everything <= best:
-            break
-        padded = np.pad(reach, 1)
-        reach = np.maximum(np.maximum(padded[:-2], padded[2:]), reach)
-        best = max(best, discount * float(mass @ reach))
-    return best
+    everywhere = float(change.max()) * float(mass.sum())
+    return _discounted_maximum(within, everywhere, ladder.size - 1, beta)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 from tacit.errors import MissingExtra
-from tacit.teachers.executors import ATTEMPTS, Finished, died, pickled_by_value
+from tacit.teachers.executors import ATTEMPTS, Finished, lost, pickled_by_value
 from tacit.teachers.tasks import Answer, Job, Shard, Task, answer
 
 _PER_WORKER = 2  # tasks under way for each worker: one runs, one is ready
@@ -56,25 +56,25 @@ def _collect(client: Any, job: Job, tasks: Iterator[Task]) -> Iterator[Finished]
     fill()
     for future in under_way:
         task, attempt = attempts.pop(future)
-        answers = _outcome(future)
-        if answers is not None:
-            yield task, answers
+        outcome = _outcome(future)
+        if not isinstance(outcome, str):
+            yield task, outcome
         elif attempt < ATTEMPTS:
             begin(task, attempt + 1)
         else:
-            yield died(task)
+            yield lost(task, outcome)
         fill()
 
 
-def _outcome(future: Any) -> Sequence[Answer] | None:
-    """Return the answers, or None where no worker lived to give them.
+def _outcome(future: Any) -> Sequence[Answer] | str:
+    """Return the answers, or the type of the error where no worker lived to give them.
 
     What fails in training comes back as an answer; an error here is the cluster's own.
     """
     try:
         return cast("Sequence[Answer]", future.result())
-    except Exception:
-        return None
+    except Exception as error:
+        return type(error).__name__
     finally:
         future.release()
 

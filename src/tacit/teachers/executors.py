@@ -75,9 +75,9 @@ def pickled_by_value(job: Job) -> bytes:
     return bytes(cloudpickle.dumps(job, protocol=5))
 
 
-def died(task: Task) -> Finished:
-    """Return what a task comes to whose worker dies every time."""
-    return task, [Answer(failure=WORKER_DIED)] * len(task.numbers)
+def lost(task: Task, reason: str = WORKER_DIED) -> Finished:
+    """Return what a task comes to that no worker finishes."""
+    return task, [Answer(failure=reason)] * len(task.numbers)
 
 
 def _is_client(executor: Any) -> bool:

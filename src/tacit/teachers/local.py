@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, cast
 
 from tacit._checks import at_least
-from tacit.teachers.executors import ATTEMPTS, Finished, died, pickled_by_value
+from tacit.teachers.executors import ATTEMPTS, Finished, lost, pickled_by_value
 from tacit.teachers.tasks import Answer, Job, Task
 from tacit.teachers.worker import receive, send
 
@@ -47,7 +47,10 @@ class LocalProcesses:
             yield from _collect(iter(tasks), crew, waiting, finished)
         finally:
             for driver in crew:
-                driver.stop()
+                driver.halt()
+                waiting.put(None)
+            for driver in crew:
+                driver.end()
 
 
 def _collect(
@@ -96,14 +99,16 @@ class _Driver(threading.Thread):
                 self._finished.put(error)
                 return
 
-    def stop(self) -> None:
-        """End the worker, also in the middle of a task, and then this thread."""
+    def halt(self) -> None:
+        """Kill the worker, also in the middle of a task, and start no other."""
         with self._lock:
             self._stopping = True
             if self._worker is not None:
                 self._worker.kill()
-        self._waiting.put(None)
-        if self.is_alive():
+
+    def end(self) -> None:
+        """Wait for this thread, once there is a None for each of them in the queue."""
+        if self.ident is not None:
             self.join()
         self._bury()
 
@@ -119,7 +124,7 @@ class _Driver(threading.Thread):
                 self._bury()
                 if self._stopping:
                     break
-        return died(task)
+        return lost(task)
 
     def _living_worker(self) -> subprocess.Popen[bytes]:
         with self._lock:
@@ -152,7 +157,7 @@ class _Driver(threading.Thread):
 def _start() -> subprocess.Popen[bytes]:
     paths = os.pathsep.join(entry for entry in sys.path if entry)
     return subprocess.Popen(
-        [sys.executable, "-m", "tacit.teachers.worker"],
+        [sys.executable, "-c", "from tacit.teachers.worker import main; main()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, **dict.fromkeys(_LIMITS, "1"), "PYTHONPATH": paths},

@@ -63,7 +63,3 @@ def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
     os.close(null)
     os.dup2(2, 1)
     return requests, replies
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,85 @@
+"""Files that may be missing, cut short, damaged or something else: one line says so.
+
+What a reader stumbles over is translated here, once: the message names the file and what was
+expected of it, never what stands in it, for the file may hold private records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import lzma
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from tacit.errors import InvalidArgument, TacitError
+
+PathLike = str | os.PathLike[str]
+
+_DAMAGE = (
+    OSError,
+    EOFError,
+    ValueError,  # UnicodeError and NumPy's complaints about headers included
+    KeyError,
+    TypeError,  # a header that declares a type NumPy does not know
+    SyntaxError,
+    MemoryError,  # a header that claims more than the machine has
+    OverflowError,
+    NotImplementedError,  # an unknown compression
+    RuntimeError,  # an encrypted archive
+    csv.Error,
+    struct.error,
+    zlib.error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+)
+
+
+@contextlib.contextmanager
+def reading(path: Path, kind: str) -> Iterator[None]:
+    """Turn whatever damage a reader meets into one line about the file."""
+    try:
+        yield
+    except TacitError:
+        raise
+    except _DAMAGE:
+        raise InvalidArgument(
+            f"Expected {path.name!r} to be a whole, readable {kind}; it is truncated, damaged or "
+            "holds something else."
+        ) from None
+
+
+def existing_file(path: PathLike) -> Path:
+    """Return the path of a file that is there."""
+    found = Path(path)
+    try:
+        there = found.is_file()
+    except (OSError, ValueError):  # a name too long, or with a zero byte
+        there = False
+    if not there:
+        raise InvalidArgument(f"Expected a file at {str(path)!r}; there is none.")
+    return found
+
+
+def file_in(folder: PathLike, *names: str) -> Path:
+    """Return the first of the named files in a folder, plain or with `.gz` at the end."""
+    for name in names:
+        for suffix in ("", ".gz"):
+            with contextlib.suppress(InvalidArgument):
+                return existing_file(Path(folder) / (name + suffix))
+    raise InvalidArgument(
+        f"Expected a file {names[0]!r} in {str(folder)!r}, plain or with .gz; there is none."
+    )
+
+
+def open_binary(path: Path) -> BinaryIO:
+    """Open a file for reading, unpacking it if its name ends in `.gz`."""
+    if path.suffix == ".gz":
+        return gzip.open(path, "rb")  # type: ignore[return-value]
+    return path.open("rb")

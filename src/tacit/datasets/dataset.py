@@ -1,0 +1,162 @@
+"""A data set in memory, and its division into what is private, public and held out.
+
+Labels are indices into `classes`, which are declared, never read off the labels: a class that only
+one person has would tell of that person. Printing a data set shows no record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit._checks import Integers, at_least, refuse
+from tacit.errors import InvalidArgument
+from tacit.features.columns import Column
+
+Label = str | int
+
+
+class Parts(NamedTuple):
+    """A data set in three: records that teach, inputs the student may see, and a test set."""
+
+    private: Dataset
+    public: Dataset
+    held_out: Dataset
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dataset:
+    """Inputs `(records, features)` and class indices, with what is publicly known about them.
+
+    - `classes`: the declared labels; `y` holds indices into them.
+    - `image_shape`: (height, width) where a row is an image.
+    - `columns`: the declared columns where X is a table: numbers, and indices of categories.
+    - `groups`: whose record each is, where the file says so.
+    - `n_train`: the first so many records are the set's own training part; None if it has none.
+
+    >>> data = Dataset(np.eye(3), np.array([0, 1, 0]), ("a", "b", "c"), ("no", "yes"), "tiny")
+    >>> data, len(data), data.labels.tolist()
+    (Dataset(name='tiny', features=3, classes=2), 3, ['no', 'yes', 'no'])
+    """
+
+    X: NDArray[Any]
+    y: Integers
+    feature_names: tuple[str, ...]
+    classes: tuple[Label, ...]
+    name: str
+    image_shape: tuple[int, int] | None = None
+    columns: tuple[Column, ...] | None = field(default=None, kw_only=True)
+    groups: NDArray[Any] | None = field(default=None, kw_only=True)
+    n_train: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.X.ndim != 2 or self.X.shape[1] < 1:
+            raise InvalidArgument(f"Expected X to be (records, features), got {self.X.shape}.")
+        if self.y.shape != (len(self.X),):
+            raise InvalidArgument("Expected one label for each record; the counts differ.")
+        if self.y.dtype.kind not in "iu" or not _within(self.y, len(self.classes)):
+            raise InvalidArgument(f"Expected y to hold indices 0 .. {len(self.classes) - 1}.")
+        if len(self.feature_names) != self.X.shape[1]:
+            raise InvalidArgument(f"Expected {self.X.shape[1]} feature names.")
+        if self.groups is not None and len(self.groups) != len(self.X):
+            raise InvalidArgument("Expected one group for each record; the counts differ.")
+
+    def __repr__(self) -> str:
+        features, classes = self.X.shape[1], len(self.classes)
+        return f"Dataset(name={self.name!r}, {features=}, {classes=})"
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """The records' labels themselves, `classes[y]`."""
+        return np.array(self.classes)[self.y]
+
+    @property
+    def train(self) -> Dataset:
+        """The set's own training part."""
+        return self.take(slice(0, self._own_split()))
+
+    @property
+    def test(self) -> Dataset:
+        """The set's own test part."""
+        return self.take(slice(self._own_split(), None))
+
+    def _own_split(self) -> int:
+        if self.n_train is None:
+            raise InvalidArgument(f"Expected {self.name!r} to come in two parts; use split(...).")
+        return self.n_train
+
+    def take(self, rows: slice | ArrayLike) -> Dataset:
+        """Return the records at these rows (a view for a slice), without a split of their own."""
+        index = rows if isinstance(rows, slice) else np.asarray(rows)
+        groups = None if self.groups is None else self.groups[index]
+        return replace(self, X=self.X[index], y=self.y[index], groups=groups, n_train=None)
+
+    def split(self, public: int, held_out: int, *, random_state: int | None = None) -> Parts:
+        """Divide the set: `public` rows, then `held_out` rows, and the private rest.
+
+        A set with a test part takes the first two from it, and all its training part is private;
+        another takes them from its first rows. A random state shuffles the rows to choose from
+        first; None keeps the file's order.
+
+        >>> load = Dataset(np.eye(6), np.zeros(6, int), tuple("abcdef"), (0, 1), "tiny", n_train=4)
+        >>> [len(part) for part in load.split(public=1, held_out=1)]
+        [4, 1, 1]
+        """
+        first = 0 if self.n_train is None else self.n_train
+        pool = np.arange(first, len(self))
+        if random_state is not None:
+            pool = np.random.default_rng(random_state).permutation(pool)
+        end = at_least(1, public=public) + at_least(0, held_out=held_out)
+        if end > pool.size or (self.n_train is None and end == pool.size):
+            raise refuse("public + held_out", end, f"fewer than the rows of {self.name!r}")
+        private = pool[end:] if self.n_train is None else slice(0, first)
+        return Parts(self.take(private), self.take(pool[:public]), self.take(pool[public:end]))
+
+    def features(self) -> Any:
+        """Make the public, data-independent view that suits the set; None where none is known.
+
+        For images that is `tacit.features.digit_features`, for a table with declared columns
+        `tacit.features.PublicBins`.
+        """
+        from tacit.features import PublicBins, digit_features
+
+        if self.image_shape is not None:
+            return digit_features(self.image_shape)
+        return None if self.columns is None else PublicBins(self.columns)
+
+
+def declared_classes(classes: int | Iterable[Label]) -> tuple[Label, ...]:
+    """Return the declared labels; a number n stands for 0 .. n - 1."""
+    if isinstance(classes, int | np.integer) and not isinstance(classes, bool):
+        return tuple(range(at_least(2, classes=classes)))
+    expectation = "a list of at least two different labels, or how many there are (0, 1, 2, ...)"
+    if isinstance(classes, str | bytes) or not isinstance(classes, Iterable):
+        raise refuse("classes", classes, expectation)
+    labels = tuple(label.item() if isinstance(label, np.generic) else label for label in classes)
+    usable = all(isinstance(label, str | int) for label in labels)
+    if not usable or len(labels) < 2 or len(set(labels)) < len(labels):
+        raise refuse("classes", labels, expectation)
+    return labels
+
+
+def class_indices(labels: Sequence[Any], classes: Sequence[Label], source: str) -> Integers:
+    """Return the index of each label; one that is not declared is refused and never quoted."""
+    index = {label: k for k, label in enumerate(classes)}
+    found = [index.get(label, -1) for label in labels]
+    if -1 in found:
+        raise InvalidArgument(
+            f"Expected every label of {source} to be one of the {len(classes)} declared classes; "
+            "at least one is not."
+        )
+    return np.array(found, dtype=np.int64)
+
+
+def _within(indices: NDArray[Any], size: int) -> bool:
+    return bool(((indices >= 0) & (indices < size)).all())

@@ -1,0 +1,93 @@
+"""Which public inputs to ask about: medoids, a random sample, or rows that the caller names.
+
+Asking about the medoids of the public inputs and spreading the answers over their neighbours is
+the largest single lever on what a privacy budget buys. The choice sees public inputs only: nothing
+private ever enters this floor, and so the choice costs nothing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tacit._checks import Floats, Integers, at_least, one_of, refuse
+from tacit.errors import InvalidArgument
+from tacit.students.graph import nearest
+from tacit.students.inputs import flat_rows, row_numbers, seed_of
+
+STRATEGIES = ("medoids", "random")
+
+
+def choose_queries(
+    X_public_features: ArrayLike,
+    n: int | None,
+    *,
+    strategy: str | ArrayLike = "medoids",
+    random_state: int | None = 0,
+) -> Integers:
+    """Return the rows of the public inputs to be labelled, all different.
+
+    "medoids": the rows nearest to the n centres of k-means, those of the largest clusters first (a
+    cap on the answers then loses the least). "random": a uniform sample without replacement. An
+    array: these very rows; n is then None or their number.
+
+    >>> blobs = [[0.0], [0.1], [0.2], [9.0], [9.1]]
+    >>> choose_queries(blobs, 2).tolist()
+    [1, 3]
+    >>> choose_queries(blobs, None, strategy=[4, 0]).tolist()
+    [4, 0]
+    """
+    rows = flat_rows(X_public_features=X_public_features)
+    if not isinstance(strategy, str):
+        return _named(strategy, n, len(rows))
+    one_of(*STRATEGIES, strategy=strategy)
+    n = at_least(1, n=n)
+    if n > len(rows):
+        raise refuse("n", n, f"at most {len(rows)}, the number of public inputs")
+    if strategy == "random":
+        picked = np.random.default_rng(seed_of(random_state)).permutation(len(rows))[:n]
+        return np.asarray(picked, dtype=np.int64)
+    return _medoids(rows.astype(np.float32), n, seed_of(random_state))
+
+
+def _named(rows: ArrayLike, n: int | None, n_public: int) -> Integers:
+    numbers = row_numbers(rows, n_public, strategy=True)
+    if np.unique(numbers).size != numbers.size:
+        raise InvalidArgument("Expected strategy to name each row once; a query is paid once.")
+    if n is not None and n != numbers.size:
+        raise refuse("n", n, f"{numbers.size}, the number of rows that strategy names")
+    return numbers
+
+
+def _medoids(rows: Any, n: int, seed: int) -> Integers:
+    centres, sizes = _cluster(rows, n, seed)
+    order = np.argsort(-sizes, kind="stable")
+    # A centre may share its nearest row with another: then it takes the next that is free.
+    candidates, _ = nearest(centres[order], rows, min(8, len(rows)))
+    taken: dict[int, None] = {}
+    for choice, centre in zip(candidates, centres[order], strict=True):
+        free = [int(row) for row in choice if int(row) not in taken]
+        taken[free[0] if free else _nearest_free(rows, centre, taken)] = None
+    return np.fromiter(taken, dtype=np.int64)
+
+
+def _nearest_free(rows: Any, centre: Any, taken: dict[int, None]) -> int:
+    distances = ((rows - centre) ** 2).sum(axis=1)
+    distances[list(taken)] = np.inf
+    return int(distances.argmin())
+
+
+def _cluster(rows: Any, n: int, seed: int) -> tuple[Floats, Integers]:
+    """Return the centres and the number of rows of each cluster."""
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
+
+    # One OpenMP thread: with several, partial sums are added in the order in which they finish.
+    with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
+        model = KMeans(n, n_init=1, random_state=seed, max_iter=100).fit(rows)
+    return model.cluster_centers_, np.bincount(model.labels_, minlength=n)
