@@ -21,7 +21,7 @@ floors: $(VENV)/.dev
 	@$(BIN)/lint-imports
 
 unit: $(VENV)/.dev
-	@$(BIN)/python -m pytest --cov --cov-report=term
+	@$(BIN)/python -m pytest --numprocesses auto --cov --cov-report=term
 
 bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.privacy

@@ -39,7 +39,7 @@ def theorem6(q: float, sigma: float, order: float, mu1: float, mu2: float) -> fl
 
 
 def printed_conditions(q: float, sigma: float, order: float, mu1: float, mu2: float) -> bool:
-    """The conditions that Theorem 6 states; q e^(eps2) < 1 is missing (SPEC-pate-knn 2.2)."""
+    """Check what Theorem 6 states; q e^(eps2) < 1 is missing (SPEC-pate-knn 2.2)."""
     if mu1 < order or mu2 <= 1:
         return False
     eps2 = mu2 / sigma**2
@@ -61,7 +61,9 @@ def gnmax_cost(q: float, sigma: float, order: float) -> float:
     return min(worst, theorem6(q, sigma, order, mu1, mu2))
 
 
-def total_cost(votes: Sequence[Sequence[int]], sigma: float, orders: Sequence[float]) -> list[float]:
+def total_cost(
+    votes: Sequence[Sequence[int]], sigma: float, orders: Sequence[float]
+) -> list[float]:
     totals = [0.0] * len(orders)
     for row in votes:
         q = query_q(row, sigma)
@@ -93,7 +95,7 @@ def crossing_q(sigma: float, order: float) -> float:
 def local_sensitivity(q: float, sigma: float, order: float, n_classes: int) -> float:
     """Algorithm 3: the cost's largest change to a neighbour; a plateau between q1 and q0."""
     q0 = crossing_q(sigma, order)
-    if q0 >= q >= neighbour_q(q0, sigma, n_classes, -1):
+    if q0 >= q >= lower_edge(sigma, order, n_classes):
         return plateau(sigma, order, n_classes)
     here = gnmax_cost(q, sigma, order)
     above = gnmax_cost(neighbour_q(q, sigma, n_classes, 1), sigma, order)
@@ -101,8 +103,15 @@ def local_sensitivity(q: float, sigma: float, order: float, n_classes: int) -> f
     return max(above - here, here - below)
 
 
+@cache
+def lower_edge(sigma: float, order: float, n_classes: int) -> float:
+    """q1: from here a neighbour can reach q0."""
+    return neighbour_q(crossing_q(sigma, order), sigma, n_classes, -1)
+
+
+@cache
 def plateau(sigma: float, order: float, n_classes: int) -> float:
-    q1 = neighbour_q(crossing_q(sigma, order), sigma, n_classes, -1)
+    q1 = lower_edge(sigma, order, n_classes)
     return data_independent(sigma, order) - gnmax_cost(q1, sigma, order)
 
 
@@ -113,7 +122,7 @@ def at_distance(
     m = len(votes)
     counts = sorted(votes, reverse=True)
     q, q0 = query_q(counts, sigma), crossing_q(sigma, order)
-    q1, top = neighbour_q(q0, sigma, m, -1), plateau(sigma, order, m)
+    q1, top = lower_edge(sigma, order, m), plateau(sigma, order, m)
     if q1 <= q <= q0:
         return top, STOP
     if q < q1:
@@ -160,7 +169,8 @@ def smooth_sensitivity(
             if not stopped[i]:
                 here, stopped[i] = at_distance(row, sigma, order, d)
                 reached[i] = max(reached[i], here)
-        best = max(best, math.exp(-beta * d) * math.fsum(map(math.prod, zip(shares, reached, strict=True))))
+        total = sum(share * here for share, here in zip(shares, reached, strict=True))
+        best = max(best, math.exp(-beta * d) * total)
         if all(stopped):
             break
     return best

@@ -102,7 +102,8 @@ NOTES = (
     "sanitised by Theorem 23 or the correct theorem: the cost plus centred noise, so half the time "
     "below the true cost; order, beta and sigma_SS were chosen on the votes themselves.",
     "sanitised in two stages: the expected upper bound, with the default parameters of `tacit "
-    "sanitise`, which look at no votes; the worst case beside it includes what sanitising cost.",
+    "sanitise`, which look at no votes (the order is the paper's, to compare; a ledger fixes its "
+    "own beforehand); the worst case beside it includes what sanitising cost.",
     "Why they differ: docs/theory/tables.md.",
 )
 

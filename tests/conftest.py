@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-MISSING = "needs real data: set TACIT_DATA to the directory that holds it"
+MISSING = "needs real data"
 
 
 @pytest.fixture(scope="session")
@@ -15,7 +15,7 @@ def data_dir() -> Path:
     """The directory of real data; skips the test where there is none."""
     place = os.environ.get("TACIT_DATA")
     if not place or not Path(place).is_dir():
-        pytest.skip(MISSING)
+        pytest.skip(f"{MISSING}: set TACIT_DATA to the directory that holds it")
     return Path(place)
 
 

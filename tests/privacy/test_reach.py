@@ -7,10 +7,12 @@ import math
 import numpy as np
 import pytest
 from exhaustive import distances, histograms, neighbours, steps_from
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.special import ndtri_exp
 
 from benchmarks import paper_formulas as paper
-from tacit.privacy.reach import Reach
+from tacit.privacy.reach import Reach, discounted_maximum
 
 SPACES = [(1, 2), (2, 3), (9, 2), (7, 3), (9, 4)]
 
@@ -49,12 +51,6 @@ class TestProp19:
             kept = ~overtaken
             assert found[kept] == pytest.approx(largest[kept], rel=1e-10, abs=1e-12)
 
-    def test_exhausted_when_everybody_votes_for_the_first(self, n, m, sigma):
-        votes = histograms(n, m)
-        reach = Reach(votes, sigma)
-        for d in range(n + 1):
-            assert (reach.exhausted(d) == (n - votes.max(axis=1) <= d)).all()
-
     def test_prop21_a_neighbour_moves_z_by_at_most_one_step(self, n, m, sigma):
         votes = histograms(n, m)
         z = ndtri_exp(all_log_q(votes, sigma) - math.log(m - 1))
@@ -78,3 +74,37 @@ def test_classes_without_votes_are_counted_though_not_stored():
             assert both[0] == pytest.approx(one[0], rel=1e-13)
     unanimous = math.log(59 * math.erfc(9 / 3) / 2)
     assert together.least_log_q(9) == pytest.approx([unanimous, unanimous], rel=1e-12)
+
+
+@given(
+    gains=st.lists(st.floats(0, 10), min_size=1, max_size=40),
+    beta=st.floats(0.001, 2),
+    shape=st.sampled_from(["any", "flat", "late"]),
+)
+def test_discounted_maximum_skips_distances_but_never_the_best(gains, beta, shape):
+    """Against all distances, for any nondecreasing function of the distance."""
+    if shape == "flat":
+        gains = [gains[0]] + [0.0] * (len(gains) - 1)
+    if shape == "late":
+        gains = [0.0] * (len(gains) - 1) + [gains[-1]]
+    sums = np.cumsum(gains).tolist()
+    visited = []
+
+    def within(distance):
+        visited.append(distance)
+        return sums[distance]
+
+    found = discounted_maximum(within, sums[-1], len(sums) - 1, beta)
+    assert found == max(math.exp(-beta * d) * total for d, total in enumerate(sums))
+    assert len(visited) == len(set(visited))
+
+
+def test_discounted_maximum_visits_few_distances():
+    visited = []
+
+    def within(distance):
+        visited.append(distance)
+        return 1 - math.exp(-distance / 300)
+
+    discounted_maximum(within, 1.0, 5000, 0.02)
+    assert len(visited) < 60

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -104,7 +105,9 @@ def test_weights_multiply_each_query():
     options = {"sigma": 2.0, "order": 3.0, "beta": 0.1}
     once = gnmax_smooth_sensitivity(votes, **options)
     assert gnmax_smooth_sensitivity(votes, weights=[1, 1, 1], **options) == once
-    assert gnmax_smooth_sensitivity(votes, weights=[2.5] * 3, **options) == pytest.approx(2.5 * once)
+    assert gnmax_smooth_sensitivity(votes, weights=[2.5] * 3, **options) == pytest.approx(
+        2.5 * once
+    )
     one = gnmax_smooth_sensitivity(votes[:1], **options)
     assert gnmax_smooth_sensitivity(votes, weights=[1, 0, 0], **options) == pytest.approx(one)
     assert gnmax_smooth_sensitivity(votes, weights=[0, 0, 0], **options) == 0.0
@@ -187,7 +190,7 @@ class TestPaperAlgorithm:
         assert_smooth(smooth, apart == 1, 0.05)
 
     def test_without_its_refusal_it_would_be_wrong(self):
-        """The plain transcription does not check C6: below the local sensitivity, and not smooth."""
+        """The plain transcription does not test C6: too low, and not smooth."""
         sigma, order, beta = 2.0, 4.0, 0.05
         votes, apart = matrix_of((20, 3))
         local = local_sensitivity(gnmax_rdp(votes, sigma, order, "theorem6")[:, 0], apart == 1)
@@ -206,7 +209,9 @@ class TestPaperAlgorithm:
             gnmax_smooth_sensitivity(votes, sigma, order, 0.01, None, "theorem6", "paper")
         assert gnmax_smooth_sensitivity(votes, sigma, order, 0.01, None, "theorem6") > 0
 
-    @pytest.mark.parametrize(("sigma", "order", "m"), [(40, 14, 10), (40, 15.5, 2), (100, 20.5, 150)])
+    @pytest.mark.parametrize(
+        ("sigma", "order", "m"), [(40, 14, 10), (40, 15.5, 2), (100, 20.5, 150)]
+    )
     def test_accepts_the_papers_own_parameters(self, sigma, order, m):
         votes = [[240] + [10] + [0] * (m - 2)]
         assert gnmax_smooth_sensitivity(votes, sigma, order, 0.02, None, "theorem6", "paper") >= 0
@@ -300,7 +305,7 @@ class TestThreshold:
 
 
 class TestBadInput:
-    GOOD = {"votes": [[6, 3]], "sigma": 2.0, "order": 3.0, "beta": 0.1}
+    GOOD: ClassVar = {"votes": [[6, 3]], "sigma": 2.0, "order": 3.0, "beta": 0.1}
 
     @pytest.mark.parametrize(
         "change",

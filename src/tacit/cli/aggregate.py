@@ -47,6 +47,9 @@ def aggregate(
     delta: Annotated[float | None, typer.Option(help="Budget of a new ledger.")] = None,
     reserve_delta: options.ReserveDelta = None,
     accountant: Annotated[str, typer.Option(help="auto, gaussian or rdp (new ledger).")] = "auto",
+    order: Annotated[
+        float | None, typer.Option(help="Renyi order of a new rdp ledger; the best by default.")
+    ] = None,
     unit: Annotated[
         str | None, typer.Option(help="Whose privacy, e.g. patient; record by default.")
     ] = None,
@@ -103,6 +106,7 @@ def aggregate(
         delta=delta,
         reserve=reserve_delta,
         accountant=accountant,
+        order=order,
         unit=unit,
         dataset=dataset,
         n_units=n_units,

@@ -88,6 +88,7 @@ def open_ledger(
     delta: float | None,
     reserve: float | None,
     accountant: str,
+    order: float | None,
     unit: str | None,
     dataset: str | None,
     n_units: int | None,
@@ -110,6 +111,8 @@ def open_ledger(
             "needs its budget."
         )
     kept = reserved(delta, reserve)
+    if accountant == "auto" and order is not None:
+        accountant = "rdp"
     if accountant == "auto":
         accountant = cheaper_accountant(plan, Budget(epsilon, delta), kept)
     return Ledger(
@@ -118,6 +121,7 @@ def open_ledger(
         unit=unit or "record",
         dataset=dataset or "",
         accountant=accountant,
+        order=order,
         reserved_delta=kept,
         n_units=n_units,
         allow_large_delta=allow_large_delta,

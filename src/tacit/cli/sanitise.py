@@ -29,10 +29,6 @@ def sanitise(
     entry: Annotated[
         str | None, typer.Option(help="Hash of the entry to sanitise; the last one by default.")
     ] = None,
-    order: Annotated[
-        float | None,
-        typer.Option(help="Renyi order, chosen without the data; the ledger's own by default."),
-    ] = None,
     beta: Annotated[float | None, typer.Option(help="Smoothness; 0.2/order by default.")] = None,
     sigma: Annotated[float, typer.Option(help="Noise of the cost, in its scale.")] = 6.0,
     sigma_log: Annotated[
@@ -57,7 +53,7 @@ def sanitise(
         options.writable(path, overwrite=overwrite)
     book = existing(ledger)
     covered = _entry(book, entry)
-    mechanism = _sanitise(book, covered, order, beta, sigma, sigma_log)
+    mechanism = _sanitise(book, covered, beta, sigma, sigma_log)
     rows, released = read_labels(labels)
     counts = read_votes(votes, format=format, n_classes=classes)
     asked = _asked(counts, rows, covered)
@@ -75,6 +71,8 @@ def sanitise(
         return
     print_budget(book)
     print_statement(statement)
+    if statement.epsilon >= (statement.worst_case_epsilon or 0.0):
+        screen().print("[yellow]Sanitising did not pay here: the worst case is the better claim.[/]")
     screen().print(f"Statement: {out}")
 
 
@@ -90,13 +88,11 @@ def _entry(book: Ledger, wanted: str | None) -> Entry:
 def _sanitise(
     book: Ledger,
     covered: Entry,
-    order: float | None,
     beta: float | None,
     sigma: float,
     sigma_log: float | None,
 ) -> Sanitise:
     """Fill in defaults from public information alone."""
-    from tacit.ledger.budget import best_order
     from tacit.mechanisms import Sanitise
 
     if book.reserved_delta <= 0:
@@ -104,12 +100,10 @@ def _sanitise(
             "Expected a ledger with a reserved delta for confidence bounds; this one has none. "
             "Create ledgers with --reserve-delta."
         )
-    confidence = book.budget.delta - book.reserved_delta
-    chosen = order or book.order or best_order(book.budget, confidence)
-    smooth = float(f"{0.2 / chosen:.4g}") if beta is None else beta
+    smooth = float(f"{0.2 / book.sanitise_order:.4g}") if beta is None else beta
     half = float(f"{book.reserved_delta / 2:.6g}")
     return Sanitise(
-        order=chosen,
+        order=book.sanitise_order,
         beta=smooth,
         sigma=sigma,
         sigma_log=float(f"{5 * smooth:.4g}") if sigma_log is None else sigma_log,

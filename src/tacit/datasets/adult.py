@@ -85,7 +85,7 @@ def load_adult(folder: PathLike) -> Dataset:
     """
     train, test = (file_in(folder, name) for name in ("adult.data", "adult.test"))
     parts = [_read(train), _read(test)]
-    return as_dataset(parts, _ROLES, CLASSES, "adult", train)
+    return as_dataset(parts, _ROLES, CLASSES, "adult", "UCI Adult")
 
 
 def _read(path: Path) -> Cells:

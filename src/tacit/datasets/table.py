@@ -92,7 +92,9 @@ def load_csv(
     declared = declared_classes(classes)
     with reading(found, "CSV file in UTF-8"):
         cells = read_cells(found, roles, delimiter=delimiter)
-    return as_dataset([cells], roles, declared, found.stem if name is None else name, found)
+    return as_dataset(
+        [cells], roles, declared, found.stem if name is None else name, repr(found.name)
+    )
 
 
 def declared_columns(numeric: Any, categorical: Any) -> tuple[Column, ...]:
@@ -192,7 +194,7 @@ def _reader(column: Column, missing: float | None) -> Callable[[str], float]:
 
 
 def as_dataset(
-    parts: Sequence[Cells], roles: Roles, classes: tuple[Label, ...], name: str, path: Path
+    parts: Sequence[Cells], roles: Roles, classes: tuple[Label, ...], name: str, source: str
 ) -> Dataset:
     """Join what was read into a data set; the first of two parts is the training part."""
     labels = [label for part in parts for label in part.labels]
@@ -200,7 +202,7 @@ def as_dataset(
     groups = [part.groups for part in parts if part.groups is not None]
     return Dataset(
         np.concatenate([part.X for part in parts]),
-        class_indices(labels, words, f"column {roles.target!r} of {path.name!r}"),
+        class_indices(labels, words, f"column {roles.target!r} of {source}"),
         tuple(column.name for column in roles.columns),
         classes,
         name,

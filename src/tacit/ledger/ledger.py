@@ -16,7 +16,7 @@ from typing import Any
 from tacit import __version__
 from tacit._checks import refuse
 from tacit.errors import BudgetExceeded, InvalidArgument, LedgerDamaged
-from tacit.ledger.budget import Budget, confidence_of, total_of
+from tacit.ledger.budget import Budget, best_order, confidence_of, total_of
 from tacit.ledger.chain import NOISE_LEVELS, Chain, Entry
 from tacit.ledger.grant import Grant
 from tacit.ledger.statement import Statement
@@ -122,6 +122,16 @@ class Ledger:
     def order(self) -> float | None:
         """The Renyi order of accountant "rdp", otherwise None."""
         return self._terms.order
+
+    @property
+    def sanitise_order(self) -> float:
+        """The one order of sanitised statements: the ledger's own, or the best for its budget.
+
+        It follows from the header, because an order chosen after a release, even from public
+        labels, would be the best of several claims, each of which holds only with its own delta.
+        """
+        usable = self.budget.delta - self.reserved_delta
+        return self._terms.order or best_order(self.budget, usable)
 
     @property
     def reserved_delta(self) -> float:

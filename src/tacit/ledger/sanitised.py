@@ -32,11 +32,15 @@ SANITISABLE = (GNMax.name, ConfidentGNMax.name)
 def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statement:
     """Return the statement that sanitised costs support for everything in the ledger.
 
-    `releases` are those of `Sanitise`, made through this ledger, at one order, each covering
-    another entry. Entries that none of them covers count with their worst case.
+    `releases` are those of `Sanitise`, made through this ledger at `ledger.sanitise_order`, each
+    covering another entry. Entries that none of them covers count with their worst case, and no
+    entry counts with more than that.
     """
-    entries = {entry.hash: entry for entry in ledger.entries()}
-    order = _common_order(releases, entries)
+    worst = ledger.statement()
+    # Another process may append meanwhile: count the entries that the statement names, no others.
+    entries = {entry.hash: entry for entry in ledger.entries()[: worst.entries]}
+    _check_releases(releases, entries, ledger.sanitise_order)
+    order = ledger.sanitise_order
     covered: dict[str, float] = {}
     for release in releases:
         mechanism, paid = _sanitise(release), entries[str(release.entry)]
@@ -46,12 +50,12 @@ def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statemen
                 f"Expected covers={mechanism.covers!r} to be one earlier entry of the ledger, of "
                 f"{' or '.join(SANITISABLE)}, once."
             )
-        covered[price.hash] = mechanism.read(np.asarray(release)).upper_bound
+        released = mechanism.read(np.asarray(release)).upper_bound
+        covered[price.hash] = min(released, _rdp(price, ledger, order))
     others = [_rdp(entry, ledger, order) for key, entry in entries.items() if key not in covered]
     rdp = math.fsum([*covered.values(), *others])
     delta = ledger.budget.delta - ledger.reserved_delta
     conversion = float(conversion_term(np.array([order]), delta)[0])
-    worst = ledger.statement()
     return replace(
         worst,
         kind="sanitised",
@@ -69,7 +73,7 @@ def _sanitise(release: Release) -> Sanitise:
     return release.mechanism
 
 
-def _common_order(releases: Sequence[Release], entries: dict[str, Entry]) -> float:
+def _check_releases(releases: Sequence[Release], entries: dict[str, Entry], order: float) -> None:
     if not releases:
         raise InvalidArgument("Expected at least one release of Sanitise.")
     if any(release.entry not in entries for release in releases):
@@ -79,10 +83,11 @@ def _common_order(releases: Sequence[Release], entries: dict[str, Entry]) -> flo
         recorded = canonical(entries[str(release.entry)].plan)
         if canonical(Plan(_sanitise(release), 1).as_dict()) != recorded:
             raise InvalidArgument("Expected releases of Sanitise as their entries record it.")
-    orders = {_sanitise(release).order for release in releases}
-    if len(orders) != 1:
-        raise InvalidArgument(f"Expected all releases at one order, got {sorted(orders)}.")
-    return orders.pop()
+        if _sanitise(release).order != order:
+            raise InvalidArgument(
+                f"Expected order={_sanitise(release).order:g} to be {order:g}, the order of "
+                "sanitised statements that was fixed when the ledger was created."
+            )
 
 
 def _can_cover(price: Entry, paid: Entry) -> bool:
@@ -93,9 +98,8 @@ def _rdp(entry: Entry, ledger: Ledger, order: float) -> float:
     """Worst-case RDP of an entry at the order of the statement."""
     if ledger.accountant == "gaussian":
         return order * entry.cost / 2
-    if ledger.accountant == "rdp" and ledger.order == order:
+    if ledger.accountant == "rdp":
         return entry.cost
     raise InvalidArgument(
-        f"Expected order={order:g} to be the ledger's own order {ledger.order}: "
-        "sanitise at that order, which was fixed when the ledger was created."
+        "Expected a ledger with accountant 'gaussian' or 'rdp': a fixed list is priced as a whole."
     )

@@ -10,16 +10,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri_exp
 
 from tacit._checks import Floats, Integers
 from tacit.errors import InvalidArgument
 from tacit.privacy.noisy_max import rdp_from_log_q, union_log_q
-from tacit.privacy.reach import Reach
+from tacit.privacy.reach import Reach, discounted_maximum
 from tacit.privacy.theorem6 import theorem6_log_q0
-
-Booleans = NDArray[np.bool_]
 
 _SLACK = 1e-7  # relative: local sensitivities are differences of numbers good to 1e-9
 
@@ -80,36 +77,14 @@ def paper_smooth_sensitivity(
     if log_q_least > local.log_q0:
         return 0.0  # the cost is a/sigma^2 for every histogram
     local.check_c6(log_q_least)
-    walk = _Walk(Reach(counts, sigma), local)
-    best, everything = 0.0, local.plateau * float(weights.sum())
-    for d in range(n_teachers + 1):
-        discount = math.exp(-beta * d)
-        if discount * everything <= best:
-            break
-        best = max(best, discount * float(weights @ walk.to(d)))
-    return best
+    reach = Reach(counts, sigma)
+    log_q = reach.least_log_q(0)
+    below, above = log_q < local.log_q1, log_q > local.log_q0
 
+    def at_distance(d: int) -> float:
+        rising = np.minimum(reach.largest_log_q(d), local.log_q0)  # it stops at the plateau
+        falling = np.maximum(reach.least_log_q(d), local.log_q1)
+        nearest = np.where(below, rising, np.where(above, falling, log_q))
+        return float(weights @ local(nearest))
 
-class _Walk:
-    """AtDistance for all queries at once, at d = 0, 1, 2, ... in turn."""
-
-    def __init__(self, reach: Reach, local: _LocalSensitivity) -> None:
-        self.reach, self.local = reach, local
-        log_q = reach.least_log_q(0)
-        self.below, self.above = log_q < local.log_q1, log_q > local.log_q0
-        self.largest = np.where(self.below | self.above, 0.0, local.plateau)
-
-    def to(self, distance: int) -> Floats:
-        """Largest local sensitivity within this distance of each query."""
-        rising, falling = self.reach.largest_log_q(distance), self.reach.least_log_q(distance)
-        self._settle(self.below, rising, rising > self.local.log_q1)
-        self._settle(self.above, falling, falling <= self.local.log_q0)
-        self.above &= ~self.reach.exhausted(distance)
-        return self.largest
-
-    def _settle(self, moving: Booleans, log_q: Floats, arrived: Booleans) -> None:
-        """Record LS of the moving queries; those that have arrived get the plateau and stop."""
-        here = moving & ~arrived
-        self.largest[here] = np.maximum(self.largest[here], self.local(log_q[here]))
-        self.largest[moving & arrived] = self.local.plateau
-        moving &= ~arrived
+    return discounted_maximum(at_distance, local.plateau * float(weights.sum()), n_teachers, beta)

@@ -15,7 +15,6 @@ A smooth sensitivity is secret: it may be published only through `Sanitise`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +22,7 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from tacit._checks import Floats, Integers, one_of, positive, renyi_order, vote_matrix
 from tacit.privacy.noisy_max import checked_weights, rdp_from_log_q
-from tacit.privacy.reach import Reach
+from tacit.privacy.reach import Reach, discounted_maximum
 from tacit.privacy.smooth_paper import paper_smooth_sensitivity
 from tacit.privacy.threshold import threshold_rdp
 
@@ -68,29 +67,7 @@ def gnmax_smooth_sensitivity(
         return float(shares @ jumps.within(least, largest))
 
     everywhere = jumps.largest * float(shares.sum())
-    return _discounted_maximum(within, everywhere, n_teachers, beta)
-
-
-def _discounted_maximum(
-    within: Callable[[int], float], everywhere: float, diameter: int, beta: float
-) -> float:
-    """Exactly max_d e^(-beta d) E(d) over 0 <= d <= diameter, for a nondecreasing E.
-
-    E(diameter) = everywhere. Between two known distances E is at most the latter's: an interval
-    is halved only while that leaves it a chance, so most distances are never visited.
-    """
-    sums = {0: within(0), diameter: everywhere}
-    best = max(math.exp(-beta * d) * total for d, total in sums.items())
-    open_ = [(0, diameter)]
-    while open_:
-        low, high = open_.pop()
-        if high - low < 2 or math.exp(-beta * (low + 1)) * sums[high] <= best:
-            continue
-        middle = (low + high) // 2
-        sums[middle] = within(middle)
-        best = max(best, math.exp(-beta * middle) * sums[middle])
-        open_ += [(middle, high), (low, middle)]
-    return best
+    return discounted_maximum(within, everywhere, n_teachers, beta)
 
 
 class _Jumps:
@@ -182,4 +159,4 @@ def threshold_smooth_sensitivity(
         return float(mass @ _largest_between(maxima, low, high))
 
     everywhere = float(change.max()) * float(mass.sum())
-    return _discounted_maximum(within, everywhere, ladder.size - 1, beta)
+    return discounted_maximum(within, everywhere, ladder.size - 1, beta)

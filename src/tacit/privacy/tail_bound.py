@@ -44,7 +44,8 @@ def tail_bound_rdp(
     """RDP of a mu-GDP mechanism whose modal outcome has mass at least 1 - q: (queries, orders).
 
     Never below the supremum, above it by at most `tolerance` relative (or by rounding, where
-    (a-1) mu^2 < 2e-6), and at most a mu^2/2. Nondecreasing in q. For GNMax mu = sqrt(2)/sigma, for a threshold bit mu = 1/sigma.
+    (a-1) mu^2 < 2e-6), and at most a mu^2/2. Nondecreasing in q. For GNMax mu = sqrt(2)/sigma,
+    for a threshold bit mu = 1/sigma.
 
     >>> float(f"{tail_bound_rdp(-5.179152311259569, 2**0.5 / 40, 8)[0, 0]:.9g}")
     0.000299794317

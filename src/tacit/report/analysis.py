@@ -141,7 +141,7 @@ def _check_curves(mechanism: Mechanism, n_teachers: int, n_classes: int) -> dict
 def _sanitised(rdp: float, smooth: float, order: float, delta: float) -> float:
     """About what `tacit sanitise` would say with its defaults (the noise at its mean)."""
     price = sanitise_cost(order, 0.2 / order, 6.0, 1.0 / order, delta / 20, delta / 20)
-    scale = smooth * float(np.exp(2 * price.scale_quantile / order))
+    scale = smooth * float(np.exp(price.scale_quantile / order))
     conversion = float(conversion_term(np.array([order]), 0.9 * delta)[0])
     return rdp + price.value_quantile * 6.0 * scale + price.rdp + conversion
 

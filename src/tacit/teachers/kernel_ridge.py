@@ -36,8 +36,11 @@ class KernelRidgeTeachers:
     """RBF kernel ridge classifiers: argmax_c of k(x, X) (K + alpha I)^-1 Y_c.
 
     k(x, x') = exp(-gamma |x - x'|^2); Y holds 1 where a record is of class c, else 0 (targets of
-    +1 and -1 give the same argmax). The system is solved in float64, the kernel of the queries is
-    made in `precision`.
+    +1 and -1 give the same argmax). The system is made and solved in float64, the kernel of the
+    queries in `precision`. The defaults are for features of unit length (`digit_features`) and
+    were chosen on USPS digits, where anything from gamma 0.5 to 2 and alpha 0.001 to 0.03 is as
+    good for teachers of 15 to 240 records. For other scales divide gamma by a typical |x|^2, known
+    from public data.
 
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(40) % 2
@@ -48,14 +51,18 @@ class KernelRidgeTeachers:
     """
 
     teachers_per_task: ClassVar[int] = 32
-    gamma: float = 0.1
-    alpha: float = 0.1
+    gamma: float = 1.0
+    alpha: float = 0.01
     precision: str = "float32"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", positive(gamma=self.gamma))
         object.__setattr__(self, "alpha", positive(alpha=self.alpha))
         one_of("float32", "float64", precision=self.precision)
+
+    def validate(self, X_query: NDArray[Any], *, n_classes: int) -> None:
+        """Refuse public queries that are not finite, before any teacher is trained."""
+        self._rows(X_query)
 
     def predict_shards(
         self, shards: Sequence[Shard], X_query: NDArray[Any], *, n_classes: int
@@ -73,8 +80,8 @@ class KernelRidgeTeachers:
 
     def _fit(self, shard: Shard, n_classes: int) -> _Fitted:
         records = self._rows(shard.X)
-        norms = _squared_norms(records)
-        return _Fitted(records, norms, self._weights(records, norms, shard.y, n_classes))
+        weights = self._weights(records.astype(np.float64), shard.y, n_classes)
+        return _Fitted(records, _squared_norms(records), weights.astype(self.precision))
 
     def _predict(
         self, machine: _Fitted, queries: NDArray[Any], norms: NDArray[Any]
@@ -88,16 +95,17 @@ class KernelRidgeTeachers:
         return labels
 
     def _weights(
-        self, records: NDArray[Any], norms: NDArray[Any], y: NDArray[np.int64], n_classes: int
+        self, records: NDArray[np.float64], y: NDArray[np.int64], n_classes: int
     ) -> NDArray[Any]:
         from scipy.linalg import cho_factor, cho_solve
 
-        system = self._kernel(records, norms, records, norms).astype(np.float64)
+        norms = _squared_norms(records)
+        system = self._kernel(records, norms, records, norms)
         system[np.diag_indices_from(system)] = 1.0 + self.alpha
         targets = np.zeros((len(y), n_classes))
         targets[np.arange(len(y)), y] = 1.0
         factor = cho_factor(system, lower=True, overwrite_a=True)
-        return np.asarray(cho_solve(factor, targets), dtype=self.precision)
+        return np.asarray(cho_solve(factor, targets))
 
     def _kernel(
         self, left: NDArray[Any], left_norms: Any, right: NDArray[Any], right_norms: Any
@@ -108,7 +116,7 @@ class KernelRidgeTeachers:
         cells -= left_norms[:, None]
         cells -= right_norms
         np.minimum(cells, 0, out=cells)
-        cells *= np.asarray(self.gamma, dtype=self.precision)
+        cells *= self.gamma
         np.exp(cells, out=cells)
         return cells
 

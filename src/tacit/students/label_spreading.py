@@ -1,0 +1,96 @@
+"""A student that spreads the released labels over the neighbour graph of the public inputs.
+
+Zhou et al., "Learning with local and global consistency" (2004), with posteriors instead of
+certain labels; FEASIBILITY's recipe. Public inputs and releases only: nothing private ever enters
+this floor. The fitted student holds the public inputs (in the feature space) and is published with
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._checks import Floats, at_least, positive, probability
+from tacit.errors import InvalidArgument
+from tacit.students.base import BaseStudent
+from tacit.students.graph import nearest, similarity, spread
+from tacit.students.inputs import Lesson, flat_rows, normalised
+from tacit.students.posterior import posterior_rows
+
+_FLOOR = 1e-6  # no probability is 0: a neighbour proves nothing
+
+
+class LabelSpreadingStudent(BaseStudent):
+    """Spread each released posterior over a k-nearest-neighbour graph of the public inputs.
+
+    F = (I - alpha S)^-1 Y over all public inputs; a new input takes the mean of its neighbours'
+    rows, weighted by inverse squared distance. Spreading flattens: a row is raised to the power
+    `sharpness` before it is normalised, or its probabilities would be far too modest.
+
+    features: a public scikit-learn transformer, or None to use the inputs as they are.
+    n_neighbors, alpha, sharpness: the defaults were chosen on MNIST training images and USPS.
+    Learned: `spread_`, the posterior of every public input. Deterministic.
+
+    >>> inputs = [[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]]
+    >>> student = LabelSpreadingStudent(n_neighbors=2)
+    >>> student = student.fit(inputs, [0, 3], [[0.9, 0.1], [0.2, 0.8]])
+    >>> student.predict([[0.3], [4.9]]).tolist()
+    [0, 1]
+    """
+
+    def __init__(
+        self,
+        features: Any = None,
+        *,
+        n_neighbors: int = 7,
+        alpha: float = 0.98,
+        sharpness: float = 3.0,
+    ) -> None:
+        self.features = features
+        self.n_neighbors = n_neighbors
+        self.alpha = alpha
+        self.sharpness = sharpness
+
+    def _learn(self, lesson: Lesson) -> None:
+        n_neighbors = at_least(1, n_neighbors=self.n_neighbors)
+        alpha, sharpness = probability(alpha=self.alpha), positive(sharpness=self.sharpness)
+        self.points_ = np.asarray(self._view(lesson.inputs), dtype=np.float32)
+        known = _released(lesson)
+        if len(self.points_) > 1:
+            count = min(n_neighbors, len(self.points_) - 1)
+            neighbours, _ = nearest(self.points_, self.points_, count, same=True)
+            known = spread(similarity(neighbours), known, alpha)
+        self.spread_ = _sharpened(normalised(known), sharpness)
+
+    def _scores(self, inputs: NDArray[Any]) -> Floats:
+        count = min(at_least(1, n_neighbors=self.n_neighbors), len(self.points_))
+        view = np.asarray(self._view(inputs), dtype=np.float32)
+        neighbours, distances = nearest(view, self.points_, count)
+        weights = 1 / np.maximum(distances.astype(np.float64), 1e-6 * (1 + distances.max()))
+        return np.asarray((weights[:, :, None] * self.spread_[neighbours]).sum(axis=1))
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {"points": self.points_, "spread": self.spread_}
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.points_ = flat_rows(points=arrays["points"]).astype(np.float32, copy=False)
+        self.spread_ = posterior_rows(arrays["spread"])
+        if self.spread_.shape != (len(self.points_), self.n_classes_):
+            raise InvalidArgument("Expected one posterior for each of the saved points.")
+
+
+def _released(lesson: Lesson) -> Floats:
+    """Return Y: the posteriors of the answered queries, at their public inputs."""
+    labels = np.zeros((len(lesson.inputs), lesson.posterior.shape[1]))
+    answered = lesson.answered
+    np.add.at(labels, lesson.indices[answered], lesson.posterior[answered])
+    return labels
+
+
+def _sharpened(rows: Floats, power: float) -> Floats:
+    sharp = normalised((rows / rows.max(axis=1, keepdims=True)) ** power)
+    return np.asarray((1 - _FLOOR) * sharp + _FLOOR / rows.shape[1])

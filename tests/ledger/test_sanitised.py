@@ -1,0 +1,406 @@
+"""The sanitised statement: its arithmetic, its refusals, and the ex-post guarantee (spec 4.8)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tacit.errors import BudgetExceeded, InvalidArgument
+from tacit.ledger import Budget, Ledger, Statement, sanitised_statement
+from tacit.mechanisms import (
+    ConfidentGNMax,
+    GNMax,
+    LNMax,
+    Plan,
+    Release,
+    Sanitise,
+    SecretCost,
+    secret_cost_of,
+)
+from tacit.noise import InsecureNoise
+
+DELTA, RESERVED = 1e-5, 2e-6
+ORDER, BETA, SIGMA, SIGMA_LOG = 10.0, 0.02, 6.0, 0.1
+VOTES = np.tile([[200, 40, 10], [240, 5, 5], [130, 70, 50]], (20, 1))
+MECHANISM = GNMax(40.0)
+
+
+@pytest.fixture
+def book(path):
+    """A ledger with a reserve for confidence bounds."""
+    return Ledger(path, budget=Budget(8.0, DELTA), reserved_delta=RESERVED, unit="person")
+
+
+def labelled(book, mechanism=MECHANISM, votes=VOTES, **options):
+    plan = Plan(mechanism, len(votes), n_teachers=int(votes[0].sum()), n_classes=votes.shape[1])
+    with book.release(plan, purpose="labels", **options) as grant:
+        return grant.release(votes)
+
+
+def sanitiser(covers, **changed):
+    chosen = {
+        "order": ORDER,
+        "beta": BETA,
+        "sigma": SIGMA,
+        "sigma_log": SIGMA_LOG,
+        "delta_value": RESERVED / 2,
+        "delta_scale": RESERVED / 2,
+        **changed,
+    }
+    return Sanitise(covers=covers, **chosen)
+
+
+def publish(book, sanitise, secret, noise=None):
+    with book.release(Plan(sanitise, 1), purpose="cost", noise=noise) as grant:
+        return grant.release(secret)
+
+
+def sanitised(book, labels, noise=None, votes=VOTES, **changed):
+    """Sanitise the cost of GNMax labels; return the release and the secret."""
+    made = sanitiser(labels.entry, **changed)
+    secret = secret_cost_of(labels.mechanism, votes, labels, made.order, made.beta)
+    return publish(book, made, secret, noise), secret
+
+
+def conversion(order, delta):
+    """Canonne, Kamath and Steinke 2020, Prop. 12."""
+    return math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
+
+
+def upper_bound(release):
+    """Spec 4.7 by hand: released cost plus quantile, scale and all, but for grids of 2^-20."""
+    log_scale, value = np.asarray(release)
+    scale = math.exp(log_scale + stats.norm.isf(RESERVED / 2) * SIGMA_LOG)
+    return value + stats.norm.isf(RESERVED / 2) * SIGMA * scale
+
+
+def test_epsilon_is_the_formula(book):
+    release, secret = sanitised(book, labelled(book), InsecureNoise(0))
+    statement = sanitised_statement(book, [release])
+    own = ORDER / 2 * (BETA**2 / SIGMA_LOG**2 + 1 / SIGMA**2)
+    expected = upper_bound(release) + own + conversion(ORDER, DELTA - RESERVED)
+    assert statement.epsilon == pytest.approx(expected, rel=1e-5)
+    assert statement.epsilon > secret.value + own + conversion(ORDER, DELTA - RESERVED)
+
+
+def test_statement_shows_the_worst_case_at_the_same_delta(book):
+    release, _ = sanitised(book, labelled(book))
+    statement = sanitised_statement(book, [release])
+    worst = book.statement()
+    assert (statement.kind, statement.delta) == ("sanitised", DELTA)
+    assert statement.worst_case_epsilon == worst.epsilon == book.spent()
+    assert (statement.head, statement.entries) == (book.head, 2)
+    assert (statement.unit, statement.noise) == ("person", "csprng")
+    assert Statement.from_json(statement.to_json()) == statement
+    assert "ex post" in str(statement)
+    assert f"{RESERVED:g}" in statement.accountant
+
+
+def test_clear_votes_make_the_statement_pay(path):
+    """Nearly unanimous teachers: far below the worst case, though both count everything."""
+    book = Ledger(path, budget=Budget(30.0, DELTA), reserved_delta=RESERVED)
+    votes = np.tile([[990, 5, 5]], (2000, 1))
+    labels = labelled(book, GNMax(60.0), votes)
+    release, _ = sanitised(book, labels, votes=votes)
+    statement = sanitised_statement(book, [release])
+    assert statement.epsilon < 0.5 * statement.worst_case_epsilon
+
+
+def test_seeded_noise_marks_the_statement(book):
+    release, _ = sanitised(book, labelled(book), InsecureNoise(0))
+    statement = sanitised_statement(book, [release])
+    assert statement.noise == "insecure-seeded"
+    assert statement.warnings
+
+
+def test_entries_that_are_not_covered_count_with_their_worst_case(book):
+    release, _ = sanitised(book, labelled(book), InsecureNoise(0))
+    alone = sanitised_statement(book, [release]).epsilon
+    labelled(book, GNMax(80.0))
+    both = sanitised_statement(book, [release])
+    assert both.epsilon - alone == pytest.approx(60 * ORDER / 80**2)
+    assert both.entries == 3
+
+
+def test_two_covered_entries(book):
+    first, second = labelled(book), labelled(book, GNMax(60.0))
+    half = {"delta_value": RESERVED / 4, "delta_scale": RESERVED / 4}
+    releases = [sanitised(book, labels, **half)[0] for labels in (first, second)]
+    together = sanitised_statement(book, releases).epsilon
+    bounds = [release.mechanism.read(np.asarray(release)).upper_bound for release in releases]
+    own = 2 * ORDER / 2 * (BETA**2 / SIGMA_LOG**2 + 1 / SIGMA**2)
+    expected = sum(bounds) + own + conversion(ORDER, DELTA - RESERVED)
+    assert together == pytest.approx(expected, rel=1e-9)
+
+
+def test_confident_gnmax(book):
+    mechanism = ConfidentGNMax(150.0, 60.0, 40.0)
+    labels = labelled(book, mechanism)
+    release, secret = sanitised(book, labels)
+    statement = sanitised_statement(book, [release])
+    own = ORDER / 2 * (BETA**2 / SIGMA_LOG**2 + 1 / SIGMA**2)
+    expected = upper_bound(release) + own + conversion(ORDER, DELTA - RESERVED)
+    assert statement.epsilon == pytest.approx(expected, rel=1e-5)
+    assert secret.value > 0
+
+
+def test_a_ledger_of_rdp_at_its_own_order(path):
+    book = Ledger(
+        path, budget=Budget(8.0, DELTA), reserved_delta=RESERVED, accountant="rdp", order=ORDER
+    )
+    release, _ = sanitised(book, labelled(book), InsecureNoise(0))
+    own = ORDER / 2 * (BETA**2 / SIGMA_LOG**2 + 1 / SIGMA**2)
+    expected = upper_bound(release) + own + conversion(ORDER, DELTA - RESERVED)
+    assert sanitised_statement(book, [release]).epsilon == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_ledger_of_rdp_at_another_order(path):
+    book = Ledger(
+        path, budget=Budget(8.0, DELTA), reserved_delta=RESERVED, accountant="rdp", order=7.0
+    )
+    release, _ = sanitised(book, labelled(book))
+    with pytest.raises(InvalidArgument, match=r"own order 7\.0"):
+        sanitised_statement(book, [release])
+
+
+def test_a_ledger_for_a_fixed_list(path):
+    """Its entries are priced as a whole: no single one can be replaced by a sanitised cost."""
+    plans = [
+        Plan(MECHANISM, len(VOTES), n_teachers=250, n_classes=3),
+        Plan(sanitiser("f" * 64), 1),
+    ]
+    book = Ledger(path, budget=Budget(8.0, DELTA), reserved_delta=RESERVED, plans=plans)
+    labelled(book)
+    release = publish(book, sanitiser("f" * 64), SecretCost(0.5, 0.01, ORDER, BETA))
+    with pytest.raises(InvalidArgument):
+        sanitised_statement(book, [release])
+    forged = sanitiser(book.entries()[0].hash)
+    with pytest.raises(InvalidArgument):
+        sanitised_statement(book, [dataclasses.replace(release, mechanism=forged)])
+
+
+# Refusals ------------------------------------------------------------------------------------
+
+
+def test_without_a_reserve_nothing_is_sanitised(path):
+    book = Ledger(path, budget=Budget(8.0, DELTA))
+    labels = labelled(book)
+    spent = book.spent()
+    with pytest.raises(BudgetExceeded, match="reserved_delta"):
+        sanitised(book, labels)
+    assert (len(book), book.spent()) == (1, spent)
+
+
+def test_the_reserve_is_used_up(book):
+    labels = labelled(book)
+    sanitised(book, labels)
+    with pytest.raises(BudgetExceeded, match="reserved_delta"):
+        sanitised(book, labels)
+    assert len(book) == 2
+
+
+def test_sanitising_is_charged_before_it_runs(book):
+    labels = labelled(book)
+    release, _ = sanitised(book, labels)
+    entry = book.entries()[1]
+    assert entry.hash == release.entry
+    assert entry.cost == pytest.approx(BETA**2 / SIGMA_LOG**2 + 1 / SIGMA**2)
+    assert entry.confidence_delta == pytest.approx(RESERVED)
+
+
+def test_a_secret_of_another_order_is_refused_and_stays_charged(book):
+    labels = labelled(book)
+    secret = secret_cost_of(MECHANISM, VOTES, labels, 12.0, BETA)
+    with pytest.raises(Exception, match="order"):
+        publish(book, sanitiser(labels.entry), secret)
+    assert len(book) == 2
+
+
+def test_no_releases(book):
+    with pytest.raises(InvalidArgument, match="at least one"):
+        sanitised_statement(book, [])
+
+
+def test_a_release_of_labels_publishes_no_cost(book):
+    with pytest.raises(InvalidArgument, match="Sanitise"):
+        sanitised_statement(book, [labelled(book)])
+
+
+def test_a_release_that_no_ledger_paid_for(book):
+    labels = labelled(book)
+    secret = secret_cost_of(MECHANISM, VOTES, labels, ORDER, BETA)
+    unpaid = sanitiser(labels.entry).release(secret, InsecureNoise(0))
+    with pytest.raises(InvalidArgument, match="paid for"):
+        sanitised_statement(book, [unpaid])
+
+
+def test_a_release_of_another_ledger(book, tmp_path):
+    other = Ledger(tmp_path / "other", budget=Budget(8.0, DELTA), reserved_delta=RESERVED)
+    foreign, _ = sanitised(other, labelled(other))
+    labelled(book)
+    with pytest.raises(InvalidArgument, match="paid for"):
+        sanitised_statement(book, [foreign])
+
+
+def test_an_entry_is_covered_once(book):
+    labels = labelled(book)
+    release, _ = sanitised(book, labels)
+    with pytest.raises(InvalidArgument, match="once"):
+        sanitised_statement(book, [release, release])
+
+
+def test_covers_must_be_an_entry(book):
+    labelled(book)
+    release = publish(book, sanitiser("f" * 64), SecretCost(0.5, 0.01, ORDER, BETA))
+    with pytest.raises(InvalidArgument, match="earlier entry"):
+        sanitised_statement(book, [release])
+
+
+def test_sanitise_does_not_cover_itself_or_its_kind(book):
+    """A sanitised number has no data-dependent cost that another could replace."""
+    half = {"delta_value": RESERVED / 4, "delta_scale": RESERVED / 4}
+    first, _ = sanitised(book, labelled(book), **half)
+    second = publish(book, sanitiser(first.entry, **half), SecretCost(0.0, 0.0, ORDER, BETA))
+    with pytest.raises(InvalidArgument, match="gnmax or confident-gnmax"):
+        sanitised_statement(book, [second])
+
+
+def test_mechanisms_without_a_smooth_sensitivity_are_not_covered(path):
+    book = Ledger(
+        path, budget=Budget(80.0, DELTA), reserved_delta=RESERVED, accountant="rdp", order=ORDER
+    )
+    labels = labelled(book, LNMax(0.02))
+    release = publish(book, sanitiser(labels.entry), SecretCost(0.0, 0.0, ORDER, BETA))
+    with pytest.raises(InvalidArgument, match="gnmax or confident-gnmax"):
+        sanitised_statement(book, [release])
+
+
+def test_all_releases_at_one_order(book):
+    half = {"delta_value": RESERVED / 4, "delta_scale": RESERVED / 4}
+    first, second = labelled(book), labelled(book)
+    releases = [
+        sanitised(book, first, **half)[0],
+        sanitised(book, second, order=12.0, **half)[0],
+    ]
+    with pytest.raises(InvalidArgument, match="one order"):
+        sanitised_statement(book, releases)
+
+
+@pytest.mark.parametrize(
+    "forged", [{"sigma": 1e-3}, {"delta_value": 0.4}, {"covers": "f" * 64}, {"order": 9.0}]
+)
+def test_a_release_with_other_parameters_than_its_entry_is_refused(book, forged):
+    """A smaller sigma or quantile would turn the released pair into a smaller upper bound."""
+    release, _ = sanitised(book, labelled(book))
+    altered = dataclasses.replace(release.mechanism, **forged)
+    with pytest.raises(InvalidArgument, match="as their entries record it"):
+        sanitised_statement(book, [dataclasses.replace(release, mechanism=altered)])
+
+
+def test_a_release_under_the_entry_of_another_is_refused(book):
+    labels = labelled(book)
+    release, _ = sanitised(book, labels)
+    borrowed = Release(release.mechanism, values=np.array([-50.0, 0.0]), entry=labels.entry)
+    with pytest.raises(InvalidArgument, match="as their entries record it"):
+        sanitised_statement(book, [borrowed])
+
+
+def test_an_entry_that_comes_meanwhile_is_not_named_without_being_counted(book, monkeypatch):
+    release, _ = sanitised(book, labelled(book))
+    before = sanitised_statement(book, [release])
+    read = Ledger.statement
+
+    def slow(ledger):
+        statement = read(ledger)
+        labelled(ledger)  # another process, between the two reads
+        return statement
+
+    monkeypatch.setattr(Ledger, "statement", slow)
+    meanwhile = sanitised_statement(book, [release])
+    assert (meanwhile.entries, meanwhile.head) == (before.entries, before.head)
+    assert meanwhile.epsilon == before.epsilon
+    monkeypatch.undo()
+    after = sanitised_statement(book, [release])
+    assert after.epsilon > before.epsilon
+    assert after.entries == 3
+
+
+# The guarantee -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_statement_covers_the_true_cost(tmp_path, seed):
+    """delta_value + delta_scale = 0.1: in no more runs may epsilon be below the truth."""
+    votes = np.array([[30, 12, 8], [44, 3, 3]])
+    runs, below = 400, 0
+    reserve = 0.1
+    made = sanitiser("c" * 64, delta_value=reserve / 2, delta_scale=reserve / 2, order=4.0)
+    secret = secret_cost_of(GNMax(9.0), votes, [0, 0], 4.0, BETA)
+    for run in range(runs):
+        released = made.release(secret, InsecureNoise(1000 * seed + run))
+        below += made.read(np.asarray(released)).upper_bound < secret.value
+    assert stats.binom.sf(below - 1, runs, reserve) > 1e-6
+    assert below > 0  # the bound is a quantile, not a multiple of it
+
+
+TOY_DELTA, TOY_CONFIDENCE = 1e-3, 0.01
+
+
+def toy_excess(first, second, *, pay_for_sanitising=True):
+    """max(0, 1 - e^(eps_hat - loss)) of transcripts of M(first): its mean is the worst excess.
+
+    One GNMax answer and its sanitised cost. The loss against M(second) is known, for the laws of
+    the label and of the noise are known.
+    """
+    made = sanitiser(
+        "c" * 64,
+        order=6.0,
+        beta=0.3,
+        sigma=0.5,
+        sigma_log=0.15,
+        delta_value=TOY_CONFIDENCE,
+        delta_scale=TOY_CONFIDENCE,
+    )
+    draws, sigma = 100_000, 2.0
+    chances = [stats.norm.cdf((v[0] - v[1]) / (math.sqrt(2) * sigma)) for v in (first, second)]
+    secrets = [
+        secret_cost_of(GNMax(sigma), [v], [0], made.order, made.beta) for v in (first, second)
+    ]
+    zero = np.random.default_rng(7).random(draws) < chances[0]
+    pairs = made._draw(secrets[0], InsecureNoise(8), draws)
+    of_label = np.where(zero, chances[0] / chances[1], (1 - chances[0]) / (1 - chances[1]))
+    loss = np.log(of_label) + log_density(made, secrets[0], pairs)
+    loss -= log_density(made, secrets[1], pairs)
+    quantile = stats.norm.isf(TOY_CONFIDENCE)
+    scale = np.exp(pairs[:, 0] + quantile * made.sigma_log)
+    bound = np.maximum(pairs[:, 1] + quantile * made.sigma * scale, 0.0)
+    own = made.order / 2 * made.gaussian_cost() if pay_for_sanitising else 0.0
+    claimed = np.maximum(bound + own + conversion(made.order, TOY_DELTA), 0.0)
+    return -np.expm1(np.minimum(claimed - loss, 0.0))
+
+
+@pytest.mark.parametrize("pair", [((4, 2), (5, 1)), ((5, 1), (4, 2)), ((3, 3), (4, 2))])
+def test_ex_post_guarantee_on_a_toy(pair):
+    """Pr[M(D) in S] <= integral over S of e^eps_hat dM(D') + delta + d1 + d2, for the worst S.
+
+    The worst S collects the transcripts whose loss exceeds eps_hat. A statement that forgets what
+    sanitising itself cost breaks the guarantee, and this finds it.
+    """
+    allowed = TOY_DELTA + 2 * TOY_CONFIDENCE
+    excess = toy_excess(*pair)
+    assert excess.mean() + 6 * excess.std() / math.sqrt(len(excess)) <= allowed
+    forgetful = toy_excess(*pair, pay_for_sanitising=False)
+    assert forgetful.mean() - 6 * forgetful.std() / math.sqrt(len(forgetful)) > allowed
+
+
+def log_density(made, secret, pairs):
+    """Of the released pair, up to terms that both inputs share; grids are too fine to matter."""
+    log_scale, value = pairs.T
+    first = (log_scale - math.log(secret.smooth)) / made.sigma_log
+    scale = np.exp(log_scale + stats.norm.isf(made.delta_scale) * made.sigma_log)
+    second = (value - secret.value) / (made.sigma * scale)
+    return -(first**2) / 2 - second**2 / 2

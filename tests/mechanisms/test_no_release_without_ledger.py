@@ -1,0 +1,305 @@
+"""Nothing is released without the ledger: when it refuses, no path returns a label or a number.
+
+The ledger's store is patched so that no entry reaches the disk. Then every way from secret to
+public is tried: the ledger's own door, every command, and the source tree itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tacit
+from tacit.cli import main
+from tacit.errors import BudgetExceeded, GrantError, LedgerDamaged, LedgerUnavailable
+from tacit.ledger import Budget, Ledger
+from tacit.ledger.store import Store
+from tacit.mechanisms import (
+    ConfidentGNMax,
+    GNMax,
+    InteractiveGNMax,
+    LNMax,
+    NoisyVotes,
+    Plan,
+    Sanitise,
+    SecretCost,
+    ThresholdCheck,
+    secret_cost_of,
+)
+from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
+
+SOURCES = Path(tacit.__file__).parent
+VOTES = np.tile([[40, 7, 3], [10, 35, 5]], (3, 1))
+STUDENT = np.full((6, 3), 1 / 3)
+COST = SecretCost(0.5, 0.01, 8.0, 0.02)
+CASES = [
+    (Plan(GNMax(20.0), 6), VOTES, {}),
+    (Plan(LNMax(0.05), 6), VOTES, {}),
+    (Plan(NoisyVotes(20.0), 6), VOTES, {}),
+    (Plan(ThresholdCheck(30.0, 20.0), 6, n_teachers=50, n_classes=3), VOTES, {}),
+    (Plan(ConfidentGNMax(30.0, 20.0, 20.0), 6, n_teachers=50, n_classes=3), VOTES, {}),
+    (
+        Plan(InteractiveGNMax(30.0, 20.0, 20.0, 0.2), 6, n_teachers=50),
+        VOTES,
+        {"student": STUDENT},
+    ),
+    (Plan(Sanitise(8.0, 0.02, 5.0, 0.1, 1e-7, 1e-7, covers="c" * 64), 1), COST, {}),
+]
+EVERY = pytest.mark.parametrize(
+    ("plan", "answers", "public"), CASES, ids=[case[0].mechanism.name for case in CASES]
+)
+
+
+class NoiseDrawn(AssertionError):
+    """Somebody drew noise although no entry was written."""
+
+
+class Tripwire(InsecureNoise):
+    """Noise that must not be touched."""
+
+    def _draw(self, draw):
+        raise NoiseDrawn
+
+
+def disk_full(store, draft):
+    raise LedgerUnavailable("The disk is full.")
+
+
+def over_budget(store, draft):
+    raise BudgetExceeded("Nothing is left.")
+
+
+def interrupted(store, draft):
+    raise KeyboardInterrupt
+
+
+def silent(store, draft):
+    """The worst kind: returns as if all were well, without an entry."""
+    return None
+
+
+@pytest.fixture(params=[disk_full, over_budget, interrupted, silent])
+def refusing(request, monkeypatch):
+    """A ledger on which nothing can be written, and secure noise that must not be made."""
+
+    def trip(self):
+        raise NoiseDrawn
+
+    def refuse():
+        monkeypatch.setattr(Store, "append", request.param)
+        monkeypatch.setattr(SecureNoise, "__init__", trip)
+        monkeypatch.setattr(InsecureNoise, "_draw", Tripwire._draw)
+
+    return refuse
+
+
+def new_ledger(folder):
+    """With room for everything in this file."""
+    return Ledger(
+        folder / "run.ledger",
+        budget=Budget(200.0, 1e-5),
+        accountant="rdp",
+        reserved_delta=1e-6,
+    )
+
+
+@EVERY
+@pytest.mark.parametrize("noise", [None, Tripwire(0)], ids=["secure", "seeded"])
+def test_a_refusing_ledger_lends_no_grant(plan, answers, public, noise, refusing, tmp_path):
+    ledger = new_ledger(tmp_path)
+    refusing()
+    released = []
+    with (
+        pytest.raises((LedgerUnavailable, BudgetExceeded, KeyboardInterrupt, AttributeError)),
+        ledger.release(plan, purpose="should fail", noise=noise) as grant,
+    ):
+        released.append(grant.release(answers, **public))
+    assert released == []
+    assert len(ledger) == 0
+
+
+@EVERY
+def test_the_same_plans_are_released_by_an_honest_ledger(plan, answers, public, tmp_path):
+    """Otherwise the test above would show nothing."""
+    ledger = new_ledger(tmp_path)
+    with ledger.release(plan, purpose="works") as grant:
+        assert len(grant.release(answers, **public)) > 0
+    assert len(ledger) == 1
+
+
+@EVERY
+def test_the_entry_is_on_disk_before_noise_is_drawn(plan, answers, public, tmp_path):
+    ledger, seen = new_ledger(tmp_path), []
+
+    class Watching(InsecureNoise):
+        def _draw(self, draw):
+            seen.append(len(Ledger(tmp_path / "run.ledger")))
+            return super()._draw(draw)
+
+    with ledger.release(plan, purpose="watched", noise=Watching(0)) as grant:
+        assert seen == []
+        grant.release(answers, **public)
+    assert seen
+    assert set(seen) == {1}
+
+
+@EVERY
+def test_a_kept_grant_releases_nothing(plan, answers, public, tmp_path):
+    ledger = new_ledger(tmp_path)
+    with ledger.release(plan, purpose="not used") as grant:
+        pass
+    with pytest.raises(GrantError):
+        grant.release(answers, **public)
+
+
+# Commands ------------------------------------------------------------------------------------
+
+PARAMETERS = {
+    "gnmax": ("--sigma", "40"),
+    "noisy-votes": ("--sigma", "40"),
+    "lnmax": ("--gamma", "0.05"),
+    "confident-gnmax": ("--threshold", "30", "--sigma-check", "40", "--sigma-answer", "40"),
+    "interactive-gnmax": (
+        *("--threshold", "30", "--sigma-check", "40", "--sigma-answer", "40"),
+        *("--confidence", "0.2", "--student", "student.npy"),
+    ),
+}
+BUDGET = ("--epsilon", "50", "--delta", "1e-5")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("votes.npz", votes=VOTES)
+    np.save("student.npy", STUDENT)
+    return tmp_path
+
+
+@pytest.fixture
+def command(monkeypatch, capfd):
+    """Run `tacit ...` in this process: exit code and everything it printed."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["tacit", *arguments])
+        capfd.readouterr()
+        try:
+            main()
+        except SystemExit as stop:
+            return int(stop.code or 0), "".join(capfd.readouterr())
+        except AttributeError:  # the silent store has no entry to speak of
+            return 70, "".join(capfd.readouterr())
+        return 0, "".join(capfd.readouterr())
+
+    return run
+
+
+def files(folder):
+    """Every file but ledgers, which hold no labels."""
+    return {path for path in folder.rglob("*") if path.is_file() and ".ledger" not in path.name}
+
+
+def aggregate(command, name, *more):
+    return command(
+        *("aggregate", "votes.npz", "--mechanism", name, *PARAMETERS[name], *BUDGET),
+        *("--ledger", "run.ledger", "--out", "labels.csv", "--report", "report.html", *more),
+    )
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+@pytest.mark.parametrize("more", [(), ("--insecure-seed", "1"), ("--json",)])
+def test_aggregate_writes_nothing(name, more, folder, command, refusing):
+    before = files(folder)
+    refusing()
+    code, said = aggregate(command, name, *more)
+    assert code != 0
+    assert files(folder) == before
+    assert "Released" not in said
+    assert '"labels"' not in said
+
+
+def test_sanitise_writes_nothing(folder, command, refusing):
+    assert aggregate(command, "gnmax")[0] == 0
+    before = files(folder)
+    refusing()
+    code, said = command(
+        *("sanitise", "votes.npz", "--labels", "labels.csv", "--ledger", "run.ledger"),
+        *("--out", "statement.json", "--report", "sanitised.html"),
+    )
+    assert code != 0
+    assert files(folder) == before
+    assert "ex post" not in said
+
+
+def test_demo_writes_nothing(folder, command, refusing):
+    before = files(folder)
+    refusing()
+    code, said = command("demo", "--out", "here")
+    assert code != 0
+    assert files(folder) == before
+    assert "answered" not in said
+
+
+def test_the_commands_do_write_when_the_ledger_agrees(folder, command):
+    for name in PARAMETERS:
+        for place in ("run.ledger", "labels.csv", "report.html"):
+            Path(place).unlink(missing_ok=True)
+        assert aggregate(command, name)[0] == 0, name
+        assert len(Path("labels.csv").read_text().splitlines()) == 7
+    assert command("demo", "--out", "here")[0] == 0
+    assert (folder / "here/run-1/labels.csv").exists()
+
+
+# The source ----------------------------------------------------------------------------------
+
+
+def makers_of(name):
+    """Modules of the package whose code, not its examples, calls this name."""
+    found = set()
+    for path in SOURCES.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                called = node.func
+                said = getattr(called, "id", None) or getattr(called, "attr", None)
+                if said == name:
+                    found.add(path.relative_to(SOURCES).as_posix())
+    return found
+
+
+def test_only_the_ledger_makes_noise_and_grants():
+    for name in ("SecureNoise", "GrantedNoise", "Grant"):
+        assert makers_of(name) == {"ledger/ledger.py"}, name
+
+
+def test_only_mechanisms_make_releases():
+    assert {Path(module).parent.as_posix() for module in makers_of("Release")} == {"mechanisms"}
+
+
+def test_seeded_noise_is_made_by_the_option_that_says_so():
+    assert makers_of("InsecureNoise") == {"cli/aggregate.py"}
+
+
+def test_a_forged_grant_names_an_entry_that_no_ledger_holds(tmp_path):
+    """Python cannot forbid `GrantedNoise(...)` by hand; whoever asks the ledger finds out."""
+    release = GNMax(20.0).release(VOTES, GrantedNoise(SecureNoise(), entry="f" * 64))
+    with pytest.raises(LedgerDamaged):
+        new_ledger(tmp_path).verify(head=release.entry)
+
+
+def test_sanitising_needs_the_ledger_too(folder, refusing):
+    ledger = new_ledger(folder)
+    with ledger.release(CASES[0][0], purpose="labels") as grant:
+        labels = grant.release(VOTES)
+    secret = secret_cost_of(GNMax(20.0), VOTES, labels, 8.0, 0.02)
+    refusing()
+    made = Sanitise(8.0, 0.02, 5.0, 0.1, 1e-7, 1e-7, covers=labels.entry)
+    published = []
+    with (
+        pytest.raises((LedgerUnavailable, BudgetExceeded, KeyboardInterrupt, AttributeError)),
+        ledger.release(Plan(made, 1), purpose="cost") as grant,
+    ):
+        published.append(grant.release(secret))
+    assert published == []
