@@ -26,6 +26,7 @@ _HOME = {
     "count_votes": "tacit.mechanisms",
     "InsecureNoise": "tacit.noise",
     "SecureNoise": "tacit.noise",
+    "PATEClassifier": "tacit.estimators",
     "Budget": "tacit.ledger",
     "Ledger": "tacit.ledger",
     "Statement": "tacit.ledger",
@@ -36,6 +37,7 @@ __all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
     from tacit.errors import BudgetExceeded
+    from tacit.estimators import PATEClassifier
     from tacit.ledger import Budget, Ledger, Statement
     from tacit.mechanisms import (
         ConfidentGNMax,

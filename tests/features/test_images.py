@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -60,6 +62,17 @@ def test_a_rows_bits_depend_on_that_row_alone(n):
     np.testing.assert_array_equal(transformer.transform(images[:n]), together[:n])
     shuffled = np.random.default_rng(1).permutation(len(images))[:n]
     np.testing.assert_array_equal(transformer.transform(images[shuffled]), together[shuffled])
+
+
+def test_memory_beyond_the_result_is_that_of_a_block():
+    images = np.random.default_rng(0).integers(0, 256, (4 * BLOCK, 28, 28)).astype(np.uint8)
+    for transformer in (Deskew(), HOG()):
+        tracemalloc.start()
+        result = transformer.transform(images)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        plane = 28 * 28 * BLOCK * 4
+        assert peak - result.nbytes < 30 * plane
 
 
 @every_transformer

@@ -168,7 +168,8 @@ def test_errors_inside_a_grant(mechanism, public, tmp_path):
 
 def test_sanitising_says_the_noisy_numbers_only(tmp_path):
     votes = np.array([[79, 60, 40], [100, 60, 19]])
-    ledger = Ledger(tmp_path / "run.ledger", budget=Budget(50.0, 1e-5), reserved_delta=4e-6)
+    terms = {"accountant": "rdp", "order": 8.0, "reserved_delta": 4e-6}
+    ledger = Ledger(tmp_path / "run.ledger", budget=Budget(50.0, 1e-5), **terms)
     with ledger.release(Plan(GNMax(9.0), 2), purpose="labels") as grant:
         release = grant.release(votes)
     made = dataclasses.replace(SANITISE, covers=release.entry)

@@ -1,7 +1,7 @@
 """Nothing is released without the ledger: when it refuses, no path returns a label or a number.
 
 The ledger's store is patched so that no entry reaches the disk. Then every way from secret to
-public is tried: the ledger's own door, every command, and the source tree itself.
+public is tried: the ledger's own door, every command, the estimator, and the source tree itself.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pytest
 import tacit
 from tacit.cli import main
 from tacit.errors import BudgetExceeded, GrantError, LedgerDamaged, LedgerUnavailable
+from tacit.estimators import PATEClassifier
 from tacit.ledger import Budget, Ledger
 from tacit.ledger.store import Store
 from tacit.mechanisms import (
@@ -234,13 +235,15 @@ def test_sanitise_writes_nothing(folder, command, refusing):
     assert "ex post" not in said
 
 
-def test_demo_writes_nothing(folder, command, refusing):
-    before = files(folder)
+def test_demo_publishes_nothing(folder, command, refusing):
+    """Its configuration and its teachers' secret checkpoints stay; what is public does not come."""
     refusing()
     code, said = command("demo", "--out", "here")
     assert code != 0
-    assert files(folder) == before
-    assert "answered" not in said
+    run = folder / "here/run-1"
+    left = {path.relative_to(run).parts[0] for path in files(run)}
+    assert left <= {"config.toml", "teachers"}
+    assert "right" not in said
 
 
 def test_the_commands_do_write_when_the_ledger_agrees(folder, command):
@@ -250,7 +253,32 @@ def test_the_commands_do_write_when_the_ledger_agrees(folder, command):
         assert aggregate(command, name)[0] == 0, name
         assert len(Path("labels.csv").read_text().splitlines()) == 7
     assert command("demo", "--out", "here")[0] == 0
-    assert (folder / "here/run-1/labels.csv").exists()
+    assert (folder / "here/run-1/student.tacit").exists()
+
+
+# The estimator -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", ["noisy-votes", "gnmax", "confident-gnmax"])
+def test_the_estimator_learns_nothing(mechanism, refusing, tmp_path):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(60, 2)), np.tile([0, 1], 30)
+    public = random.normal(size=(20, 2)) + 9.0
+    model = PATEClassifier(
+        n_teachers=5,
+        queries=4,
+        epsilon=50.0,
+        delta=1e-3,
+        classes=[0, 1],
+        mechanism=mechanism,
+        ledger=tmp_path / "run.ledger",
+        random_state=0,
+    )
+    refusing()
+    with pytest.raises((LedgerUnavailable, BudgetExceeded, KeyboardInterrupt, AttributeError)):
+        model.fit(X + 3 * y[:, None], y, X_public=public)
+    assert not hasattr(model, "student_")
+    assert getattr(model, "releases_", []) == []
 
 
 # The source ----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from tail_oracle import cdf, quantile, tight_cost
 
 from tacit.errors import InvalidArgument
 from tacit.privacy import tail_bound
+from tacit.privacy.logs import log_sum_near_one
 from tacit.privacy.tail_bound import tail_bound_rdp
 from tacit.privacy.theorem6 import theorem6_rdp
 
@@ -204,3 +205,31 @@ class TestCertificate:
             assert self.psi(xc * factor, xd, ratio, a) < here
             assert self.psi(xc, xd + (xc - xd) * (1 - 1 / factor), ratio, a) < here
             assert self.psi(xc, xd, ratio * factor, a) > here
+
+    @staticmethod
+    def cells(count):
+        """Random cells [h0, h1], some endless, as the code represents them, and points inside."""
+        random = np.random.default_rng(count)
+        log_q = -(10 ** random.uniform(-3, 1.5, count))
+        order = 1 + 10 ** random.uniform(-2, 1.5, count)
+        y = np.sort(random.normal(0, 6, (2, count)), axis=0)
+        inside = y[0] + (y[1] - y[0]) * random.uniform(0, 1, (30, count))
+        inside[:, :20] = y[1, :20] - random.exponential(5, (30, 20))
+        inside[:, 20:40] = y[0, 20:40] + random.exponential(5, (30, 20))
+        y[0, :20], y[1, 20:40] = -np.inf, np.inf
+        return log_q, order, y, inside
+
+    @pytest.mark.parametrize("mu", [0.003, 0.05, 0.4, 2.0, 8.0])
+    def test_psi_and_the_value_stay_within_what_a_cell_promises(self, mu):
+        log_q, order, (low, high), inside = self.cells(400)
+        left, right = (tail_bound._points(log_q, mu, order, y) for y in (low, high))
+        psi_most, psi_least = tail_bound._psi_range(left, right, order, mu)
+        ceiling = tail_bound._ceiling(left, right, psi_most, log_q, order, mu)
+        for y in inside:
+            point = tail_bound._points(log_q, mu, order, y)
+            c, d, log_r, stay, move = point[1:]
+            psi = tail_bound._psi(c, d, log_r, order, mu)
+            room = 1e-9 * (1 + np.abs(psi))
+            assert ((psi <= psi_most + room) & (psi >= psi_least - room)).all()
+            value = log_sum_near_one(stay, move)
+            assert (value <= ceiling + 1e-13 * np.exp(log_q) * order + 1e-12 * value).all()

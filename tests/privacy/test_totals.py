@@ -70,16 +70,42 @@ def test_a_few_doubtful_queries_among_unanimous_ones():
     assert_close_from_above(gnmax_rdp_total(votes, 60, ORDERS), exact)
 
 
+def test_unanimous_queries_are_summed_exactly_where_they_make_up_the_total():
+    """One doubtful query of hardly any weight does not excuse coarse rounding of the others."""
+    votes = np.concatenate([unanimous_votes(3000, 200), varied_votes(1, n_classes=12)])
+    weights = np.ones(len(votes))
+    weights[-1] = 1e-30
+    exact = weights @ gnmax_rdp(votes, 60, ORDERS)
+    assert_close_from_above(gnmax_rdp_total(votes, 60, ORDERS, weights=weights), exact)
+
+
 def test_each_query_is_rounded_up_by_itself():
     """Not only the sum: a weight on one query shows its own cost."""
     votes = varied_votes(2500, seed=5)
     costs = gnmax_rdp(votes, 60, ORDERS)
-    for chosen in (0, 700, 1800, 2400):
+    gnmax_rdp_total(votes, 60, ORDERS)
+    for chosen in range(0, 2500, 60):
         weights = np.zeros(len(votes))
         weights[chosen] = 1
-        total = gnmax_rdp_total(votes, 60, ORDERS, weights=weights)
-        assert (total >= costs[chosen] * (1 - 3e-9)).all()
-        assert (total <= costs[chosen] * (1 + 1e-3)).all()
+        assert_close_from_above(gnmax_rdp_total(votes, 60, ORDERS, weights=weights), costs[chosen])
+
+
+def test_sparse_nodes_round_up_too(monkeypatch):
+    """With q itself as the cost: a shallow q just below its node, and deep ones that hardly count.
+
+    Then the shallow part is almost exact, and rounding the deep part down would show.
+    """
+    monkeypatch.setattr(
+        totals, "rdp_from_log_q", lambda log_q, sigma, orders, **_: np.exp(log_q)[:, None]
+    )
+    node = totals._node_above(np.array([-2.0]))
+    shallow = totals._log_q_at(node) - 1e-8
+    deep = np.linspace(-60, -30, 2001)
+    share = 5e-5 * np.exp(shallow[0]) / np.exp(deep).sum()
+    log_q, mass = np.append(deep, shallow), np.append(np.full(deep.size, share), 1.0)
+    total, exact = totals._tabulated_total(log_q, mass, 60.0, ORDERS[:1]), mass @ np.exp(log_q)
+    assert exact <= total[0] <= exact * (1 + 1e-5)
+    assert total[0] - exact > 1e-7 * exact  # and not because everything was summed exactly
 
 
 @pytest.mark.parametrize("bound", ["tight", "theorem6"])

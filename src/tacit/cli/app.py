@@ -19,6 +19,7 @@ from tacit.cli.plan import plan
 from tacit.cli.report import report
 from tacit.cli.sanitise import sanitise
 from tacit.cli.show import errors
+from tacit.cli.train import train
 from tacit.errors import BudgetExceeded, LedgerError, TacitError
 
 BAD_INPUT, OVER_BUDGET, LEDGER_TROUBLE = 2, 3, 4
@@ -33,6 +34,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command()(plan)
+app.command()(train)
 app.command()(aggregate)
 app.command()(sanitise)
 app.command()(analyze)

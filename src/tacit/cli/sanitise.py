@@ -72,7 +72,9 @@ def sanitise(
     print_budget(book)
     print_statement(statement)
     if statement.epsilon >= (statement.worst_case_epsilon or 0.0):
-        screen().print("[yellow]Sanitising did not pay here: the worst case is the better claim.[/]")
+        screen().print(
+            "[yellow]Sanitising did not pay here: the worst case is the better claim.[/]"
+        )
     screen().print(f"Statement: {out}")
 
 

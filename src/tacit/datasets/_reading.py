@@ -12,11 +12,15 @@ import gzip
 import lzma
 import os
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tacit.errors import InvalidArgument, TacitError
 
@@ -33,6 +37,8 @@ _DAMAGE = (
     OverflowError,
     NotImplementedError,  # an unknown compression
     RuntimeError,  # an encrypted archive
+    Warning,  # a complaint about the header, where warnings are errors
+    tokenize.TokenError,  # NumPy reads headers as Python
     csv.Error,
     struct.error,
     zlib.error,
@@ -83,3 +89,23 @@ def open_binary(path: Path) -> BinaryIO:
     if path.suffix == ".gz":
         return gzip.open(path, "rb")  # type: ignore[return-value]
     return path.open("rb")
+
+
+def read_npy(path: Path) -> NDArray[Any]:
+    """Read the one array of an `.npy` file; a pickle in it is refused and never opened."""
+    with path.open("rb") as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
+@contextlib.contextmanager
+def open_npz(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
+    """Open an archive of arrays; pickles in it are refused and never opened.
+
+    The file is opened here, because NumPy leaves it open when it is not an archive.
+    """
+    with path.open("rb") as file:
+        archive = np.load(file, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ValueError
+        with archive:
+            yield archive

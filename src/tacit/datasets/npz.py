@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.datasets._reading import PathLike, existing_file, reading
+from tacit.datasets._reading import PathLike, existing_file, open_npz, reading
 from tacit.datasets.dataset import Dataset, Label, class_indices, declared_classes
 from tacit.datasets.idx import as_fractions, pixel_names
 from tacit.errors import InvalidArgument
@@ -61,7 +61,7 @@ def load_npz(
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     wanted = {key for pair in (*_ONE_PART, *_TWO_PARTS) for key in pair} | {"classes"}
-    with np.load(path, allow_pickle=False) as archive:
+    with open_npz(path) as archive:
         keys = [key for key in archive.files if key.lower() in wanted]
         return {key.lower(): archive[key] for key in keys}
 

@@ -6,7 +6,6 @@ Votes are secret, so an error names the file and what is wrong with it, never wh
 from __future__ import annotations
 
 import csv
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Integers, at_least, vote_matrix
+from tacit.datasets._reading import existing_file, open_npz, read_npy, reading
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import count_votes
 
 FORMATS = ("histogram", "predictions")
+_LARGEST = 2**53  # float64 holds every whole number up to here
 _KEYS = {"votes": "histogram", "predictions": "predictions"}
 
 
@@ -54,27 +55,19 @@ def read_votes(
 
 
 def _read(path: Path, format: str | None) -> tuple[NDArray[Any], str | None]:
-    if not path.is_file():
-        raise InvalidArgument(f"Expected a file at {str(path)!r}; there is none.")
-    try:
+    existing_file(path)
+    with reading(path, f"{path.suffix} file of numbers"):
         if path.suffix == ".npz":
             return _read_npz(path, format)
         if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False), None
+            return read_npy(path), None
         if path.suffix == ".csv":
             return _read_csv(path), None
-    except InvalidArgument:
-        raise
-    except (OSError, ValueError, EOFError, KeyError, UnicodeError, zipfile.BadZipFile, csv.Error):
-        raise InvalidArgument(
-            f"Expected {path.name!r} to be a whole, readable {path.suffix} file of numbers; "
-            "it is truncated, damaged or holds something else."
-        ) from None
     raise InvalidArgument(f"Expected {path.name!r} to end in .npy, .npz or .csv.")
 
 
 def _read_npz(path: Path, format: str | None) -> tuple[NDArray[Any], str]:
-    with np.load(path, allow_pickle=False) as archive:
+    with open_npz(path) as archive:
         known = [key for key in archive.files if key in _KEYS]
         wanted = [key for key in known if format in (None, _KEYS[key])] or known
         if len(wanted) != 1:
@@ -105,7 +98,8 @@ def _numeric(row: list[str]) -> bool:
 def _whole(array: NDArray[Any], path: Path) -> NDArray[Any]:
     if array.dtype.kind in "iu":
         return array
-    if array.dtype.kind != "f" or not (array == np.floor(array)).all():
+    whole = array.dtype.kind == "f" and (array == np.floor(array)).all()
+    if not whole or (np.abs(array) > _LARGEST).any():  # infinity is its own floor
         raise InvalidArgument(f"Expected {path.name!r} to hold class indices 0, 1, 2, ...")
     return array.astype(np.int64)
 
@@ -113,15 +107,12 @@ def _whole(array: NDArray[Any], path: Path) -> NDArray[Any]:
 def read_rows(path: str | Path, *, n_rows: int) -> Integers:
     """Read row numbers (public: which queries to ask) from `.npy`, or `.csv`/`.txt`, one a line."""
     path = Path(path)
-    if not path.is_file():
-        raise InvalidArgument(f"Expected a file at {str(path)!r}; there is none.")
+    existing_file(path)
     try:
-        if path.suffix == ".npy":
-            raw: Any = np.load(path, allow_pickle=False)
-        else:
-            raw = _read_csv(path)
-        rows = _whole(np.asarray(raw).reshape(-1), path)
-    except (OSError, ValueError, EOFError, UnicodeError, csv.Error):  # InvalidArgument included
+        with reading(path, "file of numbers"):
+            raw = read_npy(path) if path.suffix == ".npy" else _read_csv(path)
+        rows = _whole(raw.reshape(-1), path)
+    except InvalidArgument:
         raise InvalidArgument(f"Expected {path.name!r} to hold row numbers, one a line.") from None
     if not rows.size or rows.min() < 0 or rows.max() >= n_rows:
         raise InvalidArgument(f"Expected indices in 0 .. {n_rows - 1}, at least one.")

@@ -7,6 +7,7 @@ holds the student, the releases and the ledger, and nothing private: no teacher,
 
 from __future__ import annotations
 
+import json
 import secrets
 import tempfile
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit._checks import Integers, at_least
@@ -118,6 +120,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         charged before noise is drawn.
         """
         X, labels = validate_data(self, X, y, dtype="numeric")
+        check_classification_targets(labels)
         known, y_index, from_data = class_indices(labels, self.classes)
         people = units_of(groups, len(X))
         outside = public_matrix(X_public, X.shape[1])
@@ -252,7 +255,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ) -> None:
         """Release round by round, each student from all releases so far."""
         self.releases_: list[Release] = []
-        posteriors: list[NDArray[np.float64]] = []
+        self.posteriors_: list[NDArray[np.float64]] = []
         start = 0
         for number, (plan, part) in enumerate(zip(plans, rows, strict=True), start=1):
             public = {} if number == 1 else {"student": self._opinion(outside[part])}
@@ -261,11 +264,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 release = grant.release(votes[start : start + len(part)], **public)
             start += len(part)
             self.releases_.append(release)
-            posteriors.append(
+            self.posteriors_.append(
                 label_posterior(release, n_classes=self.classes_.size, n_teachers=self.n_teachers)
             )
             self.student_ = self._new_student().fit(
-                outside, np.concatenate(rows[:number]), np.concatenate(posteriors)
+                outside, np.concatenate(rows[:number]), np.concatenate(self.posteriors_)
             )
 
     def _new_student(self) -> Any:
@@ -294,6 +297,19 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Return the student's labels: post-processing of the releases, free of charge."""
         probabilities = self.predict_proba(X)
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+
+    def save(self, path: str | Path) -> None:
+        """Write the student, the class labels and the statement to one file, without pickle.
+
+        That is all a user of the model needs, and nothing in it is private;
+        `tacit.students.load_student` reads it.
+        """
+        check_is_fitted(self, "student_")
+        extra = {
+            "classes": self.classes_.tolist(),
+            "statement": json.loads(self.statement_.to_json()),
+        }
+        self.student_.save(path, extra=extra)
 
     def report(self, path: str | Path | None = None) -> str:
         """Return the HTML report of the ledger; write it, too, where a path is given."""

@@ -1,16 +1,17 @@
 """A run: configuration in, a directory with everything that may be kept or published out.
 
-    config.toml     the resolved configuration
-    run.ledger      what was spent
-    statement.json  what may be said
-    student.tacit   the model to publish
-    metrics.json    accuracy on rows declared public
-    report.html     for the person who signs
+config.toml     the resolved configuration
+run.ledger      what was spent
+statement.json  what may be said
+student.tacit   the model to publish
+metrics.json    accuracy on rows declared public
+report.html     for the person who signs
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,7 @@ def run_config(config: RunConfig, folder: str | Path) -> RunResult:
     write_atomically(folder / "config.toml", config.to_toml().encode("utf-8"))
     model = make_classifier(config, data, folder)
     model.fit(data.X[split.private], data.y[split.private], X_public=data.X[split.public])
+    shutil.rmtree(folder / "teachers", ignore_errors=True)  # finished teachers' votes are secret
     accuracy = float(model.score(data.X[split.held_out], data.y[split.held_out]))
     model.statement_.write(folder / "statement.json")
     model.save(folder / "student.tacit")
@@ -63,9 +65,33 @@ def run_config(config: RunConfig, folder: str | Path) -> RunResult:
     write_atomically(folder / "metrics.json", json.dumps(metrics, indent=2).encode("utf-8"))
     note = f"Student: {accuracy:.1%} right on {split.held_out.size} held-out rows, declared public."
     write_report(
-        folder / "report.html", model.ledger_, statement=model.statement_, notes=[note]
+        folder / "report.html",
+        model.ledger_,
+        statement=model.statement_,
+        notes=[note],
+        figures=_gallery(model, data, split),
     )
     return RunResult(folder, model.statement_, accuracy, split.held_out.size, model.ledger_)
+
+
+def _gallery(model: PATEClassifier, data: Dataset, split: Split) -> list[tuple[str, Any]]:
+    """Show the public inputs that were asked, each with what the releases say of it."""
+    if data.image_shape is None:
+        return []
+    from tacit.report import gallery_figure
+
+    rows = split.public[model.queries_]
+    posterior = np.concatenate(model.posteriors_)
+    best = posterior.argmax(axis=1)
+    captions = [
+        f"{model.classes_[label]}  {chance:.0%}"
+        for label, chance in zip(best, posterior.max(axis=1), strict=True)
+    ]
+    images = data.X[rows].reshape(-1, *data.image_shape)
+    caption = (
+        "The public inputs that were asked: the label that the noisy votes support, and how sure."
+    )
+    return [(caption, gallery_figure(images, captions))]
 
 
 def split_rows(config: RunConfig, n_rows: int) -> Split:

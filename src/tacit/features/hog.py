@@ -121,16 +121,16 @@ def direction_votes(planes: Planes, orientations: int) -> Iterator[Planes]:
     """
     down, across = gradients(planes)
     half, angle = orientations // 2, 2 * math.pi / orientations
-    crosses = []
-    for k in range(half):  # opposite directions have opposite cross products
+    crosses = []  # g x d_k; the opposite direction has the opposite product
+    for k in range(half):
         sine, cosine = (f(k * angle) / math.sin(angle) for f in (math.sin, math.cos))
         crosses.append(across * float(sine) - down * float(cosine))
+    crosses += [-cross for cross in crosses]
     votes = np.empty_like(planes)
     for k in range(orientations):
-        after, before = crosses[(k + 1) % half], crosses[(k - 1) % half]
-        after_sign = 1 if (k + 1) % orientations < half else -1
-        before_sign = 1 if (k - 1) % orientations < half else -1
-        np.minimum(after * after_sign, before * -before_sign, out=votes)
+        np.minimum(
+            crosses[(k + 1) % orientations], crosses[(k - 1) % orientations - half], out=votes
+        )
         yield np.maximum(votes, 0, out=votes)
 
 

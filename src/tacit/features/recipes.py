@@ -15,8 +15,8 @@ def digit_features(image_shape: Shape = (28, 28)) -> Any:
     """Make the pipeline Deskew, HOG: 768 features of unit length for images of written characters.
 
     Images smaller than 28 x 28 are drawn on a canvas of that size. All choices (12 directions,
-    8 x 8 cells, the sizes) were made on USPS digits, and none is fitted to the data at hand. With
-    RBF kernel ridge teachers (gamma 1, alpha 0.01) of 240 examples each, see `benchmarks.features`.
+    8 x 8 cells, the sizes) were made on USPS digits, and none is fitted to the data at hand. Made
+    for `tacit.teachers.KernelRidgeTeachers`; `benchmarks.features` measures both.
 
     >>> import numpy as np
     >>> digit_features((8, 8)).fit_transform(np.eye(8)[None]).shape

@@ -25,7 +25,9 @@ from tacit.ledger.statement import Statement
 from tacit.mechanisms import ConfidentGNMax, GNMax, Plan, Release, Sanitise
 from tacit.privacy import conversion_term
 
-SANITISABLE = (GNMax.name, ConfidentGNMax.name)
+SANITISABLE: dict[str, type[GNMax] | type[ConfidentGNMax]] = {
+    kind.name: kind for kind in (GNMax, ConfidentGNMax)
+}
 """Mechanisms whose data-dependent cost has a smooth sensitivity."""
 
 
@@ -33,8 +35,8 @@ def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statemen
     """Return the statement that sanitised costs support for everything in the ledger.
 
     `releases` are those of `Sanitise`, made through this ledger at `ledger.sanitise_order`, each
-    covering another entry. Entries that none of them covers count with their worst case, and no
-    entry counts with more than that.
+    covering another entry, which then counts with at most what it costs if every query is checked
+    and as many as possible are answered. The others count with their worst case.
     """
     worst = ledger.statement()
     # Another process may append meanwhile: count the entries that the statement names, no others.
@@ -51,7 +53,7 @@ def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statemen
                 f"{' or '.join(SANITISABLE)}, once."
             )
         released = mechanism.read(np.asarray(release)).upper_bound
-        covered[price.hash] = min(released, _rdp(price, ledger, order))
+        covered[price.hash] = min(released, _most(price, order))
     others = [_rdp(entry, ledger, order) for key, entry in entries.items() if key not in covered]
     rdp = math.fsum([*covered.values(), *others])
     delta = ledger.budget.delta - ledger.reserved_delta
@@ -92,6 +94,18 @@ def _check_releases(releases: Sequence[Release], entries: dict[str, Entry], orde
 
 def _can_cover(price: Entry, paid: Entry) -> bool:
     return price.plan["mechanism"] in SANITISABLE and price.sequence < paid.sequence
+
+
+def _most(price: Entry, order: float) -> float:
+    """Return order mu^2/2, which the realised cost never exceeds, whichever queries were answered.
+
+    Not the entry's own cost: that may be the per-query composite (spec 2.7), an average over
+    outcomes. The realised cost where it is less and the composite elsewhere is no valid cost.
+    """
+    plan = price.plan
+    mechanism = SANITISABLE[plan["mechanism"]](**plan["parameters"])
+    mu_squared = Plan(mechanism, plan["queries"], max_answers=plan["max_answers"]).mu_squared()
+    return math.inf if mu_squared is None else order * mu_squared / 2
 
 
 def _rdp(entry: Entry, ledger: Ledger, order: float) -> float:

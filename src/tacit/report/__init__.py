@@ -1,6 +1,7 @@
 """The HTML report and the figures; matplotlib and Jinja2 load where they are first used."""
 
 from tacit.report.figures import budget_figure, figure_svg, save_figure, trade_off_figure
+from tacit.report.gallery import gallery_figure
 from tacit.report.html import render_report, write_report
 from tacit.report.secret_figures import (
     cumulative_cost_figure,
@@ -12,6 +13,7 @@ __all__ = [
     "budget_figure",
     "cumulative_cost_figure",
     "figure_svg",
+    "gallery_figure",
     "render_report",
     "save_figure",
     "sigma_cost_figure",

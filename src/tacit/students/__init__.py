@@ -1,0 +1,52 @@
+"""Public inputs and releases to a model: queries, posteriors over labels, and students.
+
+Public inputs and releases only: nothing private ever enters this floor, so whatever a student does
+is post-processing of what a ledger has already paid for. The names load on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+_HOME = {
+    "CNNStudent": "cnn",
+    "LabelSpreadingStudent": "label_spreading",
+    "Student": "base",
+    "SupervisedStudent": "supervised",
+    "VATStudent": "vat",
+    "answer_weights": "posterior",
+    "choose_queries": "queries",
+    "label_posterior": "posterior",
+    "load_student": "saving",
+    "saved_extra": "saving",
+}
+
+__all__ = [
+    "CNNStudent",
+    "LabelSpreadingStudent",
+    "Student",
+    "SupervisedStudent",
+    "VATStudent",
+    "answer_weights",
+    "choose_queries",
+    "label_posterior",
+    "load_student",
+    "saved_extra",
+]
+
+if TYPE_CHECKING:
+    from tacit.students.base import Student
+    from tacit.students.cnn import CNNStudent
+    from tacit.students.label_spreading import LabelSpreadingStudent
+    from tacit.students.posterior import answer_weights, label_posterior
+    from tacit.students.queries import choose_queries
+    from tacit.students.saving import load_student, saved_extra
+    from tacit.students.supervised import SupervisedStudent
+    from tacit.students.vat import VATStudent
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'tacit.students' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"tacit.students.{_HOME[name]}"), name)

@@ -97,4 +97,4 @@ def normalised(scores: Floats) -> Floats:
     scores = np.maximum(np.asarray(scores, dtype=np.float64), 0.0)
     sums = scores.sum(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(sums > 0, scores / sums, 1 / scores.shape[1])
+        return np.asarray(np.where(sums > 0, scores / sums, 1 / scores.shape[1]))

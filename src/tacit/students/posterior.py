@@ -53,7 +53,9 @@ def label_posterior(
     n_teachers = at_least(1, n_teachers=n_teachers)
     grid = _agreement_grid(n_classes, agreement)
     if release.values is not None:
-        return _decode(_histogram(release, n_classes), _noise_of(release.mechanism), n_teachers, grid)
+        return _decode(
+            _histogram(release, n_classes), _noise_of(release.mechanism), n_teachers, grid
+        )
     right = _chance_right(release.mechanism, n_classes, n_teachers, grid)
     return _from_labels(np.asarray(release.labels), n_classes, right)
 
@@ -150,9 +152,7 @@ def _from_labels(labels: NDArray[np.int64], n_classes: int, right: float) -> Flo
     return posterior
 
 
-def _chance_right(
-    mechanism: Any, n_classes: int, n_teachers: int, grid: _Agreements
-) -> float:
+def _chance_right(mechanism: Any, n_classes: int, n_teachers: int, grid: _Agreements) -> float:
     """P(the released label is right), over the agreements that such a label leaves possible."""
     chances = _right_given_agreement(_noise_of(mechanism), n_classes, n_teachers, grid)
     weights = grid.weights
@@ -224,18 +224,22 @@ def _decode(values: Floats, noise: _Noise, n_teachers: int, grid: _Agreements) -
     )
 
 
-def _log_joint(values: Floats, noise: _Noise, n_teachers: int, right: float, wrong: float) -> Floats:
-    """log N(R; class, a) for each class, up to what neither class nor agreement changes."""
+def _log_joint(
+    values: Floats, noise: _Noise, n_teachers: int, right: float, wrong: float
+) -> Floats:
+    """Return log N(R; class, a) for each class, up to what neither class nor agreement changes."""
     extra = noise.scale**2 + _ROUNDING
     scores = []
     for chance in (right, wrong):
         variance = extra + n_teachers * chance * (1 - chance)
-        scores.append(-((values - n_teachers * chance) ** 2) / (2 * variance) - np.log(variance) / 2)
+        scores.append(
+            -((values - n_teachers * chance) ** 2) / (2 * variance) - np.log(variance) / 2
+        )
     return np.asarray(scores[1].sum(axis=1, keepdims=True) + scores[0] - scores[1])
 
 
 def _log_evidence(values: Floats, noise: _Noise, n_teachers: int, grid: _Agreements) -> Floats:
-    """log P(R | a) for each row and agreement."""
+    """Return log P(R | a) for each row and agreement."""
     columns = [
         np.logaddexp.reduce(_log_joint(values, noise, n_teachers, right, wrong), axis=1)
         for right, wrong in zip(grid.right, grid.wrong, strict=True)

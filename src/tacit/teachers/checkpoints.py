@@ -102,7 +102,7 @@ def _archive(numbers: list[int], hashes: list[str], predictions: NDArray[Any]) -
 def _read(path: Path) -> tuple[Any, Any, Any]:
     """Return a file's teachers; a file that cannot be read holds none, and they train again."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             return archive["teachers"], archive["fingerprints"], archive["predictions"]
     except Exception:  # whatever a damaged archive makes of itself
         return (), (), ()

@@ -41,7 +41,7 @@ def _collect(client: Any, job: Job, tasks: Iterator[Task]) -> Iterator[Finished]
     client.wait_for_workers(1, timeout=_PATIENCE)
     shared = _submit(client, _load, pickled_by_value(job))
     attempts: dict[Any, tuple[Task, int]] = {}
-    under_way = _distributed().as_completed([])
+    under_way = _distributed().as_completed([], loop=client.loop)
 
     def begin(task: Task, attempt: int) -> None:
         future = _submit(client, _answer, shared, pickle.dumps(task.shards, protocol=5))

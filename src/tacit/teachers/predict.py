@@ -136,7 +136,7 @@ class _Trouble:
             warnings.warn(
                 f"{kind} in the training of {count} of {n_teachers} teachers.",
                 TeacherWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
 
     def _message(self, n_teachers: int, kept: bool) -> str:

@@ -92,7 +92,7 @@ def _numbers(name: str, values: ArrayLike) -> NDArray[Any]:
             f"Expected {name} to be an array of numbers, one row a record; encode categories with "
             "a public list of them."
         )
-    return array.reshape(len(array), -1)
+    return array
 
 
 def _labels(y: ArrayLike, n_records: int) -> list[bytes]:

@@ -35,7 +35,6 @@ class Recipe:
     learning_rate) that makes one. `schedule`: "constant", or "cosine", which goes down to 0.
     `augment`: a function of (batch, generator) that takes its randomness from the generator.
     `channels_last` stores images as oneDNN's convolutions like them, about twice as fast on a CPU.
-    `precision`: "bfloat16" trains under autocast, for processors that multiply it natively.
 
     >>> Recipe(steps=80, batch_size=64).optimizer
     'adam'
@@ -49,7 +48,6 @@ class Recipe:
     schedule: str = "constant"
     augment: Augment | None = None
     channels_last: bool = True
-    precision: str = "float32"
 
     def __post_init__(self) -> None:
         at_least(1, steps=self.steps)
@@ -57,7 +55,6 @@ class Recipe:
         positive(learning_rate=self.learning_rate)
         non_negative(weight_decay=self.weight_decay)
         one_of("constant", "cosine", schedule=self.schedule)
-        one_of("float32", "bfloat16", precision=self.precision)
         if not callable(self.optimizer):
             one_of("adam", "adamw", "sgd", optimizer=self.optimizer)
 
@@ -130,9 +127,8 @@ class TorchTeacher:
             inputs = X[batch]
             if recipe.augment is not None:
                 inputs = recipe.augment(inputs, generator)
-            with self._autocast():
-                scores = module(self._placed(inputs))
-            loss = torch.nn.functional.cross_entropy(scores.float(), y[batch])
+            scores = module(self._placed(inputs))
+            loss = torch.nn.functional.cross_entropy(scores, y[batch])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -140,14 +136,14 @@ class TorchTeacher:
     def _scores(self, module: torch.nn.Module, queries: torch.Tensor) -> torch.Tensor:
         library = _torch()
         module.eval()
-        with library.inference_mode(), self._autocast():
+        with library.inference_mode():
             parts = [
                 module(self._placed(part)).float() for part in library.split(queries, _QUERIES)
             ]
         return cast("torch.Tensor", library.cat(parts))
 
     def _tensor(self, X: NDArray[Any]) -> torch.Tensor:
-        tensor: torch.Tensor = _torch().as_tensor(np.ascontiguousarray(X, dtype=np.float32))
+        tensor: torch.Tensor = _torch().as_tensor(np.array(X, dtype=np.float32, order="C"))
         return tensor if self.input_shape is None else tensor.reshape(len(X), *self.input_shape)
 
     def _placed(self, thing: Any) -> Any:
@@ -157,11 +153,6 @@ class TorchTeacher:
         if self.recipe.channels_last and images:
             return thing.to(memory_format=torch.channels_last)
         return thing
-
-    def _autocast(self) -> Any:
-        return _torch().autocast(
-            "cpu", dtype=_torch().bfloat16, enabled=self.recipe.precision == "bfloat16"
-        )
 
 
 def _batches(n_records: int, recipe: Recipe, generator: torch.Generator) -> Iterator[torch.Tensor]:

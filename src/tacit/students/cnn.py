@@ -1,0 +1,166 @@
+"""A small convolutional network, trained on labels that were spread over the public images.
+
+A `LabelSpreadingStudent` gives every public image a posterior; the network learns all of them from
+randomly moved copies of the images, which smooths over the graph's mistakes (FEASIBILITY).
+Public inputs and releases only: nothing private ever enters this floor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._checks import Floats, at_least, finite, non_negative, positive
+from tacit.errors import InvalidArgument
+from tacit.students.base import BaseStudent
+from tacit.students.inputs import Lesson, normalised, seed_of
+from tacit.students.label_spreading import LabelSpreadingStudent
+from tacit.students.networks import (
+    class_probabilities,
+    convolutional,
+    descend,
+    images_of,
+    moved,
+    need_torch,
+    one_cycle,
+    planes,
+    random_affine,
+    seeded,
+    set_weights,
+    soft_cross_entropy,
+    weights_of,
+)
+from tacit.students.posterior import answer_weights
+from tacit.students.progress import training_bar
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+_VIEW = 0.4  # how far a test-time view moves, relative to the augmentation
+
+
+class CNNStudent(BaseStudent):
+    """Spread the labels over all public images, then train a small CNN on them with augmentation.
+
+    Three strided convolutions, AdamW with a one-cycle rate, a random turn, scale, shear and shift
+    of each image each time. The target of an image is its most probable class, weighted by how sure
+    the spreading is of it (`answer_weights`).
+
+    image_shape: (height, width) or (height, width, channels) of a flat row of the inputs.
+    features: a public transformer for the neighbour graph; the network sees the images themselves.
+    views: average the prediction over this many slightly moved copies of an image (1: none).
+    random_state: seeds training; the same bits again on one machine with as many torch threads.
+    Learned: `network_`, and `spread_`, the posterior of every public image it learned from.
+    """
+
+    def __init__(
+        self,
+        image_shape: tuple[int, ...] = (28, 28),
+        *,
+        features: Any = None,
+        n_neighbors: int = 7,
+        alpha: float = 0.98,
+        epochs: int = 8,
+        batch_size: int = 64,
+        learning_rate: float = 0.004,
+        weight_decay: float = 0.01,
+        augment: bool = True,
+        views: int = 1,
+        random_state: int | None = 0,
+    ) -> None:
+        self.image_shape = image_shape
+        self.features = features
+        self.n_neighbors = n_neighbors
+        self.alpha = alpha
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.augment = augment
+        self.views = views
+        self.random_state = random_state
+
+    def _learn(self, lesson: Lesson) -> None:
+        need_torch()
+        at_least(1, views=self.views)
+        image = self._image()
+        if len(lesson.inputs) < 2:
+            raise InvalidArgument("Expected at least two public images to train on, got one.")
+        graph = LabelSpreadingStudent(
+            self.features, n_neighbors=self.n_neighbors, alpha=self.alpha
+        ).fit(lesson.inputs, lesson.indices, lesson.posterior)
+        self.spread_ = graph.spread_
+        self.mean_ = float(lesson.inputs.mean(dtype=np.float64))
+        self.scale_ = float(lesson.inputs.std(dtype=np.float64)) or 1.0
+        images = images_of(lesson.inputs, image, self.mean_, self.scale_)
+        self.network_ = self._train(images, self.spread_)
+
+    def _image(self) -> tuple[int, int, int]:
+        image = planes(self.image_shape)
+        if math.prod(image) != self.n_features_in_:
+            raise InvalidArgument(
+                f"Expected inputs of image_shape={tuple(self.image_shape)}, "
+                f"got {self.n_features_in_} features in a row."
+            )
+        return image
+
+    def _train(self, images: Tensor, posterior: Floats) -> Module:
+        torch = need_torch()
+        seed, batch = seed_of(self.random_state), at_least(2, batch_size=self.batch_size)
+        network = seeded(lambda: convolutional(self._image(), self.n_classes_), seed)
+        generator = torch.Generator().manual_seed(seed)
+        labels = np.eye(self.n_classes_, dtype=np.float32)[posterior.argmax(axis=1)]
+        targets = torch.from_numpy(labels)
+        weights = torch.from_numpy(answer_weights(posterior).astype(np.float32))
+        # A last, incomplete batch is left out: it changes from epoch to epoch.
+        rounds = max(1, len(images) // batch)
+        steps = rounds * at_least(1, epochs=self.epochs)
+        optimiser, schedule = one_cycle(
+            network,
+            positive(learning_rate=self.learning_rate),
+            steps,
+            non_negative(weight_decay=self.weight_decay),
+        )
+        network.train()
+        with training_bar("Training the student", steps) as tick:
+            for step in range(steps):
+                if step % rounds == 0:
+                    order = torch.randperm(len(images), generator=generator)
+                rows = order[step % rounds * batch :][:batch]
+                chosen = images[rows]
+                chosen = random_affine(chosen, generator) if self.augment else chosen
+                loss = soft_cross_entropy(network(chosen), targets[rows], weights[rows])
+                descend(loss, optimiser, schedule)
+                tick()
+        return network.eval()
+
+    def _scores(self, inputs: NDArray[Any]) -> Floats:
+        torch = need_torch()
+        images = images_of(inputs, self._image(), self.mean_, self.scale_)
+        scores = class_probabilities(self.network_, images)
+        # Each view is one fixed move for all images: predictions do not depend on their company.
+        generator = torch.Generator().manual_seed(0)
+        for _ in range(at_least(1, views=self.views) - 1):
+            moves = _VIEW * (torch.rand(6, 1, generator=generator) * 2 - 1)
+            scores += class_probabilities(
+                self.network_, moved(images, moves.expand(6, len(images)))
+            )
+        return normalised(scores)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        arrays = {f"network.{name}": value for name, value in weights_of(self.network_).items()}
+        scaling = np.asarray([self.mean_, self.scale_])
+        return arrays | {"scaling": scaling, "spread": self.spread_}
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.mean_, self.scale_ = (float(finite(scaling=x)) for x in arrays["scaling"])
+        self.spread_ = arrays["spread"]
+        weights = {k.removeprefix("network."): v for k, v in arrays.items() if "network." in k}
+        image = self._image()
+        network = seeded(lambda: convolutional(image, self.n_classes_), 0)
+        self.network_ = set_weights(network, weights).eval()

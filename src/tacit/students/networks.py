@@ -1,0 +1,176 @@
+"""Small torch networks and what their training shares: seeds, scaling, affine augmentation.
+
+No seed is set globally: modules are made in a forked generator and everything else draws from a
+generator of its own, so that a student is the same bits each time on one machine (for one number
+of torch threads) and disturbs nobody's random numbers. Public inputs and releases only: nothing
+private ever enters this floor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._checks import at_least, refuse
+from tacit.errors import InvalidArgument, MissingExtra
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+    from torch.nn import Module
+
+_CHANNELS = (32, 64, 128)
+_KERNELS = (5, 3, 3)
+_HIDDEN = (256, 128)
+_BATCH = 512  # inputs predicted at a time
+# Largest turn (radians), log scale, shear, and shift (of half an image) of the augmentation.
+_TURN, _SCALE, _SHEAR, _SHIFT = 0.25, 0.15, 0.2, 0.1
+
+
+def need_torch() -> Any:
+    """Return torch, or say which extra brings it."""
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtra(
+            "Expected the package torch for this student; install tacit[torch]."
+        ) from None
+    return torch
+
+
+def planes(image_shape: Any) -> tuple[int, int, int]:
+    """Return (channels, height, width) of an image shape (height, width[, channels])."""
+    if not isinstance(image_shape, Sequence) or len(image_shape) not in (2, 3):
+        raise refuse("image_shape", image_shape, "(height, width) or (height, width, channels)")
+    height, width, *rest = (at_least(1, image_shape=side) for side in image_shape)
+    return (rest[0] if rest else 1), height, width
+
+
+def seeded(make: Callable[[], Module], seed: int) -> Module:
+    """Make a module whose initial weights depend on the seed alone."""
+    torch = need_torch()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make()
+
+
+def convolutional(image: tuple[int, int, int], n_classes: int) -> Module:
+    """Make three strided convolutions with batch normalisation, and a linear head.
+
+    Strides instead of pooling: most of the work happens on few pixels.
+    """
+    torch = need_torch()
+    nn, layers, (channels, height, width) = torch.nn, [], image
+    for out, kernel in zip(_CHANNELS, _KERNELS, strict=True):
+        layers += [
+            nn.Conv2d(channels, out, kernel, stride=2, padding=kernel // 2, bias=False),
+            nn.BatchNorm2d(out),
+            nn.ReLU(),
+        ]
+        channels, height, width = out, (height + 1) // 2, (width + 1) // 2
+    head = nn.Linear(channels * height * width, n_classes)
+    network: Module = nn.Sequential(*layers, nn.Flatten(), head)
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def dense(n_features: int, n_classes: int) -> Module:
+    """Make a perceptron with two hidden layers and batch normalisation."""
+    nn, layers, width = need_torch().nn, [], n_features
+    for out in _HIDDEN:
+        layers += [nn.Linear(width, out, bias=False), nn.BatchNorm1d(out), nn.ReLU()]
+        width = out
+    network: Module = nn.Sequential(*layers, nn.Linear(width, n_classes))
+    return network
+
+
+def images_of(
+    inputs: NDArray[Any], image: tuple[int, int, int], mean: float, scale: float
+) -> Tensor:
+    """Return flat inputs as standardised images, channels last in memory."""
+    torch = need_torch()
+    channels, height, width = image
+    scaled = (np.asarray(inputs, dtype=np.float32) - np.float32(mean)) / np.float32(scale)
+    pixels = torch.from_numpy(scaled).view(-1, height, width, channels).permute(0, 3, 1, 2)
+    result: Tensor = pixels.contiguous(memory_format=torch.channels_last)
+    return result
+
+
+def random_affine(images: Tensor, generator: Generator) -> Tensor:
+    """Turn, scale, shear and shift each image a little, by a random affine map of its own."""
+    torch = need_torch()
+    moves = torch.rand(6, len(images), generator=generator) * 2 - 1
+    return moved(images, moves)
+
+
+def moved(images: Tensor, moves: Tensor) -> Tensor:
+    """Apply affine maps: six numbers in [-1, 1] for each image, scaled to the largest move."""
+    torch = need_torch()
+    turn = moves[0] * _TURN
+    across, down = torch.exp(moves[1] * _SCALE), torch.exp(moves[2] * _SCALE)
+    cos, sin, shear = torch.cos(turn), torch.sin(turn), moves[3] * _SHEAR
+    rows = (
+        (cos * across, (shear * cos - sin) * across, moves[4] * _SHIFT),
+        (sin * down, (shear * sin + cos) * down, moves[5] * _SHIFT),
+    )
+    maps = torch.stack([torch.stack(row, dim=1) for row in rows], dim=1)
+    sample = torch.nn.functional
+    grid = sample.affine_grid(maps, images.shape, align_corners=False)
+    result: Tensor = sample.grid_sample(images, grid, align_corners=False, padding_mode="border")
+    return result
+
+
+def soft_cross_entropy(scores: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+    """Return the weighted mean of -sum_c target_c log softmax(scores)_c."""
+    losses = -(targets * scores.log_softmax(dim=1)).sum(dim=1)
+    return (losses * weights).sum() / weights.sum()
+
+
+def one_cycle(network: Module, rate: float, steps: int, decay: float) -> tuple[Any, Any]:
+    """Return AdamW and a one-cycle schedule (Smith and Topin 2018) of `steps` steps."""
+    torch = need_torch()
+    optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=decay, fused=True)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, rate, total_steps=steps, pct_start=0.25
+    )
+    return optimiser, schedule
+
+
+def descend(loss: Tensor, optimiser: Any, schedule: Any) -> None:
+    """Take one step down."""
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimiser.step()
+    schedule.step()
+
+
+def class_probabilities(network: Module, inputs: Tensor) -> NDArray[np.float64]:
+    """Return softmax probabilities, in batches, without gradients."""
+    torch = need_torch()
+    network.eval()
+    with torch.inference_mode():
+        parts = [network(batch).double().softmax(dim=1) for batch in torch.split(inputs, _BATCH)]
+    return np.asarray(torch.cat(parts).numpy())
+
+
+def weights_of(network: Module) -> dict[str, NDArray[Any]]:
+    """Return a network's weights and statistics as arrays."""
+    return {
+        name: np.ascontiguousarray(value.detach().numpy())
+        for name, value in network.state_dict().items()
+    }
+
+
+def set_weights(network: Module, arrays: Mapping[str, NDArray[Any]]) -> Module:
+    """Put saved weights into a network of the same shape; refuse any that do not fit."""
+    torch = need_torch()
+    wanted = network.state_dict()
+    fit = set(arrays) == set(wanted) and all(
+        arrays[name].shape == tuple(value.shape) and arrays[name].dtype == value.numpy().dtype
+        for name, value in wanted.items()
+    )
+    if not fit:
+        raise InvalidArgument("Expected saved weights of the network that the file describes.")
+    network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+    return network

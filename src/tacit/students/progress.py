@@ -1,0 +1,45 @@
+"""A progress bar for training that takes longer than two seconds; silent where nobody watches."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+_PATIENCE = 2.0  # seconds that pass without a bar
+
+
+@contextmanager
+def training_bar(description: str, total: int) -> Iterator[Callable[[], None]]:
+    """Yield a function to be called once a step; the bar goes to standard error, if a terminal.
+
+    >>> with training_bar("Training", total=2) as step:
+    ...     step()
+    ...     step()
+    """
+    with ExitStack() as stack:
+        yield _stepper(description, total, stack) if sys.stderr.isatty() else _nothing
+
+
+def _nothing() -> None:
+    """Nobody watches."""
+
+
+def _stepper(description: str, total: int, stack: ExitStack) -> Callable[[], None]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    bar = Progress(console=Console(stderr=True), transient=True)
+    task = bar.add_task(description, total=total)
+    start = time.monotonic()
+    shown = False
+
+    def step() -> None:
+        nonlocal shown
+        bar.advance(task)
+        if not shown and time.monotonic() - start > _PATIENCE:
+            stack.enter_context(bar)
+            shown = True
+
+    return step

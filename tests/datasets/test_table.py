@@ -1,0 +1,234 @@
+"""Tables with declared roles: nothing is learned from the rows, and no message quotes them."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from refusals import everything_said, read_or_refuse
+
+from tacit.datasets import load_csv
+from tacit.errors import InvalidArgument
+
+TEXT = """id,age,sex,note,rich
+a,40,Male,x,no
+b, 17 ,Female,y,yes
+a,65.5,unknown,"z, with a comma",no
+c,-1e3,,,yes
+"""
+ROLES = {
+    "target": "rich",
+    "classes": ["no", "yes"],
+    "numeric": {"age": [18, 65]},
+    "categorical": {"sex": ["Female", "Male"]},
+}
+CANARY = "c4n4ry"
+
+
+def write(folder: Path, text: str, name: str = "people.csv") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def test_numbers_and_indices_of_categories(tmp_path):
+    data = load_csv(write(tmp_path, TEXT), **ROLES, groups="id")
+    assert data.X.tolist() == [[40, 1], [17, 0], [65.5, 2], [-1000, 2]]
+    assert data.y.tolist() == [0, 1, 0, 1]
+    assert data.groups.tolist() == ["a", "b", "a", "c"]
+    assert (data.feature_names, data.name, data.n_train) == (("age", "sex"), "people", None)
+    assert [column.name for column in data.columns] == ["age", "sex"]
+
+
+def test_the_public_view_of_a_table_is_its_bins(tmp_path):
+    data = load_csv(write(tmp_path, TEXT), **ROLES)
+    names = data.features().get_feature_names_out()
+    rows = [names[row > 0].tolist() for row in data.features().transform(data.X)]
+    assert rows == [
+        ["age=18..65", "sex=Male"],
+        ["age=<18", "sex=Female"],
+        ["age=>=65", "sex=other"],
+        ["age=<18", "sex=other"],
+    ]
+
+
+def test_columns_that_are_not_declared_are_not_read(tmp_path):
+    text = TEXT.replace(",x,no", f",{CANARY},no")
+    data = load_csv(write(tmp_path, text), **ROLES)
+    assert data.X.shape == (4, 2)
+    assert data.groups is None
+    assert all(CANARY not in repr(getattr(data, field)) for field in data.__slots__)
+
+
+def test_the_order_of_rows_does_not_change_what_categories_mean(tmp_path):
+    header, *rows = TEXT.splitlines()
+    forwards = load_csv(write(tmp_path, "\n".join([header, *rows])), **ROLES)
+    backwards = load_csv(write(tmp_path, "\n".join([header, *rows[::-1]])), **ROLES)
+    alone = load_csv(write(tmp_path, "\n".join([header, rows[2]])), **ROLES)
+    np.testing.assert_array_equal(forwards.X, backwards.X[::-1])
+    np.testing.assert_array_equal(alone.X[0], forwards.X[2])
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        TEXT.replace("\n", "\r\n"),
+        "\ufeff" + TEXT,
+        TEXT.replace("\n", "\n\n"),
+        TEXT.rstrip("\n"),
+        TEXT.replace("id,age", " id , age "),
+    ],
+    ids=["windows", "byte order mark", "blank lines", "no last newline", "spaces"],
+)
+def test_variants_of_the_same_file(tmp_path, variant):
+    expected = load_csv(write(tmp_path, TEXT), **ROLES).X
+    np.testing.assert_array_equal(load_csv(write(tmp_path, variant), **ROLES).X, expected)
+
+
+def test_gzipped_and_with_another_delimiter(tmp_path):
+    path = tmp_path / "people.csv.gz"
+    path.write_bytes(gzip.compress(b"age;rich\n3;no\n4;yes\n"))
+    data = load_csv(path, target="rich", classes=["no", "yes"], numeric=["age"], delimiter=";")
+    assert data.X.tolist() == [[3], [4]]
+    assert data.columns[0].edges == ()
+
+
+def test_numbers_may_be_classes(tmp_path):
+    path = write(tmp_path, "age,level\n3,1\n4,0\n")
+    assert load_csv(path, target="level", classes=2, numeric=["age"]).y.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("cell", ["", "?", "NA", " nan ", "null"])
+def test_a_missing_number_needs_a_public_stand_in(tmp_path, cell):
+    path = write(tmp_path, f"age,rich\n3,no\n{cell},yes\n")
+    roles = {"target": "rich", "classes": ["no", "yes"], "numeric": ["age"]}
+    with pytest.raises(InvalidArgument, match=r"line 3.*missing="):
+        load_csv(path, **roles)
+    assert load_csv(path, **roles, missing=-1).X.tolist() == [[3], [-1]]
+
+
+@pytest.mark.parametrize(
+    "cell", ["x", "1_000", "inf", "-inf", "1e999", "1,5", "0x10", "--1", CANARY]
+)
+@pytest.mark.parametrize("missing", [None, 0.0])
+def test_what_is_no_number_is_refused_and_not_quoted(tmp_path, cell, missing):
+    quoted = f'"{cell}"' if "," in cell else cell
+    path = write(tmp_path, f"age,rich\n3,no\n{quoted},yes\n")
+    with pytest.raises(InvalidArgument, match=r"line 3") as caught:
+        load_csv(path, target="rich", classes=["no", "yes"], numeric=["age"], missing=missing)
+    assert CANARY not in everything_said(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"age,rich\n3,{CANARY}\n",
+        f"age,rich\n3,no\n3,no,{CANARY}\n",
+        f"age,rich\n{CANARY}\n",
+        f'age,rich\n3,"{CANARY}\n',
+        f"age,{CANARY}\n3,no\n",
+        "age,rich\n",
+        "age,rich",
+        "",
+        "\n",
+        "age,age,rich\n1,2,no\n",
+        "age\n3\n",
+        'age,rich\n3,"no"x\n',
+    ],
+    ids=repr,
+)
+def test_damaged_tables_are_refused_and_not_quoted(tmp_path, text):
+    with pytest.raises(InvalidArgument, match=r"^Expected") as caught:
+        load_csv(write(tmp_path, text), target="rich", classes=["no", "yes"], numeric=["age"])
+    said = everything_said(caught.value)
+    assert CANARY not in said
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"target": "poor"},
+        {"numeric": {"height": []}},
+        {"numeric": "age"},
+        {"numeric": 5},
+        {"numeric": {"age": [2, 1]}},
+        {"numeric": ["age", "sex"]},
+        {"categorical": ["sex"]},
+        {"categorical": {"sex": []}},
+        {"categorical": {"rich": ["no", "yes"]}},
+        {"numeric": (), "categorical": None},
+        {"classes": ["no"]},
+        {"classes": ["no", "maybe"]},
+        {"groups": "family"},
+        {"groups": "rich"},
+        {"missing": "none"},
+        {"missing": float("nan")},
+        {"delimiter": ""},
+        {"delimiter": ", "},
+        {"delimiter": '"'},
+        {"delimiter": None},
+    ],
+    ids=str,
+)
+def test_roles_that_do_not_fit_are_refused(tmp_path, changes):
+    with pytest.raises(InvalidArgument, match=r"^Expected"):
+        load_csv(write(tmp_path, TEXT), **(ROLES | changes))
+
+
+def test_no_file_and_no_text_are_refused(tmp_path):
+    with pytest.raises(InvalidArgument, match=r"there is none"):
+        load_csv(tmp_path / "people.csv", **ROLES)
+    path = tmp_path / "people.csv"
+    path.write_bytes(b"age,sex,rich\n1,\xff\xfe,no\n")
+    with pytest.raises(InvalidArgument, match=r"truncated, damaged"):
+        load_csv(path, **ROLES)
+    path = tmp_path / "people.csv.gz"
+    path.write_bytes(gzip.compress(TEXT.encode())[:-12])
+    with pytest.raises(InvalidArgument, match=r"truncated, damaged"):
+        load_csv(path, **ROLES)
+
+
+csv_text = st.text(st.sampled_from('ab1.-"?,;\n\r \0\ufeff\u0661'), max_size=60)
+
+
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.one_of(st.binary(max_size=80), csv_text.map(str.encode)),
+    st.booleans(),
+    st.sampled_from([None, 0.0]),
+)
+def test_no_file_raises_anything_but_our_own_error(tmp_path, body, with_header, missing):
+    path = tmp_path / "people.csv"
+    path.write_bytes((b"age,sex,rich\n" if with_header else b"") + body)
+    data = read_or_refuse(
+        lambda: load_csv(
+            path,
+            target="rich",
+            classes=["a", "b"],
+            numeric=["age"],
+            categorical={"sex": ["a", "1"]},
+            missing=missing,
+        )
+    )
+    assert data is None or (np.isfinite(data.X).all() and set(data.X[:, 1]) <= {0, 1, 2})
+
+
+@given(st.lists(st.tuples(st.floats(-1e9, 1e9), st.sampled_from("FMX"), st.booleans()), min_size=1))
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_what_was_written_is_read(tmp_path, people):
+    lines = [f"{age!r},{sex},{'yes' if rich else 'no'}" for age, sex, rich in people]
+    path = write(tmp_path, "\n".join(["age,sex,rich", *lines]))
+    roles = ROLES | {"categorical": {"sex": ["F", "M"]}}
+    data = load_csv(path, **roles)
+    assert data.X[:, 0].tolist() == [age for age, _, _ in people]
+    assert data.X[:, 1].tolist() == ["FMX".index(sex) for _, sex, _ in people]
+    assert data.y.tolist() == [int(rich) for _, _, rich in people]

@@ -1,0 +1,68 @@
+"""Teachers on a Dask cluster: a worker killed while training, and the same votes all the same."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from teacher_families import CANARY, Failing, KillingOnce, Mixed, Noting, seed_of
+
+from tacit.errors import MissingExtra, TeacherFailed
+from tacit.teachers import DaskCluster
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two worker processes of one thread each."""
+    distributed = pytest.importorskip("distributed", reason="needs tacit[cluster]")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Dask's own, while it starts and stops
+        with (
+            distributed.LocalCluster(
+                n_workers=2,
+                threads_per_worker=1,
+                dashboard_address=None,
+                silence_logs=50,
+            ) as cluster,
+            distributed.Client(cluster, set_as_default=False) as client,
+        ):
+            yield client
+
+
+def test_a_killed_worker_changes_no_bit_of_the_votes(client, table, mixed, tmp_path):
+    mixed = Mixed(mixed.families[:3])  # without torch, which takes each worker long to import
+    serial = table.predict(mixed)
+    killing = KillingOnce(mixed, seed_of(3), str(tmp_path / "killed"))
+    cluster = table.predict(killing, executor=client)
+    assert (tmp_path / "killed").exists()
+    assert cluster.dtype == serial.dtype
+    assert cluster.tobytes() == serial.tobytes()
+
+
+def test_an_address_will_do_and_checkpoints_work(client, table, tmp_path):
+    family = Noting(str(tmp_path / "log"), teachers_per_task=4)
+    address = client.scheduler.address
+    first = table.predict(family, executor=address, checkpoint=tmp_path / "kept")
+    assert family.trained() == 10
+    again = table.predict(family, executor="serial", checkpoint=tmp_path / "kept")
+    assert family.trained() == 10
+    assert (first == again).all()
+
+
+def test_a_failed_teacher_is_reported_by_number(client, table, tmp_path, capfd):
+    table.X[np.flatnonzero(table.shards == 8)[0], 0] = CANARY
+    with pytest.raises(TeacherFailed, match=r"\(Planted\): numbers 8;") as caught:
+        table.predict(Failing(str(tmp_path / "log")), executor=client)
+    out, err = capfd.readouterr()
+    assert "4815162" not in str(caught.value) + out + err
+
+
+def test_without_dask_the_error_names_the_extra(table, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingExtra, match=r"tacit\[cluster\]"):
+        table.predict(Noting("unused"), executor=DaskCluster("tcp://127.0.0.1:1"))

@@ -1,0 +1,191 @@
+"""From shards to predictions: what is voted, what is refused, what is never said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.naive_bayes import GaussianNB
+from teacher_families import CANARY, Complaining, Failing, Noting, digest, seed_of
+from teacher_tables import make_table
+
+from tacit.errors import InvalidArgument, TacitError, TeacherFailed
+from tacit.teachers import Shard, TeacherWarning, predict_with_teachers
+from tacit.teachers.tasks import Answer, Task
+
+
+def test_every_teacher_answers_from_its_own_shard(table, tmp_path):
+    predictions = table.predict(Noting(str(tmp_path / "log")), random_state=3)
+    assert predictions.shape == (12, 50)
+    assert predictions.dtype == np.uint8
+    for number in range(12):
+        own = table.shards == number
+        shard = Shard(table.X[own], table.y[own], seed_of(number, random_state=3))
+        if number == 5:
+            expected = np.zeros(50)
+        elif number == 7:
+            expected = np.full(50, 2)
+        else:
+            expected = digest(shard, table.X_query, 3)
+        assert (predictions[number] == expected).all()
+
+
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_how_many_are_trained_at_a_time_changes_nothing(table, tmp_path, size):
+    log = str(tmp_path / "log")
+    assert (table.predict(Noting(log, size)) == table.predict(Noting(log))).all()
+
+
+def test_one_record_changes_one_teacher():
+    """The whole point: add or remove a record, and one row changes at the most."""
+    table = make_table()
+    whole = table.predict(GaussianNB())
+    for place in range(0, 360, 40):
+        kept = np.arange(360) != place
+        without = predict_with_teachers(
+            GaussianNB(),
+            table.X[kept],
+            table.y[kept],
+            table.shards[kept],
+            12,
+            table.X_query,
+            n_classes=3,
+        )
+        (changed,) = np.nonzero((without != whole).any(axis=1))
+        assert set(changed) <= {table.shards[place]}
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "dtype"),
+    [(2, np.uint8), (256, np.uint8), (257, np.uint16), (65_536, np.uint16), (65_537, np.int64)],
+)
+def test_the_smallest_type_that_holds_the_classes(n_classes, dtype):
+    y = np.array([0, n_classes - 1] * 2)
+    predictions = predict_with_teachers(
+        GaussianNB(), np.arange(4.0)[:, None], y, [0, 0, 1, 1], 3, [[0.0]], n_classes=n_classes
+    )
+    assert predictions.dtype == dtype
+    assert predictions.max() <= n_classes - 1
+
+
+def test_more_teachers_than_records_all_vote():
+    predictions = predict_with_teachers(
+        GaussianNB(), [[0.0], [1.0]], [1, 1], [0, 4], 6, [[0.0], [1.0]], n_classes=2
+    )
+    assert predictions.tolist() == [[1, 1], [0, 0], [0, 0], [0, 0], [1, 1], [0, 0]]
+
+
+def test_no_records_at_all_votes_class_0():
+    predictions = predict_with_teachers(
+        GaussianNB(), np.zeros((0, 2)), [], [], 3, [[0.0, 0.0]], n_classes=2
+    )
+    assert predictions.tolist() == [[0], [0], [0]]
+
+
+def test_failures_are_numbers_and_types_and_nothing_secret(table, tmp_path, capfd):
+    for number in (2, 10):
+        table.X[np.flatnonzero(table.shards == number)[0], 0] = CANARY
+    family = Failing(str(tmp_path / "log"), teachers_per_task=4)
+    with pytest.raises(TeacherFailed) as caught:
+        table.predict(family)
+    error = caught.value
+    assert str(error).startswith("2 of 12 teachers failed (Planted): numbers 2, 10;")
+    assert isinstance(error, TacitError)
+    assert error.__cause__ is None
+    assert error.__context__ is None
+    out, err = capfd.readouterr()
+    assert "4815162" not in str(error) + out + err
+    assert family.trained() >= 8  # every other teacher was trained
+
+
+def test_many_failures_are_counted_and_some_are_named():
+    n = 50
+    X = np.full((2 * n, 1), CANARY)
+    with pytest.raises(TeacherFailed) as caught:
+        predict_with_teachers(
+            Failing("unused"), X, np.arange(2 * n) // n, np.arange(2 * n) % n, n, [[0]], n_classes=2
+        )
+    message = str(caught.value)
+    assert message.startswith("50 of 50")
+    assert "18, 19, ...;" in message
+    assert "20" not in message
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda n: np.full((1, n), 3),
+        lambda n: np.full((1, n), -1),
+        lambda n: np.zeros((1, n + 1), int),
+        lambda n: np.zeros((1, n)),
+        lambda n: np.full((1, n), "0"),
+        lambda n: None,
+    ],
+)
+def test_predictions_that_are_no_class_indices_fail_the_teacher(table, wrong):
+    class Odd:
+        def predict_shards(self, shards, X_query, *, n_classes):
+            return wrong(len(X_query))
+
+    with pytest.raises(TeacherFailed, match=r"10 of 12 .*InvalidArgument"):
+        table.predict(Odd())
+
+
+def test_warnings_are_counted_and_their_text_is_kept_back(table, capfd):
+    table.X[0, 0] = CANARY
+    with pytest.warns(TeacherWarning) as caught:
+        table.predict(Complaining())
+    assert [str(entry.message) for entry in caught] == [
+        "RuntimeWarning in the training of 10 of 12 teachers."
+    ]
+    assert caught[0].filename == make_table.__code__.co_filename  # where the caller is
+    out, err = capfd.readouterr()
+    assert "4815162" not in out + err
+
+
+def test_secrets_are_not_in_a_repr():
+    shard = Shard(np.array([[CANARY]]), np.array([1]), seed=4)
+    task = Task((7,), (shard,))
+    answer = Answer(np.array([1, 1, 0]))
+    assert repr(shard) == "Shard(seed=4)"
+    assert repr(task) == "Task(numbers=(7,))"
+    assert "array" not in repr(answer)
+
+
+GOOD = {
+    "teacher": GaussianNB(),
+    "X": [[CANARY], [1.0]],
+    "y": [0, 1],
+    "shards": [0, 1],
+    "n_teachers": 2,
+    "X_query": [[0.0]],
+    "n_classes": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"teacher": "svm"}, "teacher=str"),
+        ({"X": [CANARY, 1.0]}, "X to be an array"),
+        ({"X": [["a"], ["b"]]}, "X to be an array"),
+        ({"X_query": [[0.0, 1.0]]}, "X_query of shape"),
+        ({"X_query": np.zeros((0, 1))}, "at least one query"),
+        ({"y": [0, 2]}, r"y to hold integers 0 \.\. 1"),
+        ({"y": [0, -1]}, r"y to hold integers 0 \.\. 1"),
+        ({"y": [0.0, 1.0]}, r"y to hold integers 0 \.\. 1"),
+        ({"y": [0]}, r"y of shape \(2,\)"),
+        ({"shards": [0, 2]}, r"shards to hold integers 0 \.\. 1"),
+        ({"shards": [0]}, r"shards of shape \(2,\)"),
+        ({"n_teachers": 0}, "n_teachers=0"),
+        ({"n_classes": 1}, "n_classes=1"),
+        ({"random_state": -1}, "random_state=-1"),
+        ({"executor": "cloud"}, "executor='cloud'"),
+    ],
+)
+def test_refusals_quote_no_record(change, message):
+    arguments = {**GOOD, **change}
+    positional = ("teacher", "X", "y", "shards", "n_teachers", "X_query")
+    first = [arguments.pop(name) for name in positional]
+    with pytest.raises(InvalidArgument, match=message) as caught:
+        predict_with_teachers(*first, **arguments)
+    assert "4815162" not in str(caught.value)
