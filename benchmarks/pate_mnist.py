@@ -37,9 +37,8 @@ def splits(count: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 def main() -> None:
     options = parse()
-    train, test = load_idx(options.data / "mnist", part="train"), load_idx(
-        options.data / "mnist", part="test"
-    )
+    data = load_idx(options.data / "mnist")
+    train, test = data.train, data.test
     start = time.perf_counter()
     features = digit_features((28, 28))
     inside, outside = features.fit_transform(train.X), features.transform(test.X)

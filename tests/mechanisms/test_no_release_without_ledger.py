@@ -15,6 +15,7 @@ import pytest
 
 import tacit
 from tacit.cli import main
+from tacit.cli.demo import demo_config
 from tacit.errors import BudgetExceeded, GrantError, LedgerDamaged, LedgerUnavailable
 from tacit.estimators import PATEClassifier
 from tacit.ledger import Budget, Ledger
@@ -235,15 +236,21 @@ def test_sanitise_writes_nothing(folder, command, refusing):
     assert "ex post" not in said
 
 
-def test_demo_publishes_nothing(folder, command, refusing):
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [(("demo", "--out", "here"), "here/run-1"), (("train", "run.toml", "--out", "there"), "there")],
+    ids=["demo", "train"],
+)
+def test_a_run_publishes_nothing(arguments, place, folder, command, refusing):
     """Its configuration and its teachers' secret checkpoints stay; what is public does not come."""
+    Path("run.toml").write_text(demo_config().to_toml())
     refusing()
-    code, said = command("demo", "--out", "here")
+    code, said = command(*arguments)
     assert code != 0
-    run = folder / "here/run-1"
-    left = {path.relative_to(run).parts[0] for path in files(run)}
+    left = {path.relative_to(folder / place).parts[0] for path in files(folder / place)}
     assert left <= {"config.toml", "teachers"}
     assert "right" not in said
+    assert "accuracy" not in said
 
 
 def test_the_commands_do_write_when_the_ledger_agrees(folder, command):

@@ -45,7 +45,7 @@ def label_posterior(
     at the lower of r and the student's `confidence`. Source: the model in this module's docstring.
 
     >>> from tacit import GNMax, InsecureNoise
-    >>> release = GNMax(sigma=5).release([[90, 10], [20, 80]], InsecureNoise(0))
+    >>> release = GNMax(sigma=20).release([[90, 10], [20, 80]], InsecureNoise(0))
     >>> label_posterior(release, n_classes=2, n_teachers=100).round(1).tolist()
     [[0.9, 0.1], [0.1, 0.9]]
     """

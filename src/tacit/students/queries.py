@@ -34,9 +34,9 @@ def choose_queries(
     cap on the answers then loses the least). "random": a uniform sample without replacement. An
     array: these very rows; n is then None or their number.
 
-    >>> blobs = [[0.0], [0.1], [0.2], [9.0], [9.1]]
+    >>> blobs = [[9.0], [9.1], [9.2], [0.0], [0.1], [0.2], [0.1]]
     >>> choose_queries(blobs, 2).tolist()
-    [1, 3]
+    [4, 1]
     >>> choose_queries(blobs, None, strategy=[4, 0]).tolist()
     [4, 0]
     """

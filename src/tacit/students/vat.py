@@ -195,13 +195,13 @@ def _adversarial(
     guess = _unit(torch.randn(inputs.shape, generator=generator))
     probe = (_PROBE * reach * guess).requires_grad_()
     (gradient,) = torch.autograd.grad(_divergence(belief, network(inputs + probe)), probe)
-    worst: Tensor = reach * _unit(gradient)
-    return worst
+    return reach * _unit(gradient)
 
 
 def _unit(steps: Tensor) -> Tensor:
     lengths = steps.flatten(start_dim=1).norm(dim=1).clamp_min(1e-20)
-    return steps / lengths.view(-1, *[1] * (steps.dim() - 1))
+    result: Tensor = steps / lengths.view(-1, *[1] * (steps.dim() - 1))
+    return result
 
 
 def _divergence(belief: Tensor, scores: Tensor) -> Tensor:

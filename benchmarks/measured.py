@@ -1,0 +1,69 @@
+"""Measure a function in a process of its own: wall and CPU seconds, and the peak of its memory.
+
+`python -m benchmarks.measured MODULE FUNCTION JSON` calls FUNCTION(**JSON) and prints what it took;
+the function returns a dictionary of anything else worth knowing. Memory is the process's own peak,
+interpreter and inputs included.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+MIB = 2**20
+
+
+@dataclass
+class Stopwatch:
+    """Seconds of named parts, wall and CPU, this process alone."""
+
+    wall: dict[str, float] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def part(self, name: str):
+        wall, cpu = time.perf_counter(), time.process_time()
+        yield
+        self.wall[name] = round(time.perf_counter() - wall, 3)
+        self.cpu[name] = round(time.process_time() - cpu, 3)
+
+
+def peak_mib() -> float:
+    """Highest resident memory so far; ru_maxrss alone would count the parent's before exec."""
+    try:
+        with open("/proc/self/status") as file:
+            lines = dict(line.split(":", 1) for line in file)
+        return round(int(lines["VmHWM"].split()[0]) / 1024, 1)
+    except (OSError, KeyError):
+        scale = 1 if sys.platform == "darwin" else 1024
+        return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale / MIB, 1)
+
+
+def in_a_process(module: str, function: str, **arguments: Any) -> dict[str, Any]:
+    """Call a function in a fresh process and return what it found, with `peak_mib`."""
+    command = [sys.executable, "-m", "benchmarks.measured", module, function, json.dumps(arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=one_thread())
+    return dict(json.loads(done.stdout))
+
+
+def one_thread() -> dict[str, str]:
+    limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return {**os.environ, **dict.fromkeys(limits, "1")}
+
+
+def main() -> None:
+    module, function, arguments = sys.argv[1:]
+    found = getattr(importlib.import_module(module), function)(**json.loads(arguments))
+    print(json.dumps({**found, "peak_mib": peak_mib()}))
+
+
+if __name__ == "__main__":
+    main()
