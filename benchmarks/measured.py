@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -50,13 +49,8 @@ def peak_mib() -> float:
 def in_a_process(module: str, function: str, **arguments: Any) -> dict[str, Any]:
     """Call a function in a fresh process and return what it found, with `peak_mib`."""
     command = [sys.executable, "-m", "benchmarks.measured", module, function, json.dumps(arguments)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=one_thread())
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     return dict(json.loads(done.stdout))
-
-
-def one_thread() -> dict[str, str]:
-    limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    return {**os.environ, **dict.fromkeys(limits, "1")}
 
 
 def main() -> None:

@@ -65,9 +65,10 @@ def table(records: int, queries: int, teachers: int) -> tuple[Any, ...]:
     means = random.random((CLASSES, FEATURES), dtype=np.float32)
     X = random.random((records, FEATURES), dtype=np.float32)
     X += means[y]
-    X_query = random.random((queries, FEATURES), dtype=np.float32) + means[
-        random.integers(0, CLASSES, queries)
-    ]
+    X_query = (
+        random.random((queries, FEATURES), dtype=np.float32)
+        + means[random.integers(0, CLASSES, queries)]
+    )
     for rows in (X, X_query):
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     return X, y, random.integers(0, teachers, records), teachers, X_query

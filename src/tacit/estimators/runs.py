@@ -49,12 +49,16 @@ class Split:
 
 
 def run_config(config: RunConfig, folder: str | Path) -> RunResult:
-    """Carry out a run in a new directory; an existing one is refused."""
+    """Carry out a run in a directory of its own.
+
+    A run that was stopped before it finished continues there, from the teachers it had trained; a
+    finished one, or another configuration's, is refused. A charge that a crash left in the ledger
+    stays: the ledger then refuses the second release.
+    """
     folder = Path(folder)
     data = load_dataset(config.data.source)
     split = split_rows(config, len(data.y))
-    _make(folder)
-    write_atomically(folder / "config.toml", config.to_toml().encode("utf-8"))
+    _enter(folder, config.to_toml())
     model = make_classifier(config, data, folder)
     model.fit(data.X[split.private], data.y[split.private], X_public=data.X[split.public])
     shutil.rmtree(folder / "teachers", ignore_errors=True)  # finished teachers' votes are secret
@@ -163,10 +167,15 @@ def _student(name: str, data: Dataset) -> Any:
     return students.CNNStudent(image_shape=data.image_shape)
 
 
-def _make(folder: Path) -> None:
+def _enter(folder: Path, settings: str) -> None:
+    """Make the run's directory, or enter it again if the same run was stopped there."""
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
-        raise InvalidArgument(
-            f"Expected {str(folder)!r} not to exist: a run never overwrites another's ledger."
-        ) from None
+        stopped = (folder / "config.toml").is_file() and not (folder / "statement.json").exists()
+        if not stopped or (folder / "config.toml").read_text(encoding="utf-8") != settings:
+            raise InvalidArgument(
+                f"Expected {str(folder)!r} to be new, or this very run, stopped before it "
+                "finished: a run never overwrites another's ledger."
+            ) from None
+    write_atomically(folder / "config.toml", settings.encode("utf-8"))

@@ -1,0 +1,124 @@
+"""Configured runs: what a directory holds, what is refused, and how a stopped run continues."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit import Ledger, Statement
+from tacit.errors import BudgetExceeded, InvalidArgument
+from tacit.estimators import runs
+from tacit.estimators.config import DataConfig, PateConfig, PrivacyConfig, RunConfig
+from tacit.students import load_student
+
+
+def config(**changes: object) -> RunConfig:
+    return RunConfig(
+        data=DataConfig(source="digits", private=1000, public=200),
+        privacy=PrivacyConfig(epsilon=2.0, delta=1e-5),
+        pate=PateConfig(**{"teachers": 40, "queries": 10, "features": "digits", **changes}),
+    )
+
+
+def test_a_run_leaves_what_may_be_kept_and_nothing_secret(tmp_path):
+    result = runs.run_config(config(), tmp_path / "run")
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {
+        "config.toml",
+        "run.ledger",
+        "statement.json",
+        "student.tacit",
+        "metrics.json",
+        "report.html",
+    }
+    assert RunConfig.read(tmp_path / "run" / "config.toml") == config()
+    statement = Statement.from_json((tmp_path / "run" / "statement.json").read_text())
+    assert statement.head == Ledger(tmp_path / "run" / "run.ledger").head
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["accuracy"] == result.accuracy > 0.5
+    data = runs.load_dataset("digits")
+    held_out = runs.split_rows(config(), len(data.y)).held_out
+    student = load_student(tmp_path / "run" / "student.tacit")
+    assert (student.predict(data.X[held_out]) == data.y[held_out]).mean() == result.accuracy
+
+
+def test_a_finished_run_is_not_repeated(tmp_path):
+    runs.run_config(config(), tmp_path / "run")
+    with pytest.raises(InvalidArgument, match="never overwrites"):
+        runs.run_config(config(), tmp_path / "run")
+
+
+def test_a_stopped_run_continues_with_its_teachers(tmp_path, monkeypatch):
+    class Stopped(Exception):
+        pass
+
+    def stop(*arguments, **named):
+        raise Stopped
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tacit.estimators.pate.count_votes", stop)
+        with pytest.raises(Stopped):
+            runs.run_config(config(), tmp_path / "run")
+    kept = sorted((tmp_path / "run" / "teachers").iterdir())
+    assert kept
+    assert (tmp_path / "run" / "teachers").stat().st_mode & 0o077 == 0
+    with pytest.raises(InvalidArgument, match="this very run"):
+        runs.run_config(config(queries=11), tmp_path / "run")
+    assert runs.run_config(config(), tmp_path / "run").accuracy > 0.5
+    assert not (tmp_path / "run" / "teachers").exists()
+
+
+def test_a_crash_after_the_charge_stays_spent(tmp_path, monkeypatch):
+    def crash(*arguments, **named):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tacit.estimators.pate.label_posterior", crash)
+        with pytest.raises(KeyboardInterrupt):
+            runs.run_config(config(), tmp_path / "run")
+    assert len(Ledger(tmp_path / "run" / "run.ledger")) == 1
+    with pytest.raises(BudgetExceeded):
+        runs.run_config(config(), tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("method = 'magic'", "data"),
+        ("nonsense", "TOML"),
+        ("[data]\nsource='digits'\nprivate=10\npublic=10", "privacy"),
+        (
+            "[data]\nsource='digits'\nprivate=10\npublic=10\nextra=1\n"
+            "[privacy]\nepsilon=1\ndelta=1e-5",
+            "extra",
+        ),
+        (
+            "[data]\nsource='digits'\nprivate=10\npublic=10\n[privacy]\nepsilon=0\ndelta=1e-5",
+            "epsilon",
+        ),
+        (
+            "[data]\nsource='digits'\nprivate='x'\npublic=10\n[privacy]\nepsilon=1\ndelta=1e-5",
+            "private",
+        ),
+        (
+            "[data]\nsource='digits'\nprivate=10\npublic=10\n[privacy]\nepsilon=1\ndelta=1e-5\n"
+            "[pate]\nstudent='parrot'",
+            "student",
+        ),
+    ],
+)
+def test_bad_configurations_name_what_is_wrong(tmp_path: Path, text: str, complaint: str):
+    (tmp_path / "run.toml").write_text(text)
+    with pytest.raises(InvalidArgument, match=complaint):
+        RunConfig.read(tmp_path / "run.toml")
+
+
+def test_rows_are_split_once_each():
+    split = runs.split_rows(config(), 1797)
+    rows = np.concatenate([split.private, split.public, split.held_out])
+    assert sorted(rows.tolist()) == list(range(1797))
+    with pytest.raises(InvalidArgument, match="hold out"):
+        runs.split_rows(config(), 1200)
