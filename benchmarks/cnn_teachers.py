@@ -187,7 +187,7 @@ def _on_one_thread(loop: Callable[..., np.ndarray], inputs: tuple[Any, ...]) -> 
 
 
 def floor(n_queries: int, workers: int) -> dict[str, float]:
-    """The recipe's arithmetic in GFLOP, the best speed of one core, and the least seconds so."""
+    """Return the recipe's GFLOP, the best speed of one core, and the least seconds a teacher."""
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 

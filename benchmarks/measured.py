@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,7 +29,8 @@ class Stopwatch:
     cpu: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
-    def part(self, name: str):
+    def part(self, name: str) -> Iterator[None]:
+        """Note what the block takes."""
         wall, cpu = time.perf_counter(), time.process_time()
         yield
         self.wall[name] = round(time.perf_counter() - wall, 3)

@@ -69,8 +69,8 @@ def table(records: int, queries: int, teachers: int) -> tuple[Any, ...]:
         random.random((queries, FEATURES), dtype=np.float32)
         + means[random.integers(0, CLASSES, queries)]
     )
-    for rows in (X, X_query):
-        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X_query /= np.linalg.norm(X_query, axis=1, keepdims=True)
     return X, y, random.integers(0, teachers, records), teachers, X_query
 
 
@@ -88,7 +88,7 @@ def kernel_ridge(records: int, queries: int, teachers: int) -> dict[str, Any]:
 
 
 def executors(records: int, queries: int, teachers: int, workers: int) -> dict[str, Any]:
-    """The same teachers in this process and in local ones: wall seconds, and whether they agree."""
+    """Train the same teachers here and in local processes; say whether they agree."""
     inputs = table(records, queries, teachers)
     watch, rows = Stopwatch(), {}
     for name, executor in (("serial", "serial"), ("local", LocalProcesses(workers))):
@@ -100,7 +100,7 @@ def executors(records: int, queries: int, teachers: int, workers: int) -> dict[s
 
 
 def dask_with_a_kill(records: int, queries: int, teachers: int) -> dict[str, Any]:
-    """Two Dask workers, one killed with SIGKILL while it trains: the same bits as in one process?"""
+    """Kill one of two Dask workers while it trains, and compare with one process, bit for bit."""
     from distributed import Client, LocalCluster
 
     inputs = table(records, queries, teachers)
@@ -117,7 +117,7 @@ def dask_with_a_kill(records: int, queries: int, teachers: int) -> dict[str, Any
             _Watched(assassin.started_at), *inputs, n_classes=CLASSES, executor=client
         )
         seconds = time.perf_counter() - start
-        workers = {pid for pid in client.run(os.getpid).values()}
+        workers = set(client.run(os.getpid).values())
     return {
         "wall": round(seconds, 3),
         "killed_while_training": assassin.done.is_set() and assassin.pid not in workers,

@@ -43,9 +43,7 @@ def gap(posterior: NDArray[np.float64], right: NDArray[np.int64]) -> float:
     ("n_classes", "n_teachers", "scale"), [(10, 250, 40), (10, 1000, 300), (2, 100, 30), (5, 50, 5)]
 )
 @pytest.mark.parametrize("law", ["gaussian", "laplace", "histogram"])
-def test_confidence_is_accuracy(
-    n_classes: int, n_teachers: int, scale: float, law: str
-) -> None:
+def test_confidence_is_accuracy(n_classes: int, n_teachers: int, scale: float, law: str) -> None:
     mechanism = {
         "gaussian": GNMax(scale),
         "laplace": LNMax(1 / scale),
@@ -62,7 +60,7 @@ def test_confidence_is_accuracy(
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 def test_known_agreement_replaces_the_prior(law: str) -> None:
     right, votes = draw_votes(0.55, n_teachers=200, n_classes=10)
-    mechanism = GNMax(60) if law == "gaussian" else LNMax(1 / 40)
+    mechanism = GNMax(30) if law == "gaussian" else LNMax(1 / 20)
     release = mechanism.release(votes, InsecureNoise(1))
     told = label_posterior(release, n_classes=10, n_teachers=200, agreement=0.55)
     assert abs(gap(told, right)) < 0.03

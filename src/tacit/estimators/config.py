@@ -1,4 +1,4 @@
-"""The configuration of a run: one TOML file, checked as a whole before anything is read or spent."""
+"""The configuration of a run: one TOML file, checked before anything is read or spent."""
 
 from __future__ import annotations
 

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
     """Private aggregation of teacher ensembles, worst-case priced.
 
-    Parameters
-    ----------
     teacher: a scikit-learn estimator or pipeline, a `TorchTeacher`, or a batched family such as
         `KernelRidgeTeachers()`; by default scaled logistic regression.
     student: `LabelSpreadingStudent()` by default; it sees public inputs and releases only.
@@ -119,32 +117,40 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Everything is validated, and the plan is priced, before a teacher is trained; the ledger is
         charged before noise is drawn.
         """
-        X, labels = validate_data(self, X, y, dtype="numeric")
+        records, labels = validate_data(self, X, y, dtype="numeric")
         check_classification_targets(labels)
         known, y_index, from_data = class_indices(labels, self.classes)
-        people = units_of(groups, len(X))
-        outside = public_matrix(X_public, X.shape[1])
-        warn_of_overlap(X, outside)
-        n_units = len(X) if people is None else np.unique(people).size
-        if at_least(1, n_teachers=self.n_teachers) > n_units:
-            raise InvalidArgument(
-                f"Expected n_teachers={self.n_teachers} to be at most the number of people or "
-                "records; ask fewer teachers."
-            )
-        self._check_delta(n_units)
-        inside, view = self._views(X, outside)
+        people = units_of(groups, len(records))
+        outside = public_matrix(X_public, records.shape[1])
+        warn_of_overlap(records, outside)
+        self._check_size(len(records) if people is None else np.unique(people).size)
+        inside, view = self._views(records, outside)
         rows = self._choose(view)
         plans = self._plans([len(part) for part in rows], known.size)
         ledger = self._open_ledger(people is not None)
         self._refuse_early(ledger, plans)
         # Ids come from the raw rows: a feature's last bit may depend on the rows beside it.
-        ids = record_ids(X, y_index) if people is None else people
+        ids = record_ids(records, y_index) if people is None else people
         shards = shard_of(ids, self.n_teachers, self._shard_key())
         votes = self._votes(inside, y_index, shards, view[np.concatenate(rows)], known.size)
         self.classes_, self.ledger_, self.queries_ = known, ledger, np.concatenate(rows)
         self._learn(plans, rows, votes, outside)
         self.statement_ = self._statement(ledger, from_data)
         return self
+
+    def _check_size(self, n_units: int) -> None:
+        """Refuse too many teachers or too large a delta; the number of units goes into no file."""
+        if at_least(1, n_teachers=self.n_teachers) > n_units:
+            raise InvalidArgument(
+                f"Expected n_teachers={self.n_teachers} to be at most the number of people or "
+                "records; ask fewer teachers."
+            )
+        delta = self.ledger.budget.delta if isinstance(self.ledger, Ledger) else self.delta
+        if delta * n_units >= 1 and not self.allow_large_delta:
+            raise InvalidArgument(
+                f"Expected delta={delta!r} to be below one over the number of records or people; "
+                "lower it, or say allow_large_delta=True."
+            )
 
     def _shard_key(self) -> bytes:
         if self.random_state is None:
@@ -185,15 +191,6 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             n_teachers=self.n_teachers,
             n_classes=n_classes,
         )
-
-    def _check_delta(self, n_units: int) -> None:
-        """Refuse a delta that would let one unit be published; n itself goes into no file."""
-        delta = self.ledger.budget.delta if isinstance(self.ledger, Ledger) else self.delta
-        if delta * n_units >= 1 and not self.allow_large_delta:
-            raise InvalidArgument(
-                f"Expected delta={delta!r} to be below one over the number of records or people; "
-                "lower it, or say allow_large_delta=True."
-            )
 
     def _open_ledger(self, by_person: bool) -> Ledger:
         if isinstance(self.ledger, Ledger):
@@ -272,7 +269,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
 
     def _new_student(self) -> Any:
-        """Return a student that sees raw public inputs, in the public features unless it has own."""
+        """Return a student of raw public inputs, with the public features unless it has its own."""
         student = LabelSpreadingStudent() if self.student is None else clone(self.student)
         if self.features is not None and getattr(student, "features", 0) is None:
             student.set_params(features=clone(self.features))
@@ -290,8 +287,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the student's probabilities; the columns are `classes_`."""
         check_is_fitted(self, "student_")
-        X = validate_data(self, X, dtype="numeric", reset=False)
-        return np.asarray(self.student_.predict_proba(X), dtype=np.float64)
+        inputs = validate_data(self, X, dtype="numeric", reset=False)
+        return np.asarray(self.student_.predict_proba(inputs), dtype=np.float64)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the student's labels: post-processing of the releases, free of charge."""
