@@ -17,22 +17,18 @@ post-processing and costs no privacy.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats, at_least, finite_array, refuse
+from tacit._checks import Floats, at_least, finite_array
 from tacit.errors import InvalidArgument
-from tacit.mechanisms import NO_ANSWER, Release, SelectiveMechanism
+from tacit.mechanisms import NO_ANSWER, Release
+from tacit.students.histograms import decode_histograms
+from tacit.students.vote_model import Agreements, VoteNoise, agreement_grid, noise_of
 
-_AGREEMENTS = 48  # steps of the grid over [1/C, 1]
 _NODES = 12  # Gauss-Hermite nodes for the spread of one count
-_QUANTILES = 400  # nodes for the mechanism's noise
-_EM_ROUNDS = 1000
-_EM_ROWS = 2000  # releases from which the agreements are estimated
-_BLOCK = 1 << 20  # entries (rows x classes) decoded at a time
-_ROUNDING = 1 / 12  # variance of rounding the noise to the integers
 
 
 def label_posterior(
@@ -53,11 +49,10 @@ def label_posterior(
     """
     n_classes = at_least(2, n_classes=n_classes)
     n_teachers = at_least(1, n_teachers=n_teachers)
-    grid = _agreement_grid(n_classes, agreement)
+    grid = agreement_grid(n_classes, agreement)
     if release.values is not None:
-        return _decode(
-            _histogram(release, n_classes), _noise_of(release.mechanism), n_teachers, grid
-        )
+        sigma = noise_of(release.mechanism).scale
+        return decode_histograms(_histogram(release, n_classes), sigma, n_teachers, grid)
     right = _chance_right(release.mechanism, n_classes, n_teachers, grid)
     return _from_labels(np.asarray(release.labels), n_classes, right)
 
@@ -86,64 +81,6 @@ def posterior_rows(posterior: ArrayLike) -> Floats:
     return rows
 
 
-class _Noise(NamedTuple):
-    """The mechanism's noise on one count: which law, and its scale."""
-
-    law: str
-    scale: float
-
-    def quantiles(self) -> Floats:
-        """Equally likely values."""
-        levels = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-        if self.law == "laplace":
-            side = np.minimum(levels, 1 - levels)
-            return np.asarray(self.scale * np.sign(0.5 - levels) * np.log(2 * side))
-        from scipy.special import ndtri
-
-        return np.asarray(self.scale * ndtri(levels))
-
-    def below(self, x: Floats) -> Floats:
-        """P(noise <= x)."""
-        if self.law == "laplace":
-            tail = 0.5 * np.exp(-np.abs(x) / self.scale)
-            return np.where(x < 0, tail, 1 - tail)
-        from scipy.special import ndtr
-
-        return np.asarray(ndtr(x / self.scale))
-
-
-def _noise_of(mechanism: Any) -> _Noise:
-    """Read the noise of a mechanism that adds it to votes."""
-    if isinstance(mechanism, SelectiveMechanism):
-        return _noise_of(mechanism.answer)
-    if mechanism.name in ("gnmax", "noisy-votes"):
-        return _Noise("gaussian", mechanism.sigma)
-    if mechanism.name == "lnmax":
-        return _Noise("laplace", 1 / mechanism.gamma)
-    raise InvalidArgument(
-        f"Expected a release of class labels or noisy votes, got one of {mechanism.name!r}."
-    )
-
-
-class _Agreements(NamedTuple):
-    """Possible agreements: probability of the right class, of each other one, prior weight."""
-
-    right: Floats
-    wrong: Floats
-    weights: Floats
-
-
-def _agreement_grid(n_classes: int, agreement: float | None) -> _Agreements:
-    if agreement is None:
-        steps = (np.arange(_AGREEMENTS) + 0.5) / _AGREEMENTS
-        right = 1 / n_classes + steps * (1 - 1 / n_classes)
-    else:
-        right = np.atleast_1d(finite_array(agreement=agreement))
-        if right.size != 1 or not 1 / n_classes <= right[0] <= 1:
-            raise refuse("agreement", agreement, "one number between 1/n_classes and 1")
-    return _Agreements(right, (1 - right) / (n_classes - 1), np.full(right.size, 1 / right.size))
-
-
 def _from_labels(labels: NDArray[np.int64], n_classes: int, right: float) -> Floats:
     if labels.ndim != 1 or (labels < NO_ANSWER).any() or (labels >= n_classes).any():
         raise InvalidArgument(f"Expected labels in -1 .. {n_classes - 1} (n_classes={n_classes}).")
@@ -154,9 +91,9 @@ def _from_labels(labels: NDArray[np.int64], n_classes: int, right: float) -> Flo
     return posterior
 
 
-def _chance_right(mechanism: Any, n_classes: int, n_teachers: int, grid: _Agreements) -> float:
+def _chance_right(mechanism: Any, n_classes: int, n_teachers: int, grid: Agreements) -> float:
     """P(the released label is right), over the agreements that such a label leaves possible."""
-    chances = _right_given_agreement(_noise_of(mechanism), n_classes, n_teachers, grid)
+    chances = _right_given_agreement(noise_of(mechanism), n_classes, n_teachers, grid)
     weights = grid.weights
     if mechanism.name == "confident-gnmax":
         weights = weights * _chance_of_passing(mechanism, n_teachers, grid)
@@ -168,7 +105,7 @@ def _chance_right(mechanism: Any, n_classes: int, n_teachers: int, grid: _Agreem
 
 
 def _right_given_agreement(
-    noise: _Noise, n_classes: int, n_teachers: int, grid: _Agreements
+    noise: VoteNoise, n_classes: int, n_teachers: int, grid: Agreements
 ) -> Floats:
     """P(right count + noise exceeds all C - 1 others) for each agreement, by quadrature.
 
@@ -186,7 +123,7 @@ def _right_given_agreement(
     return chances
 
 
-def _chance_of_passing(mechanism: Any, n_teachers: int, grid: _Agreements) -> Floats:
+def _chance_of_passing(mechanism: Any, n_teachers: int, grid: Agreements) -> Floats:
     """P(the right count + N(0, sigma_check^2) >= threshold) for each agreement."""
     from scipy.special import ndtr
 
@@ -210,68 +147,3 @@ def _histogram(release: Release, n_classes: int) -> Floats:
             f"Expected noisy votes of shape (queries, {n_classes}), got shape {values.shape}."
         )
     return values
-
-
-def _decode(values: Floats, noise: _Noise, n_teachers: int, grid: _Agreements) -> Floats:
-    """P(class | histogram), the agreements' distribution estimated from all rows together."""
-    step = max(1, _BLOCK // values.shape[1])
-    blocks = [values[start : start + step] for start in range(0, len(values), step)]
-    evidence = np.concatenate([_log_evidence(b, noise, n_teachers, grid) for b in blocks])
-    likelihood = np.exp(evidence - evidence.max(axis=1, keepdims=True))
-    every = -(-len(likelihood) // _EM_ROWS)
-    shares = likelihood * _fitted_weights(likelihood[::every], grid.weights)
-    shares /= shares.sum(axis=1, keepdims=True)
-    return np.concatenate(
-        [
-            _mix(block, shares[place * step : place * step + step], noise, n_teachers, grid)
-            for place, block in enumerate(blocks)
-        ]
-    )
-
-
-def _log_joint(
-    values: Floats, noise: _Noise, n_teachers: int, right: float, wrong: float
-) -> Floats:
-    """Return log N(R; class, a) for each class, up to what neither class nor agreement changes."""
-    extra = noise.scale**2 + _ROUNDING
-    scores = []
-    for chance in (right, wrong):
-        variance = extra + n_teachers * chance * (1 - chance)
-        scores.append(
-            -((values - n_teachers * chance) ** 2) / (2 * variance) - np.log(variance) / 2
-        )
-    return np.asarray(scores[1].sum(axis=1, keepdims=True) + scores[0] - scores[1])
-
-
-def _log_evidence(values: Floats, noise: _Noise, n_teachers: int, grid: _Agreements) -> Floats:
-    """Return log P(R | a) for each row and agreement."""
-    columns = [
-        np.logaddexp.reduce(_log_joint(values, noise, n_teachers, right, wrong), axis=1)
-        for right, wrong in zip(grid.right, grid.wrong, strict=True)
-    ]
-    return np.stack(columns, axis=1)
-
-
-def _fitted_weights(likelihood: Floats, prior: Floats) -> Floats:
-    """Return the weights of the agreements under which these releases are most likely, by EM.
-
-    The prior counts as one release, so that a handful of them cannot rule an agreement out.
-    """
-    weights = prior
-    for _ in range(_EM_ROUNDS):
-        shares = likelihood * weights
-        shares /= shares.sum(axis=1, keepdims=True)
-        weights = (shares.sum(axis=0) + prior) / (len(likelihood) + 1)
-    return weights
-
-
-def _mix(
-    values: Floats, shares: Floats, noise: _Noise, n_teachers: int, grid: _Agreements
-) -> Floats:
-    """P(class | R) = sum_a P(a | R) P(class | a, R)."""
-    posterior = np.zeros(values.shape)
-    for place, (right, wrong) in enumerate(zip(grid.right, grid.wrong, strict=True)):
-        joint = _log_joint(values, noise, n_teachers, right, wrong)
-        joint = np.exp(joint - joint.max(axis=1, keepdims=True))
-        posterior += shares[:, [place]] * joint / joint.sum(axis=1, keepdims=True)
-    return np.asarray(posterior / posterior.sum(axis=1, keepdims=True))
