@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtri_exp
 
 from benchmarks import paper_formulas as paper
+from tacit.privacy import reach as reach_module
 from tacit.privacy.reach import Reach, discounted_maximum
 
 SPACES = [(1, 2), (2, 3), (9, 2), (7, 3), (9, 4)]
@@ -67,7 +68,8 @@ def test_classes_without_votes_are_counted_though_not_stored():
     wide[0, [3, 40]] = 7, 2
     wide[1, :9] = 1
     together, alone = Reach(wide, 1.5), Reach(wide[:1], 1.5)
-    assert alone.others.shape[1] < together.others.shape[1] < 59
+    columns = [reach.blocks[0].others.shape[1] for reach in (alone, together)]
+    assert columns[0] < columns[1] < 59
     for d in range(9):
         for name in ("least_log_q", "largest_log_q"):
             one, both = getattr(alone, name)(d), getattr(together, name)(d)
@@ -108,3 +110,15 @@ def test_discounted_maximum_visits_few_distances():
 
     discounted_maximum(within, 1.0, 5000, 0.02)
     assert len(visited) < 60
+
+
+def test_blocks_of_histograms_keep_their_order(monkeypatch):
+    votes = np.random.default_rng(0).multinomial(50, [0.5, 0.3, 0.1, 0.1], 23)
+    whole = Reach(votes, 3.0)
+    monkeypatch.setattr(reach_module, "_COUNTS_AT_ONCE", 4 * 5)
+    split = Reach(votes, 3.0)
+    assert len(whole.blocks) == 1
+    assert len(split.blocks) == 5
+    for d in (0, 3, 30):
+        assert split.least_log_q(d) == pytest.approx(whole.least_log_q(d), rel=1e-14)
+        assert split.largest_log_q(d) == pytest.approx(whole.largest_log_q(d), rel=1e-14)

@@ -16,12 +16,31 @@ from scipy.special import log_ndtr
 from tacit._checks import Floats, Integers
 from tacit.privacy.noisy_max import log_tail_sum
 
+_COUNTS_AT_ONCE = 1 << 17  # so that the temporaries stay in the processor's cache
+
 
 class Reach:
-    """The extreme values of log q within distance d of each histogram.
+    """The extreme values of log q within distance d of each histogram."""
 
-    Classes that nobody votes for anywhere are kept as a number, not as columns.
-    """
+    def __init__(self, counts: Integers, sigma: float) -> None:
+        step = max(1, _COUNTS_AT_ONCE // counts.shape[1])
+        starts = range(0, len(counts), step)
+        self.blocks = [_Block(counts[start : start + step], sigma) for start in starts]
+
+    def least_log_q(self, distance: int) -> Floats:
+        """Log q after `distance` votes, each from the then largest other class, went to the first.
+
+        That lowers the k largest others to one level, or one below it where the votes run out.
+        """
+        return np.concatenate([block.least_log_q(distance) for block in self.blocks])
+
+    def largest_log_q(self, distance: int) -> Floats:
+        """Log q after `distance` votes moved from first to second; inf once those change places."""
+        return np.concatenate([block.largest_log_q(distance) for block in self.blocks])
+
+
+class _Block:
+    """Some of the histograms; classes that none of them votes for are a number, not columns."""
 
     def __init__(self, counts: Integers, sigma: float) -> None:
         ordered = -np.sort(-counts, axis=1)
@@ -36,10 +55,6 @@ class Reach:
         self.levelling = self.taken[:, :-1] - ranks * self.others[:, 1:]
 
     def least_log_q(self, distance: int) -> Floats:
-        """Log q after `distance` votes, each from the then largest other class, went to the first.
-
-        That lowers the k largest others to one level, or one below it where the votes run out.
-        """
         gathered = np.minimum(distance, self.elsewhere)
         k = 1 + (self.levelling <= gathered[:, None]).sum(axis=1)
         above = self.taken[np.arange(len(k)), k - 1] - gathered  # what those k keep together
@@ -50,7 +65,6 @@ class Reach:
         return self._log_q(self.first + gathered, lowered)
 
     def largest_log_q(self, distance: int) -> Floats:
-        """Log q after `distance` votes moved from first to second; inf once those change places."""
         first, others = self.first - distance, self.others.copy()
         others[:, 0] += distance
         overtaken = first < others[:, 0]
