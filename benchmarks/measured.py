@@ -48,6 +48,16 @@ def peak_mib() -> float:
         return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale / MIB, 1)
 
 
+def reset_peak() -> float:
+    """Forget the peak so far, where the system allows it; return the memory now in use."""
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+    except OSError:
+        pass
+    return peak_mib()
+
+
 def in_a_process(module: str, function: str, **arguments: Any) -> dict[str, Any]:
     """Call a function in a fresh process and return what it found, with `peak_mib`."""
     command = [sys.executable, "-m", "benchmarks.measured", module, function, json.dumps(arguments)]

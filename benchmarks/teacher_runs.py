@@ -7,11 +7,12 @@ import signal
 import tempfile
 import threading
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measured import Stopwatch, peak_mib
+from benchmarks.measured import Stopwatch, reset_peak
 from tacit.teachers import KernelRidgeTeachers, LocalProcesses, predict_with_teachers
 
 FEATURES = 768
@@ -39,7 +40,7 @@ def count_price_release(teachers: int, queries: int, classes: int) -> dict[str, 
 
     predictions = generated_votes(teachers, queries, classes)
     plan = Plan(GNMax(SIGMA), queries=queries, n_teachers=teachers, n_classes=classes)
-    before, watch = peak_mib(), Stopwatch()
+    before, watch = reset_peak(), Stopwatch()
     with tempfile.TemporaryDirectory() as folder:
         budget = Budget(epsilon=1.01 * plan.epsilon(DELTA), delta=DELTA)
         ledger = Ledger(f"{folder}/scale.ledger", budget=budget)
@@ -77,7 +78,7 @@ def table(records: int, queries: int, teachers: int) -> tuple[Any, ...]:
 def kernel_ridge(records: int, queries: int, teachers: int) -> dict[str, Any]:
     """Train and ask kernel ridge teachers in this process, on one thread."""
     inputs = table(records, queries, teachers)
-    before, watch = peak_mib(), Stopwatch()
+    before, watch = reset_peak(), Stopwatch()
     with watch.part("all"):
         predict_with_teachers(KernelRidgeTeachers(), *inputs, n_classes=CLASSES)
     return {
@@ -125,19 +126,17 @@ def dask_with_a_kill(records: int, queries: int, teachers: int) -> dict[str, Any
     }
 
 
-class _Watched(KernelRidgeTeachers):
+@dataclass(frozen=True)
+class _Watched:
     """Kernel ridge teachers that leave a note of the process in which they are trained."""
 
-    __slots__ = ("folder",)
-    teachers_per_task = 8
-
-    def __init__(self, folder: str) -> None:
-        super().__init__()
-        object.__setattr__(self, "folder", folder)
+    folder: str
+    teachers_per_task: int = 8
 
     def predict_shards(self, shards: Any, X_query: Any, *, n_classes: int) -> Any:
+        """Train, with a file of the process's number while it lasts."""
         with open(f"{self.folder}/{os.getpid()}", "w"):
-            answers = super().predict_shards(shards, X_query, n_classes=n_classes)
+            answers = KernelRidgeTeachers().predict_shards(shards, X_query, n_classes=n_classes)
         os.unlink(f"{self.folder}/{os.getpid()}")
         return answers
 

@@ -136,9 +136,7 @@ def test_parameters_survive_clone_and_fit_changes_none(name: str, clouds: Lesson
         ([["word"] * 64], "numbers"),
     ],
 )
-def test_unusable_inputs_are_refused(
-    name: str, X: Any, message: str, clouds: Lesson
-) -> None:
+def test_unusable_inputs_are_refused(name: str, X: Any, message: str, clouds: Lesson) -> None:
     student = _once(name, clouds)
     with pytest.raises(InvalidArgument) as caught:
         student.predict_proba(X)
@@ -166,9 +164,7 @@ def _once(name: str, lesson: Lesson) -> Any:
         ({"X_public": np.full((40, 64), np.nan)}, "X_public"),
     ],
 )
-def test_unusable_lessons_are_refused(
-    change: dict[str, Any], message: str, clouds: Lesson
-) -> None:
+def test_unusable_lessons_are_refused(change: dict[str, Any], message: str, clouds: Lesson) -> None:
     given = {
         "X_public": clouds.X_public,
         "indices": clouds.indices,
@@ -198,9 +194,7 @@ def test_unusable_lessons_are_refused(
         (SupervisedStudent("logistic"), "scikit-learn classifier"),
     ],
 )
-def test_unusable_parameters_are_refused_at_fit(
-    student: Any, message: str, clouds: Lesson
-) -> None:
+def test_unusable_parameters_are_refused_at_fit(student: Any, message: str, clouds: Lesson) -> None:
     with pytest.raises(InvalidArgument) as caught:
         student.fit(clouds.X_public, clouds.indices, clouds.posterior)
     assert message in str(caught.value)
@@ -283,10 +277,10 @@ def test_a_classifier_without_probabilities_or_weights_will_do(clouds: Lesson) -
         assert set(np.unique(probabilities)) == {0.0, 1.0}
 
 
-def test_a_public_input_out_of_reach_of_every_label_is_uniform() -> None:
+def test_a_public_input_out_of_reach_of_every_label_gets_their_mean() -> None:
     points = np.concatenate([np.zeros((4, 1)), np.full((4, 1), 100.0)])
-    student = LabelSpreadingStudent(n_neighbors=2).fit(points, [0], [[0.0, 1.0]])
-    np.testing.assert_allclose(student.predict_proba([[100.0]]), 0.5)
+    student = LabelSpreadingStudent(n_neighbors=2).fit(points, [0, 1], [[0.0, 1.0], [0.6, 0.4]])
+    np.testing.assert_allclose(student.predict_proba([[100.0]]), [[0.3, 0.7]])
 
 
 def test_a_single_public_input_keeps_its_label() -> None:

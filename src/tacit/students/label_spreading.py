@@ -65,6 +65,9 @@ class LabelSpreadingStudent(BaseStudent):
             neighbours, _ = nearest(self.points_, self.points_, count, same=True)
             known = spread(similarity(neighbours), known, alpha)
         self.spread_ = _sharpened(normalised(known), sharpness)
+        # What no label reaches gets the mean of the releases: the best guess there is.
+        answers = lesson.posterior[lesson.answered]
+        self.spread_[known.sum(axis=1) == 0] = answers.mean(axis=0)
 
     def _scores(self, inputs: NDArray[Any]) -> Floats:
         count = min(at_least(1, n_neighbors=self.n_neighbors), len(self.points_))

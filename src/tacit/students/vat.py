@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import Floats, at_least, non_negative, positive
+from tacit._checks import Floats, at_least, finite_array, non_negative, positive
 from tacit.errors import InvalidArgument
 from tacit.students.base import BaseStudent
 from tacit.students.graph import nearest
-from tacit.students.inputs import Lesson, seed_of
+from tacit.students.inputs import Lesson, normalised, row_numbers, seed_of
 from tacit.students.networks import (
     class_probabilities,
     convolutional,
@@ -41,21 +41,24 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 _PROBE = 1e-2  # length of the first guess of the adversarial direction, relative to the radius
+_TINY = 1e-12
 _SAMPLE = 1000  # public inputs from which the scale of the radius is measured
 
 
 class VATStudent(BaseStudent):
     """Train a small network on the released posteriors, smooth around all public inputs.
 
-    loss = cross entropy(queries) + smoothness * KL(p(x) || p(x + r_adv)) + entropy * H(p(x)) over
-    public inputs x, where r_adv has length `radius` times the median distance between nearest
-    public inputs, in the direction that changes p most (one power iteration).
+    loss = cross entropy(queries) + smoothness * KL(p(x) || p(x + r_adv)) + entropy * H(p(x))
+    + balance * KL(q || mean p(x)) over public inputs x, where r_adv has length `radius` times the
+    median distance between nearest public inputs, in the direction that changes p most (one power
+    iteration), and q is the mean of the releases: without it, noisy labels let one class win all.
 
     features: a public transformer; the network is then a perceptron on what it returns.
     image_shape: (height, width[, channels]): a convolutional network on the images themselves;
         `features` is then not used.
     random_state: seeds training; the same bits again on one machine with as many torch threads.
-    Learned: `network_`.
+    Learned: `network_`, and `classes_seen_`: the network chooses among the classes that are the
+    most probable in some release, lest a cluster without labels become a class of its own.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class VATStudent(BaseStudent):
         radius: float = 0.5,
         smoothness: float = 1.0,
         entropy: float = 1.0,
+        balance: float = 1.0,
         steps: int = 1500,
         batch_size: int = 128,
         learning_rate: float = 0.002,
@@ -77,6 +81,7 @@ class VATStudent(BaseStudent):
         self.radius = radius
         self.smoothness = smoothness
         self.entropy = entropy
+        self.balance = balance
         self.steps = steps
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -85,6 +90,7 @@ class VATStudent(BaseStudent):
 
     def _learn(self, lesson: Lesson) -> None:
         need_torch()
+        self.classes_seen_ = np.unique(lesson.posterior[lesson.answered].argmax(axis=1))
         if len(lesson.inputs) < 2:
             raise InvalidArgument("Expected at least two public inputs to train on, got one.")
         view = self._seen(lesson.inputs)
@@ -125,8 +131,8 @@ class VATStudent(BaseStudent):
     def _new_network(self, seed: int) -> Module:
         if self.image_shape is not None:
             image = self._image()
-            return seeded(lambda: convolutional(image, self.n_classes_), seed)
-        return seeded(lambda: dense(len(self.mean_), self.n_classes_), seed)
+            return seeded(lambda: convolutional(image, len(self.classes_seen_)), seed)
+        return seeded(lambda: dense(len(self.mean_), len(self.classes_seen_)), seed)
 
     def _train(self, inputs: Tensor, lesson: Lesson) -> Module:
         torch = need_torch()
@@ -135,8 +141,10 @@ class VATStudent(BaseStudent):
         generator = torch.Generator().manual_seed(seed)
         answered = np.nonzero(lesson.answered)[0]
         rows = torch.from_numpy(lesson.indices[answered])
-        targets = torch.from_numpy(lesson.posterior[answered].astype(np.float32))
+        beliefs = normalised(lesson.posterior[answered][:, self.classes_seen_])
+        targets = torch.from_numpy(beliefs.astype(np.float32))
         weights = torch.from_numpy(lesson.weights[answered].astype(np.float32))
+        mean = (targets * weights[:, None]).sum(dim=0) / weights.sum()
         optimiser, schedule = one_cycle(
             network,
             positive(learning_rate=self.learning_rate),
@@ -150,33 +158,43 @@ class VATStudent(BaseStudent):
                 free = inputs[torch.randint(len(inputs), (batch,), generator=generator)]
                 scores = network(torch.cat([inputs[rows[asked]], free]))
                 loss = soft_cross_entropy(scores[: len(asked)], targets[asked], weights[asked])
-                loss = loss + self._unlabelled(network, free, scores[len(asked) :], generator)
+                rest = scores[len(asked) :]
+                loss = loss + self._unlabelled(network, free, rest, mean, generator)
                 descend(loss, optimiser, schedule)
                 tick()
         return network.eval()
 
     def _unlabelled(
-        self, network: Module, inputs: Tensor, scores: Tensor, generator: Generator
+        self, network: Module, inputs: Tensor, scores: Tensor, mean: Tensor, generator: Generator
     ) -> Tensor:
-        """Return smoothness * KL(p || p at the adversarial point) + entropy * H(p)."""
+        """Return the three terms on inputs without labels, weighted."""
         belief = scores.detach().log_softmax(dim=1)
         with _still_statistics(network):
             worst = _adversarial(network, inputs, belief, self.reach_, generator)
             change = _divergence(belief, network(inputs + worst))
         own = scores.log_softmax(dim=1)
         unsure = -(own.exp() * own).sum(dim=1).mean()
-        smoothness = non_negative(smoothness=self.smoothness)
-        return smoothness * change + non_negative(entropy=self.entropy) * unsure
+        uneven = (mean * (mean / own.exp().mean(dim=0).clamp_min(_TINY)).log()).sum()
+        return (
+            non_negative(smoothness=self.smoothness) * change
+            + non_negative(entropy=self.entropy) * unsure
+            + non_negative(balance=self.balance) * uneven
+        )
 
     def _scores(self, inputs: NDArray[Any]) -> Floats:
-        return class_probabilities(self.network_, self._prepared(self._seen(inputs)))
+        scores = np.zeros((len(inputs), self.n_classes_))
+        prepared = self._prepared(self._seen(inputs))
+        scores[:, self.classes_seen_] = class_probabilities(self.network_, prepared)
+        return scores
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         arrays = {f"network.{name}": value for name, value in weights_of(self.network_).items()}
-        return arrays | {"mean": self.mean_, "scale": self.scale_}
+        return arrays | {"mean": self.mean_, "scale": self.scale_, "seen": self.classes_seen_}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.mean_, self.scale_ = arrays["mean"], arrays["scale"]
+        self.mean_ = finite_array(mean=arrays["mean"])
+        self.scale_ = finite_array(scale=arrays["scale"])
+        self.classes_seen_ = row_numbers(arrays["seen"], self.n_classes_)
         weights = {k.removeprefix("network."): v for k, v in arrays.items() if "network." in k}
         self.network_ = set_weights(self._new_network(0), weights).eval()
 

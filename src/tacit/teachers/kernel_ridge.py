@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
 
 from tacit._checks import one_of, positive
 from tacit.errors import InvalidArgument
@@ -97,8 +98,6 @@ class KernelRidgeTeachers:
     def _weights(
         self, records: NDArray[np.float64], y: NDArray[np.int64], n_classes: int
     ) -> NDArray[Any]:
-        from scipy.linalg import cho_factor, cho_solve
-
         norms = _squared_norms(records)
         system = self._kernel(records, norms, records, norms)
         system[np.diag_indices_from(system)] = 1.0 + self.alpha

@@ -7,10 +7,8 @@ by the exception's type alone: its text may quote records.
 
 from __future__ import annotations
 
-import threading
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import InvalidArgument
+from tacit.teachers.threads import on_one_thread
 
 EMPTY_SHARD_VOTES = 0
 """The class that a teacher without records votes: fixed and public."""
-
-_ALONE = threading.RLock()  # thread limits and warning filters belong to the whole process
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +89,7 @@ def answer(job: Job, shards: Sequence[Shard]) -> list[Answer]:
     """
     answers = [_without_training(job, shard) for shard in shards]
     to_train = [place for place, known in enumerate(answers) if known is None]
-    with _alone():
-        trained = _train(job, [shards[place] for place in to_train])
+    trained = on_one_thread(lambda: _train(job, [shards[place] for place in to_train]))
     for place, result in zip(to_train, trained, strict=True):
         answers[place] = result
     return [known for known in answers if known is not None]
@@ -138,12 +134,3 @@ def _checked(job: Job, n_shards: int, predictions: Any) -> NDArray[Any]:
     if array.size and (array.min() < 0 or array.max() >= job.n_classes):
         raise InvalidArgument("Expected predictions to be class indices.")
     return array.astype(label_dtype(job.n_classes))
-
-
-@contextmanager
-def _alone() -> Iterator[None]:
-    """One task at a time in a process, and one thread inside it: sums then have one order."""
-    from threadpoolctl import threadpool_limits
-
-    with _ALONE, threadpool_limits(limits=1):
-        yield
