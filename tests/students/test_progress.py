@@ -45,7 +45,12 @@ def test_the_terminal_is_given_back_when_training_fails(monkeypatch: pytest.Monk
     clock = iter(range(1000))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock) * 3.0)
     monkeypatch.setattr(sys, "stderr", stream)
-    with pytest.raises(RuntimeError), training_bar("Training", total=2) as step:
-        step()
-        raise RuntimeError
+
+    def fail() -> None:
+        with training_bar("Training", total=2) as step:
+            step()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert stream.getvalue().count("\x1b[?25h") == stream.getvalue().count("\x1b[?25l") > 0

@@ -181,9 +181,8 @@ def test_a_changed_byte_is_refused_or_changes_nothing(saved: Path, clouds: Lesso
         saved.write_bytes(changed)
         try:
             loaded = load_student(saved)
-        except InvalidArgument as error:
+        except InvalidArgument:
             refusals += 1
-            assert "\n" not in str(error)
         else:
             assert_same(student, loaded, clouds)
     assert refusals > 120

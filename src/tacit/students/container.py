@@ -113,7 +113,7 @@ def _npy(array: NDArray[Any]) -> bytes:
     if array.dtype.kind not in _ARRAY_KINDS:
         raise InvalidArgument(f"Expected arrays of numbers to save, got dtype {array.dtype}.")
     buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
+    np.lib.format.write_array(buffer, np.asarray(array, order="C"), allow_pickle=False)
     return buffer.getvalue()
 
 

@@ -157,7 +157,7 @@ def class_probabilities(network: Module, inputs: Tensor) -> NDArray[np.float64]:
 def weights_of(network: Module) -> dict[str, NDArray[Any]]:
     """Return a network's weights and statistics as arrays."""
     return {
-        name: np.ascontiguousarray(value.detach().numpy())
+        name: np.array(value.detach().numpy(), order="C")
         for name, value in network.state_dict().items()
     }
 
