@@ -57,7 +57,7 @@ def sanitised(ledger, released, confident, votes):
     release = released(ledger, confident)
     beta = 0.0143
     mechanism = Sanitise(
-        order=14,
+        order=ledger.sanitise_order,
         beta=beta,
         sigma=6,
         sigma_log=0.1,
@@ -65,7 +65,7 @@ def sanitised(ledger, released, confident, votes):
         delta_scale=1e-6,
         covers=release.entry,
     )
-    cost = secret_cost_of(confident.mechanism, votes, release.labels, 14, beta)
+    cost = secret_cost_of(confident.mechanism, votes, release.labels, ledger.sanitise_order, beta)
     with ledger.release(Plan(mechanism, 1), purpose="publish the cost") as grant:
         return sanitised_statement(ledger, [grant.release(cost)])
 
