@@ -78,6 +78,7 @@ def cnn(data: str | None) -> dict[str, Any]:
     return {
         **found,
         "wall_ratio": round(plain["seconds"] / ours["seconds"], 2),
+        "idle_ratio": round(processors() * alone["cpu"] / ours["cpu"], 2),
         "speed_for_5x": round(5 * found["gflop"] / alone["cpu"] / processors(), 1),
         "plain_250": round(CNN_SCALED_TO * plain["seconds"], 1),
         "tacit_250": round(CNN_SCALED_TO * ours["seconds"] + found["start_up"], 1),
@@ -142,10 +143,11 @@ def show_cnn(found: dict[str, Any]) -> Table:
     least = found["floor"]
     result.add_row("floor: products alone", f"{least:.3f}", "", f"{plain / least:.2f}", "")
     result.caption = (
-        f"{found['gflop']} GFLOP a teacher. Five times the speed of the loop on one thread needs "
-        f"{found['speed_for_5x']} GFLOP/s a core from start to end; this machine's best matrix "
-        f"product reaches {found['gflop_per_second']}. Scaled to {CNN_SCALED_TO} teachers: plain "
-        f"{found['plain_250']} s, tacit {found['tacit_250']} s with the workers' start."
+        f"By CPU-seconds, tacit on {processors()} idle processors is {found['idle_ratio']} times "
+        f"as fast as the loop on one thread. Five times would need {found['speed_for_5x']} GFLOP/s "
+        f"a core from start to end ({found['gflop']} GFLOP a teacher); this machine's best matrix "
+        f"product reaches {found['gflop_per_second']}. Scaled to {CNN_SCALED_TO} teachers, wall: "
+        f"plain {found['plain_250']} s, tacit {found['tacit_250']} s with the workers' start."
     )
     return result
 

@@ -76,6 +76,7 @@ class KillingAlways:
 
     inner: Any
     seed: int
+    teachers_per_task: int = 1
 
     def predict_shards(self, shards: Sequence[Shard], X_query: Any, *, n_classes: int) -> Any:
         if any(shard.seed == self.seed for shard in shards):

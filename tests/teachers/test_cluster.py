@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 
@@ -10,10 +9,9 @@ import numpy as np
 import pytest
 from teacher_families import CANARY, Failing, KillingOnce, Mixed, Noting, seed_of
 
-from tacit.errors import MissingExtra, TeacherFailed
-from tacit.teachers import DaskCluster
-
-HERE = os.path.dirname(os.path.abspath(__file__))
+from tacit.errors import InvalidArgument, MissingExtra, TeacherFailed
+from tacit.teachers import DaskCluster, cluster
+from tacit.teachers.cluster import _Sealed
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +36,10 @@ def test_a_killed_worker_changes_no_bit_of_the_votes(client, table, mixed, tmp_p
     mixed = Mixed(mixed.families[:3])  # without torch, which takes each worker long to import
     serial = table.predict(mixed)
     killing = KillingOnce(mixed, seed_of(3), str(tmp_path / "killed"))
-    cluster = table.predict(killing, executor=client)
+    found = table.predict(killing, executor=client)
     assert (tmp_path / "killed").exists()
-    assert cluster.dtype == serial.dtype
-    assert cluster.tobytes() == serial.tobytes()
+    assert found.dtype == serial.dtype
+    assert found.tobytes() == serial.tobytes()
 
 
 def test_an_address_will_do_and_checkpoints_work(client, table, tmp_path):
@@ -60,6 +58,26 @@ def test_a_failed_teacher_is_reported_by_number(client, table, tmp_path, capfd):
         table.predict(Failing(str(tmp_path / "log")), executor=client)
     out, err = capfd.readouterr()
     assert "4815162" not in str(caught.value) + out + err
+
+
+def test_an_address_that_nobody_answers(client, table, monkeypatch):
+    monkeypatch.setattr(cluster, "_PATIENCE", 0.3)
+    with pytest.raises(InvalidArgument, match="Dask scheduler that answers"):
+        table.predict(Noting("unused"), executor="tcp://127.0.0.1:9")
+
+
+def test_a_cluster_without_workers(table):
+    class Empty:
+        def wait_for_workers(self, n_workers, timeout):
+            raise TimeoutError
+
+    pytest.importorskip("distributed", reason="needs tacit[cluster]")
+    with pytest.raises(InvalidArgument, match="have a worker within"):
+        table.predict(Noting("unused"), executor=DaskCluster(Empty()))
+
+
+def test_arguments_that_dask_may_log_are_sealed():
+    assert repr(_Sealed(b"4815162342")) == "_Sealed()"
 
 
 def test_without_dask_the_error_names_the_extra(table, monkeypatch):

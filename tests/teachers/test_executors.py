@@ -66,7 +66,7 @@ def test_a_teacher_that_kills_every_worker_is_reported_and_the_others_are_kept(t
     before = children()
     with pytest.raises(TeacherFailed, match=r"1 of 12 .*WorkerDied.* numbers 4;") as caught:
         table.predict(
-            KillingAlways(family, seed_of(4)),
+            KillingAlways(family, seed_of(4), teachers_per_task=3),
             executor=LocalProcesses(1),
             checkpoint=tmp_path / "kept",
         )
@@ -173,6 +173,24 @@ def _alive(pid):
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+class Unloadable:
+    """Can be sent and not be received."""
+
+    def predict_shards(self, shards, X_query, *, n_classes):
+        return np.zeros((len(shards), len(X_query)), dtype=int)
+
+    def __reduce__(self):
+        return (__import__, ("no_such_module_anywhere",))
+
+
+def test_workers_that_cannot_load_the_teachers_end_the_run_at_once(table, capfd):
+    started = time.monotonic()
+    with pytest.raises(TeacherFailed, match="could not load the teachers"):
+        table.predict(Unloadable(), executor=LocalProcesses(1))
+    assert time.monotonic() - started < 60
+    assert "no_such_module_anywhere" in capfd.readouterr().err
 
 
 def test_words_and_objects_that_stand_for_executors():

@@ -30,6 +30,16 @@ def scaled(batch, factor=2):
     return batch * factor
 
 
+class Adder:
+    """A callable with a state, and neither parameters nor a name of its own."""
+
+    def __init__(self, state):
+        self.state = state
+
+    def __call__(self, batch):
+        return batch + self.state
+
+
 def closing_over(value):
     return lambda batch: batch * value
 
@@ -77,6 +87,8 @@ CONFIGS = [
     KernelRidgeTeachers,
     range(3),
     range(4),
+    Adder(1),
+    Adder(2),
     "x".join,
     "y".join,
 ]
@@ -95,6 +107,7 @@ def test_different_configs_are_written_differently():
         (LogisticRegression(C=1.0, tol=1e-4), LogisticRegression()),
         (np.arange(4), np.arange(8)[::2] // 2),
         (closing_over(5), closing_over(5)),
+        (Adder(5), Adder(5)),
         ([1, 2], (1, 2)),
     ],
 )

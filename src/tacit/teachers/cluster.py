@@ -3,7 +3,8 @@
 The job travels as a task of its own, not as scattered data: Dask can make it again when the
 workers that held it are gone. Only as many tasks are under way as keep the workers busy, so that
 the scheduler never holds all shards. Best with one thread a worker: a worker trains one teacher at
-a time, on one thread. Records cross the network: use `tls://` unless the network is private.
+a time, on one thread. Records cross the network and may be spilled to a worker's disk: use `tls://`
+and machines that you trust with them.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
-from tacit.errors import MissingExtra
+from tacit._checks import refuse
+from tacit.errors import InvalidArgument, MissingExtra
 from tacit.teachers.executors import ATTEMPTS, Finished, lost, pickled_by_value
 from tacit.teachers.tasks import Answer, Job, Shard, Task, answer
 
 _PER_WORKER = 2  # tasks under way for each worker: one runs, one is ready
-_PATIENCE = "60s"  # for a first worker to come
+_PATIENCE = 30  # seconds for the scheduler to answer, and for a first worker to come
 
 
 class DaskCluster:
@@ -33,23 +36,29 @@ class DaskCluster:
         if not isinstance(self._client, str):
             yield from _collect(self._client, job, iter(tasks))
             return
-        with distributed.Client(self._client, set_as_default=False) as client:
+        try:
+            client = distributed.Client(self._client, set_as_default=False, timeout=_PATIENCE)
+        except (OSError, ValueError) as error:
+            raise refuse(
+                "executor", self._client, f"a Dask scheduler that answers ({type(error).__name__})"
+            ) from None
+        with client:
             yield from _collect(client, job, iter(tasks))
 
 
 def _collect(client: Any, job: Job, tasks: Iterator[Task]) -> Iterator[Finished]:
-    client.wait_for_workers(1, timeout=_PATIENCE)
-    shared = _submit(client, _load, pickled_by_value(job))
+    _wait_for_a_worker(client)
+    shared = _submit(client, _load, _Sealed(pickled_by_value(job)))
     attempts: dict[Any, tuple[Task, int]] = {}
     under_way = _distributed().as_completed([], loop=client.loop)
 
     def begin(task: Task, attempt: int) -> None:
-        future = _submit(client, _answer, shared, pickle.dumps(task.shards, protocol=5))
+        future = _submit(client, _answer, shared, _Sealed(pickle.dumps(task.shards, protocol=5)))
         attempts[future] = (task, attempt)
         under_way.add(future)
 
     def fill() -> None:
-        room = _PER_WORKER * max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
+        room = _PER_WORKER * max(1, len(client.nthreads()))
         while len(attempts) < room and (task := next(tasks, None)) is not None:
             begin(task, 1)
 
@@ -61,9 +70,21 @@ def _collect(client: Any, job: Job, tasks: Iterator[Task]) -> Iterator[Finished]
             yield task, outcome
         elif attempt < ATTEMPTS:
             begin(task, attempt + 1)
+        elif len(task.numbers) > 1:
+            for one in task.alone():
+                begin(one, 1)
         else:
             yield lost(task, outcome)
         fill()
+
+
+def _wait_for_a_worker(client: Any) -> None:
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+    except TimeoutError:
+        raise InvalidArgument(
+            f"Expected the Dask cluster to have a worker within {_PATIENCE} s; start some."
+        ) from None
 
 
 def _outcome(future: Any) -> Sequence[Answer] | str:
@@ -86,12 +107,19 @@ def _submit(client: Any, function: Any, *arguments: Any) -> Any:
         return client.submit(function, *arguments, pure=False, retries=0)
 
 
-def _load(job: bytes) -> Job:
-    return cast(Job, pickle.loads(job))
+@dataclass(frozen=True, slots=True)
+class _Sealed:
+    """Bytes that are never printed: Dask logs the arguments of a task that raises."""
+
+    content: bytes = field(repr=False)
 
 
-def _answer(job: Job, shards: bytes) -> list[Answer]:
-    loaded: tuple[Shard, ...] = pickle.loads(shards)
+def _load(job: _Sealed) -> Job:
+    return cast(Job, pickle.loads(job.content))
+
+
+def _answer(job: Job, shards: _Sealed) -> list[Answer]:
+    loaded: tuple[Shard, ...] = pickle.loads(shards.content)
     return answer(job, loaded)
 
 

@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import hashlib
 import inspect
-import pickle
 from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
@@ -66,7 +65,7 @@ def canonical(value: Any) -> Pieces:
     elif isinstance(value, dict | set | frozenset):
         entries = value.items() if isinstance(value, dict) else value
         yield from _sorted("mapping", entries)
-    elif callable(value) and not _params(value):
+    elif isinstance(value, functools.partial) or hasattr(value, "__qualname__"):
         yield from _code(value)
     else:
         yield from _object(value)
@@ -74,17 +73,17 @@ def canonical(value: Any) -> Pieces:
 
 def _object(value: Any) -> Pieces:
     """Write an object by its type and parameters; as a last resort by its pickle."""
+    import cloudpickle
+
     params = _params(value)
     yield from _code(type(value))
     if params is not None:
         yield from canonical(params)
     else:
-        yield _framed(pickle.dumps(value, protocol=5))
+        yield _framed(cloudpickle.dumps(value, protocol=5))
 
 
 def _params(value: Any) -> dict[str, Any] | None:
-    if isinstance(value, type):
-        return None
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if hasattr(value, "get_params"):
@@ -97,10 +96,8 @@ def _code(value: Any) -> Pieces:
     if isinstance(value, functools.partial):
         yield from _all("partial", [value.func, value.args, value.keywords])
         return
-    name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)!s}"
-    if not (inspect.isfunction(value) or inspect.isclass(value) or inspect.ismethod(value)):
-        name = f"{type(value).__module__}.{type(value).__qualname__} {name}"
-    yield _framed(name.encode())
+    kind = type(value).__qualname__
+    yield _framed(f"{kind} {getattr(value, '__module__', '')}.{value.__qualname__}".encode())
     try:
         yield _framed(inspect.getsource(value).encode())
     except (OSError, TypeError):  # made by a shell or written in C

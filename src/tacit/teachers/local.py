@@ -17,9 +17,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, cast
 
 from tacit._checks import at_least
+from tacit.errors import TeacherFailed
 from tacit.teachers.executors import ATTEMPTS, Finished, lost, pickled_by_value
-from tacit.teachers.tasks import Answer, Job, Task
-from tacit.teachers.worker import receive, send
+from tacit.teachers.tasks import Job, Task
+from tacit.teachers.worker import READY, receive, send
 
 _LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
@@ -115,28 +116,39 @@ class _Driver(threading.Thread):
     def _attempt(self, task: Task) -> Finished:
         request = pickle.dumps(task.shards, protocol=5)
         for _ in range(ATTEMPTS):
-            try:
-                worker = self._living_worker()
-                send(cast(BinaryIO, worker.stdin), request)
-                answers: list[Answer] = pickle.loads(receive(cast(BinaryIO, worker.stdout)))
-                return task, answers
-            except (EOFError, OSError):
-                self._bury()
-                if self._stopping:
-                    break
-        return lost(task)
+            worker = self._worker or self._new_worker()
+            if worker is None:
+                break
+            answers = self._exchange(worker, request)
+            if answers is not None:
+                return task, pickle.loads(answers)
+        if len(task.numbers) == 1 or self._stopping:
+            return lost(task)
+        return task, [self._attempt(one)[1][0] for one in task.alone()]
 
-    def _living_worker(self) -> subprocess.Popen[bytes]:
-        with self._lock:
-            if self._stopping:
-                raise EOFError
-            if self._worker is None:
-                self._worker = _start()
-            else:
-                return self._worker
-        for message in self._opening:
-            send(cast(BinaryIO, self._worker.stdin), message)
-        return self._worker
+    def _new_worker(self) -> subprocess.Popen[bytes] | None:
+        """Start a worker and give it its job; None where the run is being stopped."""
+        for _ in range(ATTEMPTS):
+            with self._lock:
+                if self._stopping:
+                    return None
+                worker = self._worker = _start()
+            if self._exchange(worker, *self._opening) == READY:
+                return worker
+        raise TeacherFailed(
+            "Local workers could not be started, or could not load the teachers; standard error "
+            "says why."
+        )
+
+    def _exchange(self, worker: subprocess.Popen[bytes], *messages: bytes) -> bytes | None:
+        """Send messages and return the reply, or bury a worker that did not live to give one."""
+        try:
+            for message in messages:
+                send(cast(BinaryIO, worker.stdin), message)
+            return receive(cast(BinaryIO, worker.stdout))
+        except (EOFError, OSError):
+            self._bury()
+            return None
 
     def _bury(self) -> None:
         """Close what is left of a worker; its last words may fail, and that is all right."""

@@ -61,6 +61,11 @@ class Task:
     numbers: tuple[int, ...]
     shards: tuple[Shard, ...] = field(repr=False)
 
+    def alone(self) -> list[Task]:
+        """Return a task for each teacher, to find the one for which all are lost."""
+        pairs = zip(self.numbers, self.shards, strict=True)
+        return [Task((number,), (shard,)) for number, shard in pairs]
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:

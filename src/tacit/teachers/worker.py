@@ -14,6 +14,9 @@ from typing import Any, BinaryIO
 
 from tacit.teachers.tasks import Job, answer
 
+READY = b"ready"
+"""What a worker says once it has its job."""
+
 _LENGTH = 8
 
 
@@ -45,6 +48,7 @@ def main() -> None:
         # The parent's own modules first: what follows may be defined in them.
         sys.path[:] = pickle.loads(receive(requests))
         job: Job = pickle.loads(receive(requests))
+        send(replies, READY)
         while True:
             send(replies, pickle.dumps(_serve(job, receive(requests)), protocol=5))
     except (EOFError, BrokenPipeError):
