@@ -26,6 +26,8 @@ unit: $(VENV)/.dev
 bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.privacy
 	@$(BIN)/python -m benchmarks.noise
+	@$(BIN)/python -m benchmarks.features
+	@$(BIN)/python -m benchmarks.teachers
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
