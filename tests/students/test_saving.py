@@ -19,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from students_shared import Lesson, certain
 
 from tacit.errors import InvalidArgument, MissingExtra
-from tacit.features import HOG, Categorical, Numeric, PublicBins, digit_features
+from tacit.features import HOG, Categorical, Deskew, Numeric, PublicBins, digit_features
 from tacit.students import (
     CNNStudent,
     LabelSpreadingStudent,
@@ -106,6 +106,12 @@ def test_tacits_own_features_are_saved_by_name(
         assert "features.skops" not in archive.namelist()
 
 
+def test_a_networks_preprocessing_is_saved_with_it(clouds: Lesson, tmp_path: Path) -> None:
+    student = fit(CNNStudent((8, 8), preprocess=Deskew((8, 8)), epochs=1, batch_size=16), clouds)
+    student.save(tmp_path / "student")
+    assert_same(student, load_student(tmp_path / "student"), clouds)
+
+
 def test_other_estimators_go_through_skops(clouds: Lesson, tmp_path: Path) -> None:
     pytest.importorskip("skops")
     student = fit(SupervisedStudent(LogisticRegression(), features=StandardScaler()), clouds)
@@ -125,7 +131,7 @@ def test_a_student_of_one_class_needs_no_skops(
 
 def test_untrusted_types_are_named_and_refused(clouds: Lesson, tmp_path: Path) -> None:
     pytest.importorskip("skops")
-    student = fit(LabelSpreadingStudent(FunctionTransformer(np.ravel)), clouds)
+    student = fit(LabelSpreadingStudent(FunctionTransformer()), clouds)
     student.features_ = FunctionTransformer(hashlib.sha256)
     student.save(tmp_path / "student")
     with pytest.raises(InvalidArgument, match="sha256"):

@@ -204,8 +204,6 @@ def test_unusable_parameters_are_refused_at_fit(student: Any, message: str, clou
 def test_a_sure_release_outweighs_an_unsure_one_on_the_same_input(
     name: str, clouds: Lesson
 ) -> None:
-    if name == "supervised":
-        pytest.skip("its classifier sees the two as two rows; test_weights_reach_the_classifier")
     indices = np.repeat([0, 1, 2, 3], 2)
     posterior = np.repeat(clouds.posterior, 2, axis=0)
     posterior[1::2] = 0.35 * posterior[1::2, ::-1] + 0.65 * 0.5  # the opposite, and hardly sure
@@ -289,6 +287,20 @@ def test_a_single_public_input_keeps_its_label() -> None:
     for network in (CNNStudent((1, 2)), VATStudent()):
         with pytest.raises(InvalidArgument, match="at least two public"):
             network.fit([[1.0, 2.0]], [0], [[0.1, 0.9]])
+
+
+def test_the_network_may_see_preprocessed_images(clouds: Lesson) -> None:
+    flipped = FunctionTransformer(lambda X: X[:, ::-1])
+    student = CNNStudent((8, 8), preprocess=flipped, epochs=1, batch_size=16)
+    student.fit(clouds.X_public, clouds.indices, clouds.posterior)
+    plain = CNNStudent((8, 8), epochs=1, batch_size=16)
+    plain.fit(clouds.X_public[:, ::-1], clouds.indices, clouds.posterior)
+    np.testing.assert_array_equal(
+        student.predict_proba(clouds.X_new), plain.predict_proba(clouds.X_new[:, ::-1])
+    )
+    halved = CNNStudent((8, 8), preprocess=FunctionTransformer(lambda X: X[:, ::2]))
+    with pytest.raises(InvalidArgument, match="keep image_shape"):
+        halved.fit(clouds.X_public, clouds.indices, clouds.posterior)
 
 
 def test_views_average_moved_copies(clouds: Lesson) -> None:

@@ -89,7 +89,10 @@ def seed_of(random_state: Any) -> int:
         return int(np.random.SeedSequence().generate_state(1)[0])
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
-    return at_least(0, random_state=random_state)
+    seed = at_least(0, random_state=random_state)
+    if seed >= 2**32:
+        raise refuse("random_state", random_state, "below 2**32")
+    return seed
 
 
 def normalised(scores: Floats) -> Floats:

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
     from torch.nn import Module
 
-_CHANNELS = (32, 64, 128)
-_KERNELS = (5, 3, 3)
+_CHANNELS = (32, 64, 96)
+_KERNELS = (5, 5, 3)
 _HIDDEN = (256, 128)
+_TINY = 1e-12
 _BATCH = 512  # inputs predicted at a time
 # Largest turn (radians), log scale, shear, and shift (of half an image) of the augmentation.
 _TURN, _SCALE, _SHEAR, _SHIFT = 0.25, 0.15, 0.2, 0.1
@@ -121,10 +122,21 @@ def moved(images: Tensor, moves: Tensor) -> Tensor:
     return result
 
 
+def shuffled(n: int, batch: int, epochs: int, generator: Generator) -> list[Tensor]:
+    """Return the rows of each step: every epoch a new order, without its last, incomplete batch."""
+    torch = need_torch()
+    steps = []
+    for _ in range(epochs):
+        order = torch.randperm(n, generator=generator)
+        whole = max(batch, n - n % batch)
+        steps += torch.split(order[:whole], batch)
+    return steps
+
+
 def soft_cross_entropy(scores: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
     """Return the weighted mean of -sum_c target_c log softmax(scores)_c."""
     losses = -(targets * scores.log_softmax(dim=1)).sum(dim=1)
-    return (losses * weights).sum() / weights.sum()
+    return (losses * weights).sum() / weights.sum().clamp_min(_TINY)
 
 
 def one_cycle(network: Module, rate: float, steps: int, decay: float) -> tuple[Any, Any]:

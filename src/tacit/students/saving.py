@@ -22,6 +22,7 @@ from tacit.students.base import BaseStudent
 from tacit.students.container import damaged, read_container, write_container
 
 _FEATURES = "tacit.features"
+_TRANSFORMERS = ("features", "preprocess")
 _STUDENTS = ("LabelSpreadingStudent", "SupervisedStudent", "CNNStudent", "VATStudent")
 
 
@@ -37,7 +38,9 @@ def save_student(
     parameters = student.get_params(deep=False)
     if parameters.pop("estimator", None) is not None and student.estimator_ is not None:
         blobs["estimator.skops"] = _skops_bytes(student.estimator_)
-    parameters["features"] = _features_data(student.features_, blobs)
+    for key in _TRANSFORMERS:
+        if key in parameters:
+            parameters[key] = _transformer(key, getattr(student, f"{key}_"), blobs)
     manifest = {
         "student": name,
         "parameters": {key: _plain(value) for key, value in parameters.items()},
@@ -87,23 +90,26 @@ def _rebuilt(
     if manifest["student"] not in _STUDENTS:
         raise ValueError
     parameters = {key: _python(value) for key, value in manifest["parameters"].items()}
-    if "features.skops" in blobs:
-        parameters["features"] = _skops_object(blobs["features.skops"], trusted)
+    for key in _TRANSFORMERS:
+        if f"{key}.skops" in blobs:
+            parameters[key] = _skops_object(blobs[f"{key}.skops"], trusted)
     if manifest["student"] == "SupervisedStudent":
         fitted = blobs.get("estimator.skops")
         parameters["estimator"] = None if fitted is None else _skops_object(fitted, trusted)
     student = getattr(importlib.import_module("tacit.students"), manifest["student"])(**parameters)
     student.n_features_in_ = int(manifest["n_features"])
     student.n_classes_ = int(manifest["n_classes"])
-    student.features_ = student.features
+    for key in _TRANSFORMERS:
+        if key in parameters:
+            setattr(student, f"{key}_", parameters[key])
     return student
 
 
-def _features_data(features: Any, blobs: dict[str, bytes]) -> Any:
-    """Describe tacit's own features; any other transformer becomes a skops blob."""
-    if features is None or _is_ours(features):
-        return features
-    blobs["features.skops"] = _skops_bytes(features)
+def _transformer(key: str, fitted: Any, blobs: dict[str, bytes]) -> Any:
+    """Return a transformer of tacit's own, to be described; any other becomes a skops blob."""
+    if fitted is None or _is_ours(fitted):
+        return fitted
+    blobs[f"{key}.skops"] = _skops_bytes(fitted)
     return None
 
 

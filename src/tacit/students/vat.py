@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _PROBE = 1e-2  # length of the first guess of the adversarial direction, relative to the radius
 _TINY = 1e-12
+_LEAST_SCALE = 1e-3  # of the largest
 _SAMPLE = 1000  # public inputs from which the scale of the radius is measured
 
 
@@ -70,7 +71,7 @@ class VATStudent(BaseStudent):
         smoothness: float = 1.0,
         entropy: float = 1.0,
         balance: float = 1.0,
-        steps: int = 1500,
+        steps: int = 1000,
         batch_size: int = 128,
         learning_rate: float = 0.002,
         weight_decay: float = 0.01,
@@ -107,10 +108,11 @@ class VATStudent(BaseStudent):
     def _scaling(self, view: NDArray[Any]) -> tuple[Floats, Floats]:
         """Return mean and scale: of each feature, or of all pixels of images."""
         axis = 0 if self.image_shape is None else None
+        mean = np.atleast_1d(view.mean(axis=axis, dtype=np.float64))
         scale = np.atleast_1d(view.std(axis=axis, dtype=np.float64))
-        return np.atleast_1d(view.mean(axis=axis, dtype=np.float64)), np.where(
-            scale > 0, scale, 1.0
-        )
+        # A feature that hardly varies among the public inputs must not explode on a new one.
+        scale = np.maximum(scale, _LEAST_SCALE * scale.max())
+        return mean, np.where(scale > 0, scale, 1.0)
 
     def _prepared(self, view: NDArray[Any]) -> Tensor:
         if self.image_shape is not None:
