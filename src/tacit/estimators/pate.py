@@ -7,40 +7,30 @@ holds the student, the releases and the ledger, and nothing private: no teacher,
 
 from __future__ import annotations
 
-import json
 import secrets
-import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from tacit._checks import Integers, at_least
 from tacit.errors import InvalidArgument
-from tacit.estimators.inputs import (
-    READ_CLASSES,
-    class_indices,
-    public_matrix,
-    units_of,
-    warn_of_overlap,
-)
+from tacit.estimators.inputs import class_indices, public_matrix, units_of, warn_of_overlap
 from tacit.estimators.planning import plan_rounds
-from tacit.ledger import Budget, Ledger, Statement
+from tacit.estimators.taught import TaughtClassifier
 from tacit.mechanisms import Plan, Release, count_votes
-from tacit.students import LabelSpreadingStudent, choose_queries, label_posterior
+from tacit.students import choose_queries, label_posterior
 from tacit.teachers import predict_with_teachers, record_ids, shard_key, shard_of
 
 if TYPE_CHECKING:
     from tacit.noise import InsecureNoise
 
 
-class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
+class PATEClassifier(TaughtClassifier):
     """Private aggregation of teacher ensembles, worst-case priced.
 
     teacher: a scikit-learn estimator or pipeline, a `TorchTeacher`, or a batched family such as
@@ -127,7 +117,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         inside, view = self._views(records, outside)
         rows = self._choose(view)
         plans = self._plans([len(part) for part in rows], known.size)
-        ledger = self._open_ledger(people is not None)
+        ledger = self._open_ledger(by_person=people is not None)
         self._refuse_early(ledger, plans)
         # Ids come from the raw rows: a feature's last bit may depend on the rows beside it.
         ids = record_ids(records, y_index) if people is None else people
@@ -139,18 +129,13 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return self
 
     def _check_size(self, n_units: int) -> None:
-        """Refuse too many teachers or too large a delta; the number of units goes into no file."""
+        """Refuse too many teachers or too large a delta."""
         if at_least(1, n_teachers=self.n_teachers) > n_units:
             raise InvalidArgument(
                 f"Expected n_teachers={self.n_teachers} to be at most the number of people or "
                 "records; ask fewer teachers."
             )
-        delta = self.ledger.budget.delta if isinstance(self.ledger, Ledger) else self.delta
-        if delta * n_units >= 1 and not self.allow_large_delta:
-            raise InvalidArgument(
-                f"Expected delta={delta!r} to be below one over the number of records or people; "
-                "lower it, or say allow_large_delta=True."
-            )
+        self._check_delta(n_units)
 
     def _shard_key(self) -> bytes:
         if self.random_state is None:
@@ -191,29 +176,6 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             n_teachers=self.n_teachers,
             n_classes=n_classes,
         )
-
-    def _open_ledger(self, by_person: bool) -> Ledger:
-        if isinstance(self.ledger, Ledger):
-            return self.ledger
-        path = self.ledger
-        if path is None:
-            path = Path(tempfile.mkdtemp(prefix="tacit-")) / "pate.ledger"
-        return Ledger(
-            path,
-            budget=Budget(self.epsilon, self.delta),
-            unit="person" if by_person else "record",
-            dataset=self.dataset,
-        )
-
-    def _refuse_early(self, ledger: Ledger, plans: list[Plan]) -> None:
-        """Let the ledger refuse before any teacher is trained."""
-        from tacit.errors import BudgetExceeded
-
-        if any(ledger.would_exceed(plan) for plan in plans):
-            raise BudgetExceeded(
-                f"Expected a run within the budget of {ledger!r}: it would exceed what is left. "
-                "Nothing was spent; ask for a smaller epsilon= (more noise) or fewer queries."
-            )
 
     def _votes(
         self,
@@ -267,52 +229,3 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             self.student_ = self._new_student().fit(
                 outside, np.concatenate(rows[:number]), np.concatenate(self.posteriors_)
             )
-
-    def _new_student(self) -> Any:
-        """Return a student of raw public inputs, with the public features unless it has its own."""
-        student = LabelSpreadingStudent() if self.student is None else clone(self.student)
-        if self.features is not None and getattr(student, "features", 0) is None:
-            student.set_params(features=clone(self.features))
-        return student
-
-    def _opinion(self, inputs: NDArray[Any]) -> NDArray[np.float64]:
-        return np.asarray(self.student_.predict_proba(inputs), dtype=np.float64)
-
-    def _statement(self, ledger: Ledger, from_data: bool) -> Statement:
-        statement = ledger.statement()
-        if not from_data:
-            return statement
-        return replace(statement, warnings=(*statement.warnings, READ_CLASSES))
-
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the student's probabilities; the columns are `classes_`."""
-        check_is_fitted(self, "student_")
-        inputs = validate_data(self, X, dtype="numeric", reset=False)
-        return np.asarray(self.student_.predict_proba(inputs), dtype=np.float64)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the student's labels: post-processing of the releases, free of charge."""
-        probabilities = self.predict_proba(X)
-        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
-
-    def save(self, path: str | Path) -> None:
-        """Write the student, the class labels and the statement to one file, without pickle.
-
-        That is all a user of the model needs, and nothing in it is private;
-        `tacit.students.load_student` reads it.
-        """
-        check_is_fitted(self, "student_")
-        extra = {
-            "classes": self.classes_.tolist(),
-            "statement": json.loads(self.statement_.to_json()),
-        }
-        self.student_.save(path, extra=extra)
-
-    def report(self, path: str | Path | None = None) -> str:
-        """Return the HTML report of the ledger; write it, too, where a path is given."""
-        from tacit.report import render_report, write_report
-
-        check_is_fitted(self, "student_")
-        if path is not None:
-            write_report(path, self.ledger_, statement=self.statement_)
-        return render_report(self.ledger_, statement=self.statement_)

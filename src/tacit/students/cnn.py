@@ -21,6 +21,7 @@ from tacit.students.base import BaseStudent
 from tacit.students.inputs import Lesson, flat_rows, normalised, seed_of
 from tacit.students.label_spreading import LabelSpreadingStudent
 from tacit.students.networks import (
+    CHANNELS,
     class_probabilities,
     convolutional,
     descend,
@@ -55,7 +56,7 @@ class CNNStudent(BaseStudent):
     image_shape: (height, width) or (height, width, channels) of a flat row of the inputs.
     features: a public transformer for the neighbour graph; the network sees the images themselves,
     preprocess: or what this public transformer makes of them, in the same shape (`Deskew`).
-    n_neighbors, alpha: of the spreading. The defaults of all were chosen on MNIST training images.
+    n_neighbors, alpha: of the spreading. channels: of the three convolutions.
     views: average the prediction over this many slightly moved copies of an image (1: none).
     random_state: seeds training; the same bits again on one machine with as many torch threads.
     Learned: `network_`.
@@ -69,6 +70,7 @@ class CNNStudent(BaseStudent):
         preprocess: Any = None,
         n_neighbors: int = 7,
         alpha: float = 0.98,
+        channels: tuple[int, int, int] = CHANNELS,
         epochs: int = 12,
         batch_size: int = 64,
         learning_rate: float = 0.004,
@@ -82,6 +84,7 @@ class CNNStudent(BaseStudent):
         self.preprocess = preprocess
         self.n_neighbors = n_neighbors
         self.alpha = alpha
+        self.channels = channels
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -121,6 +124,12 @@ class CNNStudent(BaseStudent):
             )
         return pixels
 
+    def _network(self) -> Module:
+        widths = [at_least(1, channels=width) for width in self.channels]
+        if len(widths) != 3:
+            raise InvalidArgument(f"Expected channels={self.channels!r} to be three numbers.")
+        return convolutional(self._image(), self.n_classes_, widths)
+
     def _image(self) -> tuple[int, int, int]:
         image = planes(self.image_shape)
         if math.prod(image) != self.n_features_in_:
@@ -133,7 +142,7 @@ class CNNStudent(BaseStudent):
     def _train(self, images: Tensor, posterior: Floats) -> Module:
         torch = need_torch()
         seed, batch = seed_of(self.random_state), at_least(2, batch_size=self.batch_size)
-        network = seeded(lambda: convolutional(self._image(), self.n_classes_), seed)
+        network = seeded(self._network, seed)
         generator = torch.Generator().manual_seed(seed)
         targets = torch.from_numpy(posterior.astype(np.float32))
         weights = torch.from_numpy(answer_weights(posterior).astype(np.float32))
@@ -174,6 +183,5 @@ class CNNStudent(BaseStudent):
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.mean_, self.scale_ = (float(finite(scaling=x)) for x in arrays["scaling"])
         weights = {k.removeprefix("network."): v for k, v in arrays.items() if "network." in k}
-        image = self._image()
-        network = seeded(lambda: convolutional(image, self.n_classes_), 0)
+        network = seeded(self._network, 0)
         self.network_ = set_weights(network, weights).eval()

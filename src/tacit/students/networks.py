@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
     from torch.nn import Module
 
-_CHANNELS = (32, 64, 96)
+CHANNELS = (32, 64, 96)
 _KERNELS = (5, 5, 3)
 _HIDDEN = (256, 128)
 _TINY = 1e-12
@@ -57,14 +57,16 @@ def seeded(make: Callable[[], Module], seed: int) -> Module:
         return make()
 
 
-def convolutional(image: tuple[int, int, int], n_classes: int) -> Module:
+def convolutional(
+    image: tuple[int, int, int], n_classes: int, widths: Sequence[int] = CHANNELS
+) -> Module:
     """Make three strided convolutions with batch normalisation, and a linear head.
 
     Strides instead of pooling: most of the work happens on few pixels.
     """
     torch = need_torch()
     nn, layers, (channels, height, width) = torch.nn, [], image
-    for out, kernel in zip(_CHANNELS, _KERNELS, strict=True):
+    for out, kernel in zip(widths, _KERNELS, strict=True):
         layers += [
             nn.Conv2d(channels, out, kernel, stride=2, padding=kernel // 2, bias=False),
             nn.BatchNorm2d(out),

@@ -1,0 +1,125 @@
+"""What the classifiers that teach a student share: public inputs in, a ledger, a student out.
+
+The two ways to answer a public input, teachers and neighbours, differ; everything to the right of
+the mechanism is one and lives here. After `fit` such an object holds the student, the releases and
+the ledger, and nothing private.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tacit.errors import BudgetExceeded, InvalidArgument
+from tacit.estimators.inputs import READ_CLASSES
+from tacit.ledger import Budget, Ledger, Statement
+from tacit.mechanisms import Plan
+from tacit.students import LabelSpreadingStudent
+
+if TYPE_CHECKING:
+    from tacit.noise import InsecureNoise
+
+
+class TaughtClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
+    """A classifier whose predictions are a student's; subclasses say who teaches it."""
+
+    student: Any
+    features: Any
+    epsilon: float
+    delta: float
+    ledger: Any
+    dataset: str
+    allow_large_delta: bool
+    noise: InsecureNoise | None
+    random_state: int | None
+
+    def _check_delta(self, n_units: int) -> None:
+        """Refuse too large a delta; the number of units goes into no file and no message."""
+        delta = self.ledger.budget.delta if isinstance(self.ledger, Ledger) else self.delta
+        if delta * n_units >= 1 and not self.allow_large_delta:
+            raise InvalidArgument(
+                f"Expected delta={delta!r} to be below one over the number of records or people; "
+                "lower it, or say allow_large_delta=True."
+            )
+
+    def _open_ledger(self, *, by_person: bool, **terms: Any) -> Ledger:
+        """Return the ledger that was given, or make one for this fit's budget."""
+        if isinstance(self.ledger, Ledger):
+            return self.ledger
+        path = self.ledger
+        if path is None:
+            path = Path(tempfile.mkdtemp(prefix="tacit-")) / "run.ledger"
+        return Ledger(
+            path,
+            budget=Budget(self.epsilon, self.delta),
+            unit="person" if by_person else "record",
+            dataset=self.dataset,
+            **terms,
+        )
+
+    def _refuse_early(self, ledger: Ledger, plans: Sequence[Plan]) -> None:
+        """Let the ledger refuse before any private row is worked on."""
+        if any(ledger.would_exceed(plan) for plan in plans):
+            raise BudgetExceeded(
+                f"Expected a run within the budget of {ledger!r}: it would exceed what is left. "
+                "Nothing was spent; ask for a smaller epsilon= (more noise) or fewer queries."
+            )
+
+    def _new_student(self) -> Any:
+        """Return a student of raw public inputs, with the public features unless it has its own."""
+        student = LabelSpreadingStudent() if self.student is None else clone(self.student)
+        if self.features is not None and getattr(student, "features", 0) is None:
+            student.set_params(features=clone(self.features))
+        return student
+
+    def _opinion(self, inputs: NDArray[Any]) -> NDArray[np.float64]:
+        return np.asarray(self.student_.predict_proba(inputs), dtype=np.float64)
+
+    def _statement(self, ledger: Ledger, from_data: bool) -> Statement:
+        statement = ledger.statement()
+        if not from_data:
+            return statement
+        return replace(statement, warnings=(*statement.warnings, READ_CLASSES))
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the student's probabilities; the columns are `classes_`."""
+        check_is_fitted(self, "student_")
+        inputs = validate_data(self, X, dtype="numeric", reset=False)
+        return self._opinion(inputs)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the student's labels: post-processing of the releases, free of charge."""
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+
+    def save(self, path: str | Path) -> None:
+        """Write the student, the class labels and the statement to one file, without pickle.
+
+        That is all a user of the model needs, and nothing in it is private;
+        `tacit.students.load_student` reads it.
+        """
+        check_is_fitted(self, "student_")
+        extra = {
+            "classes": self.classes_.tolist(),
+            "statement": json.loads(self.statement_.to_json()),
+        }
+        self.student_.save(path, extra=extra)
+
+    def report(self, path: str | Path | None = None) -> str:
+        """Return the HTML report of the ledger; write it, too, where a path is given."""
+        from tacit.report import render_report, write_report
+
+        check_is_fitted(self, "ledger_")
+        statement = self.statement_
+        if path is not None:
+            write_report(path, self.ledger_, statement=statement)
+        return render_report(self.ledger_, statement=statement)
