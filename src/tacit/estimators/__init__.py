@@ -1,5 +1,6 @@
 """The objects people use; they only wire the floors below."""
 
+from tacit.estimators.knn import PrivateKNNClassifier
 from tacit.estimators.pate import PATEClassifier
 
-__all__ = ["PATEClassifier"]
+__all__ = ["PATEClassifier", "PrivateKNNClassifier"]

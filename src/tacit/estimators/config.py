@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from tacit._checks import at_least, one_of
+from tacit._checks import at_least, one_of, refuse
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget
 
 Kind = TypeVar("Kind")
 
 METHODS = ("pate",)
-FEATURES = ("none", "digits")
+FEATURES = ("none", "digits", "bins")
 TEACHERS = ("logistic", "kernel-ridge")
 STUDENTS = ("label-spreading", "logistic", "cnn", "vat")
 MECHANISMS = ("noisy-votes", "gnmax", "confident-gnmax")
@@ -25,16 +26,36 @@ MECHANISMS = ("noisy-votes", "gnmax", "confident-gnmax")
 class DataConfig:
     """Where the rows come from, and which of them are private, public and held out.
 
-    The first `private` rows of a seeded shuffle are private, the next `public` ones are inputs
-    whose labels nobody uses, and the rest are held out: declared public, for the metrics.
+    One source: the first `private` rows of a seeded shuffle are private, the next `public` ones are
+    inputs whose labels nobody uses, and the rest are held out: declared public, for the metrics.
+    Several: all rows of `source` are private, those of `public_source` are inputs without labels,
+    and those of `held_out_source`, if there is one, are declared public with their labels.
+    `options` go to the loader: the roles of a CSV file's columns, the classes of an archive.
     """
 
     source: str
-    private: int
-    public: int
+    private: int = 0
+    public: int = 0
+    public_source: str = ""
+    held_out_source: str = ""
     name: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for key in ("source", "public_source", "held_out_source", "name"):
+            if not isinstance(getattr(self, key), str):
+                raise refuse(key, getattr(self, key), "a word")
+        if not isinstance(self.options, dict):
+            raise refuse("options", self.options, "a table, [data.options]")
+        if self.public_source:
+            if self.private or self.public:
+                raise InvalidArgument("Expected public_source, or private and public; not both.")
+            return
+        if self.held_out_source or not (self.private or self.public):
+            raise InvalidArgument(
+                "Expected public inputs: public_source, or how many rows of source are private "
+                "and how many public."
+            )
         at_least(2, private=self.private)
         at_least(2, public=self.public)
 
@@ -154,5 +175,15 @@ def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return _quoted(value)
+    if isinstance(value, dict):
+        inside = ", ".join(f"{_quoted(key)} = {_toml(item)}" for key, item in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
     return repr(value)
+
+
+def _quoted(text: str) -> str:
+    """Return a string of TOML: JSON's, except that TOML wants DEL escaped, too."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

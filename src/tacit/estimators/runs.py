@@ -4,7 +4,7 @@ config.toml     the resolved configuration
 run.ledger      what was spent
 statement.json  what may be said
 student.tacit   the model to publish
-metrics.json    accuracy on rows declared public
+metrics.json    accuracy on rows declared public, if there are any
 report.html     for the person who signs
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._files import write_atomically
-from tacit.datasets import Dataset, load_dataset
+from tacit.datasets import Dataset, load_dataset, load_public
 from tacit.errors import InvalidArgument
 from tacit.estimators.config import RunConfig
 from tacit.estimators.pate import PATEClassifier
@@ -28,13 +28,17 @@ from tacit.ledger import Ledger, Statement
 from tacit.report import write_report
 
 
+_NOT_HELD_OUT = ("groups", "ignored")
+"""Roles that a file of held-out rows need not have."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run left behind."""
+    """What a run left behind; no accuracy where no rows were held out."""
 
     folder: Path
     statement: Statement
-    accuracy: float
+    accuracy: float | None
     held_out: int
     ledger: Ledger
 
@@ -48,6 +52,15 @@ class Split:
     held_out: NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """What a run works on: private records, public inputs, labelled rows declared public."""
+
+    private: Dataset
+    public: NDArray[Any]
+    held_out: Dataset | None
+
+
 def run_config(config: RunConfig, folder: str | Path) -> RunResult:
     """Carry out a run in a directory of its own.
 
@@ -56,42 +69,78 @@ def run_config(config: RunConfig, folder: str | Path) -> RunResult:
     stays: the ledger then refuses the second release.
     """
     folder = Path(folder)
-    data = load_dataset(config.data.source)
-    split = split_rows(config, len(data.y))
+    rows = load_rows(config)
+    model = make_classifier(config, rows.private, folder)
     _enter(folder, config.to_toml())
-    model = make_classifier(config, data, folder)
-    model.fit(data.X[split.private], data.y[split.private], X_public=data.X[split.public])
+    try:
+        private = rows.private
+        model.fit(private.X, private.labels, X_public=rows.public, groups=private.groups)
+    except InvalidArgument:
+        _leave(folder)
+        raise
     shutil.rmtree(folder / "teachers", ignore_errors=True)  # finished teachers' votes are secret
-    accuracy = float(model.score(data.X[split.held_out], data.y[split.held_out]))
     model.statement_.write(folder / "statement.json")
     model.save(folder / "student.tacit")
-    metrics = {"accuracy": accuracy, "held_out": int(split.held_out.size)}
+    return _measured(model, rows, folder)
+
+
+def _measured(model: PATEClassifier, rows: Rows, folder: Path) -> RunResult:
+    """Write the metrics and the report."""
+    accuracy, held_out, notes = None, 0, []
+    if rows.held_out is not None:
+        held_out = len(rows.held_out)
+        accuracy = float(model.score(rows.held_out.X, rows.held_out.labels))
+        notes = [f"Student: {accuracy:.1%} right on {held_out} held-out rows, declared public."]
+    metrics = {"accuracy": accuracy, "held_out": held_out}
     write_atomically(folder / "metrics.json", json.dumps(metrics, indent=2).encode("utf-8"))
-    note = f"Student: {accuracy:.1%} right on {split.held_out.size} held-out rows, declared public."
     write_report(
         folder / "report.html",
         model.ledger_,
         statement=model.statement_,
-        notes=[note],
-        figures=_gallery(model, data, split),
+        notes=notes,
+        figures=_gallery(model, rows),
     )
-    return RunResult(folder, model.statement_, accuracy, split.held_out.size, model.ledger_)
+    return RunResult(folder, model.statement_, accuracy, held_out, model.ledger_)
 
 
-def _gallery(model: PATEClassifier, data: Dataset, split: Split) -> list[tuple[str, Any]]:
+def load_rows(config: RunConfig) -> Rows:
+    """Read all that a run works on; a mistake shows here, before anything is made or spent."""
+    where = config.data
+    data = load_dataset(where.source, **where.options)
+    if not where.public_source:
+        if data.groups is not None:
+            raise InvalidArgument(
+                "Expected public_source where a column says whose record it is: a shuffle could "
+                "make one person private and public."
+            )
+        split = split_rows(config, len(data.y))
+        return Rows(data.take(split.private), data.X[split.public], data.take(split.held_out))
+    public = load_public(where.public_source, **where.options)
+    held_out = None
+    if where.held_out_source:
+        unowned = {key: value for key, value in where.options.items() if key not in _NOT_HELD_OUT}
+        held_out = load_dataset(where.held_out_source, **unowned)
+        if held_out.X.shape[1] != data.X.shape[1] or held_out.classes != data.classes:
+            raise InvalidArgument(
+                "Expected held_out_source to have the features and classes of source."
+            )
+    return Rows(data, public, held_out)
+
+
+def _gallery(model: PATEClassifier, rows: Rows) -> list[tuple[str, Any]]:
     """Show the public inputs that were asked, each with what the releases say of it."""
-    if data.image_shape is None:
+    shape = rows.private.image_shape
+    if shape is None:
         return []
     from tacit.report import gallery_figure
 
-    rows = split.public[model.queries_]
     posterior = np.concatenate(model.posteriors_)
     best = posterior.argmax(axis=1)
     captions = [
         f"{model.classes_[label]}  {chance:.0%}"
         for label, chance in zip(best, posterior.max(axis=1), strict=True)
     ]
-    images = data.X[rows].reshape(-1, *data.image_shape)
+    images = rows.public[model.queries_].reshape(-1, *shape)
     caption = (
         "The public inputs that were asked: the label that the noisy votes support, and how sure."
     )
@@ -114,7 +163,7 @@ def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> PATEClass
     """Return the unfitted estimator that the configuration describes."""
     pate = config.pate
     return PATEClassifier(
-        teacher=_teacher(pate.teacher),
+        teacher=_teacher(pate.teacher, pate.features),
         student=_student(pate.student, data),
         n_teachers=pate.teachers,
         mechanism=pate.mechanism,
@@ -136,19 +185,24 @@ def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> PATEClass
 def _features(name: str, data: Dataset) -> Any:
     if name == "none":
         return None
-    from tacit.features import digit_features
+    from tacit.features import PublicBins, digit_features
 
+    if name == "bins":
+        if data.columns is None:
+            raise InvalidArgument("Expected a table with declared columns for features = 'bins'.")
+        return PublicBins(data.columns, unit_norm=True)
     if data.image_shape is None:
         raise InvalidArgument("Expected images for features = 'digits'; use features = 'none'.")
     return digit_features(data.image_shape)
 
 
-def _teacher(name: str) -> Any:
+def _teacher(name: str, features: str) -> Any:
     if name == "logistic":
         return None
     from tacit.teachers import KernelRidgeTeachers
 
-    return KernelRidgeTeachers()
+    # Rows of bins are nearer each other than digits; chosen on California housing.
+    return KernelRidgeTeachers(gamma=0.1) if features == "bins" else KernelRidgeTeachers()
 
 
 def _student(name: str, data: Dataset) -> Any:
@@ -179,3 +233,10 @@ def _enter(folder: Path, settings: str) -> None:
                 "finished: a run never overwrites another's ledger."
             ) from None
     write_atomically(folder / "config.toml", settings.encode("utf-8"))
+
+
+def _leave(folder: Path) -> None:
+    """Free the directory of a run that was refused before it had a ledger: nothing was spent."""
+    if not (folder / "run.ledger").exists():
+        (folder / "config.toml").unlink(missing_ok=True)
+        folder.rmdir()

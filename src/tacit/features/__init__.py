@@ -17,14 +17,25 @@ if TYPE_CHECKING:
     from tacit.features.deskew import Deskew
     from tacit.features.hog import HOG
     from tacit.features.recipes import digit_features
+    from tacit.features.rows import transform_rows
 
-__all__ = ["HOG", "Categorical", "Column", "Deskew", "Numeric", "PublicBins", "digit_features"]
+__all__ = [
+    "HOG",
+    "Categorical",
+    "Column",
+    "Deskew",
+    "Numeric",
+    "PublicBins",
+    "digit_features",
+    "transform_rows",
+]
 
 _HOME = {
     "Deskew": "tacit.features.deskew",
     "HOG": "tacit.features.hog",
     "PublicBins": "tacit.features.bins",
     "digit_features": "tacit.features.recipes",
+    "transform_rows": "tacit.features.rows",
 }
 
 

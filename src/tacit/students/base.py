@@ -78,6 +78,13 @@ class BaseStudent(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has
         """Return class indices: the most probable class of each input."""
         return np.asarray(self.predict_proba(X).argmax(axis=1), dtype=np.int64)
 
+    def represent(self, X: ArrayLike) -> Floats:
+        """Return the inputs as the student has learned to see them: a map for a next round.
+
+        Here its probabilities; a network's last hidden layer.
+        """
+        return self.predict_proba(X)
+
     def save(self, path: PathLike, *, extra: Mapping[str, Any] | None = None) -> None:
         """Write the fitted student to one file without pickle; `load_student` reads it back.
 

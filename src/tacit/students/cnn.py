@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, at_least, finite, non_negative, positive
 from tacit.errors import InvalidArgument
@@ -26,6 +27,7 @@ from tacit.students.networks import (
     convolutional,
     descend,
     images_of,
+    last_hidden,
     moved,
     need_torch,
     one_cycle,
@@ -175,6 +177,13 @@ class CNNStudent(BaseStudent):
                 self.network_, moved(images, moves.expand(6, len(images)))
             )
         return normalised(scores)
+
+    def represent(self, X: ArrayLike) -> Floats:
+        """Return the last hidden layer of the inputs."""
+        check_is_fitted(self, "network_")
+        inputs = flat_rows(X=X)
+        images = images_of(self._pixels(inputs), self._image(), self.mean_, self.scale_)
+        return last_hidden(self.network_, images)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         arrays = {f"network.{name}": value for name, value in weights_of(self.network_).items()}

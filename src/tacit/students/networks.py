@@ -168,6 +168,16 @@ def class_probabilities(network: Module, inputs: Tensor) -> NDArray[np.float64]:
     return np.asarray(torch.cat(parts).numpy())
 
 
+def last_hidden(network: Module, inputs: Tensor) -> NDArray[np.float64]:
+    """Return what goes into the last, linear layer: the network's own features."""
+    torch = need_torch()
+    network.eval()
+    body = network[:-1]  # type: ignore[index]  # a Sequential
+    with torch.inference_mode():
+        parts = [body(batch).double() for batch in torch.split(inputs, _BATCH)]
+    return np.asarray(torch.cat(parts).numpy())
+
+
 def weights_of(network: Module) -> dict[str, NDArray[Any]]:
     """Return a network's weights and statistics as arrays."""
     return {

@@ -95,7 +95,7 @@ def _chance_right(mechanism: Any, n_classes: int, n_teachers: int, grid: Agreeme
     """P(the released label is right), over the agreements that such a label leaves possible."""
     chances = _right_given_agreement(noise_of(mechanism), n_classes, n_teachers, grid)
     weights = grid.weights
-    if mechanism.name == "confident-gnmax":
+    if mechanism.name in ("confident-gnmax", "noisy-screening"):
         weights = weights * _chance_of_passing(mechanism, n_teachers, grid)
         weights = weights / weights.sum() if weights.sum() > 0 else grid.weights
     right = float(weights @ chances)
@@ -127,7 +127,8 @@ def _chance_of_passing(mechanism: Any, n_teachers: int, grid: Agreements) -> Flo
     """P(the right count + N(0, sigma_check^2) >= threshold) for each agreement."""
     from scipy.special import ndtr
 
-    variance = n_teachers * grid.right * (1 - grid.right) + mechanism.sigma_check**2
+    sigma = mechanism.check.sigma
+    variance = n_teachers * grid.right * (1 - grid.right) + sigma**2
     return np.asarray(ndtr((n_teachers * grid.right - mechanism.threshold) / np.sqrt(variance)))
 
 

@@ -48,7 +48,7 @@ def noise_of(mechanism: Any) -> VoteNoise:
     """Read the noise of a mechanism that adds it to votes."""
     if isinstance(mechanism, SelectiveMechanism):
         return noise_of(mechanism.answer)
-    if mechanism.name in ("gnmax", "noisy-votes"):
+    if mechanism.name in ("gnmax", "noisy-votes", "sampled-max", "sampled-votes"):
         return VoteNoise("gaussian", mechanism.sigma)
     if mechanism.name == "lnmax":
         return VoteNoise("laplace", 1 / mechanism.gamma)

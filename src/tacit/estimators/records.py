@@ -1,0 +1,136 @@
+"""Private records as neighbours of public inputs: features, exact index, queries of a round.
+
+Everything that decides who is near whom is public here: features are fitted on public inputs,
+centred on their mean, and compared within a public radius. Each record's features come from its
+own row alone (`transform_rows`), as the sensitivity argument demands (SPEC-pate-knn 5.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from tacit._checks import Floats, at_least, positive
+from tacit.errors import InvalidArgument
+from tacit.estimators.knn_planning import Neighbourly
+from tacit.features.rows import is_row_wise, transform_rows
+from tacit.neighbours import Neighbourhoods, NeighbourIndex, default_reach
+from tacit.teachers import record_ids
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RecordIndex:
+    """Private records ready to be asked. Secret; it refuses to be pickled."""
+
+    features: Any
+    centre: Floats | float
+    index: NeighbourIndex
+    asked: Neighbourly
+
+    def view(self, inputs: NDArray[Any]) -> Floats:
+        """Return public inputs in the feature space."""
+        return _public_view(self.features, inputs) - self.centre
+
+    def around(self, inputs: NDArray[Any]) -> Neighbourhoods:
+        """Rank the records around public inputs. Secret."""
+        reach = default_reach(self.asked.k, self.asked.sampling_rate)
+        return self.index.search(self.view(inputs), reach)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Expected private records to stay where they are; save the student.")
+
+    def __repr__(self) -> str:
+        return "RecordIndex(secret)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PrivateRecords:
+    """The private rows of a fit: inputs, what they say, whose they are, how they are asked."""
+
+    rows: NDArray[Any]
+    targets: NDArray[Any]
+    people: NDArray[Any] | None
+    asked: Neighbourly
+
+    @property
+    def by_person(self) -> bool:
+        """Whether the unit is a person."""
+        return self.people is not None
+
+    def index(
+        self, features: Any, outside: NDArray[Any] | None, radius: float | None
+    ) -> RecordIndex:
+        """Index the records in a public feature space: fitted on `outside`, or already fitted."""
+        fitted = fitted_features(features, outside, self.rows.shape[1])
+        centre: Floats | float = 0.0
+        if outside is not None:
+            view = _public_view(fitted, outside)
+            centre = view.mean(axis=0)
+            reach = np.linalg.norm(view - centre, axis=1).max()
+            radius = float(reach) if radius is None and reach > 0 else radius
+        if radius is None:
+            raise InvalidArgument(
+                "Expected radius=, a public bound on the norm of the features, where no public "
+                "inputs tell it."
+            )
+        inside = self.rows if fitted is None else transform_rows(fitted, self.rows)
+        index = NeighbourIndex(
+            np.asarray(inside, dtype=np.float64) - centre,
+            self.targets,
+            keys=record_ids(self.rows),
+            units=self.people,
+            votes_per_unit=self.asked.votes_per_unit,
+            radius=positive(radius=radius),
+        )
+        return RecordIndex(fitted, centre, index, self.asked)
+
+
+def fitted_features(features: Any, outside: NDArray[Any] | None, n_features: int) -> Any:
+    """Return the transformer: fitted on public inputs, or as it came where there are none.
+
+    tacit's own learn nothing, so a row of zeros fits them; any other must have been fitted, on
+    public data, by whoever gave it.
+    """
+    if features is None:
+        return None
+    if outside is not None:
+        return clone(features).fit(outside)
+    return clone(features).fit(np.zeros((1, n_features))) if is_row_wise(features) else features
+
+
+def _public_view(features: Any, inputs: NDArray[Any]) -> Floats:
+    view = inputs if features is None else features.transform(inputs)
+    return np.asarray(view, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedView:
+    """A student's representation as the feature map of the next round: public, it saw releases."""
+
+    student: Any
+
+    def fit(self, X: NDArray[Any]) -> LearnedView:
+        """Learn nothing more."""
+        del X
+        return self
+
+    def transform(self, X: NDArray[Any]) -> Floats:
+        """Return what the student makes of the inputs."""
+        return np.asarray(self.student.represent(X), dtype=np.float64)
+
+    def __sklearn_clone__(self) -> LearnedView:
+        return self
+
+
+def public_rounds(strategy: Any, queries: int, rounds: int) -> list[int]:
+    """Return how many public inputs each round asks."""
+    count = at_least(1, rounds=rounds)
+    if isinstance(strategy, str):
+        return [at_least(1, queries=queries)] * count
+    if count > 1:
+        raise InvalidArgument(f"Expected strategy= a name where rounds={count}: rows are chosen.")
+    return [len(strategy)]
