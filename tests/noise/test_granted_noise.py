@@ -20,6 +20,7 @@ DRAWS: dict[str, Callable[[GrantedNoise | InsecureNoise], np.ndarray]] = {
     "rounded_gaussian_steps": lambda noise: noise.rounded_gaussian_steps(2.0, 0.1, (3, 2)),
     "bernoulli": lambda noise: noise.bernoulli(0.3, (3, 2)),
     "poisson_mask": lambda noise: noise.poisson_mask(0.3, (3, 2)),
+    "geometric": lambda noise: noise.geometric(0.3, (3, 2)),
 }
 
 every_draw = pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS.keys())

@@ -32,7 +32,7 @@ def test_shapes_and_types(
             noise.laplace(2.0, size),
             noise.rounded_gaussian(2.0, 0.5, size),
         ],
-        np.int64: [noise.rounded_gaussian_steps(2.0, 0.1, size)],
+        np.int64: [noise.rounded_gaussian_steps(2.0, 0.1, size), noise.geometric(0.5, size)],
         np.bool_: [noise.bernoulli(0.5, size), noise.poisson_mask(0.5, size)],
     }
     for dtype, arrays in draws.items():
@@ -88,6 +88,7 @@ def test_size_is_refused_by_name(noise: Noise, bad: int) -> None:
         lambda: noise.rounded_gaussian(1.0, 1.0, bad),
         lambda: noise.bernoulli(0.5, bad),
         lambda: noise.poisson_mask(0.5, bad),
+        lambda: noise.geometric(0.5, bad),
     ):
         with pytest.raises(InvalidArgument, match="Expected size="):
             draw()
@@ -108,6 +109,9 @@ def test_probabilities_are_refused_by_name(noise: Noise) -> None:
     for bad in (0.0, -0.1, 1.5, math.nan):
         with pytest.raises(InvalidArgument, match="Expected rate="):
             noise.poisson_mask(bad, 2)
+    for bad in (0.0, -0.1, 1.5, math.nan, math.inf, "often", None, True, [0.5], 1e-30):
+        with pytest.raises(InvalidArgument, match="Expected rate="):
+            noise.geometric(bad, 2)  # type: ignore[arg-type]
 
 
 def test_same_seed_same_noise_and_other_seed_other_noise() -> None:
@@ -119,6 +123,7 @@ def test_same_seed_same_noise_and_other_seed_other_noise() -> None:
             noise.rounded_gaussian(2.0**30, 1.0, 50),
             noise.bernoulli(0.5, 500),
             noise.poisson_mask(0.5, 500),
+            noise.geometric(0.5, 500),
         ]
 
     for first, second, other in zip(draws(5), draws(5), draws(6), strict=True):

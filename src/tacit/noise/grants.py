@@ -97,6 +97,10 @@ class GrantedNoise:
         """Draw a Poisson sample: see `SecureNoise.poisson_mask`."""
         return self._opened().poisson_mask(rate, size)
 
+    def geometric(self, rate: float, size: Size) -> Integers:
+        """Draw geometric skips: see `SecureNoise.geometric`."""
+        return self._opened().geometric(rate, size)
+
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError(
             "Expected GrantedNoise to stay where it is: a copy would outlive its grant; "

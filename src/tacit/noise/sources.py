@@ -30,7 +30,7 @@ from tacit._checks import (
     refuse,
     sampling_rate,
 )
-from tacit.noise import exact
+from tacit.noise import exact, waiting
 
 Bits = NDArray[np.bool_]
 Size = int | tuple[int, ...]
@@ -64,6 +64,9 @@ class Noise(Protocol):
 
     def poisson_mask(self, rate: float, size: Size) -> Bits:
         """Draw who takes part when everyone does so independently with the given rate."""
+
+    def geometric(self, rate: float, size: Size) -> Integers:
+        """Draw how many do not take part before the next one who does."""
 
 
 class _Sampler(ABC):
@@ -163,6 +166,22 @@ class _Sampler(ABC):
         (60000,)
         """
         return self.bernoulli(sampling_rate(rate=rate), size)
+
+    def geometric(self, rate: float, size: Size) -> Integers:
+        """Draw geometric skips: how many are left out before the next one takes part, exactly.
+
+        P(g) = (1 - rate)^g rate for g = 0, 1, 2, ... and the very float64 value of the rate, which
+        must lie in [2^-50, 1]. Cumulative sums walk through a Poisson sample without a coin for
+        everyone (spec 5.9); the draws are as secret as the mask. Why it is exact:
+        `tacit.noise.waiting.geometric`.
+
+        >>> InsecureNoise(seed=1).geometric(rate=1.0, size=3)
+        array([0, 0, 0])
+        """
+        shape = _shape(size)
+        chance = sampling_rate(rate=rate)
+        waiting.check_rate(chance)
+        return waiting.geometric(self._words, chance, math.prod(shape)).reshape(shape)
 
 
 def _shape(size: Size) -> tuple[int, ...]:

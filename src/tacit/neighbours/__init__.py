@@ -1,0 +1,21 @@
+"""Private records to answers without training: exact search and lazy Poisson subsampling.
+
+`NeighbourIndex` holds private records in a public feature space, `search` ranks them around public
+queries, and the `Neighbourhoods` that it returns draw a fresh Poisson sample for every question.
+Everything here is secret: a mechanism, through a ledger, carries an answer across. Implements
+SPEC-pate-knn 5.1, 5.2 and 5.9.
+
+>>> from tacit.neighbours import NeighbourIndex
+>>> from tacit.noise import InsecureNoise
+>>> keys = [b"5e1f", b"a09c", b"31d7"]
+>>> index = NeighbourIndex([[0.0], [0.5], [0.9]], [0, 1, 1], keys=keys, radius=1.0)
+>>> around = index.search([[0.6]], reach=3)
+>>> around.targets[around.draw(2, 1.0, InsecureNoise(seed=1))]
+array([[1, 1]])
+"""
+
+from tacit.neighbours.index import NeighbourIndex
+from tacit.neighbours.neighbourhoods import Neighbourhoods, default_reach
+from tacit.neighbours.quantising import quantise
+
+__all__ = ["NeighbourIndex", "Neighbourhoods", "default_reach", "quantise"]

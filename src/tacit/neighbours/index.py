@@ -1,0 +1,185 @@
+"""Exact search among private records in a public feature space, in bounded memory.
+
+Implements SPEC-pate-knn 5.2: one fixed total order on (distance, record key) that other records do
+not affect, and exact search. No tree, no hashing, nothing fitted to the private records: blocks of
+matrix products and partial selection.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit._checks import Integers, at_least, positive
+from tacit.errors import InvalidArgument
+from tacit.neighbours.neighbourhoods import Neighbourhoods
+from tacit.neighbours.quantising import Vectors, extended, feature_rows, questions, row_blocks
+from tacit.neighbours.ranking import Ranking, Units, rank_rows, stacked
+
+_MIB = 2**20
+_MOST_RECORDS = 2**31 - 1
+_KINDS = {
+    "b": "bits",
+    "i": "integers",
+    "u": "unsigned integers",
+    "f": "floats",
+    "S": "bytes",
+    "U": "strings",
+}
+
+
+class NeighbourIndex:
+    """Private records, their targets, and the order in which they stand around any query. Secret.
+
+    X: (n, dimensions) public features of the private records. A feature map, a normalisation or a
+    `radius` that was fitted to private records breaks the guarantee.
+    targets: (n, ...) what a neighbour says: a class, a row of 0/1 labels, a number.
+    keys: (n,) uint64 or bytes, each record's own: a keyed hash of the record (or of its id), by
+    which ties are broken; after it unit and target decide. Never a position or a running number:
+    those change with the other records.
+    units: (n,) whose each record is (integers, strings or bytes), where a person has several. For
+    each query a unit is represented by its `votes_per_unit` nearest records, and sampled by one
+    coin. Without units each record is its own.
+    memory_mib: how much a search may use beside records and result (at least one query's
+    distances, 4 bytes per record, and what sorting them takes).
+
+    Unit: one record, or one person with all records. Adding or removing it displaces at most
+    `votes_per_unit` of any query's neighbours (5.2).
+
+    >>> index = NeighbourIndex(
+    ...     [[0.1, 0.0], [0.9, 0.1]], ["no", "yes"], keys=[b"k1", b"k2"], radius=1.0
+    ... )
+    >>> index
+    NeighbourIndex(secret)
+    >>> index.search([[1.0, 0.0]], reach=2)
+    Neighbourhoods(n_queries=1, secret)
+    """
+
+    __slots__ = ("_memory", "_radius", "_records", "_targets", "_units")
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        targets: ArrayLike,
+        *,
+        keys: ArrayLike,
+        radius: float,
+        units: ArrayLike | None = None,
+        votes_per_unit: int = 1,
+        memory_mib: float = 256,
+    ) -> None:
+        rows = feature_rows("X", X)
+        if not 1 <= len(rows) <= _MOST_RECORDS:
+            raise InvalidArgument("Expected X to hold at least one record and fewer than 2**31.")
+        self._radius = positive(radius=radius)
+        self._memory = int(positive(memory_mib=memory_mib) * _MIB)
+        votes = at_least(1, votes_per_unit=votes_per_unit)
+        if units is None and votes > 1:
+            raise InvalidArgument("Expected units where votes_per_unit is above 1: whose records.")
+        said = _per_record("targets", targets, "biufSU", len(rows))
+        tags = _per_record("keys", keys, "iuS", len(rows), flat=True)
+        owners = None if units is None else _numbered(units, len(rows))
+        order = _fixed_order(tags, owners, said)
+        self._records = _extended_in_order(rows, order, self._radius)
+        self._targets = said[order]
+        self._targets.flags.writeable = False
+        self._units = None if owners is None else Units(owners[order], int(owners.max()) + 1, votes)
+
+    @property
+    def votes_per_unit(self) -> int:
+        """How many of a query's neighbours may be one unit's."""
+        return 1 if self._units is None else self._units.votes
+
+    @property
+    def targets(self) -> NDArray[Any]:
+        """What the records say, in this index's own order. Secret."""
+        return self._targets
+
+    @property
+    def n_units(self) -> int:
+        """How many units there are. Secret: adjacency adds or removes one."""
+        return len(self._records) if self._units is None else self._units.total
+
+    def search(self, queries: ArrayLike, reach: int) -> Neighbourhoods:
+        """Rank the records around each query, the nearest `reach` units at once.
+
+        `reach` (see `default_reach`) decides about speed and memory, never about a result: a draw
+        that needs farther records searches for them.
+        """
+        rows = feature_rows("queries", queries)
+        if len(rows) < 1 or rows.shape[1] != self._records.shape[1] - 1:
+            raise InvalidArgument(
+                f"Expected queries to be at least one row with the records' "
+                f"{self._records.shape[1] - 1} dimensions, got shape {rows.shape}."
+            )
+        return Neighbourhoods(self, questions(rows, self._radius), at_least(1, reach=reach))
+
+    def ranking(self, asked: Vectors, reach: int) -> Ranking:
+        """Rank the nearest `reach` units for `questions`, block by block. Secret."""
+        step = self._queries_at_once(reach)
+        blocks = [asked[start : start + step] for start in range(0, len(asked), step)]
+        distances = np.empty((min(step, len(asked)), len(self._records)), dtype=np.float32)
+        rankings = []
+        for block in blocks:
+            found = np.matmul(block, self._records.T, out=distances[: len(block)])
+            rankings.append(rank_rows(found, reach, self._units))
+        return stacked(rankings)
+
+    def _queries_at_once(self, reach: int) -> int:
+        """Fit a block's distances, and the sorting of one row, into the memory allowed."""
+        n = len(self._records)
+        row = 4 * n
+        sorting = 5 * n + 24 * min(n, reach)
+        return max(1, (self._memory - sorting) // row)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("Expected NeighbourIndex to stay where it is: it holds private records.")
+
+    def __repr__(self) -> str:
+        return "NeighbourIndex(secret)"
+
+
+def _per_record(
+    name: str, values: ArrayLike, kinds: str, count: int, *, flat: bool = False
+) -> NDArray[Any]:
+    """Return an array with one entry per record; it is never quoted, nor is their number."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        array = np.empty(0, dtype=object)
+    if array.ndim < 1 or (flat and array.ndim > 1) or len(array) != count:
+        raise InvalidArgument(f"Expected {name} to have one entry for each record of X.")
+    if array.dtype.kind not in kinds:
+        allowed = ", ".join(_KINDS[kind] for kind in kinds)
+        raise InvalidArgument(f"Expected {name} to hold {allowed}; got dtype {array.dtype}.")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise InvalidArgument(f"Expected {name} to hold finite numbers only; remove NaN and inf.")
+    return array
+
+
+def _numbered(units: ArrayLike, count: int) -> Integers:
+    """Give units numbers in the order of their ids: of two, the same one always comes first."""
+    owners = _per_record("units", units, "iuSU", count, flat=True)
+    return np.unique(owners, return_inverse=True)[1].astype(np.int64)
+
+
+def _fixed_order(keys: NDArray[Any], units: Integers | None, targets: NDArray[Any]) -> Integers:
+    """Sort records by key, then unit, then the bytes of the target: by what is each one's own.
+
+    Two records that agree in all of these stand for the same unit and say the same, so that no
+    answer depends on which comes first.
+    """
+    flat = np.ascontiguousarray(targets).reshape(len(targets), -1)
+    width = flat.shape[1] * flat.itemsize
+    said = [flat.view(f"S{width}")[:, 0]] if width else []
+    return np.lexsort((*said, *([] if units is None else [units]), keys))
+
+
+def _extended_in_order(rows: NDArray[Any], order: Integers, radius: float) -> Vectors:
+    """Quantise records in a new order, a block at a time: nothing is ever copied whole."""
+    result = np.empty((len(rows), rows.shape[1] + 1), dtype=np.float32)
+    for block in row_blocks(*rows.shape):
+        result[block] = extended(rows[order[block]], radius)
+    return result

@@ -1,0 +1,205 @@
+"""What stands around some queries, and fresh Poisson samples of it, drawn lazily.
+
+Implements SPEC-pate-knn 5.1 and 5.9. Whoever takes part is decided by coins that are independent of
+the order, so one may walk through the order and toss only as many as the first k who take part
+need. A geometric skip stands for all the tails in between. Where a walk leaves what was stored, the
+skips stay as they are and the search goes on farther out: to toss again, or to stop there, would be
+another mechanism with another price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc
+
+from tacit._checks import Integers, at_least, probability, sampling_rate
+from tacit.errors import InvalidArgument
+from tacit.neighbours.quantising import Vectors
+from tacit.neighbours.ranking import Ranking
+from tacit.noise import Noise
+
+# Entries looked at together: bounds the temporary arrays of a draw.
+_ENTRIES_AT_ONCE = 2**22
+_MOST_NEIGHBOURS = 2**30
+
+
+class Ranks(Protocol):
+    """What neighbourhoods ask of the index that they come from."""
+
+    @property
+    def votes_per_unit(self) -> int:
+        """How many of a query's neighbours may be one unit's."""
+
+    @property
+    def targets(self) -> NDArray[Any]:
+        """What the records say, in the index's own order."""
+
+    @property
+    def n_units(self) -> int:
+        """How many units there are."""
+
+    def ranking(self, asked: Vectors, reach: int) -> Ranking:
+        """Rank the nearest `reach` units around each query."""
+
+
+class Neighbourhoods:
+    """The records around each of some public queries, nearest first. Secret.
+
+    Made by `NeighbourIndex.search`. It may be asked again and again; each draw tosses new coins, so
+    that a check and an answer, or two queries, never share a sample (5.3). What a draw returns, how
+    far it walked and whom it found are for a mechanism alone. How long it takes depends on the data
+    too, and is not hidden.
+    """
+
+    __slots__ = ("_asked", "_index", "_ranking", "_reach")
+
+    def __init__(self, index: Ranks, asked: Vectors, reach: int) -> None:
+        self._index = index
+        self._asked = asked
+        self._reach = min(reach, index.n_units)
+        self._ranking = index.ranking(asked, self._reach)
+
+    @property
+    def n_queries(self) -> int:
+        """How many queries these are; public."""
+        return len(self._asked)
+
+    @property
+    def votes_per_unit(self) -> int:
+        """How many of a query's neighbours may be one unit's; public."""
+        return self._index.votes_per_unit
+
+    @property
+    def targets(self) -> NDArray[Any]:
+        """What each record says, (n, ...), at the positions that `draw` returns. Secret."""
+        return self._index.targets
+
+    def draw(self, k: int, rate: float, noise: Noise, rows: ArrayLike | None = None) -> Integers:
+        """Draw the k nearest of a fresh Poisson sample for each query: positions (rows, k). Secret.
+
+        Every unit takes part with probability `rate`, independently for each row and call, decided
+        by the given noise; a row lists the k nearest records of those who do, and -1 where fewer
+        than k were found. rate 1 means everyone, and no coins. `rows` chooses among the queries; a
+        query that is named twice gets two samples.
+
+        The skips g_1, g_2, ... of a row are geometric, so the units at ranks
+        g_1 + ... + g_j + j - 1 are those whose coins fell heads, whatever the records are.
+        """
+        count = at_least(1, k=k)
+        if count > _MOST_NEIGHBOURS:
+            raise InvalidArgument(f"Expected k={count} to be at most 2**30.")
+        chance = sampling_rate(rate=rate)
+        chosen = self._rows(rows)
+        result = np.full((chosen.size, count), -1, dtype=np.int64)
+        for block in self._blocks(chosen.size, count):
+            heads = _heads(noise, chance, (block.stop - block.start, count), self._index.n_units)
+            self._fill(result[block], chosen[block], heads)
+        return result
+
+    def _rows(self, rows: ArrayLike | None) -> Integers:
+        if rows is None:
+            return np.arange(self.n_queries)
+        try:
+            chosen = np.asarray(rows)
+        except ValueError:
+            chosen = np.empty((0, 0))
+        if chosen.size == 0 and chosen.ndim == 1:
+            return np.empty(0, dtype=np.int64)
+        expected = f"Expected rows to be a list of integers from 0 to {self.n_queries - 1}."
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
+            raise InvalidArgument(expected)
+        if chosen.min() < 0 or chosen.max() >= self.n_queries:
+            raise InvalidArgument(expected)
+        return chosen.astype(np.int64)
+
+    def _blocks(self, n_rows: int, k: int) -> Iterator[slice]:
+        step = max(1, _ENTRIES_AT_ONCE // max(k, self._ranking.positions.shape[1]))
+        for start in range(0, n_rows, step):
+            yield slice(start, min(start + step, n_rows))
+
+    def _fill(self, result: Integers, rows: Integers, heads: Integers) -> None:
+        """Look up who stands at the ranks that took part; search farther where that is needed."""
+        _look_up(self._ranking.of(rows), heads, result)
+        n_units = self._index.n_units
+        if self._reach == n_units:
+            return
+        short = np.flatnonzero(result[:, -1] < 0)
+        step = max(1, _ENTRIES_AT_ONCE // (n_units * self.votes_per_unit))
+        for start in range(0, short.size, step):
+            some = short[start : start + step]
+            # Up to a row's last head, k units take part: that is as far as k records can be.
+            reach = min(int(heads[some, -1].max()) + 1, n_units)
+            farther = self._index.ranking(self._asked[rows[some]], reach)
+            found = np.full((some.size, heads.shape[1]), -1, dtype=np.int64)
+            _look_up(farther, heads[some], found)
+            result[some] = found
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("Expected Neighbourhoods to stay where it is: it holds private records.")
+
+    def __repr__(self) -> str:
+        return f"Neighbourhoods(n_queries={self.n_queries}, secret)"
+
+
+def _heads(noise: Noise, rate: float, shape: tuple[int, int], n_units: int) -> Integers:
+    """Draw the ranks of the first k units whose coins fall heads; n_units or more means none."""
+    if rate == 1.0:
+        return np.broadcast_to(np.arange(shape[1]), shape)
+    skips = noise.geometric(rate, shape)
+    # Beyond the end is beyond the end: this only keeps the sums from overflowing.
+    heads = np.cumsum(np.minimum(skips, n_units) + 1, axis=1)
+    heads -= 1
+    return heads
+
+
+def _look_up(ranking: Ranking, heads: Integers, result: Integers) -> None:
+    """Write the first k entries whose units have heads into rows of -1."""
+    width = ranking.positions.shape[1]
+    if ranking.unit_ranks is None:
+        row, column = np.nonzero(heads < width)
+        result[row, column] = ranking.positions[row, heads[row, column]]
+        return
+    # A padding entry has rank -1 and so finds the last column, where no coin ever falls heads.
+    took_part = np.zeros((len(heads), width + 1), dtype=np.bool_)
+    row, column = np.nonzero(heads < width)
+    took_part[row, heads[row, column]] = True
+    included = np.take_along_axis(took_part, ranking.unit_ranks.astype(np.int64), axis=1)
+    turn = np.cumsum(included, axis=1)
+    included &= turn <= heads.shape[1]
+    row, column = np.nonzero(included)
+    result[row, turn[row, column] - 1] = ranking.positions[row, column]
+
+
+def default_reach(k: int, rate: float, failure: float = 1e-6) -> int:
+    """Return how many units to rank so that a draw seldom has to search farther.
+
+    The least M with P(Binomial(M, rate) < k) <= failure (spec 5.9), of public numbers alone. It
+    decides about speed and memory only.
+
+    >>> default_reach(300, 0.15)
+    2551
+    """
+    count, chance = at_least(1, k=k), sampling_rate(rate=rate)
+    allowed = probability(failure=failure)
+    if chance == 1.0:
+        return count
+    enough = count
+    while _shortfall(count, chance, enough) > allowed:
+        enough *= 2
+    too_few = max(count - 1, enough // 2)
+    while enough - too_few > 1:
+        middle = (enough + too_few) // 2
+        if _shortfall(count, chance, middle) > allowed:
+            too_few = middle
+        else:
+            enough = middle
+    return enough
+
+
+def _shortfall(k: int, rate: float, reach: int) -> float:
+    """P(Binomial(reach, rate) < k) = I_{1-rate}(reach - k + 1, k)."""
+    return float(betainc(reach - k + 1, k, 1.0 - rate))
