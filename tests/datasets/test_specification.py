@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.datasets import load_dataset
+from tacit.datasets import load_dataset, load_public
 from tacit.errors import InvalidArgument
 
 
@@ -21,6 +21,14 @@ def test_files_are_loaded_with_their_options(tmp_path):
         f"csv:{tmp_path / 'set.csv'}", target="rich", classes=["no", "yes"], numeric=["age"]
     )
     assert data.X.tolist() == [[3]]
+
+
+def test_inputs_alone(tmp_path):
+    np.savez(tmp_path / "set.npz", x=np.eye(3), y=[0, 1, 1])
+    assert load_public(f"npz:{tmp_path / 'set.npz'}", classes=2).tolist() == np.eye(3).tolist()
+    for word in ("", "csv", "csv:", "cifar:x", None):
+        with pytest.raises(InvalidArgument, match=r"digits, mnist:DIR"):
+            load_public(word)
 
 
 def test_a_place_may_hold_colons(tmp_path):

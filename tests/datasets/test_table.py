@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from refusals import everything_said, read_or_refuse
 
-from tacit.datasets import load_csv
+from tacit.datasets import load_csv, load_public
 from tacit.errors import InvalidArgument
 
 TEXT = """id,age,sex,note,rich
@@ -62,6 +62,36 @@ def test_columns_that_are_not_declared_are_not_read(tmp_path):
     assert data.X.shape == (4, 2)
     assert data.groups is None
     assert all(CANARY not in repr(getattr(data, field)) for field in data.__slots__)
+
+
+def test_an_undeclared_category_is_other_or_refused(tmp_path):
+    path = write(tmp_path, TEXT.replace("unknown", CANARY))
+    assert load_csv(path, **ROLES).X[2].tolist() == [65.5, 2]
+    with pytest.raises(InvalidArgument, match=r"line 4") as caught:
+        load_csv(path, **ROLES, other=False)
+    assert CANARY not in everything_said(caught.value)
+
+
+def test_ignored_columns_are_there_and_change_nothing(tmp_path):
+    path = write(tmp_path, TEXT)
+    with_them = load_csv(path, **ROLES, ignored=["note", "id"])
+    np.testing.assert_array_equal(with_them.X, load_csv(path, **ROLES).X)
+
+
+def test_a_record_of_nobody_is_refused(tmp_path):
+    with pytest.raises(InvalidArgument, match=r"'id' .* line 3"):
+        load_csv(write(tmp_path, TEXT.replace("b, 17", ", 17")), **ROLES, groups="id")
+
+
+def test_public_inputs_need_no_labels_and_mean_the_same(tmp_path):
+    expected = load_csv(write(tmp_path, TEXT), **ROLES, groups="id", ignored=["note"]).X
+    rows = [line.split(",") for line in TEXT.replace('"z, with a comma"', "z").splitlines()]
+    text = "\n".join(f"{row[2]},{row[1]}" for row in rows)  # no id, no note, no label
+    public = write(tmp_path, text, "public.csv")
+    options = ROLES | {"groups": "id", "ignored": ["note"]}
+    np.testing.assert_array_equal(load_public(f"csv:{public}", **options), expected)
+    with pytest.raises(InvalidArgument, match=r"^Expected options"):
+        load_public(f"csv:{public}", **options, colour=3)
 
 
 def test_the_order_of_rows_does_not_change_what_categories_mean(tmp_path):
@@ -166,6 +196,14 @@ def test_damaged_tables_are_refused_and_not_quoted(tmp_path, text):
         {"classes": ["no", "maybe"]},
         {"groups": "family"},
         {"groups": "rich"},
+        {"groups": 5},
+        {"groups": ""},
+        {"target": None},
+        {"ignored": ["height"]},
+        {"ignored": ["age"]},
+        {"ignored": "note"},
+        {"ignored": [3]},
+        {"other": 1},
         {"missing": "none"},
         {"missing": float("nan")},
         {"delimiter": ""},

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tacit import Ledger, Statement
 from tacit.errors import BudgetExceeded, InvalidArgument
@@ -108,12 +111,56 @@ def test_a_crash_after_the_charge_stays_spent(tmp_path, monkeypatch):
             "[pate]\nstudent='parrot'",
             "student",
         ),
+        ("[data]\nsource='digits'\n[privacy]\nepsilon=1\ndelta=1e-5", "public_source"),
+        (
+            "[data]\nsource='digits'\nprivate=9\npublic=9\noptions=3\n"
+            "[privacy]\nepsilon=1\ndelta=1e-5",
+            "options",
+        ),
+        (
+            "[data]\nsource='digits'\nprivate=9\npublic=9\nheld_out_source='digits'\n"
+            "[privacy]\nepsilon=1\ndelta=1e-5",
+            "public_source",
+        ),
     ],
 )
 def test_bad_configurations_name_what_is_wrong(tmp_path: Path, text: str, complaint: str):
     (tmp_path / "run.toml").write_text(text)
     with pytest.raises(InvalidArgument, match=complaint):
         RunConfig.read(tmp_path / "run.toml")
+
+
+@given(
+    st.recursive(
+        st.one_of(st.text(), st.integers(-(2**40), 2**40), st.booleans(), st.floats(-1e9, 1e9)),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=8,
+    )
+)
+@settings(max_examples=100, deadline=None)
+def test_any_option_survives_being_written(value):
+    given_options = {"numeric": value, "a key with spaces \x7f": [1.5, "ä\U0001f600\n"]}
+    written = RunConfig(
+        data=DataConfig("csv:x", public_source="csv:y", options=given_options),
+        privacy=PrivacyConfig(1.0, 1e-5),
+    )
+    assert RunConfig.parse(tomllib.loads(written.to_toml())) == written
+
+
+def test_held_out_rows_must_be_of_the_same_kind(tmp_path):
+    for name, classes in (("private", [0, 1]), ("held_out", [0, 1, 2])):
+        np.savez(tmp_path / f"{name}.npz", x=np.eye(4), y=[0, 1, 1, 0], classes=classes)
+    mixed = RunConfig(
+        data=DataConfig(
+            f"npz:{tmp_path / 'private.npz'}",
+            public_source=f"npz:{tmp_path / 'private.npz'}",
+            held_out_source=f"npz:{tmp_path / 'held_out.npz'}",
+        ),
+        privacy=PrivacyConfig(1.0, 1e-5),
+    )
+    with pytest.raises(InvalidArgument, match="held_out_source"):
+        runs.run_config(mixed, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_rows_are_split_once_each():

@@ -25,8 +25,10 @@ def train(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Train teachers, release their votes, train the student: everything in one directory.
+    """Let private records label public inputs and train the student: all in one directory.
 
+    method = "pate" trains teachers on them, method = "knn" lets them vote as neighbours.
+    A table needs [data.options]: target, classes, numeric, categorical, groups (whose record).
     Example: tacit train run.toml --out runs/first
     """
     from dataclasses import replace
@@ -59,7 +61,8 @@ def as_plain(result: RunResult) -> dict[str, object]:
 def show(result: RunResult) -> None:
     """Print the result for people."""
     shown = table("The student", "what", "result")
-    shown.add_row("accuracy on held-out rows, declared public", f"{result.accuracy:.1%}")
+    right = "no rows were held out" if result.accuracy is None else f"{result.accuracy:.1%}"
+    shown.add_row("accuracy on held-out rows, declared public", right)
     shown.add_row("held-out rows", str(result.held_out))
     screen().print(shown)
     print_budget(result.ledger)

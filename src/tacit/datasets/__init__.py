@@ -5,7 +5,7 @@ from tacit.datasets.dataset import Dataset, Parts
 from tacit.datasets.digits import load_digits
 from tacit.datasets.idx import load_idx, read_idx
 from tacit.datasets.npz import load_npz
-from tacit.datasets.specification import load_dataset
+from tacit.datasets.specification import load_dataset, load_public
 from tacit.datasets.table import load_csv
 from tacit.datasets.votes import demo_votes, read_rows, read_votes
 
@@ -19,6 +19,7 @@ __all__ = [
     "load_digits",
     "load_idx",
     "load_npz",
+    "load_public",
     "read_idx",
     "read_rows",
     "read_votes",

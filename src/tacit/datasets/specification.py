@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+
+from numpy.typing import NDArray
 
 from tacit.datasets.adult import load_adult
 from tacit.datasets.dataset import Dataset
 from tacit.datasets.digits import load_digits
 from tacit.datasets.idx import load_idx
 from tacit.datasets.npz import load_npz
-from tacit.datasets.table import load_csv
+from tacit.datasets.table import load_csv, load_inputs
 from tacit.errors import InvalidArgument
+
+Kind = TypeVar("Kind")
 
 _LOADERS: dict[str, Callable[..., Dataset]] = {
     "mnist": load_idx,
@@ -20,6 +24,8 @@ _LOADERS: dict[str, Callable[..., Dataset]] = {
     "csv": load_csv,
     "adult": load_adult,
 }
+_LABELS = ("target", "classes", "groups", "ignored", "name")
+"""Options that say what a file of inputs alone need not have."""
 _FORMS = "digits, mnist:DIR, adult:DIR, npz:FILE or csv:FILE"
 
 
@@ -41,9 +47,21 @@ def load_dataset(specification: str, **options: Any) -> Dataset:
     return _call(_LOADERS[kind], kind, (place,), options)
 
 
+def load_public(specification: str, **options: Any) -> NDArray[Any]:
+    """Load the inputs alone of a data set, for the student; a CSV file needs no labels for that.
+
+    `options` are those of the private data, whose columns the public ones must match.
+    """
+    kind, _, place = str(specification).partition(":")
+    if kind != "csv" or not place:
+        return load_dataset(specification, **options).X
+    inputs = {key: value for key, value in options.items() if key not in _LABELS}
+    return _call(load_inputs, kind, (place,), inputs)
+
+
 def _call(
-    loader: Callable[..., Dataset], kind: str, places: tuple[str, ...], options: dict[str, Any]
-) -> Dataset:
+    loader: Callable[..., Kind], kind: str, places: tuple[str, ...], options: dict[str, Any]
+) -> Kind:
     """Call the loader once its options are known to fit; a misspelt one is the caller's mistake."""
     try:
         inspect.signature(loader).bind(*places, **options)

@@ -1,7 +1,8 @@
 """Tables with declared column roles: CSV in, numbers and indices of public categories out.
 
 Nothing about the table's values is learned: categories, bins and classes come from the caller, an
-undeclared category is `other`, an undeclared label is an error, undeclared columns are not read.
+undeclared category is `other` (or refused), an undeclared label is an error, and columns without a
+role are not read. Public inputs come without labels: `load_inputs`.
 """
 
 from __future__ import annotations
@@ -29,18 +30,23 @@ MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null")
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """What each column of a table is for; `missing` replaces an absent number, None refuses it."""
+    """What each column of a table is for; `missing` replaces an absent number, None refuses it.
 
-    target: str
+    A target of None reads inputs only. Where `other` is false, an undeclared category is an error.
+    """
+
+    target: str | None
     columns: tuple[Column, ...]
     groups: str | None = None
     missing: float | None = None
+    ignored: tuple[str, ...] = ()
+    other: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:
         """Every column that is read: the inputs, the target, the groups."""
-        extra = () if self.groups is None else (self.groups,)
-        return (*(column.name for column in self.columns), self.target, *extra)
+        extra = [name for name in (self.target, self.groups) if name is not None]
+        return (*(column.name for column in self.columns), *extra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,9 @@ def load_csv(
     numeric: Mapping[str, Iterable[float]] | Iterable[str] = (),
     categorical: Mapping[str, Iterable[str]] | None = None,
     groups: str | None = None,
+    ignored: Iterable[str] = (),
     missing: float | None = None,
+    other: bool = True,
     delimiter: str = ",",
     name: str | None = None,
 ) -> Dataset:
@@ -69,9 +77,12 @@ def load_csv(
     - `target`, `classes`: the column of labels and all the labels there are.
     - `numeric`: columns of numbers, with the public edges of their bins where `PublicBins` shall
       use them; `categorical`: columns of words with their public categories.
-    - `groups`: the column that says whose record it is.
+    - `groups`: the column that says whose record it is; an empty cell there is an error.
+    - `ignored`: columns that are there and not used, to say so; others without a role are not read
+      either.
     - `missing`: the public number that stands for an empty or `?` cell of a numeric column;
       without it such a cell is an error.
+    - `other`: whether an undeclared category counts as `other`; if not, it is an error.
 
     X holds numbers and the categories' indices (the next one for `other`), columns in the order of
     the declaration, numbers first. Columns that are not declared are not read.
@@ -86,15 +97,68 @@ def load_csv(
     ([[40.0, 1.0], [17.0, 2.0]], [0, 1])
     """
     found = existing_file(path)
-    columns = declared_columns(numeric, {} if categorical is None else categorical)
-    fill = None if missing is None else finite(missing=missing)
-    roles = Roles(target, columns, groups, fill)
+    named(target=target)
+    roles = declared_roles(target, numeric, categorical, groups, ignored, missing, other)
     declared = declared_classes(classes)
     with reading(found, "CSV file in UTF-8"):
         cells = read_cells(found, roles, delimiter=delimiter)
     return as_dataset(
         [cells], roles, declared, found.stem if name is None else name, repr(found.name)
     )
+
+
+def load_inputs(
+    path: PathLike,
+    *,
+    numeric: Mapping[str, Iterable[float]] | Iterable[str] = (),
+    categorical: Mapping[str, Iterable[str]] | None = None,
+    missing: float | None = None,
+    other: bool = True,
+    delimiter: str = ",",
+) -> Floats:
+    r"""Load the inputs alone of a CSV file, as `load_csv` would: public rows need no labels.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "public.csv")
+    ...     _ = file.write_text("age,sex\n40,Male\n17,unknown\n")
+    ...     load_inputs(file, numeric=["age"], categorical={"sex": ["Female", "Male"]}).tolist()
+    [[40.0, 1.0], [17.0, 2.0]]
+    """
+    found = existing_file(path)
+    roles = declared_roles(None, numeric, categorical, None, (), missing, other)
+    with reading(found, "CSV file in UTF-8"):
+        return read_cells(found, roles, delimiter=delimiter).X
+
+
+def declared_roles(
+    target: str | None,
+    numeric: Any,
+    categorical: Any,
+    groups: Any,
+    ignored: Any,
+    missing: Any,
+    other: Any,
+) -> Roles:
+    """Check the declarations of a table's columns, before any row is read."""
+    columns = declared_columns(numeric, {} if categorical is None else categorical)
+    if groups is not None:
+        named(groups=groups)
+    if isinstance(ignored, str) or not isinstance(ignored, Iterable):
+        raise refuse("ignored", ignored, "a list of columns")
+    unused = tuple(named(ignored=name) for name in ignored)
+    fill = None if missing is None else finite(missing=missing)
+    if not isinstance(other, bool):
+        raise refuse("other", other, "true or false")
+    return Roles(target, columns, groups, fill, unused, other)
+
+
+def named(**columns: Any) -> str:
+    """Return the name of a column; anything but a word is refused."""
+    ((role, name),) = columns.items()
+    if not isinstance(name, str) or not name:
+        raise refuse(role, name, "the name of a column")
+    return name
 
 
 def declared_columns(numeric: Any, categorical: Any) -> tuple[Column, ...]:
@@ -129,17 +193,19 @@ def read_cells(
         lines = (line for line in text if comment is None or not line.startswith(comment))
         rows = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
         names = next(rows, []) if header is None else list(header)
-        positions = _positions([name.strip() for name in names], roles.names, path)
+        positions = _positions([name.strip() for name in names], roles, path)
         return _collect(_checked_rows(rows, len(names), path), positions, roles, path)
 
 
-def _positions(names: Sequence[str], wanted: Sequence[str], path: Path) -> list[int]:
-    if len(set(wanted)) < len(wanted):
-        raise InvalidArgument("Expected each column to have one role; a name was declared twice.")
-    absent = [name for name in wanted if names.count(name) != 1]
+def _positions(names: Sequence[str], roles: Roles, path: Path) -> list[int]:
+    declared = (*roles.names, *roles.ignored)
+    twice = [name for name in declared if declared.count(name) > 1]
+    if twice:
+        raise InvalidArgument(f"Expected each column to have one role; {twice[0]!r} has two.")
+    absent = [name for name in declared if names.count(name) != 1]
     if absent:
         raise InvalidArgument(f"Expected one column {absent[0]!r} in the header of {path.name!r}.")
-    return [names.index(name) for name in wanted]
+    return [names.index(name) for name in roles.names]
 
 
 def _checked_rows(rows: Any, width: int, path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -157,30 +223,44 @@ def _checked_rows(rows: Any, width: int, path: Path) -> Iterator[tuple[int, list
 def _collect(
     rows: Iterator[tuple[int, list[str]]], positions: list[int], roles: Roles, path: Path
 ) -> Cells:
-    readers = [_reader(column, roles.missing) for column in roles.columns]
-    inputs, labels, groups = array("d"), [], []
+    readers = [_reader(column, roles) for column in roles.columns]
+    inputs = array("d")
+    rest: list[list[str]] = []  # of each row: its label and its group, where they are read
     for line, row in rows:
         cells = [row[k].strip() for k in positions]
         try:
             inputs.extend([read(cell) for read, cell in zip(readers, cells, strict=False)])
+        except _Undeclared:
+            raise InvalidArgument(
+                f"Expected declared categories only in {path.name!r}; line {line} has another "
+                "(declare it, or let it count as other)."
+            ) from None
         except ValueError:
             raise InvalidArgument(
                 f"Expected finite numbers in the numeric columns of {path.name!r}; line {line} has "
                 "something else (an empty or ? cell needs missing=...)."
             ) from None
-        labels.append(cells[len(readers)])
-        groups.extend(cells[len(readers) + 1 :])
-    if not labels:
+        rest.append(cells[len(readers) :])
+        if roles.groups is not None and not cells[-1]:
+            raise InvalidArgument(
+                f"Expected {roles.groups!r} of {path.name!r} to say whose record it is; line "
+                f"{line} does not."
+            )
+    if not rest:
         raise InvalidArgument(f"Expected at least one record in {path.name!r}.")
-    X = np.array(inputs).reshape(len(labels), len(readers))
-    return Cells(X, labels, np.array(groups) if roles.groups is not None else None)
+    X = np.array(inputs).reshape(len(rest), len(readers))
+    labels = [] if roles.target is None else [row[0] for row in rest]
+    return Cells(X, labels, None if roles.groups is None else np.array([row[-1] for row in rest]))
 
 
-def _reader(column: Column, missing: float | None) -> Callable[[str], float]:
+class _Undeclared(ValueError):
+    """A category that was not declared, where that is an error."""
+
+
+def _reader(column: Column, roles: Roles) -> Callable[[str], float]:
     if isinstance(column, Categorical):
-        codes = {str(label): float(k) for k, label in enumerate(column.labels[:-1])}
-        other = float(len(codes))
-        return lambda cell: codes.get(cell, other)
+        return _category_reader(column, roles.other)
+    missing = roles.missing
 
     def read_number(cell: str) -> float:
         if missing is not None and cell in MISSING:
@@ -191,6 +271,18 @@ def _reader(column: Column, missing: float | None) -> Callable[[str], float]:
         return number
 
     return read_number
+
+
+def _category_reader(column: Categorical, other: bool) -> Callable[[str], float]:
+    codes = {str(label): float(k) for k, label in enumerate(column.labels[:-1])}
+    undeclared = float(len(codes))
+
+    def read_category(cell: str) -> float:
+        if not other and cell not in codes:
+            raise _Undeclared
+        return codes.get(cell, undeclared)
+
+    return read_category
 
 
 def as_dataset(

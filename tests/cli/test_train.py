@@ -1,0 +1,187 @@
+"""`tacit train` on tables: roles of columns, files private and public, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit import Ledger
+from tacit.estimators.config import RunConfig
+from tacit.students import load_student, saved_extra
+
+CONFIG = """
+[data]
+source = "csv:private.csv"
+public_source = "csv:public.csv"
+held_out_source = "csv:held_out.csv"
+name = "people"
+
+[data.options]
+target = "rich"
+classes = ["no", "yes"]
+groups = "person"
+ignored = ["note"]
+missing = -1
+
+[data.options.numeric]
+age = [20, 30, 40, 50, 60]
+"hours a week" = [10, 20, 30, 40]
+
+[data.options.categorical]
+work = ["farm", "office"]
+
+[privacy]
+epsilon = 4.0
+delta = 1e-4
+
+[pate]
+teachers = 40
+queries = 100
+features = "bins"
+student = "logistic"
+"""
+CANARY = "c4n4ry"
+
+
+def write_table(path: str, rows: int, seed: int, *, labelled: bool = True) -> None:
+    """Half of the people, the older ones, are rich; `person` has two rows each."""
+    rng = np.random.default_rng(seed)
+    lines = ["person,note,work,age,hours a week,rich" if labelled else "work,hours a week,age"]
+    for row in range(rows):
+        work = str(rng.choice(["farm", "office", "sea"]))
+        age, hours = rng.uniform(15, 70), rng.uniform(0, 50)
+        hours_cell = "?" if row % 50 == 0 else f"{hours:.3f}"
+        rich = "yes" if age > 42 else "no"
+        public = f"{work},{hours_cell},{age:.3f}"
+        line = f"{CANARY}{row // 2},{CANARY},{work},{age:.3f},{hours_cell},{rich}"
+        lines.append(line if labelled else public)
+    Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.fixture
+def tables(tacit):
+    write_table("private.csv", 1600, 0)
+    write_table("public.csv", 200, 1, labelled=False)
+    write_table("held_out.csv", 300, 2)
+    Path("run.toml").write_text(CONFIG, encoding="utf-8")
+    return tacit
+
+
+def test_a_table_of_people_becomes_a_student(tables):
+    outcome = tables("train", "run.toml", "--out", "run", "--json")
+    assert outcome.code == 0, outcome.err
+    result = json.loads(outcome.out)
+    assert result["held_out"] == 300
+    assert result["accuracy"] > 0.7  # chance is a half
+    assert "person" in result["statement"]["unit"]
+    assert Ledger("run/run.ledger").unit == "person"
+    assert result["statement"]["epsilon"] <= 4.0
+    assert saved_extra("run/student.tacit")["classes"] == ["no", "yes"]
+    student = load_student("run/student.tacit")
+    assert student.predict([[65, 20, 1], [25, 20, 0]]).tolist() == [1, 0]
+
+
+def test_a_run_keeps_no_cell_of_the_private_table(tables):
+    assert tables("train", "run.toml", "--out", "run").code == 0
+    age = Path("private.csv").read_text().splitlines()[1].split(",")[3]
+    for path in Path("run").iterdir():
+        assert CANARY.encode() not in path.read_bytes()
+        assert age.encode() not in path.read_bytes()
+
+
+def test_the_resolved_configuration_runs_again(tables):
+    assert tables("train", "run.toml", "--out", "run").code == 0
+    assert RunConfig.read("run/config.toml") == RunConfig.read("run.toml")
+    assert tables("train", "run/config.toml", "--out", "again").code == 0
+
+
+def test_without_held_out_rows_there_is_no_accuracy(tables):
+    Path("run.toml").write_text(CONFIG.replace('held_out_source = "csv:held_out.csv"\n', ""))
+    outcome = tables("train", "run.toml", "--out", "run")
+    assert outcome.code == 0, outcome.err
+    assert "no rows were held out" in outcome.out
+    assert json.loads(Path("run/metrics.json").read_text()) == {"accuracy": None, "held_out": 0}
+
+
+def test_one_file_is_split_where_each_row_is_its_own_unit(tables):
+    text = CONFIG.replace('public_source = "csv:public.csv"', "private = 1200\npublic = 200")
+    text = text.replace('held_out_source = "csv:held_out.csv"\n', "")
+    Path("run.toml").write_text(text)
+    outcome = tables("train", "run.toml", "--out", "run")
+    assert outcome.code == 2
+    assert "whose record" in outcome.err
+    Path("run.toml").write_text(text.replace('groups = "person"\n', ""))
+    outcome = tables("train", "run.toml", "--out", "run", "--json")
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)["held_out"] == 200
+    assert Ledger("run/run.ledger").unit == "record"
+
+
+def test_an_undeclared_category_is_other_unless_that_is_refused(tables):
+    Path("run.toml").write_text(CONFIG.replace("missing = -1", "missing = -1\nother = false"))
+    outcome = tables("train", "run.toml", "--out", "run")
+    assert outcome.code == 2
+    assert "declared categories" in outcome.err
+    assert "sea" not in outcome.err
+    assert not Path("run").exists()
+
+
+BAD = {
+    "unknown column": ("age = [20, 30, 40, 50, 60]", "height = [150]", "'height'"),
+    "unknown target": ('target = "rich"', 'target = "poor"', "'poor'"),
+    "unknown person column": ('groups = "person"', 'groups = "family"', "'family'"),
+    "unknown ignored column": ('["note"]', '["remark"]', "'remark'"),
+    "no target": ('target = "rich"\n', "", "target"),
+    "no classes": ('classes = ["no", "yes"]\n', "", "classes"),
+    "undeclared class": ('["no", "yes"]', '["no", "maybe"]', "declared classes"),
+    "missing number": ("missing = -1\n", "", "missing=..."),
+    "numeric column of words": ('"hours a week" = [10', "work = [10", "'work'"),
+    "two roles": ('["note"]', '["age"]', "'age'"),
+    "target as input": ('work = ["farm", "office"]', 'rich = ["no", "yes"]', "'rich'"),
+    "edges in disorder": ("[20, 30", "[30, 20", "increasing"),
+    "no categories": ('["farm", "office"]', "[]", "categories"),
+    "misspelt option": ("ignored", "ignore", "ignore"),
+    "no public file": ("csv:public.csv", "csv:absent.csv", "absent.csv"),
+    "no private file": ("csv:private.csv", "csv:absent.csv", "absent.csv"),
+    "no held-out file": ("csv:held_out.csv", "csv:absent.csv", "absent.csv"),
+    "no public rows": ('public_source = "csv:public.csv"\n', "", "public_source"),
+    "public twice": ('name = "people"', "public = 100", "not both"),
+    "sources of another kind": ('"csv:public.csv"', "5", "public_source"),
+    "more teachers than people": ("teachers = 40", "teachers = 801", "n_teachers"),
+    "delta too large": ("delta = 1e-4", "delta = 0.01", "delta"),
+    "more queries than rows": ("queries = 100", "queries = 201", "201"),
+    "features of images": ('"bins"', '"digits"', "images"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "complaint"), BAD.values(), ids=BAD)
+def test_mistakes_are_one_line_and_cost_nothing(tables, old, new, complaint):
+    assert old in CONFIG
+    Path("run.toml").write_text(CONFIG.replace(old, new, 1), encoding="utf-8")
+    outcome = tables("train", "run.toml", "--out", "run")
+    assert outcome.code == 2
+    assert complaint in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert CANARY not in outcome.err
+    assert outcome.out == ""
+    assert not Path("run").exists()
+
+
+def test_a_row_without_its_person_is_refused(tables):
+    lines = Path("private.csv").read_text().splitlines()
+    lines[3] = lines[3].replace(f"{CANARY}1,", ",", 1)
+    Path("private.csv").write_text("\n".join(lines))
+    outcome = tables("train", "run.toml", "--out", "run")
+    assert outcome.code == 2
+    assert "line 4" in outcome.err
+    assert not Path("run").exists()
+
+
+def test_the_corrected_run_may_use_the_directory(tables):
+    Path("run.toml").write_text(CONFIG.replace("teachers = 40", "teachers = 801"))
+    assert tables("train", "run.toml", "--out", "run").code == 2
+    Path("run.toml").write_text(CONFIG)
+    assert tables("train", "run.toml", "--out", "run").code == 0
