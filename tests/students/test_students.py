@@ -291,9 +291,9 @@ def test_a_single_public_input_keeps_its_label() -> None:
 
 def test_the_network_may_see_preprocessed_images(clouds: Lesson) -> None:
     flipped = FunctionTransformer(lambda X: X[:, ::-1])
-    student = CNNStudent((8, 8), preprocess=flipped, epochs=1, batch_size=16)
+    student = CNNStudent((8, 8), preprocess=flipped, epochs=1, batch_size=16, graph_share=0)
     student.fit(clouds.X_public, clouds.indices, clouds.posterior)
-    plain = CNNStudent((8, 8), epochs=1, batch_size=16)
+    plain = CNNStudent((8, 8), epochs=1, batch_size=16, graph_share=0)
     plain.fit(clouds.X_public[:, ::-1], clouds.indices, clouds.posterior)
     np.testing.assert_array_equal(
         student.predict_proba(clouds.X_new), plain.predict_proba(clouds.X_new[:, ::-1])
@@ -301,6 +301,21 @@ def test_the_network_may_see_preprocessed_images(clouds: Lesson) -> None:
     halved = CNNStudent((8, 8), preprocess=FunctionTransformer(lambda X: X[:, ::2]))
     with pytest.raises(InvalidArgument, match="keep image_shape"):
         halved.fit(clouds.X_public, clouds.indices, clouds.posterior)
+
+
+def test_network_and_graph_share_the_prediction(clouds: Lesson) -> None:
+    def probabilities(share: float) -> Any:
+        student = CNNStudent((8, 8), epochs=1, batch_size=16, graph_share=share, random_state=0)
+        student.fit(clouds.X_public, clouds.indices, clouds.posterior)
+        return student.predict_proba(clouds.X_new)
+
+    network, graph = probabilities(0.0), probabilities(1.0)
+    spread = LabelSpreadingStudent(n_neighbors=7, alpha=0.98)
+    spread.fit(clouds.X_public, clouds.indices, clouds.posterior)
+    np.testing.assert_allclose(graph, spread.predict_proba(clouds.X_new))
+    np.testing.assert_allclose(probabilities(0.25), 0.75 * network + 0.25 * graph)
+    with pytest.raises(InvalidArgument, match="graph_share"):
+        probabilities(1.5)
 
 
 def test_views_average_moved_copies(clouds: Lesson) -> None:
