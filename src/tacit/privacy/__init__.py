@@ -15,6 +15,12 @@ from tacit.privacy.gaussian import (
 )
 from tacit.privacy.laplace_max import lnmax_log_q, lnmax_rdp, lnmax_rdp_worst
 from tacit.privacy.noisy_max import gnmax_log_q, gnmax_rdp
+from tacit.privacy.private_knn import (
+    sampled_exponential_rdp,
+    sampled_noisy_max_rdp,
+    sampled_screening_rdp,
+    sampled_threshold_rdp,
+)
 from tacit.privacy.sanitising import SanitiseCost, gnss_rdp, sanitise_cost
 from tacit.privacy.smooth_sensitivity import (
     gnmax_smooth_sensitivity,
@@ -56,6 +62,10 @@ __all__ = [
     "lnmax_rdp_worst",
     "poisson_gaussian_rdp",
     "poisson_threshold_rdp",
+    "sampled_exponential_rdp",
+    "sampled_noisy_max_rdp",
+    "sampled_screening_rdp",
+    "sampled_threshold_rdp",
     "sanitise_cost",
     "tail_bound_rdp",
     "threshold_rdp",

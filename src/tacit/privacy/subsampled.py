@@ -10,10 +10,9 @@ from scipy.special import gammaln, logsumexp
 
 from tacit._checks import Floats, order_array, positive, sampling_rate
 from tacit.privacy.gaussian import gaussian_rdp
+from tacit.privacy.mixtures import log_excess
 
 _REACH = 40.0  # standard deviations beyond which the integrand is below 1e-300
-_SERIES_BELOW = 1e-2  # |order * t| under which r^a - 1 - a t is summed as a series
-_TERMS = 9
 _MOST_MU = 30.0  # beyond, quadrature needs too many nodes and a real order is rounded up
 
 
@@ -71,22 +70,4 @@ def _real_order(rate: float, mu: float, a: float) -> float:
     with np.errstate(over="ignore"):
         t = rate * np.expm1(exponent)  # read only where it is small
     log_density = -x * x / 2 - 0.5 * math.log(2 * math.pi) + math.log(step)
-    return float(np.logaddexp(0.0, logsumexp(_log_excess(a, t, log_r) + log_density))) / (a - 1)
-
-
-def _log_excess(a: float, t: Floats, log_r: Floats) -> Floats:
-    """log(r^a - 1 - a t), r = 1 + t, which is r (expm1((a-1) log r) + (a-1) expm1(-log r)).
-
-    In this form the terms of order a - 1 are exact, so that orders close to 1 keep their digits.
-    """
-    small = np.abs(t) < _SERIES_BELOW / a
-    series = np.zeros_like(t)
-    coefficient = a
-    for j in range(2, _TERMS):
-        coefficient = coefficient * (a - j + 1) / j
-        series += coefficient * np.where(small, t, 0.0) ** j
-    growth = (a - 1) * log_r
-    plain = np.expm1(np.minimum(growth, _REACH)) + (a - 1) * np.expm1(-log_r)
-    with np.errstate(divide="ignore"):
-        near = np.where(small, np.log(series), log_r + np.log(np.where(small, 1.0, plain)))
-    return np.where(growth > _REACH, log_r + growth, near)
+    return float(np.logaddexp(0.0, logsumexp(log_excess(a, log_r, t) + log_density))) / (a - 1)

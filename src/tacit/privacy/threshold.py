@@ -25,6 +25,7 @@ from tacit._checks import (
 )
 from tacit.errors import InvalidArgument
 from tacit.privacy.logs import log_mean_exp
+from tacit.privacy.private_knn import sampled_threshold_rdp
 from tacit.privacy.theorem6 import theorem6_rdp
 
 _ORDERS_AT_ONCE = 32  # keeps (votes x orders) temporaries small
@@ -159,22 +160,7 @@ def poisson_threshold_rdp(
     orders = order_array(orders)
     if highest < 1:
         raise refuse("highest", highest, "an integer >= 1: at least one neighbour votes")
-    votes = np.arange(highest + 1, dtype=np.float64)
-    log_yes, log_no = _log_outcomes(votes, finite(threshold=threshold), positive(sigma=sigma))
-    worst = np.zeros(orders.size)
-    for base, other in ((slice(None, -1), slice(1, None)), (slice(1, None), slice(None, -1))):
-        plain = (log_yes[base], log_no[base])
-        mixed = (_log_mix(rate, plain[0], log_yes[other]), _log_mix(rate, plain[1], log_no[other]))
-        for first, second in ((mixed, plain), (plain, mixed)):
-            worst = np.maximum(worst, _largest_divergence(first, second, orders))
-    return worst
-
-
-def _log_mix(rate: float, log_this: Floats, log_other: Floats) -> Floats:
-    """Return log((1-rate) e^log_this + rate e^log_other)."""
-    if rate == 1.0:
-        return log_other
-    return np.logaddexp(math.log1p(-rate) + log_this, math.log(rate) + log_other)
+    return sampled_threshold_rdp(highest, threshold, sigma, rate, orders)
 
 
 def _worst_over_range(
