@@ -20,7 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.pate_mnist import splits
+from benchmarks.mnist import splits
 from tacit import PATEClassifier
 from tacit.datasets import load_idx
 from tacit.features import digit_features

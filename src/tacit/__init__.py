@@ -18,8 +18,10 @@ __version__ = "0.1.0.dev0"
 _HOME = {
     "ConfidentGNMax": "tacit.mechanisms",
     "GNMax": "tacit.mechanisms",
+    "GaussianMean": "tacit.mechanisms",
     "InteractiveGNMax": "tacit.mechanisms",
     "LNMax": "tacit.mechanisms",
+    "NoisyScreening": "tacit.mechanisms",
     "NoisyVotes": "tacit.mechanisms",
     "Plan": "tacit.mechanisms",
     "Sanitise": "tacit.mechanisms",
@@ -27,6 +29,9 @@ _HOME = {
     "InsecureNoise": "tacit.noise",
     "SecureNoise": "tacit.noise",
     "PATEClassifier": "tacit.estimators",
+    "PrivateKNNClassifier": "tacit.estimators",
+    "PrivateKNNMultiLabelClassifier": "tacit.estimators",
+    "PrivateKNNRegressor": "tacit.estimators",
     "Budget": "tacit.ledger",
     "Ledger": "tacit.ledger",
     "Statement": "tacit.ledger",
@@ -37,13 +42,20 @@ __all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
     from tacit.errors import BudgetExceeded
-    from tacit.estimators import PATEClassifier
+    from tacit.estimators import (
+        PATEClassifier,
+        PrivateKNNClassifier,
+        PrivateKNNMultiLabelClassifier,
+        PrivateKNNRegressor,
+    )
     from tacit.ledger import Budget, Ledger, Statement
     from tacit.mechanisms import (
         ConfidentGNMax,
+        GaussianMean,
         GNMax,
         InteractiveGNMax,
         LNMax,
+        NoisyScreening,
         NoisyVotes,
         Plan,
         Sanitise,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from knn_reference import Reference
 
 import tacit
 from tacit.cli import main
@@ -25,9 +26,16 @@ from tacit.mechanisms import (
     GNMax,
     InteractiveGNMax,
     LNMax,
+    NoisyScreening,
     NoisyVotes,
     Plan,
+    SampledLabels,
+    SampledMax,
+    SampledMean,
+    SampledMedian,
+    SampledVotes,
     Sanitise,
+    ScreeningCheck,
     SecretCost,
     ThresholdCheck,
     secret_cost_of,
@@ -50,6 +58,13 @@ CASES = [
         {"student": STUDENT},
     ),
     (Plan(Sanitise(8.0, 0.02, 5.0, 0.1, 1e-7, 1e-7, covers="c" * 64), 1), COST, {}),
+    (Plan(SampledMax(20.0, 3, 0.5), 6, n_classes=2), Reference([0, 1, 1, 0], 6), {}),
+    (Plan(SampledVotes(20.0, 3, 0.5), 6, n_classes=2), Reference([0, 1, 1, 0], 6), {}),
+    (Plan(ScreeningCheck(2.0, 9.0, 3, 0.5), 6, n_classes=2), Reference([0, 1, 1], 6), {}),
+    (Plan(NoisyScreening(2.0, 9.0, 20.0, 3, 0.5), 6, n_classes=2), Reference([0, 1, 1], 6), {}),
+    (Plan(SampledLabels(20.0, 3, 0.5), 6), Reference([[0, 1], [1, 1]], 6), {}),
+    (Plan(SampledMean(0.5, 3, 0.5), 6), Reference([0.25, 0.5], 6), {}),
+    (Plan(SampledMedian(0.1, 3, 0.5), 6), Reference([0.25, 0.5], 6), {}),
 ]
 EVERY = pytest.mark.parametrize(
     ("plan", "answers", "public"), CASES, ids=[case[0].mechanism.name for case in CASES]

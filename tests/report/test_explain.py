@@ -90,3 +90,21 @@ def test_every_accountant_has_a_currency_and_a_page_to_read(request, kind):
 def test_the_reserve_is_explained(ledger, rdp_ledger):
     assert "reserved for confidence bounds" in explain(take_snapshot(ledger))[0].text
     assert "reserved" not in explain(take_snapshot(rdp_ledger))[0].text
+
+
+def test_sampling_is_explained_where_a_release_sampled(tmp_path):
+    """Beside the accountant's own explanation, and only there."""
+    from tacit.ledger import Budget, Ledger
+    from tacit.mechanisms import Plan, SampledMax
+    from tacit.neighbours import NeighbourIndex
+    from tacit.noise import InsecureNoise
+
+    index = NeighbourIndex([[0.1], [0.9]], [0, 1], keys=[b"a", b"b"], radius=1.0)
+    for rate, count in ((0.5, 2), (1.0, 1)):
+        ledger = Ledger(tmp_path / f"{rate}.ledger", budget=Budget(9.0, 1e-5), accountant="rdp")
+        plan = Plan(SampledMax(5.0, k=1, sampling_rate=rate), 1, n_classes=2)
+        with ledger.release(plan, purpose="label", noise=InsecureNoise(0)) as grant:
+            grant.release(index.search([[0.2]], reach=2))
+        explanations = explain(take_snapshot(ledger))
+        assert len(explanations) == count
+    assert "(1-g) P + g Q" in explain(take_snapshot(Ledger(tmp_path / "0.5.ledger")))[1].formulas[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,11 +21,25 @@ AGREEMENTS = (0.6, 0.8, 0.95)
 """Shares of the teachers that agree, for which the chance of a right label is shown."""
 
 
+class Method(enum.StrEnum):
+    """Who answers."""
+
+    PATE = "pate"
+    KNN = "knn"
+
+
 def plan(
-    teachers: Annotated[int, typer.Option(help="How many teachers vote.")],
     queries: Annotated[int, typer.Option(help="How many public inputs are to be labelled.")],
     epsilon: Annotated[float, typer.Option(help="Worst-case epsilon to stay within.")],
     delta: Annotated[float, typer.Option(help="Delta to stay within.")],
+    teachers: Annotated[int | None, typer.Option(help="How many teachers vote (pate).")] = None,
+    method: Annotated[
+        Method, typer.Option(help="Who votes: teachers (pate) or private neighbours (knn).")
+    ] = Method.PATE,
+    k: Annotated[int | None, typer.Option("--k", help="How many neighbours vote (knn).")] = None,
+    sampling_rate: Annotated[
+        float | None, typer.Option(help="Chance of a record to take part (knn); 1 by default.")
+    ] = None,
     classes: Annotated[int, typer.Option(help="How many classes.")] = 10,
     reserve_delta: options.ReserveDelta = None,
     plot: Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg or .pdf.")] = None,
@@ -34,13 +49,26 @@ def plan(
     """Propose noise for a budget, without any data, and show the trade-off.
 
     Example: tacit plan --teachers 250 --queries 640 --delta 1e-5 --epsilon 2
+
+    Neighbours: tacit plan --method knn --k 300 --queries 100 --delta 1e-5 --epsilon 1
     """
     from tacit._checks import at_least
     from tacit.ledger import Budget
 
     Budget(epsilon, delta)  # refuses what no ledger would take
-    at_least(1, teachers=teachers)
     at_least(1, queries=queries)
+    _only(method, pate={"teachers": teachers, "plot": plot, "reserve_delta": reserve_delta})
+    _only(method, knn={"k": k, "sampling_rate": sampling_rate})
+    if teachers is None and k is None:
+        needed = "--teachers" if method is Method.PATE else "--k"
+        raise InvalidArgument(f"Expected {needed}, how many vote, with --method {method.value}.")
+    if method is Method.KNN:
+        from tacit.cli.plan_knn import plan_neighbours
+
+        rate = 1.0 if sampling_rate is None else sampling_rate
+        plan_neighbours(k, rate, queries, Budget(epsilon, delta), classes, as_json=as_json)
+        return
+    teachers = at_least(1, teachers=teachers)
     options.writable(plot, overwrite=overwrite)
     usable = delta - options.reserved(delta, reserve_delta)
     proposals = propose(teachers, queries, epsilon, usable, classes)
@@ -63,6 +91,16 @@ def plan(
     _show(title, proposals, trade_off, teachers, usable)
     if plot is not None:
         screen().print(f"Picture: {plot}")
+
+
+def _only(method: Method, **options: dict[str, Any]) -> None:
+    """Refuse options of the other method, named by the keyword, instead of ignoring them."""
+    ((owner, given),) = options.items()
+    strange = [name for name, value in given.items() if value is not None]
+    if strange and method != owner:
+        raise InvalidArgument(
+            f"Expected no --{strange[0].replace('_', '-')} with --method {method.value}."
+        )
 
 
 def sigma_for(queries: int, epsilon: float, delta: float) -> float:

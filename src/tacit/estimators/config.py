@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from tacit._checks import at_least, one_of, refuse
+from tacit._checks import at_least, one_of, refuse, sampling_rate
 from tacit.errors import InvalidArgument
+from tacit.estimators.knn_planning import MECHANISMS as NEIGHBOUR_MECHANISMS
 from tacit.ledger import Budget
 
 Kind = TypeVar("Kind")
 
-METHODS = ("pate",)
+METHODS = ("pate", "knn")
 FEATURES = ("none", "digits", "bins")
 TEACHERS = ("logistic", "kernel-ridge")
 STUDENTS = ("label-spreading", "logistic", "cnn", "vat")
@@ -96,12 +97,37 @@ class PateConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class KnnConfig:
+    """Neighbours, queries and student."""
+
+    k: int = 100
+    sampling_rate: float = 1.0
+    queries: int = 100
+    strategy: str = "medoids"
+    mechanism: str = "sampled-votes"
+    rounds: int = 1
+    features: str = "none"
+    student: str = "label-spreading"
+
+    def __post_init__(self) -> None:
+        at_least(1, k=self.k)
+        sampling_rate(sampling_rate=self.sampling_rate)
+        at_least(1, queries=self.queries)
+        at_least(1, rounds=self.rounds)
+        one_of("medoids", "random", strategy=self.strategy)
+        one_of(*NEIGHBOUR_MECHANISMS, mechanism=self.mechanism)
+        one_of(*FEATURES, features=self.features)
+        one_of(*STUDENTS, student=self.student)
+
+
+@dataclass(frozen=True, slots=True)
 class RunConfig:
     """One run: `RunConfig.read("run.toml")`."""
 
     data: DataConfig
     privacy: PrivacyConfig
     pate: PateConfig = field(default_factory=PateConfig)
+    knn: KnnConfig = field(default_factory=KnnConfig)
     method: str = "pate"
     executor: str = "serial"
     seed: int = 0
@@ -109,6 +135,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         one_of(*METHODS, method=self.method)
         at_least(0, seed=self.seed)
+        if self.method == "knn" and self.executor != "serial":
+            raise refuse("executor", self.executor, "'serial' where method = 'knn': no teachers")
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -130,18 +158,22 @@ class RunConfig:
             "data": DataConfig,
             "privacy": PrivacyConfig,
             "pate": PateConfig,
+            "knn": KnnConfig,
         }
         for name, kind in sections.items():
-            if name in parts or name != "pate":
+            if name in parts or name not in METHODS:
                 parts[name] = _section(kind, parts.get(name), name)
-        return _section(cls, parts, "the configuration")
+        config = _section(cls, parts, "the configuration")
+        if strange := [name for name in METHODS if name in parts and name != config.method]:
+            raise InvalidArgument(f"Expected no [{strange[0]}] where method = {config.method!r}.")
+        return config
 
     def to_toml(self) -> str:
         """Return the resolved configuration, defaults included, as TOML."""
         tables = dataclasses.asdict(self)
         top = {key: value for key, value in tables.items() if not isinstance(value, dict)}
         lines = [f"{key} = {_toml(value)}" for key, value in top.items()]
-        for name in ("data", "privacy", "pate"):
+        for name in ("data", "privacy", self.method):
             lines += ["", f"[{name}]"]
             lines += [f"{key} = {_toml(value)}" for key, value in tables[name].items()]
         return "\n".join(lines) + "\n"

@@ -12,13 +12,26 @@ from tacit.errors import InvalidArgument
 from tacit.estimators.planning import AGREEMENT, CHECK_SHARE
 from tacit.ledger import Budget
 from tacit.ledger.budget import RdpAccountant, best_order
-from tacit.mechanisms import Mechanism, NoisyScreening, Plan, SampledMax, SampledVotes
+from tacit.mechanisms import (
+    Mechanism,
+    NoisyScreening,
+    Plan,
+    SampledLabels,
+    SampledMax,
+    SampledMean,
+    SampledMedian,
+    SampledVotes,
+)
 
 MECHANISMS = ("sampled-votes", "sampled-max", "noisy-screening")
 ANSWERED = 0.75
 """Share of the queries that noisy screening may answer at the most."""
-_PRECISE = 1e-6
+_PRECISE = 1e-4
 _LEAST, _MOST = 2.0**-10, 2.0**30
+_MOST_ON_GRID = 2.0**19
+"""Beyond, a rounded Gaussian would be too wide for the grid on which sums are counted."""
+
+Grid = tuple[float, float, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +96,66 @@ def _screening(asked: Neighbourly, queries: int, sigma: float, *, capped: bool) 
     return asked.plan(mechanism, queries, max_answers=cap if capped else None)
 
 
-def fit_noise(plan_with: Callable[[float], Plan], budget: Budget, *, listed: bool) -> Plan:
-    """Return the plan with the least sigma that stays within the budget, to six digits, above."""
+def plan_mean(
+    asked: Neighbourly, queries: int, budget: Budget, *, low: float, high: float, listed: bool
+) -> Plan:
+    """Return the plan of `queries` clipped means that spends the budget and not more."""
+    one = (high - low) / asked.k  # what a displaced record can change: the noise is in its units
+
+    def plan_with(noise: float) -> Plan:
+        mechanism = SampledMean(sigma=noise * one, low=low, high=high, **asked.sample)
+        return asked.plan(mechanism, queries)
+
+    return fit_noise(plan_with, budget, listed=listed, most=_MOST_ON_GRID)
+
+
+def plan_median(
+    asked: Neighbourly, queries: int, budget: Budget, *, grid: Grid, listed: bool
+) -> Plan:
+    """Return the plan of `queries` medians that spends the budget and not more."""
+
+    def plan_with(noise: float) -> Plan:
+        mechanism = SampledMedian(epsilon_per_query=1 / noise, grid=grid, **asked.sample)
+        return asked.plan(mechanism, queries)
+
+    return fit_noise(plan_with, budget, listed=listed, least=0.01, most=2.0**12)
+
+
+def plan_labels(
+    asked: Neighbourly, queries: int, budget: Budget, *, tau: float, clip: str, listed: bool
+) -> Plan:
+    """Return the plan of `queries` counts of labels that spends the budget and not more."""
+
+    def plan_with(sigma: float) -> Plan:
+        mechanism = SampledLabels(sigma=sigma, tau=tau, clip=clip, **asked.sample)
+        return asked.plan(mechanism, queries)
+
+    return fit_noise(plan_with, budget, listed=listed, most=_MOST_ON_GRID)
+
+
+def fit_noise(
+    plan_with: Callable[[float], Plan],
+    budget: Budget,
+    *,
+    listed: bool,
+    least: float = _LEAST,
+    most: float = _MOST,
+) -> Plan:
+    """Return the plan with the least noise that stays within the budget, to four digits, above.
+
+    More noise must cost less. `least` and `most` are the ends of what the mechanism can do.
+    """
     fits = _within(budget, listed=listed)
-    low, high = _LEAST, _LEAST
+    low, high = least, 1.0
     while not fits(plan_with(high)):
-        low, high = high, 4 * high
-        if high > _MOST:
+        if high >= most:
             raise InvalidArgument(
                 f"Expected epsilon={budget.epsilon!r} at delta={budget.delta!r} to be within "
                 "reach of some noise; ask fewer queries."
             )
+        low, high = high, min(4 * high, most)
+    if low == least and fits(plan_with(least)):
+        return plan_with(least)
     while high > low * (1 + _PRECISE):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if fits(plan_with(middle)) else (middle, high)

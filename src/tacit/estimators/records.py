@@ -8,7 +8,7 @@ own row alone (`transform_rows`), as the sensitivity argument demands (SPEC-pate
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,26 +19,77 @@ from tacit.errors import InvalidArgument
 from tacit.estimators.knn_planning import Neighbourly
 from tacit.features.rows import is_row_wise, transform_rows
 from tacit.neighbours import Neighbourhoods, NeighbourIndex, default_reach
+from tacit.students.progress import training_bar
 from tacit.teachers import record_ids
+
+
+@dataclass(frozen=True, slots=True)
+class PublicSpace:
+    """A public feature space: a fitted transformer (or None), a centre and a radius."""
+
+    features: Any
+    centre: Floats | float
+    radius: float
+
+    @classmethod
+    def around(cls, features: Any, outside: NDArray[Any], radius: float | None = None) -> Self:
+        """Fit the features on public inputs, which also tell the centre and, unless it is given,
+        the radius: the largest norm among them.
+        """  # noqa: D205
+        fitted = None if features is None else clone(features).fit(outside)
+        view = _public_view(fitted, outside)
+        centre = view.mean(axis=0)
+        if radius is None:
+            reach = float(np.linalg.norm(view - centre, axis=1).max())
+            radius = reach if reach > 0 else 1.0
+        return cls(fitted, centre, positive(radius=radius))
+
+    @classmethod
+    def given(cls, features: Any, radius: float | None, n_features: int) -> Self:
+        """Take the features as they come, where there are no public inputs to fit them on.
+
+        tacit's own learn nothing, so a row of zeros fits them; any other must have been fitted, on
+        public data, by whoever gave it.
+        """
+        if radius is None:
+            raise InvalidArgument(
+                "Expected radius=, a public bound on the norm of the features, where no public "
+                "inputs tell it."
+            )
+        if features is not None and is_row_wise(features):
+            features = clone(features).fit(np.zeros((1, n_features)))
+        return cls(features, 0.0, positive(radius=radius))
+
+    def view(self, inputs: NDArray[Any]) -> Floats:
+        """Return public inputs in this space."""
+        return _public_view(self.features, inputs) - self.centre
+
+    def view_alone(self, rows: NDArray[Any]) -> Floats:
+        """Return private rows in this space, each as if it were alone. Secret."""
+        inside = rows
+        if self.features is not None:
+            with training_bar("Features of private records", total=len(rows)) as step:
+                inside = transform_rows(self.features, rows, step=step)
+        return np.asarray(inside, dtype=np.float64) - self.centre
+
+
+def _public_view(features: Any, inputs: NDArray[Any]) -> Floats:
+    view = inputs if features is None else features.transform(inputs)
+    return np.asarray(view, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RecordIndex:
     """Private records ready to be asked. Secret; it refuses to be pickled."""
 
-    features: Any
-    centre: Floats | float
+    space: PublicSpace
     index: NeighbourIndex
     asked: Neighbourly
-
-    def view(self, inputs: NDArray[Any]) -> Floats:
-        """Return public inputs in the feature space."""
-        return _public_view(self.features, inputs) - self.centre
 
     def around(self, inputs: NDArray[Any]) -> Neighbourhoods:
         """Rank the records around public inputs. Secret."""
         reach = default_reach(self.asked.k, self.asked.sampling_rate)
-        return self.index.search(self.view(inputs), reach)
+        return self.index.search(self.space.view(inputs), reach)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("Expected private records to stay where they are; save the student.")
@@ -61,50 +112,23 @@ class PrivateRecords:
         """Whether the unit is a person."""
         return self.people is not None
 
-    def index(
-        self, features: Any, outside: NDArray[Any] | None, radius: float | None
-    ) -> RecordIndex:
-        """Index the records in a public feature space: fitted on `outside`, or already fitted."""
-        fitted = fitted_features(features, outside, self.rows.shape[1])
-        centre: Floats | float = 0.0
-        if outside is not None:
-            view = _public_view(fitted, outside)
-            centre = view.mean(axis=0)
-            reach = np.linalg.norm(view - centre, axis=1).max()
-            radius = float(reach) if radius is None and reach > 0 else radius
-        if radius is None:
-            raise InvalidArgument(
-                "Expected radius=, a public bound on the norm of the features, where no public "
-                "inputs tell it."
-            )
-        inside = self.rows if fitted is None else transform_rows(fitted, self.rows)
+    def index(self, space: PublicSpace) -> RecordIndex:
+        """Index the records in a public feature space."""
         index = NeighbourIndex(
-            np.asarray(inside, dtype=np.float64) - centre,
+            space.view_alone(self.rows),
             self.targets,
             keys=record_ids(self.rows),
             units=self.people,
             votes_per_unit=self.asked.votes_per_unit,
-            radius=positive(radius=radius),
+            radius=space.radius,
         )
-        return RecordIndex(fitted, centre, index, self.asked)
+        return RecordIndex(space, index, self.asked)
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Expected private records to stay where they are; save the student.")
 
-def fitted_features(features: Any, outside: NDArray[Any] | None, n_features: int) -> Any:
-    """Return the transformer: fitted on public inputs, or as it came where there are none.
-
-    tacit's own learn nothing, so a row of zeros fits them; any other must have been fitted, on
-    public data, by whoever gave it.
-    """
-    if features is None:
-        return None
-    if outside is not None:
-        return clone(features).fit(outside)
-    return clone(features).fit(np.zeros((1, n_features))) if is_row_wise(features) else features
-
-
-def _public_view(features: Any, inputs: NDArray[Any]) -> Floats:
-    view = inputs if features is None else features.transform(inputs)
-    return np.asarray(view, dtype=np.float64)
+    def __repr__(self) -> str:
+        return "PrivateRecords(secret)"
 
 
 @dataclass(frozen=True, slots=True)

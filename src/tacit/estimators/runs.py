@@ -10,6 +10,7 @@ report.html     for the person who signs
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from dataclasses import dataclass
@@ -22,11 +23,13 @@ from numpy.typing import NDArray
 from tacit._files import write_atomically
 from tacit.datasets import Dataset, load_dataset, load_public
 from tacit.errors import InvalidArgument
-from tacit.estimators.config import RunConfig
+from tacit.estimators.config import KnnConfig, RunConfig
+from tacit.estimators.knn import PrivateKNNClassifier
 from tacit.estimators.pate import PATEClassifier
 from tacit.ledger import Ledger, Statement
 from tacit.report import write_report
 
+Model = PATEClassifier | PrivateKNNClassifier
 
 _NOT_HELD_OUT = ("groups", "ignored")
 """Roles that a file of held-out rows need not have."""
@@ -84,7 +87,7 @@ def run_config(config: RunConfig, folder: str | Path) -> RunResult:
     return _measured(model, rows, folder)
 
 
-def _measured(model: PATEClassifier, rows: Rows, folder: Path) -> RunResult:
+def _measured(model: Model, rows: Rows, folder: Path) -> RunResult:
     """Write the metrics and the report."""
     accuracy, held_out, notes = None, 0, []
     if rows.held_out is not None:
@@ -127,7 +130,7 @@ def load_rows(config: RunConfig) -> Rows:
     return Rows(data, public, held_out)
 
 
-def _gallery(model: PATEClassifier, rows: Rows) -> list[tuple[str, Any]]:
+def _gallery(model: Model, rows: Rows) -> list[tuple[str, Any]]:
     """Show the public inputs that were asked, each with what the releases say of it."""
     shape = rows.private.image_shape
     if shape is None:
@@ -159,26 +162,31 @@ def split_rows(config: RunConfig, n_rows: int) -> Split:
     return Split(order[:private], order[private : private + public], order[private + public :])
 
 
-def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> PATEClassifier:
+def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> Model:
     """Return the unfitted estimator that the configuration describes."""
-    pate = config.pate
+    method = config.pate if config.method == "pate" else config.knn
+    shared = {
+        "student": _student(method.student, data),
+        "mechanism": method.mechanism,
+        "epsilon": config.privacy.epsilon,
+        "delta": config.privacy.delta,
+        "queries": method.queries,
+        "strategy": method.strategy,
+        "rounds": method.rounds,
+        "features": _features(method.features, data),
+        "classes": data.classes,
+        "ledger": folder / "run.ledger",
+        "dataset": config.data.name or config.data.source,
+        "random_state": config.seed,
+    }
+    if isinstance(method, KnnConfig):
+        return PrivateKNNClassifier(k=method.k, sampling_rate=method.sampling_rate, **shared)
     return PATEClassifier(
-        teacher=_teacher(pate.teacher, pate.features),
-        student=_student(pate.student, data),
-        n_teachers=pate.teachers,
-        mechanism=pate.mechanism,
-        epsilon=config.privacy.epsilon,
-        delta=config.privacy.delta,
-        queries=pate.queries,
-        strategy=pate.strategy,
-        rounds=pate.rounds,
-        features=_features(pate.features, data),
-        classes=data.classes,
+        _teacher(method.teacher, method.features),
+        n_teachers=method.teachers,
         executor=config.executor,
         checkpoint=folder / "teachers",
-        ledger=folder / "run.ledger",
-        dataset=config.data.name or config.data.source,
-        random_state=config.seed,
+        **shared,
     )
 
 
@@ -238,5 +246,6 @@ def _enter(folder: Path, settings: str) -> None:
 def _leave(folder: Path) -> None:
     """Free the directory of a run that was refused before it had a ledger: nothing was spent."""
     if not (folder / "run.ledger").exists():
-        (folder / "config.toml").unlink(missing_ok=True)
-        folder.rmdir()
+        with contextlib.suppress(OSError):
+            (folder / "config.toml").unlink()
+            folder.rmdir()

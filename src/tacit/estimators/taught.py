@@ -1,4 +1,4 @@
-"""What the classifiers that teach a student share: public inputs in, a ledger, a student out.
+"""What the estimators that teach a student share: public inputs in, a ledger, a student out.
 
 The two ways to answer a public input, teachers and neighbours, differ; everything to the right of
 the mechanism is one and lives here. After `fit` such an object holds the student, the releases and
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit.errors import BudgetExceeded, InvalidArgument
@@ -28,9 +28,12 @@ from tacit.students import LabelSpreadingStudent
 if TYPE_CHECKING:
     from tacit.noise import InsecureNoise
 
+RECORD = "record"
+"""The unit of a ledger where each row is its own."""
 
-class TaughtClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
-    """A classifier whose predictions are a student's; subclasses say who teaches it."""
+
+class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
+    """An estimator whose predictions are a student's; subclasses say who teaches what."""
 
     student: Any
     features: Any
@@ -54,6 +57,11 @@ class TaughtClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _open_ledger(self, *, by_person: bool, **terms: Any) -> Ledger:
         """Return the ledger that was given, or make one for this fit's budget."""
         if isinstance(self.ledger, Ledger):
+            if not by_person and self.ledger.unit != RECORD:
+                raise InvalidArgument(
+                    f"Expected groups= for a ledger whose unit is {self.ledger.unit!r}: whose each "
+                    "row is. Where each has one row, groups=range(len(X)) says so."
+                )
             return self.ledger
         path = self.ledger
         if path is None:
@@ -61,7 +69,7 @@ class TaughtClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return Ledger(
             path,
             budget=Budget(self.epsilon, self.delta),
-            unit="person" if by_person else "record",
+            unit="person" if by_person else RECORD,
             dataset=self.dataset,
             **terms,
         )
@@ -76,43 +84,38 @@ class TaughtClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _new_student(self) -> Any:
         """Return a student of raw public inputs, with the public features unless it has its own."""
-        student = LabelSpreadingStudent() if self.student is None else clone(self.student)
+        known = hasattr(self.student, "__sklearn_tags__")  # else not an estimator, or None
+        if known and (is_classifier(self.student) or is_regressor(self.student)):
+            raise InvalidArgument(
+                f"Expected student={type(self.student).__name__} to be a student: wrap an "
+                "estimator of scikit-learn in SupervisedStudent(...) or ValueStudent(...)."
+            )
+        student = self._default_student() if self.student is None else clone(self.student)
         if self.features is not None and getattr(student, "features", 0) is None:
             student.set_params(features=clone(self.features))
         return student
 
-    def _opinion(self, inputs: NDArray[Any]) -> NDArray[np.float64]:
-        return np.asarray(self.student_.predict_proba(inputs), dtype=np.float64)
+    def _default_student(self) -> Any:
+        return LabelSpreadingStudent()
 
-    def _statement(self, ledger: Ledger, from_data: bool) -> Statement:
-        statement = ledger.statement()
-        if not from_data:
-            return statement
-        return replace(statement, warnings=(*statement.warnings, READ_CLASSES))
+    def _public_facts(self) -> dict[str, Any]:
+        """Return what a user of the student must know to read its output, as plain data."""
+        return {}
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the student's probabilities; the columns are `classes_`."""
+    def _student_inputs(self, X: ArrayLike) -> NDArray[Any]:
+        """Validate inputs for the student; there must be one."""
         check_is_fitted(self, "student_")
-        inputs = validate_data(self, X, dtype="numeric", reset=False)
-        return self._opinion(inputs)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the student's labels: post-processing of the releases, free of charge."""
-        probabilities = self.predict_proba(X)
-        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+        return np.asarray(validate_data(self, X, dtype="numeric", reset=False))
 
     def save(self, path: str | Path) -> None:
-        """Write the student, the class labels and the statement to one file, without pickle.
+        """Write the student, what its output means and the statement to one file, without pickle.
 
         That is all a user of the model needs, and nothing in it is private;
         `tacit.students.load_student` reads it.
         """
         check_is_fitted(self, "student_")
-        extra = {
-            "classes": self.classes_.tolist(),
-            "statement": json.loads(self.statement_.to_json()),
-        }
-        self.student_.save(path, extra=extra)
+        statement = json.loads(self.statement_.to_json())
+        self.student_.save(path, extra={**self._public_facts(), "statement": statement})
 
     def report(self, path: str | Path | None = None) -> str:
         """Return the HTML report of the ledger; write it, too, where a path is given."""
@@ -123,3 +126,28 @@ class TaughtClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         if path is not None:
             write_report(path, self.ledger_, statement=statement)
         return render_report(self.ledger_, statement=statement)
+
+
+class TaughtClassifier(ClassifierMixin, TaughtEstimator):  # type: ignore[misc]  # sklearn is untyped
+    """A classifier whose predictions are a student's."""
+
+    def _opinion(self, inputs: NDArray[Any]) -> NDArray[np.float64]:
+        return np.asarray(self.student_.predict_proba(inputs), dtype=np.float64)
+
+    def _statement(self, ledger: Ledger, from_data: bool) -> Statement:
+        statement = ledger.statement()
+        if not from_data:
+            return statement
+        return replace(statement, warnings=(*statement.warnings, READ_CLASSES))
+
+    def _public_facts(self) -> dict[str, Any]:
+        return {"classes": self.classes_.tolist()}
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the student's probabilities; the columns are `classes_`."""
+        return self._opinion(self._student_inputs(X))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the student's labels: post-processing of the releases, free of charge."""
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])

@@ -8,16 +8,24 @@ one is given the rows one by one, which is slower and sure.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacit.errors import InvalidArgument
+
 _OWN = "tacit.features."
 
 
-def transform_rows(transformer: Any, X: ArrayLike) -> NDArray[Any]:
+def transform_rows(
+    transformer: Any, X: ArrayLike, *, step: Callable[[], None] | None = None
+) -> NDArray[Any]:
     """Return `transformer.transform(X)`, with every row as if it had been alone.
+
+    `step` is called after each row that had to be transformed alone. A transformer that does not
+    give a row the same numbers twice is refused: then no row's features are its own.
 
     >>> from sklearn.preprocessing import FunctionTransformer
     >>> transform_rows(FunctionTransformer(lambda X: X - X.mean()), [[1.0, 3.0], [5.0, 9.0]])
@@ -27,11 +35,28 @@ def transform_rows(transformer: Any, X: ArrayLike) -> NDArray[Any]:
     rows = np.asarray(X)
     if is_row_wise(transformer):
         return np.asarray(transformer.transform(rows))
-    first = np.asarray(transformer.transform(rows[:1]))
-    result = np.empty((len(rows), *first.shape[1:]), dtype=first.dtype)
+    first = _alone(transformer, rows[:1])
+    result = np.empty((len(rows), first.size))  # not of the first row's dtype: that is its own
     for place in range(len(rows)):
-        result[place] = np.asarray(transformer.transform(rows[place : place + 1]))[0]
+        result[place] = _alone(transformer, rows[place : place + 1], first.size)
+        if step is not None:
+            step()
+    if not np.array_equal(_alone(transformer, rows[:1], first.size), first, equal_nan=True):
+        raise InvalidArgument(
+            "Expected features= to give a row the same numbers every time; this transformer is "
+            "random, or remembers the rows that it has seen."
+        )
     return result
+
+
+def _alone(transformer: Any, row: NDArray[Any], width: int | None = None) -> NDArray[Any]:
+    """Transform one row; the message never quotes it."""
+    view = np.asarray(transformer.transform(row))
+    if view.ndim != 2 or len(view) != 1 or view.shape[1] != (width or view.shape[1]):
+        raise InvalidArgument(
+            "Expected features= to turn each row into one dense row of numbers, all of one length."
+        )
+    return np.asarray(view[0])
 
 
 def is_row_wise(transformer: Any) -> bool:

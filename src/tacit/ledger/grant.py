@@ -13,7 +13,7 @@ from typing import Any, NoReturn, final
 
 from tacit.errors import GrantError, InvalidArgument, TacitError
 from tacit.ledger.chain import Entry, canonical
-from tacit.mechanisms import Plan, Release, SelectiveMechanism
+from tacit.mechanisms import Plan, Release
 from tacit.noise import GrantedNoise
 
 
@@ -97,10 +97,7 @@ class Grant:
         return released
 
     def _all(self, public: dict[str, Any]) -> dict[str, Any]:
-        plan = self.__plan
-        if isinstance(plan.mechanism, SelectiveMechanism):
-            return dict(max_answers=plan.max_answers, **public)
-        return public
+        return dict(**self.__plan.release_arguments(), **public)
 
     def _refusal(self, problem: str) -> GrantError:
         return GrantError(

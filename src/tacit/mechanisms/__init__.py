@@ -1,36 +1,56 @@
-"""How secret answers become a public release; each mechanism is frozen data with its own cost.
-
-`GaussianMean`, for bounded vectors, will stand beside these.
-"""
+"""How secret answers become a public release; each mechanism is frozen data with its own cost."""
 
 from tacit.mechanisms.base import (
     NO_ANSWER,
+    ClassMechanism,
     Mechanism,
     Release,
     SelectiveMechanism,
     assumptions,
     count_votes,
 )
+from tacit.mechanisms.codes import TeacherCodes
+from tacit.mechanisms.distributed import DistributedGaussianMean
+from tacit.mechanisms.gaussian_mean import GaussianMean
+from tacit.mechanisms.neighbours import NeighbourAnswers
 from tacit.mechanisms.noisy_max import GNMax, LNMax, NoisyVotes
 from tacit.mechanisms.plan import Plan
+from tacit.mechanisms.sampled_median import SampledMedian
+from tacit.mechanisms.sampled_sums import SampledLabels, SampledMean
+from tacit.mechanisms.sampled_votes import SampledMax, SampledVotes
 from tacit.mechanisms.sanitise import Sanitise, SecretCost, secret_cost_of
+from tacit.mechanisms.screening import NoisyScreening, ScreeningCheck
+from tacit.mechanisms.second_moment import NoisySecondMoment
 from tacit.mechanisms.selective import ConfidentGNMax, InteractiveGNMax, ThresholdCheck
 from tacit.mechanisms.soft_votes import SoftVotes, sum_soft_votes
 
 __all__ = [
     "NO_ANSWER",
+    "ClassMechanism",
     "ConfidentGNMax",
+    "DistributedGaussianMean",
     "GNMax",
+    "GaussianMean",
     "InteractiveGNMax",
     "LNMax",
     "Mechanism",
+    "NeighbourAnswers",
+    "NoisyScreening",
+    "NoisySecondMoment",
     "NoisyVotes",
     "Plan",
     "Release",
+    "SampledLabels",
+    "SampledMax",
+    "SampledMean",
+    "SampledMedian",
+    "SampledVotes",
     "Sanitise",
+    "ScreeningCheck",
     "SecretCost",
     "SelectiveMechanism",
     "SoftVotes",
+    "TeacherCodes",
     "ThresholdCheck",
     "assumptions",
     "count_votes",

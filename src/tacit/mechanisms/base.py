@@ -100,11 +100,53 @@ class SelectiveMechanism(Protocol):
         """What a query that passes pays on top."""
 
 
+@runtime_checkable
+class ClassMechanism(Protocol):
+    """A mechanism whose answers do not tell how many classes there are: the plan must.
+
+    Its `release` takes `n_classes`, which a grant passes on from the plan.
+    """
+
+    counts_classes: ClassVar[bool]
+
+
 _ONE_TEACHER = "each unit's records reached one teacher only, whoever else is in the data"
 ASSUMES = dict.fromkeys(
     ("gnmax", "lnmax", "noisy-votes", "threshold-check", "confident-gnmax", "interactive-gnmax"),
     _ONE_TEACHER,
 )
+_NEIGHBOURS = (
+    "the features, their scale and the keys that break ties were fixed without the private "
+    "records, so that no unit changes the order in which any query meets the others, and that "
+    "nobody learns which records were sampled"
+)
+ASSUMES |= dict.fromkeys(
+    (
+        "sampled-max",
+        "sampled-votes",
+        "screening-check",
+        "noisy-screening",
+        "sampled-labels",
+        "sampled-mean",
+        "sampled-median",
+    ),
+    _NEIGHBOURS,
+)
+_PUBLIC_FRAME = (
+    "the codec, the radius, the weights and the centres of codes were fixed without the private "
+    "records, or from earlier releases alone"
+)
+_SEPARATE = (
+    "teachers that did not deliver were missing for reasons that have nothing to do with private "
+    "data, no more of them colluded than the plan allows, and only the total of their messages "
+    "was seen"
+)
+ASSUMES |= {
+    "gaussian-mean": f"{_ONE_TEACHER}, and that {_PUBLIC_FRAME}",
+    "distributed-gaussian-mean": f"{_ONE_TEACHER}, that {_PUBLIC_FRAME}, and that {_SEPARATE}",
+    "noisy-second-moment": "each unit brought one vector, centred and scaled without the private "
+    "records",
+}
 """What must hold outside tacit's sight for a mechanism's price to be right, by its name."""
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from tacit._checks import at_least, order_array
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.base import Mechanism, SelectiveMechanism
+from tacit.mechanisms.base import ClassMechanism, Mechanism, SelectiveMechanism
 from tacit.privacy import DEFAULT_ORDERS, RdpCurve, WorstCase, worst_case_epsilon
 
 
@@ -57,6 +57,11 @@ class Plan:
                     "lower queries instead."
                 )
             max_answers = at_least(0, max_answers=max_answers)
+        if n_classes is None and isinstance(mechanism, ClassMechanism):
+            raise InvalidArgument(
+                f"Expected n_classes for {mechanism.name}: its answers do not tell how many "
+                "classes there are; give it to Plan(...)."
+            )
         set_field = object.__setattr__
         set_field(self, "mechanism", mechanism)
         set_field(self, "queries", at_least(1, queries=queries))
@@ -118,6 +123,15 @@ class Plan:
         self.mechanism.accept(
             answers, queries=self.queries, n_teachers=self.n_teachers, n_classes=self.n_classes
         )
+
+    def release_arguments(self) -> dict[str, Any]:
+        """Return what the plan fixes about a release, beside the answers and the noise."""
+        fixed: dict[str, Any] = {}
+        if isinstance(self.mechanism, SelectiveMechanism):
+            fixed["max_answers"] = self.max_answers
+        if isinstance(self.mechanism, ClassMechanism):
+            fixed["n_classes"] = self.n_classes
+        return fixed
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain data: what a ledger entry records."""

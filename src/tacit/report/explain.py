@@ -7,7 +7,9 @@ sanitised statement (4.7, 4.8), each with the numbers of this ledger.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tacit.ledger.statement import _rounded_up as rounded_up
 from tacit.report.snapshot import Snapshot
@@ -33,10 +35,17 @@ class Explanation:
 def explain(shot: Snapshot) -> tuple[Explanation, ...]:
     """Return the explanations that the numbers of this ledger need."""
     by_accountant = {"gaussian": _gaussian, "rdp": _rdp, "fixed": _fixed}
-    first = by_accountant[shot.terms.accountant](shot)
+    explanations = [by_accountant[shot.terms.accountant](shot)]
+    if any(_sampled(entry.plan) for entry in shot.entries):
+        explanations.append(_sampling())
     if shot.statement.kind == "sanitised":
-        return first, _sanitised(shot)
-    return (first,)
+        explanations.append(_sanitised(shot))
+    return tuple(explanations)
+
+
+def _sampled(plan: Mapping[str, Any]) -> bool:
+    """Whether a plan draws a Poisson sample of the records for each query."""
+    return bool(plan.get("parameters", {}).get("sampling_rate", 1.0) < 1.0)
 
 
 def _gaussian(shot: Snapshot) -> Explanation:
@@ -93,6 +102,21 @@ def _fixed(shot: Snapshot) -> Explanation:
         "the early releases changes nothing.",
         (f"epsilon = {_price(shot)} = min over the bounds, each for the whole list",),
         f"{THEORY}: worst-case accounting of a fixed list",
+    )
+
+
+def _sampling() -> Explanation:
+    return Explanation(
+        "Some releases look at a sample only: for each query, and for each step of it, every unit "
+        "takes part with the sampling rate g, by a coin of its own that nobody sees. A unit that "
+        "may not be in the sample is harder to find: its release is the mixture of what the others "
+        "give without it and with it, and the cost is the Renyi divergence of that mixture, in the "
+        "worst case over all data and in both directions.",
+        (
+            "rdp = max(D_a((1-g) P + g Q || P), D_a(P || (1-g) P + g Q))",
+            "Gaussian noise: P = N(0, 1), Q = N(mu, 1);   check: P, Q the bits at t, t' in 0..k",
+        ),
+        f"{THEORY}: amplification by sampling",
     )
 
 

@@ -15,6 +15,7 @@ _HOME = {
     "Student": "base",
     "SupervisedStudent": "supervised",
     "VATStudent": "vat",
+    "ValueStudent": "values",
     "answer_weights": "posterior",
     "choose_queries": "queries",
     "label_posterior": "posterior",
@@ -28,6 +29,7 @@ __all__ = [
     "Student",
     "SupervisedStudent",
     "VATStudent",
+    "ValueStudent",
     "answer_weights",
     "choose_queries",
     "label_posterior",
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from tacit.students.queries import choose_queries
     from tacit.students.saving import load_student, saved_extra
     from tacit.students.supervised import SupervisedStudent
+    from tacit.students.values import ValueStudent
     from tacit.students.vat import VATStudent
 
 

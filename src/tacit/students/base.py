@@ -1,16 +1,16 @@
 """What a student is: fitted on public inputs and releases, it predicts classes, and can be saved.
 
-`Student` is the protocol that estimators rely on; `BaseStudent` does what all of tacit's students
-share: checks, public features, probabilities whose rows sum to 1. Public inputs and releases only:
-nothing private ever enters this floor, so a fitted student may be published under the statement of
-the ledger that paid for its releases.
+`Student` is the protocol that classifiers rely on; `PublicLearner` does what all of tacit's
+students share: checks, public features, saving; `BaseStudent` adds probabilities whose rows sum
+to 1. Public inputs and releases only: nothing private ever enters this floor, so a fitted student
+may be published under the statement of the ledger that paid for its releases.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, Protocol, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,13 +38,67 @@ class Student(Protocol):
         """Return class indices."""
 
 
-class BaseStudent(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
-    """Checks, features and probabilities; a subclass learns in `_learn` and answers in `_scores`.
+class PublicLearner(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
+    """What every student shares: public features, checked inputs, saving.
+
+    Learned: `n_features_in_`, `features_` (the fitted public transformer), and, under the name in
+    `_width`, how many numbers it says of an input.
+    """
+
+    features: Any
+    _width: ClassVar[str]
+
+    def save(self, path: PathLike, *, extra: Mapping[str, Any] | None = None) -> None:
+        """Write the fitted student to one file without pickle; `load_student` reads it back.
+
+        `extra` is plain public data kept beside it (class names, a statement): `saved_extra`.
+        """
+        from tacit.students.saving import save_student
+
+        check_is_fitted(self, self._width)
+        save_student(self, path, extra=extra)
+
+    def _see(self, inputs: NDArray[Any]) -> None:
+        """Note the public inputs' width, and fit the features on them."""
+        self.n_features_in_ = inputs.shape[1]
+        self.features_ = None if self.features is None else clone(self.features)
+        if self.features_ is not None:
+            self.features_.fit(inputs)
+
+    def _blocks(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
+        """Check the inputs of a prediction, and yield some of them at a time."""
+        check_is_fitted(self, self._width)
+        inputs = flat_rows(X=X)
+        if inputs.shape[1] != self.n_features_in_:
+            raise InvalidArgument(
+                f"Expected X with {self.n_features_in_} features, as in X_public, "
+                f"got {inputs.shape[1]}."
+            )
+        for start in range(0, len(inputs), _BLOCK):
+            yield inputs[start : start + _BLOCK]
+
+    def _view(self, inputs: NDArray[Any]) -> NDArray[Any]:
+        """Return the inputs in the public feature space."""
+        if self.features_ is None:
+            return inputs
+        return flat_rows(features=self.features_.transform(inputs))
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what was learned, as arrays to save."""
+        raise InvalidArgument(f"Expected a student that can be saved, got {type(self).__name__}.")
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `_arrays` returned; refuse arrays that do not fit together."""
+        raise InvalidArgument(f"Expected a student that can be loaded, got {type(self).__name__}.")
+
+
+class BaseStudent(PublicLearner):
+    """A student of classes; a subclass learns in `_learn` and answers in `_scores`.
 
     Learned: `n_features_in_`, `n_classes_`, and `features_` (the fitted public transformer).
     """
 
-    features: Any
+    _width: ClassVar[str] = "n_classes_"
 
     def fit(self, X_public: ArrayLike, indices: ArrayLike, posterior: ArrayLike) -> Self:
         """Learn from rows `indices` of the public inputs, each with its posterior over classes.
@@ -52,27 +106,14 @@ class BaseStudent(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has
         A uniform row of the posterior (an unanswered query) has no weight.
         """
         lesson = read_lesson(X_public, indices, posterior)
-        self.n_features_in_ = lesson.inputs.shape[1]
         self.n_classes_ = lesson.posterior.shape[1]
-        self.features_ = None if self.features is None else clone(self.features)
-        if self.features_ is not None:
-            self.features_.fit(lesson.inputs)
+        self._see(lesson.inputs)
         self._learn(lesson)
         return self
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return probabilities `(inputs, classes)`; each row sums to 1."""
-        check_is_fitted(self, "n_classes_")
-        inputs = flat_rows(X=X)
-        if inputs.shape[1] != self.n_features_in_:
-            raise InvalidArgument(
-                f"Expected X with {self.n_features_in_} features, as in X_public, "
-                f"got {inputs.shape[1]}."
-            )
-        blocks = range(0, len(inputs), _BLOCK)
-        return np.concatenate(
-            [normalised(self._scores(inputs[start : start + _BLOCK])) for start in blocks]
-        )
+        return np.concatenate([normalised(self._scores(block)) for block in self._blocks(X)])
 
     def predict(self, X: ArrayLike) -> Integers:
         """Return class indices: the most probable class of each input."""
@@ -85,22 +126,6 @@ class BaseStudent(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has
         """
         return self.predict_proba(X)
 
-    def save(self, path: PathLike, *, extra: Mapping[str, Any] | None = None) -> None:
-        """Write the fitted student to one file without pickle; `load_student` reads it back.
-
-        `extra` is plain public data kept beside it (class names, a statement): `saved_extra`.
-        """
-        from tacit.students.saving import save_student
-
-        check_is_fitted(self, "n_classes_")
-        save_student(self, path, extra=extra)
-
-    def _view(self, inputs: NDArray[Any]) -> NDArray[Any]:
-        """Return the inputs in the public feature space."""
-        if self.features_ is None:
-            return inputs
-        return flat_rows(features=self.features_.transform(inputs))
-
     @abstractmethod
     def _learn(self, lesson: Lesson) -> None:
         """Learn; `n_features_in_`, `n_classes_` and `features_` are already set."""
@@ -108,11 +133,3 @@ class BaseStudent(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has
     @abstractmethod
     def _scores(self, inputs: NDArray[Any]) -> Floats:
         """Return non-negative scores `(inputs, classes)`, to be normalised."""
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what was learned, as arrays to save."""
-        raise InvalidArgument(f"Expected a student that can be saved, got {type(self).__name__}.")
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `_arrays` returned; refuse arrays that do not fit together."""
-        raise InvalidArgument(f"Expected a student that can be loaded, got {type(self).__name__}.")

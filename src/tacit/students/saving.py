@@ -18,16 +18,17 @@ import numpy as np
 
 from tacit._files import PathLike
 from tacit.errors import InvalidArgument, MissingExtra, TacitError
-from tacit.students.base import BaseStudent
+from tacit.students.base import PublicLearner
 from tacit.students.container import damaged, read_container, write_container
 
 _FEATURES = "tacit.features"
 _TRANSFORMERS = ("features", "preprocess")
-_STUDENTS = ("LabelSpreadingStudent", "SupervisedStudent", "CNNStudent", "VATStudent")
+_WRAPPERS = ("SupervisedStudent", "ValueStudent")
+_STUDENTS = (*_WRAPPERS, "LabelSpreadingStudent", "CNNStudent", "VATStudent")
 
 
 def save_student(
-    student: BaseStudent, path: PathLike, *, extra: Mapping[str, Any] | None = None
+    student: PublicLearner, path: PathLike, *, extra: Mapping[str, Any] | None = None
 ) -> None:
     """Write a fitted student to one file; `extra` is public plain data to keep with it."""
     name = type(student).__name__
@@ -45,7 +46,7 @@ def save_student(
         "student": name,
         "parameters": {key: _plain(value) for key, value in parameters.items()},
         "n_features": student.n_features_in_,
-        "n_classes": student.n_classes_,
+        student._width.rstrip("_"): getattr(student, student._width),
         "extra": dict(extra or {}),
     }
     write_container(path, manifest, arrays, blobs)
@@ -93,12 +94,12 @@ def _rebuilt(
     for key in _TRANSFORMERS:
         if f"{key}.skops" in blobs:
             parameters[key] = _skops_object(blobs[f"{key}.skops"], trusted)
-    if manifest["student"] == "SupervisedStudent":
+    if manifest["student"] in _WRAPPERS:
         fitted = blobs.get("estimator.skops")
         parameters["estimator"] = None if fitted is None else _skops_object(fitted, trusted)
     student = getattr(importlib.import_module("tacit.students"), manifest["student"])(**parameters)
     student.n_features_in_ = int(manifest["n_features"])
-    student.n_classes_ = int(manifest["n_classes"])
+    setattr(student, student._width, int(manifest[student._width.rstrip("_")]))
     for key in _TRANSFORMERS:
         if key in parameters:
             setattr(student, f"{key}_", parameters[key])

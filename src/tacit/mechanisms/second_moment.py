@@ -1,0 +1,133 @@
+"""The second moment of private vectors plus Gaussian noise: what a private PCA is made of.
+
+SPEC-highdim-mac A.4. Records speak for themselves, without teachers: each adds y y^T for a vector y
+of norm at most the radius, so adding or removing one moves the sum by at most radius^2 in the
+Frobenius norm. It is not centred with a private mean (the sensitivity would be 4, not 1) and not
+divided by the number of records (which would be private).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tacit._checks import Floats, at_least, number_array, positive, refuse
+from tacit.errors import InvalidArgument
+from tacit.mechanisms.base import Release
+from tacit.mechanisms.codes import Frame, bounded_steps
+from tacit.noise import admit
+from tacit.noise.exact import check_ratio
+from tacit.privacy import RdpCurve, gaussian_rdp
+
+if TYPE_CHECKING:
+    from tacit.noise import Noise
+
+_STEP = 2.0**-14
+"""Grid of a vector of norm 1; its products lie on the grid 2^-28."""
+_MOST_RECORDS = 2**24
+"""2^28 steps of trace each: float64 adds integers below 2^53 exactly, in any order."""
+_ROWS = 4096
+_SQRT_HALF = math.sqrt(0.5) * (1 + 1e-12)
+
+
+@dataclass(frozen=True, slots=True)
+class NoisySecondMoment:
+    """Release sum_n sum_b y_nb y_nb^T + radius^2 sigma E, E symmetric Gaussian, y_n clipped.
+
+    Answers are vectors `(records, dimension)`, or `(records, parts, dimension)` where one record
+    has many parts, the blocks of a volume: |(y_n1, ..., y_nB)| <= radius bounds them together, and
+    |sum_b y_b y_b^T|_F <= sum_b |y_b|^2 <= radius^2. E has variance 1 on the diagonal and 1/2 off
+    it, which is isotropic noise on (diagonal, sqrt2 upper triangle), an isometry of the Frobenius
+    norm. mu^2 = 1/sigma^2. Unit: one record; a unit with several must bring one row.
+
+    >>> from tacit import InsecureNoise
+    >>> mechanism = NoisySecondMoment(sigma=0.01, dimension=2)
+    >>> mechanism.release([[3, 0], [0, 0.5]], InsecureNoise(0)).values.diagonal().round(1)
+    array([1. , 0.3])
+    """
+
+    name: ClassVar[str] = "noisy-second-moment"
+    noise_level: ClassVar[str] = "exact"
+    sigma: float
+    dimension: int
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", positive(sigma=self.sigma))
+        object.__setattr__(self, "dimension", at_least(1, dimension=self.dimension))
+        object.__setattr__(self, "radius", positive(radius=self.radius))
+        if not 1e-100 <= self.radius <= 1e100:
+            raise refuse("radius", self.radius, "between 1e-100 and 1e100; rescale the vectors")
+        check_ratio(np.array([self.sigma * _SQRT_HALF, self.sigma]), _STEP**2)
+
+    def release(self, answers: Any, noise: Noise) -> Release:
+        """Return the noisy symmetric matrix (dimension, dimension); it may have negative roots."""
+        entry = admit(noise)
+        moment = self._draw(self._moment(self._checked(answers)), noise, 1)[0]
+        return Release(self, values=moment, entry=entry, secure=noise.secure)
+
+    def _moment(self, vectors: Floats) -> Floats:
+        """Return the exact sum of outer products, in squared steps. Secret."""
+        total = np.zeros((self.dimension, self.dimension))
+        weights = np.full(vectors.shape[1] * self.dimension, 1 / self.radius)
+        for start in range(0, len(vectors), _ROWS):
+            part = vectors[start : start + _ROWS].reshape(-1, weights.size)
+            frame = Frame(np.zeros(part.shape), np.broadcast_to(weights, part.shape))
+            steps = bounded_steps(part, frame, 1.0, _STEP, 1).astype(np.float64)
+            steps = steps.reshape(-1, self.dimension)
+            total += steps.T @ steps
+        return total
+
+    def _draw(self, moment: Floats, noise: Noise, copies: int) -> Floats:
+        """Return noisy matrices, one for a release, many for an audit."""
+        rows, columns = np.triu_indices(self.dimension)
+        deviations = np.where(rows == columns, self.sigma, self.sigma * _SQRT_HALF)
+        noisy = noise.rounded_gaussian_steps(deviations, _STEP**2, (copies, rows.size))
+        noisy += moment[rows, columns].astype(np.int64)
+        matrices = np.empty((copies, self.dimension, self.dimension))
+        matrices[:, rows, columns] = noisy * (_STEP * self.radius) ** 2
+        matrices[:, columns, rows] = matrices[:, rows, columns]
+        return matrices
+
+    def _checked(self, answers: Any) -> Floats:
+        """Return vectors (records, parts, dimension); the messages never quote them."""
+        vectors = number_array(vectors=answers)
+        if vectors.ndim == 2:
+            vectors = vectors[:, None, :]
+        if vectors.ndim != 3 or vectors.shape[1] < 1 or vectors.shape[2] != self.dimension:
+            raise InvalidArgument(
+                f"Expected vectors (records, [parts,] dimension={self.dimension})."
+            )
+        if len(vectors) > _MOST_RECORDS:
+            raise InvalidArgument(f"Expected at most {_MOST_RECORDS} records.")
+        return vectors
+
+    def cost(
+        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
+    ) -> RdpCurve:
+        """Worst case: order / (2 sigma^2)."""
+        return RdpCurve(orders, gaussian_rdp(self.sigma, orders))
+
+    def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
+        """Return the worst case: the cost does not depend on the vectors."""
+        return self.cost(orders)
+
+    def gaussian_cost(self) -> float | None:
+        """mu^2 = 1/sigma^2."""
+        return 1 / self.sigma**2
+
+    def confidence_delta(self) -> float:
+        """No probability of failure: 0."""
+        return 0.0
+
+    def accept(
+        self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
+    ) -> None:
+        """Raise unless vectors of the right dimension are given for the one query of the plan."""
+        if queries != 1:
+            raise refuse("queries", queries, "1: one matrix is released")
+        self._checked(answers)
