@@ -1,0 +1,37 @@
+"""Long answers to short codes and back, for `GaussianMean` (SPEC-highdim-mac A.4 to A.8).
+
+A codec is part of what is released: it is made from public data, or bought with differential
+privacy, and says which. No property of a codec is relied upon for privacy; the mechanism clips.
+"""
+
+from tacit.codecs.autoencoder import AutoencoderCodec, ball_activation
+from tacit.codecs.base import Codec, encoded_answers
+from tacit.codecs.blocks import BlockPCACodec
+from tacit.codecs.dp_pca import DPPCACodec
+from tacit.codecs.identity import IdentityCodec
+from tacit.codecs.linear import LinearCodec
+from tacit.codecs.pca import PCACodec
+from tacit.codecs.shrinkage import (
+    noise_to_signal,
+    remaining_spectrum,
+    water_filling,
+    wiener_weights,
+)
+from tacit.codecs.smoothing import smooth_releases
+
+__all__ = [
+    "AutoencoderCodec",
+    "BlockPCACodec",
+    "Codec",
+    "DPPCACodec",
+    "IdentityCodec",
+    "LinearCodec",
+    "PCACodec",
+    "ball_activation",
+    "encoded_answers",
+    "noise_to_signal",
+    "remaining_spectrum",
+    "smooth_releases",
+    "water_filling",
+    "wiener_weights",
+]

@@ -1,0 +1,108 @@
+"""Audits of the mechanisms on codes: a million releases for one teacher's codes and another's.
+
+What is audited is the whole way from wild codes to a release. The event is the likelihood-ratio
+test for the claim; `CodeAudit.direction` is the difference that one teacher can make.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from audits import TRIALS, proved, secure_noise
+
+from tacit.mechanisms import DistributedGaussianMean, GaussianMean, NoisySecondMoment, Plan
+from tacit.noise import Noise
+
+Outputs = np.ndarray[Any, Any]
+DELTA = 0.1
+
+
+@dataclass(frozen=True)
+class CodeAudit:
+    """Codes of some teachers on one bound, twice; only the first teacher differs."""
+
+    mechanism: Any
+    first: Any
+    second: Any
+    direction: Any
+    public: dict[str, Any]
+
+    def claim(self) -> float:
+        """What the library says about one bound."""
+        return Plan(self.mechanism, 1).epsilon(DELTA)
+
+    def released(self, mechanism: Any, answers: Any, noise: Noise) -> Outputs:
+        """A million independent bounds, flat: (trials, numbers of a bound)."""
+        if isinstance(mechanism, NoisySecondMoment):
+            moment = mechanism._moment(mechanism._checked(np.asarray(answers)))
+            return mechanism._draw(moment, noise, TRIALS).reshape(TRIALS, -1)
+        rows = np.tile(np.asarray(answers), (1, TRIALS, 1))
+        return np.asarray(mechanism.release(rows, noise, **self.public)).reshape(TRIALS, -1)
+
+    def finds(self, mechanism: Any = None, noise: tuple[Noise, Noise] | None = None) -> float:
+        """Lower bound on epsilon, for the honest mechanism with secure noise unless changed."""
+        subject = self.mechanism if mechanism is None else mechanism
+        draws = noise or (secure_noise(), secure_noise())
+        first = self.released(subject, self.first, draws[0])
+        second = self.released(subject, self.second, draws[1])
+        # Half way between the means of the two, and epsilon of the claim further on.
+        direction = np.asarray(self.direction, dtype=np.float64).ravel()
+        middle = self.middle(direction)
+        spread = float(direction @ direction)
+        limit = middle + spread * self.claim() / Plan(self.mechanism, 1).mu_squared()
+        return proved(first, second, (lambda outputs: outputs @ direction >= limit,), DELTA)
+
+    def middle(self, direction: Outputs) -> float:
+        """Projection of the middle of the two expected releases."""
+        if isinstance(self.mechanism, NoisySecondMoment):
+            return float(direction @ direction) / 2
+        return 0.0
+
+
+def _teachers(*codes: Any) -> Any:
+    return np.array(codes, dtype=np.float64)
+
+
+def _joint() -> CodeAudit:
+    """Three queries under one bound: one teacher says 1e300 to all of them, or its opposite."""
+    mechanism = GaussianMean(1.0, 1.0, 2, joint=3)
+    wild, still = np.full((3, 1), 1e300), np.zeros((3, 1))
+    step = np.full((3, 1), 1 / np.sqrt(3))
+    return CodeAudit(mechanism, _teachers(wild, still), _teachers(-wild, still), step, {})
+
+
+def _moment() -> CodeAudit:
+    """One record more: y = (1, 1)/sqrt 2 after clipping, so that every entry moves by 1/2."""
+    mechanism = NoisySecondMoment(1.0, 2)
+    return CodeAudit(mechanism, [[9.0, 9.0]], np.empty((0, 2)), np.full((2, 2), 0.5), {})
+
+
+CODE_AUDITS: dict[str, CodeAudit] = {
+    "gaussian-mean": CodeAudit(
+        GaussianMean(1.0, 1.0, 2),
+        _teachers([[1e300, 0.0]], [[0.0, 0.0]]),
+        _teachers([[-7.0, 0.0]], [[0.0, 0.0]]),
+        [1.0, 0.0],
+        {},
+    ),
+    # In the norm |weight * code| the same teacher moves twice as far, with twice the noise.
+    "gaussian-mean, ellipsoid": CodeAudit(
+        GaussianMean(1.0, 1.0, 2),
+        _teachers([[9.0, 0.0]], [[0.0, 0.0]]),
+        _teachers([[-9.0, 0.0]], [[0.0, 0.0]]),
+        [2.0, 0.0],
+        {"weights": [0.5, 1.0]},
+    ),
+    "gaussian-mean, joint": _joint(),
+    # One of four teachers is missing: the noise of the other three has to do.
+    "distributed-gaussian-mean": CodeAudit(
+        DistributedGaussianMean(0.5, 1.0, 4, dropouts=1, colluders=0),
+        _teachers(*[[[1e300]], [[0.0]], [[0.0]], [[0.0]]]),
+        _teachers(*[[[-7.0]], [[0.0]], [[0.0]], [[0.0]]]),
+        [2 / 3],
+        {"survivors": (0, 1, 2)},
+    ),
+    "noisy-second-moment": _moment(),
+}
