@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 from audits import TRIALS, proved, secure_noise
 
-from tacit.mechanisms import DistributedGaussianMean, GaussianMean, NoisySecondMoment, Plan
+from tacit.mechanisms import (
+    DistributedGaussianMean,
+    GaussianMean,
+    NoisySecondMoment,
+    Plan,
+    UnitMean,
+)
 from tacit.noise import Noise
 
 Outputs = np.ndarray[Any, Any]
@@ -56,8 +62,8 @@ class CodeAudit:
 
     def middle(self, direction: Outputs) -> float:
         """Projection of the middle of the two expected releases."""
-        if isinstance(self.mechanism, NoisySecondMoment):
-            return float(direction @ direction) / 2
+        if isinstance(self.mechanism, NoisySecondMoment | UnitMean):
+            return float(direction @ direction) / 2  # the second expects nothing
         return 0.0
 
 
@@ -103,6 +109,14 @@ CODE_AUDITS: dict[str, CodeAudit] = {
         _teachers(*[[[-7.0]], [[0.0]], [[0.0]], [[0.0]]]),
         [2 / 3],
         {"survivors": (0, 1, 2)},
+    ),
+    # The unit is there with its code, or neither is; the other one is always there.
+    "unit-mean": CodeAudit(
+        UnitMean(0.5, 1.0, 2),
+        _teachers([[1e300, 0.0]], [[0.0, 0.0]]),
+        _teachers([[0.0, 0.0]]),
+        [0.5, 0.0],
+        {},
     ),
     "noisy-second-moment": _moment(),
 }

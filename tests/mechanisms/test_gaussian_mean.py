@@ -14,7 +14,13 @@ from hypothesis.extra import numpy as hnp
 
 from tacit.errors import BudgetExceeded, GrantError, InvalidArgument
 from tacit.ledger import Budget, Ledger
-from tacit.mechanisms import DistributedGaussianMean, GaussianMean, Plan, TeacherCodes
+from tacit.mechanisms import (
+    DistributedGaussianMean,
+    GaussianMean,
+    Plan,
+    TeacherCodes,
+    UnitMean,
+)
 from tacit.mechanisms.codes import (
     Frame,
     bounded_steps,
@@ -444,3 +450,24 @@ class TestLedger:
 def test_frame_returns_to_code_space():
     frame = Frame(np.array([[1.0, 2.0]]), np.array([[2.0, 0.0]]))
     assert frame.back(np.array([[4.0, 4.0]])).tolist() == [[3.0, 2.0]]
+
+
+class TestUnitsThatSpeakForThemselves:
+    @settings(max_examples=80, deadline=None)
+    @given(wild(3, 4, 2), st.integers(0, 2), st.sampled_from([1, 2, 4]))
+    def test_one_unit_more_moves_the_mean_by_one_radius(self, codes, gone, joint):
+        mechanism = UnitMean(1e-3, 1.0, 5, joint=joint)
+        others = np.delete(codes, gone, axis=0)
+        moved = released_difference(mechanism, codes, others).reshape(4 // joint, -1)
+        assert (np.linalg.norm(moved, axis=1) <= 1.0 / 5 + 1e-12).all()
+
+    def test_the_sum_is_divided_by_a_public_number(self):
+        mechanism = UnitMean(1e-9, 1.0, 4)
+        one = mechanism.release([[[1.0]]], InsecureNoise(0)).values
+        assert one.item() == pytest.approx(0.25, abs=1e-6)
+
+    def test_it_costs_a_quarter_of_a_mean_of_shards(self):
+        unit, shard = UnitMean(0.3, 1.0, 7), GaussianMean(0.3, 1.0, 7)
+        assert 4 * unit.gaussian_cost() == pytest.approx(shard.gaussian_cost())
+        plan = UnitMean.for_budget(2, 1e-5, queries=9, radius=1.0, n_teachers=7, joint=True)
+        assert plan.epsilon(1e-5) == pytest.approx(2, rel=1e-6)

@@ -11,7 +11,7 @@ from tacit.mechanisms.base import (
 )
 from tacit.mechanisms.codes import TeacherCodes
 from tacit.mechanisms.distributed import DistributedGaussianMean
-from tacit.mechanisms.gaussian_mean import GaussianMean
+from tacit.mechanisms.gaussian_mean import GaussianMean, UnitMean
 from tacit.mechanisms.neighbours import NeighbourAnswers
 from tacit.mechanisms.noisy_max import GNMax, LNMax, NoisyVotes
 from tacit.mechanisms.plan import Plan
@@ -52,6 +52,7 @@ __all__ = [
     "SoftVotes",
     "TeacherCodes",
     "ThresholdCheck",
+    "UnitMean",
     "assumptions",
     "count_votes",
     "secret_cost_of",

@@ -143,6 +143,8 @@ _SEPARATE = (
 )
 ASSUMES |= {
     "gaussian-mean": f"{_ONE_TEACHER}, and that {_PUBLIC_FRAME}",
+    "unit-mean": "each teacher knew one unit only, and each unit reached one teacher only, and "
+    f"that {_PUBLIC_FRAME}",
     "distributed-gaussian-mean": f"{_ONE_TEACHER}, that {_PUBLIC_FRAME}, and that {_SEPARATE}",
     "noisy-second-moment": "each unit brought one vector, centred and scaled without the private "
     "records",

@@ -51,6 +51,8 @@ class MeanOfCodes:
 
     __slots__ = ()
     name: ClassVar[str]
+    RADII: ClassVar[int] = 2
+    """How many radii one unit can move the sum over one bound: across the ball."""
     sigma: float
     radius: float
     n_teachers: int
@@ -77,8 +79,8 @@ class MeanOfCodes:
 
     @property
     def diameter(self) -> float:
-        """How far one teacher can move the sum over one bound: twice the radius."""
-        return 2 * self.radius
+        """How far one unit can move the sum over one bound."""
+        return self.RADII * self.radius
 
     @property
     def grid(self) -> float:
@@ -112,7 +114,7 @@ class MeanOfCodes:
         queries = at_least(1, queries=queries)
         bounds = 1 if joint else queries
         part = 1.0 if share == 1 else probability(share=share)
-        reach = 2 * positive(radius=radius) * math.sqrt(bounds)
+        reach = cls.RADII * positive(radius=radius) * math.sqrt(bounds)
         reach /= at_least(1, n_teachers=n_teachers)
         sigma = calibrate_gaussian(reach, epsilon, delta) / math.sqrt(part)
         make: Any = cls  # a dataclass of these fields
@@ -138,7 +140,7 @@ class MeanOfCodes:
         return RdpCurve(one.orders, np.tile(one.values, (self._bounds(self._read(answers)), 1)))
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = (2 radius / (n_teachers sigma))^2 of one bound."""
+        """mu^2 = (diameter / (n_teachers sigma))^2 of one bound."""
         return (self.diameter / self.deviation) ** 2
 
     def confidence_delta(self) -> float:
@@ -239,3 +241,25 @@ class GaussianMean(MeanOfCodes):
 
     def _mean(self, steps: Any) -> Floats:
         return np.asarray(steps * (self.grid / self.n_teachers))
+
+
+@dataclass(frozen=True, slots=True)
+class UnitMean(GaussianMean):
+    """Release what `GaussianMean` does where every unit speaks for itself: half the sensitivity.
+
+    A teacher that knows one unit only, an atlas of one patient, is there with its unit and gone
+    without it. Its clipped code is then added to the sum or not, which moves it by at most the
+    radius instead of the diameter: mu^2 = (radius / (n_teachers sigma))^2 for each bound. The sum
+    is divided by `n_teachers`, a public constant; how many codes there are is secret, and need
+    not be that number. A missing one counts as the centre. Unit: one teacher.
+
+    >>> plan = UnitMean.for_budget(8, 1e-3, queries=80, radius=1.0, n_teachers=8)
+    >>> round(plan.mechanism.sigma, 4)
+    0.5366
+    """
+
+    name: ClassVar[str] = "unit-mean"
+    RADII: ClassVar[int] = 1
+
+    def _read(self, answers: Any) -> TeacherCodes:
+        return teacher_codes(answers)
