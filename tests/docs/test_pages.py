@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ["from-votes-to-labels.md", "from-records-to-a-model.md"]
+PAGES = ["from-votes-to-labels.md", "from-records-to-a-model.md", "private-knn.md"]
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 EXIT_CODE = re.compile(r"#\s*exit code (\d)")
 

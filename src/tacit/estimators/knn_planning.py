@@ -22,11 +22,13 @@ from tacit.mechanisms import (
     SampledMedian,
     SampledVotes,
 )
+from tacit.privacy import gaussian_epsilon
 
 MECHANISMS = ("sampled-votes", "sampled-max", "noisy-screening")
 ANSWERED = 0.75
 """Share of the queries that noisy screening may answer at the most."""
-_PRECISE = 1e-4
+_PRECISE = 1e-5
+_FAR = 50.0
 _LEAST, _MOST = 2.0**-10, 2.0**30
 _MOST_ON_GRID = 2.0**19
 """Beyond, a rounded Gaussian would be too wide for the grid on which sums are counted."""
@@ -141,38 +143,53 @@ def fit_noise(
     least: float = _LEAST,
     most: float = _MOST,
 ) -> Plan:
-    """Return the plan with the least noise that stays within the budget, to four digits, above.
+    """Return the plan with the least noise that stays within the budget, to about four digits.
 
     More noise must cost less. `least` and `most` are the ends of what the mechanism can do.
     """
-    fits = _within(budget, listed=listed)
+    from scipy.optimize import brentq
+
+    excess = _excess(budget, listed=listed)
     low, high = least, 1.0
-    while not fits(plan_with(high)):
+    while excess(plan_with(high)) > 0:
         if high >= most:
             raise InvalidArgument(
                 f"Expected epsilon={budget.epsilon!r} at delta={budget.delta!r} to be within "
                 "reach of some noise; ask fewer queries."
             )
         low, high = high, min(4 * high, most)
-    if low == least and fits(plan_with(least)):
+    if low == least and excess(plan_with(least)) <= 0:
         return plan_with(least)
-    while high > low * (1 + _PRECISE):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if fits(plan_with(middle)) else (middle, high)
+    root = brentq(
+        lambda log: excess(plan_with(math.exp(log))), math.log(low), math.log(high), xtol=_PRECISE
+    )
+    noise = math.exp(float(root))
+    while noise < high:  # the root may lie on either side: only what fits is returned
+        if excess(plan_with(noise)) <= 0:
+            return plan_with(noise)
+        noise *= 1 + _PRECISE
     return plan_with(high)
 
 
-def _within(budget: Budget, *, listed: bool) -> Callable[[Plan], bool]:
-    """Return the test that the ledger will make."""
+def _excess(budget: Budget, *, listed: bool) -> Callable[[Plan], float]:
+    """Return log(cost/budget) as the ledger will see it: a plan fits where it is at most 0."""
+    if listed:
+        return lambda plan: _log_ratio(plan.epsilon(budget.delta), budget.epsilon)
 
-    def as_list(plan: Plan) -> bool:
-        return plan.epsilon(budget.delta) <= budget.epsilon
-
-    def one_by_one(plan: Plan) -> bool:
-        if plan.mu_squared() is not None:
-            return as_list(plan)
+    def one_by_one(plan: Plan) -> float:
+        mu_squared = plan.mu_squared()
+        if mu_squared is not None:  # such a ledger adds up mu^2 and knows no other price
+            epsilon = gaussian_epsilon(budget.delta, math.sqrt(mu_squared))
+            return _log_ratio(float(epsilon), budget.epsilon)
         order = best_order(budget, budget.delta)
-        accountant = RdpAccountant.within(budget, budget.delta, order)
-        return accountant.cost(plan, 0) <= accountant.capacity
+        capacity = RdpAccountant.within(budget, budget.delta, order).capacity
+        return _log_ratio(float(plan.cost([order]).total().values[0]), capacity)
 
-    return as_list if listed else one_by_one
+    return one_by_one
+
+
+def _log_ratio(cost: float, budget: float) -> float:
+    """Return log(cost/budget), finite even where the cost is 0 or infinite."""
+    if cost <= budget * math.exp(-_FAR):
+        return -_FAR
+    return min(math.log(cost) - math.log(budget), _FAR)

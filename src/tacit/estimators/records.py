@@ -33,9 +33,10 @@ class PublicSpace:
 
     @classmethod
     def around(cls, features: Any, outside: NDArray[Any], radius: float | None = None) -> Self:
-        """Fit the features on public inputs, which also tell the centre and, unless it is given,
-        the radius: the largest norm among them.
-        """  # noqa: D205
+        """Fit the features on public inputs, which also tell the centre and the radius.
+
+        Unless it is given, the radius is the largest norm among them.
+        """
         fitted = None if features is None else clone(features).fit(outside)
         view = _public_view(fitted, outside)
         centre = view.mean(axis=0)

@@ -1,0 +1,227 @@
+"""What the estimators on private neighbours share: validate, price, keep or teach, answer.
+
+The k nearest private records, in a public feature space, of a Poisson sample of them speak; a
+mechanism releases what they say, with noise, through a ledger. Either a student learns from such
+releases on public inputs, and nothing private is left in the object, or the records stay in it and
+`answer` pays for every question until the budget refuses (SPEC-pate-knn 5).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tacit._checks import Integers, at_least, sampling_rate
+from tacit.errors import InvalidArgument
+from tacit.estimators.inputs import public_matrix, units_of, warn_of_overlap
+from tacit.estimators.knn_planning import Neighbourly
+from tacit.estimators.records import (
+    LearnedView,
+    PrivateRecords,
+    PublicSpace,
+    RecordIndex,
+    public_rounds,
+)
+from tacit.estimators.taught import TaughtEstimator
+from tacit.ledger import Budget, Ledger
+from tacit.mechanisms import Plan, Release, SelectiveMechanism
+from tacit.students import choose_queries
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Task:
+    """What y means: the records' targets (secret), and what is public about them."""
+
+    targets: NDArray[Any]
+    n_classes: int | None = None
+    public: dict[str, Any] = field(default_factory=dict)
+
+
+class PrivateNeighbours(TaughtEstimator):
+    """Fit, answer and statement; a subclass says what neighbours say and how it is released."""
+
+    k: int
+    sampling_rate: float
+    queries: int
+    strategy: Any
+    radius: float | None
+    votes_per_person: int
+    rounds: int = 1
+    student_: Any
+    queries_: Integers
+    releases_: list[Release]
+    ledger_: Ledger
+    _y_checks: ClassVar[dict[str, bool]] = {}
+
+    @abstractmethod
+    def _read(self, y: NDArray[Any]) -> Task:
+        """Check y against what was declared about it; nothing private is quoted."""
+
+    @abstractmethod
+    def _price(self, asked: Neighbourly, queries: int, budget: Budget, *, listed: bool) -> Plan:
+        """Return the plan that spends the budget, from public information alone."""
+
+    @abstractmethod
+    def _taught(self, student: Any, outside: NDArray[Any]) -> Any:
+        """Fit a student on `queries_` of the public inputs and all `releases_` so far."""
+
+    @abstractmethod
+    def _answers(self, release: Release) -> Any:
+        """Return what one release answers."""
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_public: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Let the private rows answer public inputs and train the student, or keep them to answer.
+
+        With `X_public` a student is trained, and the private rows are dropped. Without, they stay
+        in this object, which then cannot be pickled, and only `answer` works. Everything is
+        validated, and the plan is priced, before features of private rows are computed.
+        """
+        rows, said = validate_data(self, X, y, dtype="numeric", **self._y_checks)
+        task = self._read(said)
+        people = units_of(groups, len(rows))
+        outside = None if X_public is None else public_matrix(X_public, rows.shape[1])
+        if outside is not None:
+            warn_of_overlap(rows, outside)
+        self._check_delta(len(rows) if people is None else np.unique(people).size)
+        private = PrivateRecords(rows, task.targets, people, self._asking(people, task.n_classes))
+        if outside is None:
+            return self._keep(private, task.public)
+        return self._teach(private, outside, task.public)
+
+    def _asking(self, people: NDArray[Any] | None, n_classes: int | None) -> Neighbourly:
+        votes = at_least(1, votes_per_person=self.votes_per_person)
+        return Neighbourly(
+            at_least(1, k=self.k),
+            sampling_rate(sampling_rate=self.sampling_rate),
+            1 if people is None else votes,
+            n_classes,
+        )
+
+    def _become(self, state: dict[str, Any]) -> None:
+        """Take a new fit's state; leave nothing of an earlier one, above all no private records."""
+        earlier = ("student_", "queries_", "releases_", "posteriors_", "_index", "_mechanism")
+        for name in earlier:
+            self.__dict__.pop(name, None)
+        self.__dict__.update(state)
+
+    def _keep(self, private: PrivateRecords, public: dict[str, Any]) -> Self:
+        """Make ready to answer: the ledger is charged by each answer."""
+        plan = self._plan(private.asked, at_least(1, queries=self.queries), listed=False)
+        space = PublicSpace.given(self.features, self.radius, private.rows.shape[1])
+        terms = {} if plan.mu_squared() is not None else {"accountant": "rdp"}
+        ledger = self._open_ledger(by_person=private.by_person, **terms)
+        self._refuse_early(ledger, [private.asked.plan(plan.mechanism, 1)])
+        index = private.index(space)
+        self._become({**public, "ledger_": ledger, "_mechanism": plan.mechanism, "_index": index})
+        return self
+
+    def _teach(
+        self, private: PrivateRecords, outside: NDArray[Any], public: dict[str, Any]
+    ) -> Self:
+        """Ask public inputs round by round, each student from all releases so far."""
+        counts = public_rounds(self.strategy, self.queries, self.rounds)
+        self._check_student(len(counts))
+        space = PublicSpace.around(self.features, outside, self.radius)
+        chosen = self._choose(space, outside, counts[0])
+        plan = self._plan(private.asked, sum(counts), listed=True)
+        plans = [_share(private.asked, plan, count) for count in counts]
+        ledger = self._open_ledger(by_person=private.by_person, **_terms(plans))
+        self._refuse_early(ledger, plans)
+        self._become({**public, "ledger_": ledger, "releases_": [], "queries_": chosen[:0]})
+        for number, each in enumerate(plans, start=1):
+            if number > 1:
+                space = PublicSpace.around(LearnedView(self.student_), outside)
+                chosen = self._choose(space, outside, each.queries)
+            purpose = f"ask {each.queries} public inputs, round {number} of {len(plans)}"
+            release = self._release(each, private.index(space), outside[chosen], purpose)
+            self.queries_ = np.concatenate([self.queries_, chosen])
+            self.releases_.append(release)
+            self.student_ = self._taught(self._new_student(), outside)
+        return self
+
+    def _check_student(self, rounds: int) -> None:
+        """Refuse, before anything is spent, a student that could not learn or be looked through."""
+        student = self._new_student()
+        if rounds > 1 and not hasattr(student, "represent"):
+            raise InvalidArgument(
+                f"Expected student={type(student).__name__} to have represent() where "
+                f"rounds={rounds}: its view is the next round's feature space."
+            )
+
+    def _choose(self, space: PublicSpace, outside: NDArray[Any], queries: int) -> Integers:
+        """Return the public rows to ask, chosen from public inputs alone."""
+        return choose_queries(
+            space.view(outside), queries, strategy=self.strategy, random_state=self.random_state
+        )
+
+    def _plan(self, asked: Neighbourly, queries: int, *, listed: bool) -> Plan:
+        """Price within epsilon; a ledger that exists adds up entries and prices no list."""
+        ours = not isinstance(self.ledger, Ledger)
+        delta = self.delta if ours else self.ledger.budget.delta - self.ledger.reserved_delta
+        return self._price(asked, queries, Budget(self.epsilon, delta), listed=listed and ours)
+
+    def _release(
+        self, plan: Plan, index: RecordIndex, inputs: NDArray[Any], purpose: str
+    ) -> Release:
+        neighbours = index.around(inputs)
+        with self.ledger_.release(plan, purpose=purpose, noise=self.noise) as grant:
+            return grant.release(neighbours)
+
+    def answer(self, X: ArrayLike) -> Any:
+        """Let the private records answer public inputs now, and pay for it.
+
+        Raises `BudgetExceeded`, with nothing spent or released, once the ledger refuses.
+        """
+        check_is_fitted(self, "ledger_")
+        if not hasattr(self, "_index"):
+            raise InvalidArgument(
+                "Expected a fit without X_public before answer(): with public inputs a student "
+                "was trained and the private records were dropped; use predict()."
+            )
+        inputs = validate_data(self, X, dtype="numeric", reset=False)
+        plan = self._index.asked.plan(self._mechanism, len(inputs))
+        self._refuse_early(self.ledger_, [plan])
+        purpose = f"answer {len(inputs)} questions"
+        return self._answers(self._release(plan, self._index, inputs, purpose))
+
+    def _student_inputs(self, X: ArrayLike) -> NDArray[Any]:
+        if hasattr(self, "_index"):
+            raise InvalidArgument(
+                "Expected a student to predict: fit with X_public=, or call answer(), which pays "
+                "for each answer."
+            )
+        return super()._student_inputs(X)
+
+    @property
+    def statement_(self) -> Any:
+        """What may be said of all that was released so far."""
+        return self.ledger_.statement()
+
+
+def _share(asked: Neighbourly, plan: Plan, count: int) -> Plan:
+    """Return a round's share of the whole plan; of the answers it allows, rounded down."""
+    cap = plan.max_answers
+    return asked.plan(plan.mechanism, count, None if cap is None else cap * count // plan.queries)
+
+
+def _terms(plans: Sequence[Plan]) -> dict[str, Any]:
+    """Return terms of a new ledger: exact Gaussians add up; others are priced as a list.
+
+    A mechanism that selects may have a lower price than the sum of its Gaussians.
+    """
+    selects = isinstance(plans[0].mechanism, SelectiveMechanism)
+    if not selects and all(plan.mu_squared() is not None for plan in plans):
+        return {}
+    return {"plans": list(plans)}

@@ -1,0 +1,171 @@
+"""`PrivateKNNMultiLabelClassifier`: which of many labels the private neighbours bear.
+
+The k nearest private records of a Poisson sample say their labels, each record clipped to a bounded
+vector; a mechanism releases noisy counts, which are compared with public thresholds. Counts of
+those *without* a label are never released: they would cost as much again (SPEC-pate-knn 5.7).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+
+from tacit._checks import Floats, Integers, at_least, finite_array, refuse
+from tacit.errors import InvalidArgument
+from tacit.estimators.knn_base import PrivateNeighbours, Task
+from tacit.estimators.knn_planning import Neighbourly, plan_labels
+from tacit.ledger import Budget
+from tacit.mechanisms import Plan, Release
+from tacit.students import ValueStudent
+
+if TYPE_CHECKING:
+    from tacit.noise import InsecureNoise
+
+
+class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # type: ignore[misc]
+    """Private k-nearest-neighbour votes on several labels at once, worst-case priced.
+
+    y is a matrix of 0 and 1, a column for each label; predictions are such a matrix, too.
+
+    student: `ValueStudent()` by default; it learns the noisy shares of neighbours with each label.
+    k, sampling_rate, queries, strategy, features, radius, votes_per_person, ledger, random_state:
+        as for `PrivateKNNClassifier`.
+    labels: the public names of the labels, or how many there are.
+    tau: for how many labels a record may count in full; one with more counts less for each. The
+        noise grows as its square root. clip: "l2" keeps more of such a record than "l1", the
+        paper's tau-approximation, at the same price.
+    threshold: the public share of k that a label's clipped, noisy count must reach, or one for each
+        label.
+
+    Unit: one record, or one person with `groups=`. Source: SPEC-pate-knn 5.7.
+    """
+
+    _y_checks: ClassVar[dict[str, bool]] = {"multi_output": True}
+
+    def __init__(
+        self,
+        student: Any = None,
+        *,
+        k: int = 100,
+        sampling_rate: float = 1.0,
+        labels: Any = None,
+        tau: float = 1.0,
+        clip: str = "l2",
+        threshold: Any = 0.5,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        queries: int = 100,
+        strategy: Any = "medoids",
+        features: Any = None,
+        radius: float | None = None,
+        votes_per_person: int = 1,
+        ledger: Any = None,
+        dataset: str = "",
+        allow_large_delta: bool = False,
+        noise: InsecureNoise | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.student = student
+        self.k = k
+        self.sampling_rate = sampling_rate
+        self.labels = labels
+        self.tau = tau
+        self.clip = clip
+        self.threshold = threshold
+        self.epsilon = epsilon
+        self.delta = delta
+        self.queries = queries
+        self.strategy = strategy
+        self.features = features
+        self.radius = radius
+        self.votes_per_person = votes_per_person
+        self.ledger = ledger
+        self.dataset = dataset
+        self.allow_large_delta = allow_large_delta
+        self.noise = noise
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.single_output = False
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _read(self, y: NDArray[Any]) -> Task:
+        names = label_names(self.labels)
+        if y.ndim != 2 or y.shape[1] != names.size:
+            raise InvalidArgument(
+                f"Expected y of shape (rows, {names.size}), a column for each of labels=."
+            )
+        if y.dtype.kind not in "biuf" or not ((y == 0) | (y == 1)).all():
+            # The last words are those that scikit-learn's contract wants.
+            raise InvalidArgument("Expected y to hold 0 and 1 only. Unknown label type: other.")
+        public = {"labels_": names, "thresholds_": label_thresholds(self.threshold, names.size)}
+        return Task(y.astype(np.int8), int(names.size) if names.size > 1 else None, public)
+
+    def _price(self, asked: Neighbourly, queries: int, budget: Budget, *, listed: bool) -> Plan:
+        return plan_labels(asked, queries, budget, tau=self.tau, clip=self.clip, listed=listed)
+
+    def _default_student(self) -> Any:
+        return ValueStudent()
+
+    def _taught(self, student: Any, outside: NDArray[Any]) -> Any:
+        mechanism: Any = self.releases_[-1].mechanism
+        shares = np.concatenate([_shares(release) for release in self.releases_])
+        return student.fit(outside, self.queries_, shares, noise=mechanism.sigma / mechanism.k)
+
+    def _answers(self, release: Release) -> Integers:
+        return self._reached(_shares(release))
+
+    def _reached(self, shares: Floats) -> Integers:
+        return np.asarray(shares >= self.thresholds_, dtype=np.int64)
+
+    def _public_facts(self) -> dict[str, Any]:
+        return {"labels": self.labels_.tolist(), "thresholds": self.thresholds_.tolist()}
+
+    def predict_shares(self, X: ArrayLike) -> Floats:
+        """Return the student's share of neighbours with each label, clipped as by the mechanism."""
+        inputs = self._student_inputs(X)
+        return np.asarray(self.student_.predict(inputs), dtype=np.float64)
+
+    def predict(self, X: ArrayLike) -> Integers:
+        """Return 0 or 1 for each label: post-processing of the releases, free of charge."""
+        return self._reached(self.predict_shares(X))
+
+
+def _shares(release: Release) -> Floats:
+    mechanism: Any = release.mechanism
+    return np.asarray(np.asarray(release.values) / mechanism.k)
+
+
+def label_names(labels: Any) -> NDArray[Any]:
+    """Return the public names of labels; a number n stands for 0 .. n - 1.
+
+    >>> label_names(["sun", "rain"]).tolist(), label_names(2).tolist()
+    (['sun', 'rain'], [0, 1])
+    """
+    if labels is None:
+        raise InvalidArgument("Expected labels= the public names of y's columns, or their number.")
+    if np.ndim(labels) == 0:
+        return np.arange(at_least(1, labels=labels))
+    names = np.asarray(labels)
+    if names.ndim != 1 or names.size < 1 or np.unique(names).size != names.size:
+        raise refuse("labels", labels, "a list of different names, or their number")
+    return names
+
+
+def label_thresholds(threshold: Any, n_labels: int) -> Floats:
+    """Return one threshold for each label, each a share in (0, 1].
+
+    >>> label_thresholds(0.5, 3).tolist()
+    [0.5, 0.5, 0.5]
+    """
+    values = finite_array(threshold=threshold)
+    in_range = ((values > 0) & (values <= 1)).all()
+    if values.ndim > 1 or values.size not in (1, n_labels) or not in_range:
+        raise refuse("threshold", threshold, f"a share in (0, 1], or {n_labels} of them")
+    return np.broadcast_to(values, (n_labels,)).copy()
