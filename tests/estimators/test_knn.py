@@ -200,6 +200,18 @@ class TestMultiLabel:
         assert answers[:, 0].all()  # a single neighbour suffices
         assert not answers[:, 2].any()  # all 60 would have to bear it
 
+    def test_matched_thresholds_predict_as_often_as_the_shares_add_up_to(self):
+        X, Y = tagged(900)
+        public = tagged(200, seed=1)[0]
+        model = make(PrivateKNNMultiLabelClassifier, threshold="matched", k=400, epsilon=8.0)
+        model.fit(X, Y, X_public=public)
+        wanted = model.predict_shares(public).clip(0, 1).sum(axis=0)
+        assert np.abs(model.predict(public).sum(axis=0) - wanted).max() <= 1
+        model = make(PrivateKNNMultiLabelClassifier, threshold="matched", radius=12.0)
+        with pytest.raises(InvalidArgument, match="matched"):
+            model.fit(X, Y)
+        assert not hasattr(model, "ledger_")
+
     def test_one_label_and_names(self):
         X, Y = tagged(500)
         model = make(PrivateKNNMultiLabelClassifier, labels=1).fit(

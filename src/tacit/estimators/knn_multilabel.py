@@ -7,7 +7,7 @@ those *without* a label are never released: they would cost as much again (SPEC-
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,12 +17,16 @@ from tacit._checks import Floats, Integers, at_least, finite_array, refuse
 from tacit.errors import InvalidArgument
 from tacit.estimators.knn_base import PrivateNeighbours, Task
 from tacit.estimators.knn_planning import Neighbourly, plan_labels
+from tacit.estimators.records import PrivateRecords
 from tacit.ledger import Budget
 from tacit.mechanisms import Plan, Release
 from tacit.students import ValueStudent
 
 if TYPE_CHECKING:
     from tacit.noise import InsecureNoise
+
+MATCHED = "matched"
+"""Value of `threshold=` that leaves the thresholds to the student's own shares."""
 
 
 class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # type: ignore[misc]
@@ -38,7 +42,8 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
         noise grows as its square root. clip: "l2" keeps more of such a record than "l1", the
         paper's tau-approximation, at the same price.
     threshold: the public share of k that a label's clipped, noisy count must reach, or one for each
-        label.
+        label; or "matched": each label is predicted for as many public inputs as the student's
+        shares add up to, which suits neighbourhoods so large that no label reaches a half.
 
     Unit: one record, or one person with `groups=`. Source: SPEC-pate-knn 5.7.
     """
@@ -104,7 +109,9 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
         if y.dtype.kind not in "biuf" or not ((y == 0) | (y == 1)).all():
             # The last words are those that scikit-learn's contract wants.
             raise InvalidArgument("Expected y to hold 0 and 1 only. Unknown label type: other.")
-        public = {"labels_": names, "thresholds_": label_thresholds(self.threshold, names.size)}
+        # Matched thresholds follow from the student's shares; until then every label is a half.
+        start = 0.5 if self._matched else self.threshold
+        public = {"labels_": names, "thresholds_": label_thresholds(start, names.size)}
         return Task(y.astype(np.int8), int(names.size) if names.size > 1 else None, public)
 
     def _price(self, asked: Neighbourly, queries: int, budget: Budget, *, listed: bool) -> Plan:
@@ -113,12 +120,31 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
     def _default_student(self) -> Any:
         return ValueStudent()
 
+    def _keep(self, private: PrivateRecords, public: dict[str, Any]) -> Self:
+        if self._matched:
+            raise InvalidArgument(
+                f"Expected threshold={self.threshold!r} with X_public= only: it is a student's."
+            )
+        return super()._keep(private, public)
+
+    @property
+    def _matched(self) -> bool:
+        return isinstance(self.threshold, str) and self.threshold == MATCHED
+
     def _taught(self, student: Any, outside: NDArray[Any]) -> Any:
         mechanism: Any = self.releases_[-1].mechanism
         shares = np.concatenate([_shares(release) for release in self.releases_])
-        return student.fit(outside, self.queries_, shares, noise=mechanism.sigma / mechanism.k)
+        student.fit(outside, self.queries_, shares, noise=mechanism.sigma / mechanism.k)
+        if self._matched:
+            shares = np.asarray(student.predict(outside)).reshape(len(outside), -1)
+            self.thresholds_ = matched_thresholds(shares)
+        return student
 
     def _answers(self, release: Release) -> Integers:
+        if self._matched:
+            raise InvalidArgument(
+                'Expected threshold= a share to answer; "matched" is a student\'s.'
+            )
         return self._reached(_shares(release))
 
     def _reached(self, shares: Floats) -> Integers:
@@ -140,6 +166,20 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
 def _shares(release: Release) -> Floats:
     mechanism: Any = release.mechanism
     return np.asarray(np.asarray(release.values) / mechanism.k)
+
+
+def matched_thresholds(shares: ArrayLike) -> Floats:
+    """Return for each label the threshold that as many rows reach as its shares add up to.
+
+    >>> matched_thresholds([[0.1, 0.4], [0.2, 0.3], [0.4, 0.1], [0.3, 0.2]]).tolist()
+    [0.4, 0.4]
+    """
+    rows = np.sort(
+        np.asarray(shares, dtype=np.float64).reshape(len(np.asarray(shares)), -1), axis=0
+    )
+    wanted = np.rint(rows.clip(0, 1).sum(axis=0)).astype(np.int64)
+    reached = rows[np.minimum(len(rows) - wanted, len(rows) - 1), np.arange(rows.shape[1])]
+    return np.asarray(np.where(wanted > 0, reached, rows[-1] + 1))
 
 
 def label_names(labels: Any) -> NDArray[Any]:

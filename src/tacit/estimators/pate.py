@@ -114,6 +114,7 @@ class PATEClassifier(TaughtClassifier):
         outside = public_matrix(X_public, records.shape[1])
         warn_of_overlap(records, outside)
         self._check_size(len(records) if people is None else np.unique(people).size)
+        self._new_student()  # refuses, before anything is spent, what is no student
         inside, view = self._views(records, outside)
         rows = self._choose(view)
         plans = self._plans([len(part) for part in rows], known.size)
