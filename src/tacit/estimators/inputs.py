@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
 
 from tacit._checks import Integers
 from tacit.errors import InvalidArgument
+from tacit.teachers import unit_names
 
 FROM_DATA = "from_data"
 """Value of `classes=` that reads the label set off the private labels: the statement says so."""
@@ -65,12 +67,31 @@ def class_indices(y: NDArray[Any], classes: Any) -> tuple[NDArray[Any], Integers
     return known, place.astype(np.int64), from_data
 
 
-def units_of(groups: ArrayLike | None, n_rows: int) -> NDArray[Any] | None:
-    """Return the person of each row, or None where each row is its own unit."""
+def private_rows(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, Any]:
+    """Validate private inputs and labels as scikit-learn does; no message quotes a cell."""
+    try:
+        return validate_data(estimator, X, y, dtype="numeric", **checks)  # type: ignore[no-any-return]
+    except ValueError as error:
+        if "could not convert" not in str(error):
+            raise
+    raise InvalidArgument(
+        "Expected X and y to hold numbers (y may hold labels); some cell is text. Encode "
+        "categories with a public list of them."
+    )
+
+
+def units_of(groups: Any, n_rows: int) -> NDArray[np.bytes_] | None:
+    """Return the person of each row as a name of fixed length, or None where each is its own unit.
+
+    Each id is written by itself (`unit_names`): a list is never made an array, in which one
+    person's odd id would change how everybody else's is written.
+    """
     if groups is None:
         return None
-    people = np.asarray(groups)
-    if people.shape != (n_rows,):
+    if np.ndim(groups) != 1 and not isinstance(groups, list | tuple | range):
+        raise InvalidArgument(f"Expected groups of length {n_rows}, one per row of X.")
+    people = unit_names(groups)
+    if len(people) != n_rows:
         raise InvalidArgument(f"Expected groups of length {n_rows}, one per row of X.")
     return people
 

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit._checks import Integers, at_least, sampling_rate
 from tacit.errors import InvalidArgument
-from tacit.estimators.inputs import public_matrix, units_of, warn_of_overlap
+from tacit.estimators.inputs import private_rows, public_matrix, units_of, warn_of_overlap
 from tacit.estimators.knn_planning import Neighbourly
 from tacit.estimators.records import (
     LearnedView,
@@ -28,7 +28,7 @@ from tacit.estimators.records import (
     RecordIndex,
     public_rounds,
 )
-from tacit.estimators.taught import TaughtEstimator
+from tacit.estimators.taught import RECORD, TaughtEstimator
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import Plan, Release, SelectiveMechanism
 from tacit.students import choose_queries
@@ -88,17 +88,27 @@ class PrivateNeighbours(TaughtEstimator):
         in this object, which then cannot be pickled, and only `answer` works. Everything is
         validated, and the plan is priced, before features of private rows are computed.
         """
-        rows, said = validate_data(self, X, y, dtype="numeric", **self._y_checks)
+        rows, said = private_rows(self, X, y, **self._y_checks)
         task = self._read(said)
         people = units_of(groups, len(rows))
         outside = None if X_public is None else public_matrix(X_public, rows.shape[1])
         if outside is not None:
             warn_of_overlap(rows, outside)
+        self._check_unit(people is not None)
         self._check_delta(len(rows) if people is None else np.unique(people).size)
         private = PrivateRecords(rows, task.targets, people, self._asking(people, task.n_classes))
         if outside is None:
             return self._keep(private, task.public)
         return self._teach(private, outside, task.public)
+
+    def _check_unit(self, by_person: bool) -> None:
+        """Refuse people on a ledger of records: a person's coin is not a record's."""
+        ledger = self.ledger
+        if by_person and isinstance(ledger, Ledger) and ledger.unit == RECORD:
+            raise InvalidArgument(
+                f"Expected a ledger whose unit is the person where groups= are given, got one of "
+                f'unit={ledger.unit!r}; create it with unit="person".'
+            )
 
     def _asking(self, people: NDArray[Any] | None, n_classes: int | None) -> Neighbourly:
         votes = at_least(1, votes_per_person=self.votes_per_person)
@@ -107,6 +117,7 @@ class PrivateNeighbours(TaughtEstimator):
             sampling_rate(sampling_rate=self.sampling_rate),
             1 if people is None else votes,
             n_classes,
+            self.ledger.order if isinstance(self.ledger, Ledger) else None,
         )
 
     def _become(self, state: dict[str, Any]) -> None:

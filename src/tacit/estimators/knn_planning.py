@@ -44,6 +44,8 @@ class Neighbourly:
     sampling_rate: float
     votes_per_unit: int
     n_classes: int | None
+    order: float | None = None
+    """Renyi order of a ledger that exists, None for one that is to be made."""
 
     def plan(self, mechanism: Mechanism, queries: int, max_answers: int | None = None) -> Plan:
         """Return so many uses of the mechanism."""
@@ -79,11 +81,17 @@ def plan_classes(
     one_of(*MECHANISMS, mechanism=mechanism)
     if mechanism == "noisy-screening":
         return fit_noise(
-            lambda sigma: _screening(asked, queries, sigma, capped=listed), budget, listed=listed
+            lambda sigma: _screening(asked, queries, sigma, capped=listed),
+            budget,
+            listed=listed,
+            order=asked.order,
         )
     kind = SampledVotes if mechanism == "sampled-votes" else SampledMax
     return fit_noise(
-        lambda sigma: asked.plan(kind(sigma=sigma, **asked.sample), queries), budget, listed=listed
+        lambda sigma: asked.plan(kind(sigma=sigma, **asked.sample), queries),
+        budget,
+        listed=listed,
+        order=asked.order,
     )
 
 
@@ -108,7 +116,7 @@ def plan_mean(
         mechanism = SampledMean(sigma=noise * one, low=low, high=high, **asked.sample)
         return asked.plan(mechanism, queries)
 
-    return fit_noise(plan_with, budget, listed=listed, most=_MOST_ON_GRID)
+    return fit_noise(plan_with, budget, listed=listed, order=asked.order, most=_MOST_ON_GRID)
 
 
 def plan_median(
@@ -120,7 +128,7 @@ def plan_median(
         mechanism = SampledMedian(epsilon_per_query=1 / noise, grid=grid, **asked.sample)
         return asked.plan(mechanism, queries)
 
-    return fit_noise(plan_with, budget, listed=listed, least=0.01, most=2.0**12)
+    return fit_noise(plan_with, budget, listed=listed, order=asked.order, least=0.01, most=2.0**12)
 
 
 def plan_labels(
@@ -132,7 +140,7 @@ def plan_labels(
         mechanism = SampledLabels(sigma=sigma, tau=tau, clip=clip, **asked.sample)
         return asked.plan(mechanism, queries)
 
-    return fit_noise(plan_with, budget, listed=listed, most=_MOST_ON_GRID)
+    return fit_noise(plan_with, budget, listed=listed, order=asked.order, most=_MOST_ON_GRID)
 
 
 def fit_noise(
@@ -140,6 +148,7 @@ def fit_noise(
     budget: Budget,
     *,
     listed: bool,
+    order: float | None = None,
     least: float = _LEAST,
     most: float = _MOST,
 ) -> Plan:
@@ -149,7 +158,7 @@ def fit_noise(
     """
     from scipy.optimize import brentq
 
-    excess = _excess(budget, listed=listed)
+    excess = _excess(budget, listed=listed, order=order)
     low, high = least, 1.0
     while excess(plan_with(high)) > 0:
         if high >= most:
@@ -171,19 +180,21 @@ def fit_noise(
     return plan_with(high)
 
 
-def _excess(budget: Budget, *, listed: bool) -> Callable[[Plan], float]:
+def _excess(budget: Budget, *, listed: bool, order: float | None) -> Callable[[Plan], float]:
     """Return log(cost/budget) as the ledger will see it: a plan fits where it is at most 0."""
     if listed:
         return lambda plan: _log_ratio(plan.epsilon(budget.delta), budget.epsilon)
 
     def one_by_one(plan: Plan) -> float:
         mu_squared = plan.mu_squared()
-        if mu_squared is not None:  # such a ledger adds up mu^2 and knows no other price
+        if (
+            mu_squared is not None and order is None
+        ):  # such a ledger adds up mu^2 and knows no other price
             epsilon = gaussian_epsilon(budget.delta, math.sqrt(mu_squared))
             return _log_ratio(float(epsilon), budget.epsilon)
-        order = best_order(budget, budget.delta)
-        capacity = RdpAccountant.within(budget, budget.delta, order).capacity
-        return _log_ratio(float(plan.cost([order]).total().values[0]), capacity)
+        one = best_order(budget, budget.delta) if order is None else order
+        capacity = RdpAccountant.within(budget, budget.delta, one).capacity
+        return _log_ratio(float(plan.cost([one]).total().values[0]), capacity)
 
     return one_by_one
 

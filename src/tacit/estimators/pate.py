@@ -15,13 +15,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from tacit._checks import Integers, at_least
 from tacit.errors import InvalidArgument
-from tacit.estimators.inputs import class_indices, public_matrix, units_of, warn_of_overlap
+from tacit.estimators.inputs import (
+    class_indices,
+    private_rows,
+    public_matrix,
+    units_of,
+    warn_of_overlap,
+)
 from tacit.estimators.planning import plan_rounds
 from tacit.estimators.taught import TaughtClassifier
+from tacit.features.rows import as_floats, transform_rows
+from tacit.ledger import Statement
 from tacit.mechanisms import Plan, Release, count_votes
 from tacit.students import choose_queries, label_posterior
 from tacit.teachers import predict_with_teachers, record_ids, shard_key, shard_of
@@ -107,9 +114,9 @@ class PATEClassifier(TaughtClassifier):
         Everything is validated, and the plan is priced, before a teacher is trained; the ledger is
         charged before noise is drawn.
         """
-        records, labels = validate_data(self, X, y, dtype="numeric")
+        records, labels = private_rows(self, X, y)
         check_classification_targets(labels)
-        known, y_index, from_data = class_indices(labels, self.classes)
+        known, y_index, self._from_data = class_indices(labels, self.classes)
         people = units_of(groups, len(records))
         outside = public_matrix(X_public, records.shape[1])
         warn_of_overlap(records, outside)
@@ -124,10 +131,15 @@ class PATEClassifier(TaughtClassifier):
         ids = record_ids(records, y_index) if people is None else people
         shards = shard_of(ids, self.n_teachers, self._shard_key())
         votes = self._votes(inside, y_index, shards, view[np.concatenate(rows)], known.size)
+        self.__dict__.pop("student_", None)  # an earlier fit's: it would get this fit's statement
         self.classes_, self.ledger_, self.queries_ = known, ledger, np.concatenate(rows)
         self._learn(plans, rows, votes, outside)
-        self.statement_ = self._statement(ledger, from_data)
         return self
+
+    @property
+    def statement_(self) -> Statement:
+        """What may be said of all that was released so far."""
+        return self._statement(self.ledger_, self._from_data)
 
     def _check_size(self, n_units: int) -> None:
         """Refuse too many teachers or too large a delta."""
@@ -144,12 +156,16 @@ class PATEClassifier(TaughtClassifier):
         return shard_key(self.random_state)
 
     def _views(self, X: NDArray[Any], outside: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return private and public inputs in the public feature space."""
+        """Return private and public inputs in the public feature space.
+
+        Each private row by itself: features that depend on the rows beside it would let one record
+        reach every teacher. So would numbers that are whole for all rows or for none.
+        """
         self.features_ = None if self.features is None else clone(self.features)
         if self.features_ is None:
-            return X, outside
+            return as_floats(X), as_floats(outside)
         self.features_.fit(outside)  # on public inputs, should it learn anything at all
-        return self.features_.transform(X), self.features_.transform(outside)
+        return transform_rows(self.features_, X), self.features_.transform(outside)
 
     def _choose(self, view: NDArray[Any]) -> list[Integers]:
         """Return the rows of each round: chosen from public inputs alone."""

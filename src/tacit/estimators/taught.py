@@ -76,7 +76,7 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
 
     def _refuse_early(self, ledger: Ledger, plans: Sequence[Plan]) -> None:
         """Let the ledger refuse before any private row is worked on."""
-        if any(ledger.would_exceed(plan) for plan in plans):
+        if ledger.would_exceed(*plans):
             raise BudgetExceeded(
                 f"Expected a run within the budget of {ledger!r}: it would exceed what is left. "
                 "Nothing was spent; ask for a smaller epsilon= (more noise) or fewer queries."

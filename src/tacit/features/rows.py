@@ -8,6 +8,7 @@ one is given the rows one by one, which is slower and sure.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,8 @@ def transform_rows(
     """Return `transformer.transform(X)`, with every row as if it had been alone.
 
     `step` is called after each row that had to be transformed alone. A transformer that does not
-    give a row the same numbers twice is refused: then no row's features are its own.
+    give a row the same numbers twice is refused: then no row's features are its own. (One that
+    remembers rows in an object outside itself cannot be told from an honest one.)
 
     >>> from sklearn.preprocessing import FunctionTransformer
     >>> transform_rows(FunctionTransformer(lambda X: X - X.mean()), [[1.0, 3.0], [5.0, 9.0]])
@@ -35,13 +37,15 @@ def transform_rows(
     rows = np.asarray(X)
     if is_row_wise(transformer):
         return np.asarray(transformer.transform(rows))
+    rows, fresh = as_floats(rows), copy.deepcopy(transformer)
     first = _alone(transformer, rows[:1])
     result = np.empty((len(rows), first.size))  # not of the first row's dtype: that is its own
     for place in range(len(rows)):
         result[place] = _alone(transformer, rows[place : place + 1], first.size)
         if step is not None:
             step()
-    if not np.array_equal(_alone(transformer, rows[:1], first.size), first, equal_nan=True):
+    again = [(transformer, 0, first), (fresh, len(rows) - 1, result[-1])]
+    if any(not np.array_equal(_alone(t, rows[[i]]), seen, equal_nan=True) for t, i, seen in again):
         raise InvalidArgument(
             "Expected features= to give a row the same numbers every time; this transformer is "
             "random, or remembers the rows that it has seen."
@@ -50,13 +54,27 @@ def transform_rows(
 
 
 def _alone(transformer: Any, row: NDArray[Any], width: int | None = None) -> NDArray[Any]:
-    """Transform one row; the message never quotes it."""
-    view = np.asarray(transformer.transform(row))
+    """Transform one row; no message quotes it, not even the transformer's own."""
+    try:
+        view = np.asarray(transformer.transform(row))
+    except Exception as error:
+        kind = type(error).__name__
+        view = None
+    if view is None:
+        raise InvalidArgument(
+            f"Expected features= to transform every private row; on one of them it fails with "
+            f"{kind}."
+        )
     if view.ndim != 2 or len(view) != 1 or view.shape[1] != (width or view.shape[1]):
         raise InvalidArgument(
             "Expected features= to turn each row into one dense row of numbers, all of one length."
         )
     return np.asarray(view[0])
+
+
+def as_floats(rows: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers as float64: one fraction among them must not change all the others."""
+    return rows.astype(np.float64) if rows.dtype.kind in "biu" else rows
 
 
 def is_row_wise(transformer: Any) -> bool:

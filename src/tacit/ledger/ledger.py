@@ -172,10 +172,16 @@ class Ledger:
         """
         return max(0.0, self.budget.epsilon - self.spent())
 
-    def would_exceed(self, plan: Plan) -> bool:
-        """Tell whether `release(plan)` would raise `BudgetExceeded` now; nothing is spent."""
+    def would_exceed(self, *plans: Plan) -> bool:
+        """Tell whether releasing these, one after the other, would raise `BudgetExceeded` now.
+
+        Nothing is spent.
+        """
+        chain = self._read()
+        before: list[tuple[float, float]] = []
         try:
-            self._quote(self._read(), _checked(plan))
+            for plan in plans:
+                before.append(self._quote(chain, _checked(plan), before))
         except BudgetExceeded:
             return True
         return False
@@ -222,10 +228,16 @@ class Ledger:
             "library": __version__,
         }
 
-    def _quote(self, chain: Chain, plan: Plan) -> tuple[float, float]:
-        """Return cost and confidence delta of a plan that fits; otherwise `BudgetExceeded`."""
-        cost = self._accountant.cost(plan, len(chain.entries))
-        total = total_of([*(entry.cost for entry in chain.entries), cost])
+    def _quote(
+        self, chain: Chain, plan: Plan, before: Sequence[tuple[float, float]] = ()
+    ) -> tuple[float, float]:
+        """Return cost and confidence delta of a plan that fits; otherwise `BudgetExceeded`.
+
+        `before` are quotes of plans that are to come first.
+        """
+        paid = [(entry.cost, entry.confidence_delta) for entry in chain.entries] + list(before)
+        cost = self._accountant.cost(plan, len(paid))
+        total = total_of([*(each for each, _ in paid), cost])
         if total > self._accountant.capacity:
             raise BudgetExceeded(
                 f"Expected a plan within the budget: it would raise epsilon from "
@@ -235,7 +247,7 @@ class Ledger:
             )
         confidence = confidence_of(plan)
         reserved = self._terms.reserved_delta
-        if total_of([*(e.confidence_delta for e in chain.entries), confidence]) > reserved:
+        if total_of([*(each for _, each in paid), confidence]) > reserved:
             raise BudgetExceeded(
                 f"Expected a plan within reserved_delta={reserved!r}: its confidence bounds need "
                 f"delta={confidence!r} on top of what they used. Nothing was spent; create the "

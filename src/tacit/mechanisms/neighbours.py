@@ -27,6 +27,9 @@ GRID = 2.0**-20
 """Sums of real contributions are counted in steps of this size, of what one record may give."""
 
 
+_LEAST_RATE = 2.0**-50  # of geometric skips; below, nobody would ever take part
+
+
 @runtime_checkable
 class NeighbourAnswers(Protocol):
     """The secret answers of private records to some queries; `tacit.neighbours` makes them."""
@@ -64,6 +67,8 @@ class NeighbourMechanism:
         put(self, "k", at_least(1, k=self.k))
         put(self, "sampling_rate", sampling_rate(sampling_rate=self.sampling_rate))
         put(self, "votes_per_unit", at_least(1, votes_per_unit=self.votes_per_unit))
+        if self.sampling_rate < _LEAST_RATE:
+            raise refuse("sampling_rate", self.sampling_rate, "at least 2**-50")
         if self.votes_per_unit > self.k:
             raise refuse("votes_per_unit", self.votes_per_unit, f"at most k={self.k}")
 

@@ -9,7 +9,7 @@ from tacit.teachers.executors import Executor, Serial
 from tacit.teachers.kernel_ridge import KernelRidgeTeachers
 from tacit.teachers.local import LocalProcesses
 from tacit.teachers.predict import TeacherWarning, predict_with_teachers
-from tacit.teachers.shards import record_ids, shard_key, shard_of
+from tacit.teachers.shards import record_ids, shard_key, shard_of, unit_names
 from tacit.teachers.tasks import Shard, TeacherFamily
 from tacit.teachers.torch_teacher import Recipe, TorchTeacher
 
@@ -28,4 +28,5 @@ __all__ = [
     "record_ids",
     "shard_key",
     "shard_of",
+    "unit_names",
 ]

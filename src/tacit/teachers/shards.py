@@ -21,6 +21,7 @@ from tacit.errors import InvalidArgument
 _ROWS = 4096  # records hashed at a time: the float64 copies stay small
 _RECORD = b"tacit record"
 _SHARD = b"tacit shard"
+_UNIT = b"tacit unit"
 _KEY = b"tacit key"
 
 
@@ -82,6 +83,21 @@ def record_ids(X: ArrayLike, y: ArrayLike | None = None) -> NDArray[np.bytes_]:
             if labels is not None:
                 hashed.update(labels[place])
             digests.append(hashed.hexdigest())
+    return np.array(digests, dtype="S32")
+
+
+def unit_names(ids: Iterable[Any]) -> NDArray[np.bytes_]:
+    """Return a name of fixed length for each id: a hash of it, in hexadecimal.
+
+    Ids that are written alike are one unit, whatever stands beside them: see `shard_of`.
+
+    >>> names = unit_names([7, "7", 8])
+    >>> bool(names[0] == names[1]), bool(names[0] == names[2])
+    (True, False)
+    """
+    digests = [
+        hashlib.blake2b(name, digest_size=16, person=_UNIT).hexdigest() for name in _names(ids)
+    ]
     return np.array(digests, dtype="S32")
 
 
