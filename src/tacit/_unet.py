@@ -1,0 +1,272 @@
+"""The U-Net that teachers and students of masks share: MONAI's, its recipe, training, prediction.
+
+It lies below both floors, since neither may use the other. Training is seeded and draws from a
+generator of its own; targets are probabilities, so that a released, decoded mask is learned as it
+is. Large volumes are trained on random patches and predicted in overlapping windows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit._checks import at_least, non_negative, positive, refuse
+from tacit.errors import InvalidArgument, MissingExtra
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+    from torch.nn import Module
+
+_TINY = 1e-6
+_OVERLAP = 0.5  # of neighbouring windows
+# Largest turn (radians), log scale and shift (of half an image), and contrast, of a moved copy.
+_TURN, _SCALE, _SHIFT, _CONTRAST = 0.15, 0.12, 0.08, 0.2
+_BATCH = 8  # volumes, or windows, predicted at a time
+
+
+@dataclass(frozen=True, slots=True)
+class UNetRecipe:
+    """How a U-Net is made and trained; small by default.
+
+    channels: of each level, the first at full resolution, each further one at half of the one
+        above; the last works at the resolution of the last but one.
+    residual_units: convolutions of a level's residual unit (0: one plain convolution).
+    steps, batch_size, learning_rate (one cycle), weight_decay: of AdamW.
+    augment: move, scale and shade a copy of each scan at each step.
+    patch: train on random patches of this shape and predict in windows of it; None: whole volumes.
+
+    >>> UNetRecipe(steps=50).channels
+    (8, 16, 32)
+    """
+
+    channels: tuple[int, ...] = (8, 16, 32)
+    residual_units: int = 2
+    steps: int = 300
+    batch_size: int = 4
+    learning_rate: float = 5e-3
+    weight_decay: float = 1e-4
+    augment: bool = True
+    patch: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if len(tuple(self.channels)) < 2:
+            raise refuse("channels", self.channels, "two levels or more, such as (8, 16, 32)")
+        for width in self.channels:
+            at_least(1, channels=width)
+        at_least(0, residual_units=self.residual_units)
+        at_least(1, steps=self.steps)
+        at_least(1, batch_size=self.batch_size)
+        positive(learning_rate=self.learning_rate)
+        non_negative(weight_decay=self.weight_decay)
+        for side in self.patch or ():
+            at_least(self.factor, patch=side)
+
+    @property
+    def factor(self) -> int:
+        """What every side is padded to a multiple of."""
+        return int(2 ** (len(self.channels) - 2))
+
+
+def need_monai() -> Any:
+    """Return MONAI, or say which extra brings it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # MONAI warns of what it does not find
+            import monai.inferers
+            import monai.networks.nets
+    except ImportError:
+        raise MissingExtra(
+            "Expected the packages torch and monai for a U-Net; install tacit[segmentation]."
+        ) from None
+    return monai
+
+
+def channelled(images: ArrayLike, dimensions: int) -> NDArray[np.float32]:
+    """Return images (n, channels, *spatial) from these or (n, *spatial)."""
+    array = np.asarray(images, dtype=np.float32)
+    if array.ndim == dimensions + 1:
+        array = array[:, None]
+    if array.ndim != dimensions + 2 or 0 in array.shape[1:]:
+        raise InvalidArgument(
+            f"Expected images (n, *spatial) or (n, channels, *spatial) of {dimensions} spatial "
+            f"dimensions, got shape {array.shape}."
+        )
+    return array
+
+
+def targets_of(masks: ArrayLike, n_classes: int) -> NDArray[np.float32]:
+    """Return masks of class indices (n, *spatial) as probabilities (n, n_classes, *spatial)."""
+    labels = np.asarray(masks)
+    classes = np.arange(n_classes).reshape(1, -1, *[1] * (labels.ndim - 1))
+    return np.asarray(labels[:, None] == classes, dtype=np.float32)
+
+
+def make_unet(recipe: UNetRecipe, dimensions: int, in_channels: int, n_classes: int) -> Module:
+    """Make MONAI's U-Net for images of these dimensions."""
+    nets = need_monai().networks.nets
+    network: Module = nets.UNet(
+        spatial_dims=dimensions,
+        in_channels=in_channels,
+        out_channels=n_classes,
+        channels=tuple(recipe.channels),
+        # MONAI's own habit, to halve at once, blurs the borders of small organs.
+        strides=(1, *[2] * (len(recipe.channels) - 2)),
+        num_res_units=recipe.residual_units,
+        norm=("INSTANCE", {"affine": True}),
+    )
+    return network
+
+
+def train_unet(
+    recipe: UNetRecipe,
+    images: NDArray[Any],
+    targets: NDArray[Any],
+    weights: NDArray[Any] | None,
+    seed: int,
+    *,
+    tick: Callable[[], None] = lambda: None,
+) -> Module:
+    """Train on images (n, c, *spatial), targets (n, classes, *spatial), weights (n, 1, *spatial).
+
+    The loss of a batch is the weighted cross-entropy plus a soft Dice loss of the organs.
+    """
+    need_monai()
+    import torch
+
+    dimensions = images.ndim - 2
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = make_unet(recipe, dimensions, images.shape[1], targets.shape[1])
+        generator = torch.Generator().manual_seed(seed)
+        voxels = np.ones((len(images), 1, *images.shape[2:]), np.float32)
+        stack = np.concatenate([images, targets, voxels if weights is None else weights], axis=1)
+        data = torch.from_numpy(np.asarray(stack, dtype=np.float32))
+        optimiser = torch.optim.AdamW(
+            network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay
+        )
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimiser, recipe.learning_rate, total_steps=recipe.steps + 1, pct_start=0.2
+        )
+        network.train()
+        for _ in range(recipe.steps):
+            loss = _loss(network, _batch(data, recipe, images.shape[1], generator), images.shape[1])
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            schedule.step()
+            tick()
+    return network.eval()
+
+
+def segment(recipe: UNetRecipe, network: Module, images: NDArray[Any]) -> NDArray[np.float32]:
+    """Return probabilities (n, classes, *spatial), by windows where the recipe has a patch."""
+    import torch
+
+    parts = []
+    with torch.inference_mode():
+        for start in range(0, len(images), 1 if recipe.patch else _BATCH):
+            block = torch.from_numpy(
+                np.ascontiguousarray(images[start : start + (1 if recipe.patch else _BATCH)])
+            ).float()
+            scores = (
+                _windows(recipe, network, block) if recipe.patch else _whole(recipe, network, block)
+            )
+            parts.append(scores.softmax(dim=1).numpy())
+    result = np.concatenate(parts)
+    if not np.isfinite(result).all():
+        raise FloatingPointError  # training diverged: a mask of one class would hide it
+    return result
+
+
+def _windows(recipe: UNetRecipe, network: Module, block: Tensor) -> Tensor:
+    result: Tensor = need_monai().inferers.sliding_window_inference(
+        block,
+        tuple(recipe.patch or ()),
+        _BATCH,
+        lambda part: _whole(recipe, network, part),
+        overlap=_OVERLAP,
+        mode="gaussian",
+    )
+    return result
+
+
+def _whole(recipe: UNetRecipe, network: Module, block: Tensor) -> Tensor:
+    """Predict volumes whose sides are padded, by their borders, to what the network halves."""
+    from torch.nn.functional import pad
+
+    sides = block.shape[2:]
+    short = [-side % recipe.factor for side in sides]
+    sized = pad(block, [x for s in reversed(short) for x in (0, s)], mode="replicate")
+    scores: Tensor = network(sized)
+    for axis, side in enumerate(sides, start=2):
+        scores = scores.narrow(axis, 0, side)
+    return scores
+
+
+def _loss(network: Module, batch: Tensor, in_channels: int) -> Tensor:
+    images, targets, weights = batch[:, :in_channels], batch[:, in_channels:-1], batch[:, -1:]
+    scores = network(images)
+    entropy = -(targets * scores.log_softmax(dim=1)).sum(dim=1, keepdim=True)
+    axes = (0, *range(2, batch.ndim))
+    soft = scores.softmax(dim=1)[:, 1:]
+    organs = targets[:, 1:]
+    both = (weights * soft * organs).sum(dim=axes)
+    sizes = (weights * (soft**2 + organs**2)).sum(
+        dim=axes
+    )  # least at soft = organs, also soft ones
+    dice = 1 - (2 * both + _TINY) / (sizes + _TINY)
+    cross = (entropy * weights).sum() / weights.sum().clamp_min(_TINY)
+    loss: Tensor = cross + dice.mean()
+    return loss
+
+
+def _batch(data: Tensor, recipe: UNetRecipe, in_channels: int, generator: Generator) -> Tensor:
+    """Draw volumes (or patches of them), move them about, and pad them for the network."""
+    import torch
+
+    rows = torch.randperm(len(data), generator=generator)[: recipe.batch_size]
+    batch = data[rows]
+    if recipe.patch:
+        batch = torch.stack([_patch(one, recipe.patch, generator) for one in batch])
+    if recipe.augment:
+        batch = _moved(batch, generator)
+        shades = 1 + _CONTRAST * (2 * torch.rand(len(batch), generator=generator) - 1)
+        batch[:, :in_channels] *= shades.view(-1, *[1] * (batch.ndim - 1))
+    short = [-side % recipe.factor for side in batch.shape[2:]]
+    # padding by 0 leaves the added voxels without weight
+    padded: Tensor = torch.nn.functional.pad(batch, [x for s in reversed(short) for x in (0, s)])
+    return padded
+
+
+def _patch(one: Tensor, patch: tuple[int, ...], generator: Generator) -> Tensor:
+    import torch
+
+    for axis, side in enumerate(patch, start=1):
+        room = one.shape[axis] - side
+        if room > 0:
+            start = int(torch.randint(room + 1, (1,), generator=generator))
+            one = one.narrow(axis, start, side)
+    short = [max(0, side - have) for side, have in zip(patch, one.shape[1:], strict=True)]
+    padded: Tensor = torch.nn.functional.pad(one, [x for s in reversed(short) for x in (0, s)])
+    return padded
+
+
+def _moved(batch: Tensor, generator: Generator) -> Tensor:
+    """Turn, scale and shift each volume with its targets by a small random affine map."""
+    import torch
+
+    n, dimensions = len(batch), batch.ndim - 2
+    draws = torch.rand(n, dimensions, dimensions + 1, generator=generator) * 2 - 1
+    skew = draws[:, :, :dimensions]
+    turn = torch.linalg.matrix_exp(_TURN * (skew - skew.transpose(1, 2)) / 2)
+    scale = torch.exp(_SCALE * skew.diagonal(dim1=1, dim2=2))
+    maps = torch.cat([turn * scale[:, None], _SHIFT * draws[:, :, dimensions:]], dim=2)
+    functional = torch.nn.functional
+    grid = functional.affine_grid(maps, list(batch.shape), align_corners=False)
+    moved: Tensor = functional.grid_sample(batch, grid, align_corners=False, padding_mode="border")
+    return moved
