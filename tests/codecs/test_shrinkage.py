@@ -11,7 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from tacit.codecs import noise_to_signal, remaining_spectrum, water_filling, wiener_weights
+from tacit.codecs import (
+    combine_rounds,
+    noise_to_signal,
+    remaining_spectrum,
+    water_filling,
+    wiener_weights,
+)
 from tacit.codecs.shrinkage import useful
 from tacit.errors import InvalidArgument
 
@@ -120,3 +126,27 @@ def test_spectrum_from_releases_alone():
     assert np.allclose(found, [4.0, 0.0], atol=0.15)
     with pytest.raises(InvalidArgument):
         remaining_spectrum([1.0, 2.0], [1.0, 1.0])
+
+
+def test_rounds_are_combined_without_bias_and_with_the_least_noise():
+    rng = np.random.default_rng(0)
+    codes = np.array([[1.0, -2.0, 3.0]])
+    first, second = np.array([0.5, 2.0, np.inf]), np.array([1.0, 1.0, 0.7])
+    draws = []
+    for _ in range(4000):
+        one = codes + np.where(np.isfinite(first), first, 0) * rng.normal(size=3)
+        two = codes + second * rng.normal(size=3)
+        combined, deviations = combine_rounds((one, first), (two, second))
+        draws.append(combined[0])
+    assert np.allclose(np.mean(draws, axis=0), codes[0], atol=0.06)
+    assert np.allclose(np.std(draws, axis=0), deviations, rtol=0.06)
+    assert np.allclose(deviations, [np.sqrt(0.2), np.sqrt(0.8), 0.7])
+
+
+def test_what_no_round_has_is_unknown():
+    codes, deviations = combine_rounds(([[5.0, 1.0]], [np.inf, 1.0]), ([[6.0, 1.0]], [np.inf, 1.0]))
+    assert codes.tolist() == [[0.0, 1.0]]
+    assert deviations[0] == np.inf
+    for wrong in (0.0, -1.0, np.nan):
+        with pytest.raises(InvalidArgument):
+            combine_rounds(([[1.0]], [wrong]))

@@ -7,11 +7,14 @@ privacy, and says which. No property of a codec is relied upon for privacy; the 
 from tacit.codecs.autoencoder import AutoencoderCodec, ball_activation
 from tacit.codecs.base import Codec, encoded_answers
 from tacit.codecs.blocks import BlockPCACodec
+from tacit.codecs.deforming import deformed
 from tacit.codecs.dp_pca import DPPCACodec
 from tacit.codecs.identity import IdentityCodec
+from tacit.codecs.images import ImageRegression, Smoothed, smooth_by_images
 from tacit.codecs.linear import LinearCodec
 from tacit.codecs.pca import PCACodec
 from tacit.codecs.shrinkage import (
+    combine_rounds,
     noise_to_signal,
     remaining_spectrum,
     water_filling,
@@ -25,12 +28,17 @@ __all__ = [
     "Codec",
     "DPPCACodec",
     "IdentityCodec",
+    "ImageRegression",
     "LinearCodec",
     "PCACodec",
+    "Smoothed",
     "ball_activation",
+    "combine_rounds",
+    "deformed",
     "encoded_answers",
     "noise_to_signal",
     "remaining_spectrum",
+    "smooth_by_images",
     "smooth_releases",
     "water_filling",
     "wiener_weights",

@@ -28,6 +28,9 @@ _SLOPE = math.sqrt(8 / math.pi)
 """sigmoid(c x) is near Phi(x) for this c (PCA-PATE 2020)."""
 _TINY = 1e-12
 _BATCH = 64
+_FEW = 16
+"""Masks of one step while fitting: there are few of them, so steps are many and small."""
+_RARE = 0.01
 
 
 def need_torch() -> Any:
@@ -81,8 +84,10 @@ class AutoencoderCodec:
         sides: int,
         length: int,
         bound: str,
+        prior: Tensor,
     ) -> None:
         self._encoder, self._decoder = network
+        self._prior = prior
         self._planes = (-1, *shape[-sides:])
         self.shape = shape
         self.length = length
@@ -126,16 +131,18 @@ class AutoencoderCodec:
             torch.manual_seed(random_state)
             halves = _halves(shape, sides, length + (bound == "ball"), length, channels)
         inputs = torch.from_numpy(array.astype(np.float32)).reshape(len(array), -1, *sides)
+        # The decoder adds to the mean mask, which it would otherwise have to learn first.
+        prior = torch.logit(inputs.mean(dim=0).clamp(_RARE, 1 - _RARE))
         weights = [*halves[0].parameters(), *halves[1].parameters()]
         optimiser = torch.optim.Adam(weights, lr=learning_rate)
         for _ in range(at_least(1, epochs=epochs)):
             order = torch.randperm(len(inputs), generator=generator)
-            for batch in order.split(_BATCH):
-                loss = _loss(halves, inputs[batch], bound, sigma, penalty, generator)
+            for batch in order.split(_FEW):
+                loss = _loss(halves, prior, inputs[batch], bound, sigma, penalty, generator)
                 optimiser.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
-        return cls(halves, shape, len(sides), length, bound)
+        return cls(halves, shape, len(sides), length, bound, prior)
 
     def encode(self, answers: ArrayLike) -> Floats:
         """Return codes (n, length), of norm at most 1 up to float32's rounding."""
@@ -154,7 +161,9 @@ class AutoencoderCodec:
         rows = code_rows(codes, self.length)
         inputs = torch.from_numpy(rows.astype(np.float32))
         with torch.no_grad():
-            parts = [torch.sigmoid(self._decoder(part)) for part in inputs.split(_BATCH)]
+            parts = [
+                torch.sigmoid(self._prior + self._decoder(part)) for part in inputs.split(_BATCH)
+            ]
         whole = np.asarray(torch.cat(parts).numpy(), dtype=np.float64)
         return whole.reshape(len(rows), *self.shape)
 
@@ -175,6 +184,7 @@ def _sides(shape: tuple[int, ...], dimensions: int | None) -> tuple[int, ...]:
 
 def _loss(
     halves: tuple[Module, Module],
+    prior: Tensor,
     batch: Tensor,
     bound: str,
     sigma: float,
@@ -187,7 +197,7 @@ def _loss(
     outputs = encoder(batch)
     codes = bounded(outputs, bound)
     codes = codes + non_negative(sigma=sigma) * torch.randn(codes.shape, generator=generator)
-    loss = torch.nn.functional.binary_cross_entropy_with_logits(decoder(codes), batch)
+    loss = torch.nn.functional.binary_cross_entropy_with_logits(prior + decoder(codes), batch)
     if bound == "clip":
         excess = torch.relu((outputs.square().sum(1) + _TINY).sqrt() - 1)
         loss = loss + non_negative(penalty=penalty) * excess.square().mean()

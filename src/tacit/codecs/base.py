@@ -77,6 +77,18 @@ def shape_of(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(at_least(1, shape=side) for side in shape)
 
 
+def spatial_sides(shape: tuple[int, ...], dimensions: int | None) -> tuple[int, ...]:
+    """Return the last `dimensions` sides of an answer, all of them unless given.
+
+    >>> spatial_sides((2, 20, 28, 20), 3), spatial_sides((16, 16), None)
+    ((20, 28, 20), (16, 16))
+    """
+    wanted = len(shape) if dimensions is None else at_least(1, dimensions=dimensions)
+    if wanted > len(shape):
+        raise InvalidArgument(f"Expected at least {wanted} sides, got answers of shape {shape}.")
+    return shape[-wanted:]
+
+
 def encoded_answers(
     codec: Codec, answer: Callable[[int, int], ArrayLike], n_teachers: int, n_queries: int
 ) -> TeacherCodes:

@@ -77,10 +77,20 @@ class LinearCodec(ABC):
     def _expand(self, codes: Floats) -> Floats:
         """Return offsets (n, *shape) from coordinates."""
 
+    def _prepare(self, answers: Floats) -> Floats:
+        """Return what is projected of the answers: themselves, unless a subclass blurs them."""
+        return answers
+
     def encode(self, answers: ArrayLike) -> Floats:
         """Return codes (n, length): orthonormal coordinates of (answer - mean)."""
         rows = answer_rows(answers, self.shape)
         with np.errstate(all="ignore"):  # the mechanism makes a centre of what is not finite
+            return self._project(self._prepare(rows) - self.mean)
+
+    def coordinates(self, decoded: ArrayLike) -> Floats:
+        """Return codes of answers as `decode` makes them, which no blur touches again."""
+        rows = answer_rows(decoded, self.shape)
+        with np.errstate(all="ignore"):
             return self._project(rows - self.mean)
 
     def deviations(self, sigma: float) -> Floats:
@@ -125,6 +135,12 @@ class LinearCodec(ABC):
         ratio = np.zeros(self.length)
         np.divide(shares, self.spectrum, out=ratio, where=shares > 0)
         return self.weighted(np.sqrt(ratio))
+
+    def remaining(self, spectrum: ArrayLike) -> Self:
+        """Return the codec for another round, in which codes differ so much from their centres."""
+        moments = second_moments(spectrum)
+        made = dataclasses.replace(self, spectrum=moments, examples=None)
+        return made.weighted(np.ones(self.length))
 
     def weighted(self, weights: ArrayLike) -> Self:
         """Return the codec with these weights, and the radius that goes with them."""

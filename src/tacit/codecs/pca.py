@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit._checks import Floats, at_least
-from tacit.codecs.base import PUBLIC, public_masks
+from tacit._checks import Floats, at_least, non_negative
+from tacit.codecs.base import PUBLIC, public_masks, spatial_sides
+from tacit.codecs.deforming import deformed
 from tacit.codecs.linear import COVERAGE, LinearCodec, radius_of
 from tacit.errors import InvalidArgument
 
@@ -32,6 +33,7 @@ class PCACodec(LinearCodec):
     """
 
     components: Floats
+    blur: tuple[float, ...] = ()
 
     @classmethod
     def fit(
@@ -41,22 +43,37 @@ class PCACodec(LinearCodec):
         n_components: int | None = None,
         coverage: float = COVERAGE,
         folds: int = 5,
+        blur: float = 0.0,
+        copies: int = 0,
+        dimensions: int | None = None,
+        random_state: int = 0,
     ) -> PCACodec:
         """Fit public masks (n, ...): mean, components, spectrum, and the radius by `coverage`.
 
         Components explain the masks that they were fitted on better than any others, so spectrum
         and radius come from held-out masks, `folds` times; from the same ones if there are fewer
         than two masks a fold, or folds=1.
+
+        blur: deviation in voxels of a Gaussian over every answer before it is encoded; jagged
+            boundaries cost components and say little. `decode` returns blurred answers.
+        copies: so many `deformed` copies of each mask help to find the components.
+        dimensions: how many of the last axes are spatial, for masks with channels.
         """
         array = public_masks(masks)
-        mean = array.mean(axis=0)
-        rows = array.reshape(len(array), -1)
-        components, examples = principal(rows - mean.ravel(), n_components)
-        if 2 <= at_least(1, folds=folds) <= len(rows) // 2:
-            examples = held_out(rows, len(components), folds)
+        width = non_negative(blur=blur)
+        sides = spatial_sides(array.shape[1:], dimensions)
+        widths = (0.0,) * (array.ndim - 1 - len(sides)) + (width,) * len(sides)
+        more = deformed(array, copies, dimensions=len(sides), random_state=random_state)
+        rows = blurred(np.concatenate([array, more]), widths).reshape(-1, array[0].size)
+        mean = rows[: len(array)].mean(axis=0)
+        components, examples = principal(rows - mean, n_components)
+        examples = examples[: len(array)]
+        if 2 <= at_least(1, folds=folds) <= len(array) // 2:
+            examples = held_out(rows, len(components), folds, n_masks=len(array))
         return cls(
-            mean=mean,
+            mean=mean.reshape(array.shape[1:]),
             components=components,
+            blur=widths if width else (),
             spectrum=np.square(examples).mean(axis=0),
             weights=np.ones(len(components)),
             radius=radius_of(examples, coverage),
@@ -66,6 +83,9 @@ class PCACodec(LinearCodec):
             statement=PUBLIC,
         )
 
+    def _prepare(self, answers: Floats) -> Floats:
+        return blurred(answers, self.blur)
+
     def _project(self, offsets: Floats) -> Floats:
         return np.asarray(offsets.reshape(len(offsets), -1) @ self.components.T)
 
@@ -73,20 +93,36 @@ class PCACodec(LinearCodec):
         return np.asarray((codes @ self.components).reshape(len(codes), *self.shape))
 
 
-def held_out(rows: Floats, length: int, folds: int) -> Floats:
-    """Return coordinates (n, length) of each row along the components of the other folds.
+def blurred(answers: Floats, widths: tuple[float, ...]) -> Floats:
+    """Return each answer blurred by Gaussians of these widths along its axes, 0 outside.
 
-    A component that the other folds do not have counts as 0: nothing is known about it.
+    >>> blurred(np.eye(3)[None, 1], (0.5,)).round(2).tolist()
+    [[0.11, 0.79, 0.11]]
+    """
+    if not any(widths):
+        return answers
+    from scipy.ndimage import gaussian_filter
+
+    return np.asarray(gaussian_filter(answers, (0.0, *widths), mode="constant"))
+
+
+def held_out(rows: Floats, length: int, folds: int, n_masks: int | None = None) -> Floats:
+    """Return coordinates (n, length) of each mask along the components of the other folds.
+
+    Copies of a mask, the rows after the first `n_masks`, are in the fold of their mask. A component
+    that the other folds do not have counts as 0: nothing is known about it.
 
     >>> held_out(np.array([[1.0, 0.0], [-1.0, 0.0], [2.0, 0.0], [-2.0, 0.0]]), 2, folds=2).shape
     (4, 2)
     """
-    coordinates = np.zeros((len(rows), length))
+    total = len(rows) if n_masks is None else n_masks
+    coordinates = np.zeros((total, length))
+    of_row = np.arange(len(rows)) % total % folds
     for fold in range(folds):
-        out = np.arange(len(rows)) % folds == fold
-        mean = rows[~out].mean(axis=0)
-        components, _ = principal(rows[~out] - mean, length)
-        coordinates[out, : len(components)] = (rows[out] - mean) @ components.T
+        out = of_row[:total] == fold
+        mean = rows[:total][~out].mean(axis=0)
+        components, _ = principal(rows[of_row != fold] - mean, length)
+        coordinates[out, : len(components)] = (rows[:total][out] - mean) @ components.T
     return coordinates
 
 

@@ -103,3 +103,28 @@ def remaining_spectrum(
     offsets = codes - (0.0 if centres is None else finite_array(centres=centres))
     noise = np.square(np.asarray(deviations, dtype=np.float64))
     return np.asarray(np.maximum(0.0, np.square(offsets).mean(axis=0) - noise))
+
+
+def combine_rounds(*rounds: tuple[ArrayLike, ArrayLike]) -> tuple[Floats, Floats]:
+    """Return codes and deviations of several releases of the same codes: inverse-variance means.
+
+    Each round is (codes, deviations); a deviation is infinite where a coordinate was left out, and
+    a coordinate that no round has is 0 with an infinite one. Rounds may have had different centres:
+    what clipping left alone has no bias.
+
+    >>> first, second = ([[1.0, 5.0]], [1.0, np.inf]), ([[2.0, 7.0]], [1.0, 2.0])
+    >>> codes, deviations = combine_rounds(first, second)
+    >>> codes.tolist(), deviations.round(3).tolist()
+    ([[1.5, 7.0]], [0.707, 2.0])
+    """
+    precision, total = np.zeros(1), np.zeros((1, 1))
+    for codes, deviations in rounds:
+        spread = np.asarray(deviations, dtype=np.float64)
+        if not (spread > 0).all():
+            raise InvalidArgument("Expected positive deviations.")
+        weight = 1 / np.square(spread)
+        precision = precision + weight
+        total = total + finite_array(codes=codes) * weight
+    spread = np.full(precision.shape, np.inf)
+    np.divide(1.0, np.sqrt(precision), out=spread, where=precision > 0)
+    return total / np.where(precision > 0, precision, 1.0), spread

@@ -1,0 +1,140 @@
+"""The rounds of a segmenter's release: plan, centres and weights of each, and what they add up to.
+
+All of it is public: a codec, public scans, a budget, and earlier releases (SPEC-highdim-mac A.5,
+A.10). All queries of a round share one bound, in the ellipsoid that water-filling gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit._checks import Floats
+from tacit.codecs import LinearCodec, noise_to_signal
+from tacit.errors import InvalidArgument
+from tacit.mechanisms import GaussianMean, Plan, Release, UnitMean
+
+FIRST_SHARE = 0.3
+"""Share of mu^2 for the first of two rounds."""
+
+
+class MaskRounds:
+    """Iterate to get (number, plan, public arguments) of each round; `learn` each release."""
+
+    def __init__(
+        self,
+        codec: Any,
+        scans: NDArray[Any],
+        *,
+        n_teachers: int,
+        each_alone: bool,
+        epsilon: float,
+        delta: float,
+        rounds: int,
+    ) -> None:
+        self.codec, self.scans, self.rounds = codec, scans, rounds
+        self.kind = UnitMean if each_alone else GaussianMean
+        self.n_teachers, self.epsilon, self.delta = n_teachers, epsilon, delta
+        self.linear = isinstance(codec, LinearCodec)
+        if rounds not in (1, 2) or (rounds == 2 and not self.linear):
+            raise InvalidArgument(
+                f"Expected rounds={rounds} to be 1, or 2 with a linear codec such as PCACodec."
+            )
+        self._released: list[tuple[Floats, Floats]] = []
+        self._codes: Floats | None = None
+        self._smoothed: Any = None
+        self._regression: Any = None
+
+    def __iter__(self) -> Iterator[tuple[int, Plan, dict[str, Any]]]:
+        if not self.linear:
+            yield 1, self.first_plan(), {}
+            return
+        self._round = self._ellipsoid(self.codec, self._first_share)
+        yield 1, self.first_plan(), {"weights": self._round.weights}
+        if self.rounds == 2:
+            left = self._smoothed
+            self._round = self._ellipsoid(self.codec.remaining(left.spectrum), 1 - FIRST_SHARE)
+            public = {"weights": self._round.weights, "centres": left.centres}
+            yield 2, self._plan(self._round, 1 - FIRST_SHARE), public
+
+    def first_plan(self) -> Plan:
+        """Return what the first round costs, known before anything private is looked at."""
+        if not self.linear:
+            return self.kind.for_budget(
+                self.epsilon,
+                self.delta,
+                queries=len(self.scans),
+                radius=self.codec.diameter / 2,
+                n_teachers=self.n_teachers,
+            )
+        share = self._first_share
+        return self._plan(self._ellipsoid(self.codec, share), share)
+
+    @property
+    def _first_share(self) -> float:
+        return 1.0 if self.rounds == 1 else FIRST_SHARE
+
+    def _plan(self, codec: LinearCodec, share: float) -> Plan:
+        queries = len(self.scans)
+        return self.kind.for_budget(
+            self.epsilon,
+            self.delta,
+            queries=queries,
+            radius=codec.joint_radius(queries),
+            n_teachers=self.n_teachers,
+            joint=True,
+            # A hair below, so that two rounds never exceed the budget by rounding.
+            share=share if share == 1 else share * (1 - 1e-9),
+        )
+
+    def _ellipsoid(self, codec: LinearCodec, share: float) -> LinearCodec:
+        queries = len(self.scans)
+        level = noise_to_signal(
+            self.epsilon, self.delta, queries=queries, n_teachers=self.n_teachers
+        )
+        # noise_to_signal is for a diameter of two radii.
+        return codec.ellipsoid(level * (self.kind.RADII / 2) ** 2 / share)
+
+    def learn(self, release: Release) -> None:
+        """Take in what a round released, and what the public scans say of it."""
+        values = np.asarray(release.values)
+        if not self.linear:
+            self._codes = values
+            return
+        from tacit.codecs import ImageRegression, combine_rounds, smooth_by_images
+
+        mechanism: Any = release.mechanism
+        self._released.append((values, self._round.deviations(mechanism.sigma)))
+        codes, deviations = combine_rounds(*self._released)
+        if self._regression is None:
+            self._regression = ImageRegression(self.scans, self.codec.mean)
+        self._smoothed = smooth_by_images(self.codec, codes, deviations, self._regression)
+
+    def answers(self) -> Floats:
+        """Return soft masks of the queries after all rounds."""
+        if not self.linear:
+            return np.asarray(self.codec.decode(self._codes))
+        return np.asarray(self._smoothed.answers)
+
+
+def foreground(soft: ArrayLike, n_classes: int, *, last: bool = False) -> NDArray[Any]:
+    """Return what is encoded of soft masks (n, n_classes, *spatial): all but the background.
+
+    With two classes that is (n, *spatial), with more (n, n_classes - 1, *spatial). `last`: classes
+    are the last axis instead.
+    """
+    array = np.asarray(soft)
+    array = np.moveaxis(array, -1, 1) if last else array
+    return array[:, 1] if n_classes == 2 else array[:, 1:]
+
+
+def one_hot_masks(answers: ArrayLike, n_classes: int) -> NDArray[np.float32]:
+    """Return released foregrounds as probabilities (n, n_classes, *spatial) of all classes."""
+    array = np.asarray(answers, dtype=np.float32).clip(0, 1)
+    parts = array[:, None] if n_classes == 2 else array
+    parts = parts / np.maximum(parts.sum(axis=1, keepdims=True), 1.0)
+    background = 1 - parts.sum(axis=1, keepdims=True)
+    return np.concatenate([background, parts], axis=1)

@@ -1,0 +1,248 @@
+"""`PATESegmenter`: private scans with masks in, a publishable segmentation network out.
+
+Teachers answer public scans with whole masks; a public codec makes short codes of them, of which
+`GaussianMean` releases the noisy mean through a ledger; a student learns from the decoded releases.
+After `fit` the object holds the student, the releases and the ledger, and nothing private.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from tacit._checks import Floats, Integers, at_least
+from tacit.errors import InvalidArgument
+from tacit.estimators.inputs import units_of
+from tacit.estimators.mask_rounds import MaskRounds, foreground, one_hot_masks
+from tacit.estimators.taught import TaughtEstimator
+from tacit.ledger import Statement
+from tacit.mechanisms import Release
+from tacit.students import choose_queries
+from tacit.teachers import record_ids, shard_key, shard_of
+
+if TYPE_CHECKING:
+    from tacit.noise import InsecureNoise
+
+
+class PATESegmenter(TaughtEstimator):
+    """Private aggregation of teachers' masks, worst-case priced, in two or three dimensions.
+
+    teacher: `AtlasTeacher()` by default, a `UNetTeacher`, or a function (`CallableTeacher`).
+    codec: fitted on public masks; by default a `PCACodec` of `public_masks`.
+    student: `UNetStudent(n_classes)` by default; it sees public scans and releases only.
+    n_teachers: how many teachers; public and fixed.
+    each_alone: every person is a teacher of its own, and `n_teachers` the public number by which
+        sums are divided (about as many as there are). Half the sensitivity (`UnitMean`).
+    n_classes: background included.
+    queries: how many public scans are asked, or None for all; strategy: "medoids", "random", rows.
+    rounds: 2 spends 30 % of mu^2 on a first release and the rest around what it and the public
+        scans together predict.
+    groups in `fit` are the patients: the unit is then a person, otherwise a scan.
+
+    Scans and masks are on one public grid, intensities normalised scan by scan
+    (`Volumes.normalised().resampled(shape)`). Codec, radius and n_teachers must be public. Source:
+    PCA-PATE 2020 and Generalized PATE 2022 as corrected by SPEC-highdim-mac A.
+    """
+
+    features = None
+
+    def __init__(
+        self,
+        teacher: Any = None,
+        codec: Any = None,
+        student: Any = None,
+        *,
+        n_teachers: int = 100,
+        each_alone: bool = False,
+        n_classes: int = 2,
+        epsilon: float = 8.0,
+        delta: float = 1e-5,
+        queries: int | None = None,
+        strategy: Any = "medoids",
+        rounds: int = 1,
+        checkpoint: Any = None,
+        ledger: Any = None,
+        dataset: str = "",
+        allow_large_delta: bool = False,
+        noise: InsecureNoise | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.teacher = teacher
+        self.codec = codec
+        self.student = student
+        self.n_teachers = n_teachers
+        self.each_alone = each_alone
+        self.n_classes = n_classes
+        self.epsilon = epsilon
+        self.delta = delta
+        self.queries = queries
+        self.strategy = strategy
+        self.rounds = rounds
+        self.checkpoint = checkpoint
+        self.ledger = ledger
+        self.dataset = dataset
+        self.allow_large_delta = allow_large_delta
+        self.noise = noise
+        self.random_state = random_state
+
+    def fit(
+        self,
+        images: ArrayLike,
+        masks: ArrayLike,
+        X_public: ArrayLike | None = None,
+        *,
+        public_masks: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Let teachers of the private scans segment public ones, and train the student on that.
+
+        Shapes are checked and the plan is priced before a teacher looks at a scan; the ledger is
+        charged before noise is drawn.
+        """
+        scans, truth = self._private(images, masks)
+        outside = self._outside(X_public, scans.shape[1:])
+        people = units_of(groups, len(scans))
+        self._check_delta(len(scans) if people is None else np.unique(people).size)
+        codec = self._codec(public_masks, truth.shape[1:])
+        student = self._new_student()
+        rows = self._choose(outside)
+        rounds = MaskRounds(
+            codec,
+            outside[rows],
+            n_teachers=at_least(1, n_teachers=self.n_teachers),
+            each_alone=self.each_alone,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            rounds=self.rounds,
+        )
+        ledger = self._open_ledger(by_person=people is not None)
+        self._refuse_early(ledger, [rounds.first_plan()])
+        shards, count = self._shards(scans, truth, people)
+        codes = self._codes(scans, truth, shards, count, outside[rows], rounds)
+        self.codec_, self.ledger_, self.queries_ = codec, ledger, rows
+        self.releases_: list[Release] = []
+        for number, plan, public in rounds:
+            purpose = f"segment {len(rows)} public scans, round {number} of {self.rounds}"
+            with ledger.release(plan, purpose=purpose, noise=self.noise) as grant:
+                release = grant.release(codes, **public)
+            self.releases_.append(release)
+            rounds.learn(release)
+        self.released_ = rounds.answers()
+        self.student_ = student.fit(outside[rows], one_hot_masks(self.released_, self.n_classes))
+        return self
+
+    def _private(self, images: ArrayLike, masks: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return private scans and masks; messages quote neither."""
+        scans, truth = np.asarray(images, dtype=np.float32), np.asarray(masks)
+        if truth.ndim not in (3, 4) or scans.shape != truth.shape or not len(scans):
+            raise InvalidArgument("Expected images and masks of one shape (n, *spatial), 2D or 3D.")
+        if truth.dtype.kind not in "biu" or truth.min() < 0 or truth.max() >= self.n_classes:
+            raise InvalidArgument(f"Expected masks to hold classes 0 .. {self.n_classes - 1}.")
+        if not np.isfinite(scans).all():
+            raise InvalidArgument("Expected images to hold finite numbers only; remove NaN.")
+        return scans, truth.astype(np.int64)
+
+    def _outside(self, X_public: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[Any]:
+        if X_public is None:
+            raise InvalidArgument("Expected X_public=, the public scans that teachers segment.")
+        outside = np.asarray(X_public, dtype=np.float32)
+        if outside.shape[1:] != shape or not len(outside) or not np.isfinite(outside).all():
+            raise InvalidArgument(f"Expected X_public of finite numbers, shape (n, *{shape}).")
+        return outside
+
+    def _codec(self, public_masks: ArrayLike | None, shape: tuple[int, ...]) -> Any:
+        if self.codec is not None:
+            return self.codec
+        if public_masks is None:
+            raise InvalidArgument(
+                "Expected public_masks= to fit a codec on, or codec= a fitted one."
+            )
+        from tacit.codecs import PCACodec
+
+        known = np.asarray(public_masks)
+        if known.shape[1:] != shape or known.dtype.kind not in "biu":
+            raise InvalidArgument(f"Expected public_masks of classes, shape (n, *{shape}).")
+        answers = foreground(np.eye(self.n_classes)[known], self.n_classes, last=True)
+        return PCACodec.fit(answers, blur=0.7, copies=3, dimensions=len(shape))
+
+    def _default_student(self) -> Any:
+        from tacit.students.segmentation import UNetStudent
+
+        return UNetStudent(self.n_classes, random_state=self.random_state or 0)
+
+    def _choose(self, outside: NDArray[Any]) -> Integers:
+        """Return the public scans to ask, chosen from public scans alone."""
+        count = len(outside) if self.queries is None else at_least(1, queries=self.queries)
+        flat = outside.reshape(len(outside), -1)
+        return choose_queries(flat, count, strategy=self.strategy, random_state=self.random_state)
+
+    def _shards(
+        self, scans: NDArray[Any], masks: NDArray[Any], people: NDArray[Any] | None
+    ) -> tuple[Integers, int]:
+        """Return each scan's teacher, and how many there are: secret where each is alone."""
+        flat = scans.reshape(len(scans), -1)
+        ids = record_ids(np.hstack([flat, masks.reshape(len(masks), -1)]))
+        owners = ids if people is None else people
+        if self.each_alone:
+            names, places = np.unique(np.asarray(owners), return_inverse=True)
+            return places.astype(np.int64), names.size
+        key = shard_key(self.random_state or 0)
+        return shard_of(owners, self.n_teachers, key), self.n_teachers
+
+    def _codes(
+        self,
+        scans: NDArray[Any],
+        masks: NDArray[Any],
+        shards: Integers,
+        count: int,
+        asked: NDArray[Any],
+        rounds: MaskRounds,
+    ) -> NDArray[Any]:
+        """Let the teachers answer. Secret: codes leave only through a grant."""
+        from tacit.students.progress import training_bar
+        from tacit.teachers.segmentation import segment_with_teachers
+
+        with training_bar("Asking the teachers", count) as tick:
+            return segment_with_teachers(
+                self._teacher(),
+                scans,
+                masks,
+                shards,
+                count,
+                asked,
+                n_classes=self.n_classes,
+                encode=lambda soft: rounds.codec.encode(foreground(soft, self.n_classes)),
+                random_state=self.random_state or 0,
+                checkpoint=self.checkpoint,
+                on_teacher=lambda _: tick(),
+            )
+
+    def _teacher(self) -> Any:
+        if self.teacher is not None:
+            return self.teacher
+        from tacit.teachers.atlas import AtlasTeacher
+
+        return AtlasTeacher()
+
+    @property
+    def statement_(self) -> Statement:
+        """What may be said of all that was released."""
+        return self.ledger_.statement()
+
+    def predict_proba(self, images: ArrayLike) -> Floats:
+        """Return the student's probabilities (n, n_classes, *spatial)."""
+        check_is_fitted(self, "student_")
+        return np.asarray(self.student_.predict_proba(images), dtype=np.float64)
+
+    def predict(self, images: ArrayLike) -> NDArray[np.uint8]:
+        """Return the student's masks: post-processing of the releases, free of charge."""
+        return np.asarray(self.predict_proba(images).argmax(axis=1), dtype=np.uint8)
+
+    def score(self, images: ArrayLike, masks: ArrayLike) -> float:
+        """Return the mean Dice of all that is not background, on scans declared public."""
+        from tacit.students.masks import organ_dice
+
+        return float(organ_dice(self.predict(images), masks).mean())

@@ -1,0 +1,205 @@
+"""Whole masks, taught privately: releases through the ledger, nothing private left, refusals."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tacit.codecs import IdentityCodec, PCACodec, noise_to_signal
+from tacit.datasets.phantoms import generated_volumes
+from tacit.errors import BudgetExceeded, InvalidArgument
+from tacit.estimators.mask_rounds import foreground, one_hot_masks
+from tacit.estimators.segmenter import PATESegmenter
+from tacit.ledger import Budget, Ledger
+from tacit.noise import InsecureNoise
+
+pytest.importorskip("monai")
+
+SIDE = (16, 16)
+
+
+class Stub:
+    """A student that remembers what it was taught, and predicts the mean of it."""
+
+    def fit(self, images: Any, targets: Any) -> Stub:
+        self.images_, self.targets_ = np.asarray(images), np.asarray(targets)
+        return self
+
+    def predict_proba(self, images: Any) -> Any:
+        return np.repeat(self.targets_.mean(axis=0)[None], len(images), axis=0)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {}
+
+    def __sklearn_clone__(self) -> Stub:
+        return Stub()
+
+
+def thresholded(images: Any, masks: Any, queries: Any, *, n_classes: int, seed: int) -> Any:
+    """A teacher that needs no training: bright is organ; its shard shifts nothing."""
+    bright = (queries > np.quantile(images, 1 - (masks > 0).mean())).astype(np.int64)
+    return np.moveaxis(np.eye(n_classes)[bright], -1, 1)
+
+
+@pytest.fixture(scope="module")
+def scans() -> tuple[Any, Any]:
+    return generated_volumes(90, SIDE, seed=3, noise=0.02).normalised().arrays()
+
+
+@functools.cache
+def fitted_codec() -> PCACodec:
+    masks = generated_volumes(90, SIDE, seed=3, noise=0.02).normalised().arrays()[1]
+    answers = foreground(np.eye(2)[masks[50:]], 2, last=True)
+    return PCACodec.fit(answers, blur=0.7, dimensions=2, n_components=12)
+
+
+def made(scans: tuple[Any, Any], fit: dict[str, Any] | None = None, **changes: Any) -> Any:
+    images, masks = scans
+    options = {"epsilon": 8.0, "delta": 1e-3, "n_teachers": 20, "random_state": 0}
+    if fit is None or "public_masks" not in fit:
+        options["codec"] = fitted_codec()
+    model = PATESegmenter(thresholded, student=Stub(), **{**options, **changes})
+    given = {"X_public": images[40:50], "groups": np.arange(40)}
+    return model.fit(images[:40], masks[:40], **{**given, **(fit or {})})
+
+
+@pytest.mark.parametrize("each_alone", [False, True])
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_the_budget_is_spent_and_not_more(
+    scans: tuple[Any, Any], rounds: int, each_alone: bool
+) -> None:
+    model = made(scans, rounds=rounds, each_alone=each_alone)
+    assert len(model.ledger_) == rounds
+    assert 7.99 < model.ledger_.spent() <= 8.0
+    assert "person" in str(model.statement_)
+    assert model.released_.shape == (10, *SIDE)
+    assert model.predict(scans[0][:2]).shape == (2, *SIDE)
+
+
+def test_the_released_masks_are_the_teachers_but_for_noise(scans: tuple[Any, Any]) -> None:
+    """With hardly any noise the release is the codec's view of what all teachers say."""
+    model = made(scans, epsilon=1e5, each_alone=True, n_teachers=40)
+    said = model.released_ > 0.5
+    truth = scans[1][40:50][model.queries_] > 0
+    assert (said == truth).mean() > 0.93
+
+
+def test_one_patient_moves_the_mean_by_one_radius(scans: tuple[Any, Any]) -> None:
+    """Same noise, one patient more: the weighted codes differ by at most radius/n_teachers."""
+    images, masks = scans
+    hostile = images.copy()
+    hostile[0] = 1e30
+
+    def released(rows: slice) -> Any:
+        model = PATESegmenter(
+            thresholded,
+            fitted_codec(),
+            Stub(),
+            each_alone=True,
+            n_teachers=20,
+            delta=1e-3,
+            noise=InsecureNoise(7),
+            random_state=0,
+        )
+        people = np.arange(40)[rows]
+        return model.fit(
+            hostile[:40][rows], masks[:40][rows], images[40:50], groups=people
+        ).releases_[0]
+
+    with_it, without = released(slice(0, 40)), released(slice(1, 40))
+    level = noise_to_signal(8.0, 1e-3, queries=10, n_teachers=20) / 4
+    weights = fitted_codec().ellipsoid(level).weights
+    moved = np.linalg.norm((with_it.values - without.values) * weights)
+    assert 0 < moved <= with_it.mechanism.radius / 20 * (1 + 1e-6)
+
+
+def test_nothing_private_is_left(scans: tuple[Any, Any], tmp_path: Path) -> None:
+    images, masks = scans
+    marked = images.copy()
+    marked[:40] += np.float32(0.123456)
+    path = tmp_path / "run.ledger"
+    model = PATESegmenter(
+        thresholded, fitted_codec(), Stub(), n_teachers=20, delta=1e-3, ledger=path, random_state=0
+    )
+    model.fit(marked[:40], masks[:40], images[40:50])
+    model.teacher = None
+    kept = pickle.dumps({k: v for k, v in vars(model).items() if k != "ledger_"})
+    kept += (tmp_path / "run.ledger").read_bytes() + model.report().encode()
+    for scan in marked[:40]:
+        assert scan.tobytes() not in kept
+        assert scan[8].tobytes() not in kept
+
+
+def test_several_classes(scans: tuple[Any, Any]) -> None:
+    images, masks = generated_volumes(60, SIDE, n_classes=3, seed=4).normalised().arrays()
+
+    def knows(images: Any, masks: Any, queries: Any, *, n_classes: int, seed: int) -> Any:
+        return np.repeat(np.moveaxis(np.eye(3)[masks], -1, 1).mean(axis=0)[None], len(queries), 0)
+
+    model = PATESegmenter(
+        knows, student=Stub(), n_classes=3, n_teachers=10, delta=1e-3, random_state=0
+    )
+    model.fit(images[:20], masks[:20], images[20:26], public_masks=masks[26:])
+    assert model.released_.shape == (6, 2, *SIDE)
+    assert model.student_.targets_.shape == (6, 3, *SIDE)
+    np.testing.assert_allclose(model.student_.targets_.sum(axis=1), 1, atol=1e-5)
+
+
+def test_any_codec_will_do_in_one_round(scans: tuple[Any, Any]) -> None:
+    model = made(scans, codec=IdentityCodec(SIDE))
+    assert model.released_.shape == (10, *SIDE)
+    assert 7.99 < model.ledger_.spent() <= 8.0
+    with pytest.raises(InvalidArgument, match="rounds=2"):
+        made(scans, codec=IdentityCodec(SIDE), rounds=2)
+
+
+def test_a_used_up_ledger_refuses_before_any_teacher_looks(
+    scans: tuple[Any, Any], tmp_path: Path
+) -> None:
+    ledger = Ledger(tmp_path / "small.ledger", budget=Budget(0.1, 1e-3), unit="person")
+    looked = []
+
+    def teacher(*_: Any, **__: Any) -> Any:
+        looked.append(1)
+
+    model = PATESegmenter(teacher, fitted_codec(), Stub(), n_teachers=20, delta=1e-3, ledger=ledger)
+    images, masks = scans
+    with pytest.raises(BudgetExceeded):
+        model.fit(images[:40], masks[:40], images[40:50], groups=np.arange(40))
+    assert not looked
+    assert len(ledger) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "fit", "message"),
+    [
+        ({}, {"X_public": None}, "X_public"),
+        ({}, {"X_public": np.zeros((3, 8, 8))}, "X_public"),
+        ({}, {"X_public": np.full((3, *SIDE), np.nan)}, "X_public"),
+        ({}, {"public_masks": None}, "public_masks"),
+        ({}, {"groups": np.arange(3)}, "groups"),
+        ({"n_teachers": 0}, {}, "n_teachers"),
+        ({"rounds": 3}, {}, "rounds"),
+        ({"n_classes": 1}, {}, "classes"),
+        ({"delta": 0.5}, {}, "delta"),
+        ({"queries": 11}, {}, "at most 10"),
+        ({"epsilon": 0.0}, {}, "epsilon"),
+    ],
+)
+def test_bad_input_is_named_and_nothing_spent(
+    scans: tuple[Any, Any], changes: dict[str, Any], fit: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        made(scans, fit, **changes)
+
+
+def test_foreground_and_back() -> None:
+    soft = np.random.default_rng(0).dirichlet(np.ones(3), size=(2, 4, 4)).transpose(0, 3, 1, 2)
+    np.testing.assert_allclose(one_hot_masks(foreground(soft, 3), 3), soft, atol=1e-6)
+    two = np.stack([1 - soft[:, 1], soft[:, 1]], axis=1)
+    np.testing.assert_allclose(one_hot_masks(foreground(two, 2), 2), two, atol=1e-6)
