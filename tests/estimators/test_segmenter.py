@@ -69,7 +69,7 @@ def made(scans: tuple[Any, Any], fit: dict[str, Any] | None = None, **changes: A
 
 
 @pytest.mark.parametrize("each_alone", [False, True])
-@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize("rounds", [1, 2, 4])
 def test_the_budget_is_spent_and_not_more(
     scans: tuple[Any, Any], rounds: int, each_alone: bool
 ) -> None:

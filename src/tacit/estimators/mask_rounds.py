@@ -17,8 +17,8 @@ from tacit.codecs import LinearCodec, noise_to_signal
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import GaussianMean, Plan, Release, UnitMean
 
-FIRST_SHARE = 0.3
-"""Share of mu^2 for the first of two rounds."""
+SHARES = {1: (1.0,), 2: (0.3, 0.7), 4: (0.1, 0.15, 0.25, 0.5)}
+"""Shares of mu^2 for so many rounds."""
 
 
 class MaskRounds:
@@ -39,10 +39,11 @@ class MaskRounds:
         self.kind = UnitMean if each_alone else GaussianMean
         self.n_teachers, self.epsilon, self.delta = n_teachers, epsilon, delta
         self.linear = isinstance(codec, LinearCodec)
-        if rounds not in (1, 2) or (rounds == 2 and not self.linear):
+        if rounds not in SHARES or (rounds > 1 and not self.linear):
             raise InvalidArgument(
-                f"Expected rounds={rounds} to be 1, or 2 with a linear codec such as PCACodec."
+                f"Expected rounds={rounds} to be 1, or 2 or 4 with a linear codec like PCACodec."
             )
+        self.shares = SHARES[rounds]
         self._released: list[tuple[Floats, Floats]] = []
         self._codes: Floats | None = None
         self._smoothed: Any = None
@@ -52,30 +53,35 @@ class MaskRounds:
         if not self.linear:
             yield 1, self.first_plan(), {}
             return
-        self._round = self._ellipsoid(self.codec, self._first_share)
-        yield 1, self.first_plan(), {"weights": self._round.weights}
-        if self.rounds == 2:
-            left = self._smoothed
-            self._round = self._ellipsoid(self.codec.remaining(left.spectrum), 1 - FIRST_SHARE)
-            public = {"weights": self._round.weights, "centres": left.centres}
-            yield 2, self._plan(self._round, 1 - FIRST_SHARE), public
+        for number, share in enumerate(self.shares, start=1):
+            known = self._smoothed  # by all rounds so far
+            base = self.codec if known is None else self.codec.remaining(known.spectrum)
+            self._round = self._ellipsoid(base, share)
+            centres = {} if known is None else {"centres": known.centres}
+            yield (
+                number,
+                self._plan(self._round, share),
+                {"weights": self._round.weights, **centres},
+            )
+
+    def plans(self) -> list[Plan]:
+        """Return plans that cost what the rounds will, before anything private is looked at.
+
+        Later rounds have other radii, but mu^2 is their share of the budget all the same.
+        """
+        if not self.linear:
+            return [self.first_plan()]
+        return [self._plan(self._ellipsoid(self.codec, share), share) for share in self.shares]
 
     def first_plan(self) -> Plan:
-        """Return what the first round costs, known before anything private is looked at."""
-        if not self.linear:
-            return self.kind.for_budget(
-                self.epsilon,
-                self.delta,
-                queries=len(self.scans),
-                radius=self.codec.diameter / 2,
-                n_teachers=self.n_teachers,
-            )
-        share = self._first_share
-        return self._plan(self._ellipsoid(self.codec, share), share)
-
-    @property
-    def _first_share(self) -> float:
-        return 1.0 if self.rounds == 1 else FIRST_SHARE
+        """Return the one round of a codec that is not linear."""
+        return self.kind.for_budget(
+            self.epsilon,
+            self.delta,
+            queries=len(self.scans),
+            radius=self.codec.diameter / 2,
+            n_teachers=self.n_teachers,
+        )
 
     def _plan(self, codec: LinearCodec, share: float) -> Plan:
         queries = len(self.scans)

@@ -38,7 +38,7 @@ class PATESegmenter(TaughtEstimator):
         sums are divided (about as many as there are). Half the sensitivity (`UnitMean`).
     n_classes: background included.
     queries: how many public scans are asked, or None for all; strategy: "medoids", "random", rows.
-    rounds: 2 spends 30 % of mu^2 on a first release and the rest around what it and the public
+    rounds: 2 or 4 spend a part of mu^2 on each release, about what the earlier ones and the public
         scans together predict.
     groups in `fit` are the patients: the unit is then a person, otherwise a scan.
 
@@ -119,7 +119,7 @@ class PATESegmenter(TaughtEstimator):
             rounds=self.rounds,
         )
         ledger = self._open_ledger(by_person=people is not None)
-        self._refuse_early(ledger, [rounds.first_plan()])
+        self._refuse_early(ledger, rounds.plans())
         shards, count = self._shards(scans, truth, people)
         codes = self._codes(scans, truth, shards, count, outside[rows], rounds)
         self.codec_, self.ledger_, self.queries_ = codec, ledger, rows
