@@ -255,7 +255,7 @@ class UnitMean(GaussianMean):
 
     >>> plan = UnitMean.for_budget(8, 1e-3, queries=80, radius=1.0, n_teachers=8)
     >>> round(plan.mechanism.sigma, 4)
-    0.5366
+    0.5367
     """
 
     name: ClassVar[str] = "unit-mean"
