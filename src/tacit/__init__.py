@@ -28,10 +28,13 @@ _HOME = {
     "count_votes": "tacit.mechanisms",
     "InsecureNoise": "tacit.noise",
     "SecureNoise": "tacit.noise",
+    "MomentClassifier": "tacit.estimators",
     "PATEClassifier": "tacit.estimators",
     "PrivateKNNClassifier": "tacit.estimators",
     "PrivateKNNMultiLabelClassifier": "tacit.estimators",
     "PrivateKNNRegressor": "tacit.estimators",
+    "PrototypeClassifier": "tacit.estimators",
+    "ResidualRidgeClassifier": "tacit.estimators",
     "Budget": "tacit.ledger",
     "Ledger": "tacit.ledger",
     "Statement": "tacit.ledger",
@@ -43,10 +46,13 @@ __all__ = ["__version__", *_HOME]
 if TYPE_CHECKING:
     from tacit.errors import BudgetExceeded
     from tacit.estimators import (
+        MomentClassifier,
         PATEClassifier,
         PrivateKNNClassifier,
         PrivateKNNMultiLabelClassifier,
         PrivateKNNRegressor,
+        PrototypeClassifier,
+        ResidualRidgeClassifier,
     )
     from tacit.ledger import Budget, Ledger, Statement
     from tacit.mechanisms import (

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from knn_reference import Reference
+from summary_cases import spoken
 
 import tacit
 from tacit.cli import main
@@ -27,6 +28,7 @@ from tacit.mechanisms import (
     InteractiveGNMax,
     LNMax,
     NoisyScreening,
+    NoisySum,
     NoisyVotes,
     Plan,
     SampledLabels,
@@ -65,6 +67,7 @@ CASES = [
     (Plan(SampledLabels(20.0, 3, 0.5), 6), Reference([[0, 1], [1, 1]], 6), {}),
     (Plan(SampledMean(0.5, 3, 0.5), 6), Reference([0.25, 0.5], 6), {}),
     (Plan(SampledMedian(0.1, 3, 0.5), 6), Reference([0.25, 0.5], 6), {}),
+    (Plan(NoisySum(20.0, 2, 3), 1), spoken(np.eye(2), np.ones((2, 3))), {}),
 ]
 EVERY = pytest.mark.parametrize(
     ("plan", "answers", "public"), CASES, ids=[case[0].mechanism.name for case in CASES]

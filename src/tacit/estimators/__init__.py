@@ -3,11 +3,17 @@
 from tacit.estimators.knn import PrivateKNNClassifier
 from tacit.estimators.knn_multilabel import PrivateKNNMultiLabelClassifier
 from tacit.estimators.knn_regression import PrivateKNNRegressor
+from tacit.estimators.moments import MomentClassifier
 from tacit.estimators.pate import PATEClassifier
+from tacit.estimators.prototypes import PrototypeClassifier
+from tacit.estimators.residual_ridge import ResidualRidgeClassifier
 
 __all__ = [
+    "MomentClassifier",
     "PATEClassifier",
     "PrivateKNNClassifier",
     "PrivateKNNMultiLabelClassifier",
     "PrivateKNNRegressor",
+    "PrototypeClassifier",
+    "ResidualRidgeClassifier",
 ]

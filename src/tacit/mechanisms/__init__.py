@@ -23,11 +23,13 @@ from tacit.mechanisms.screening import NoisyScreening, ScreeningCheck
 from tacit.mechanisms.second_moment import NoisySecondMoment
 from tacit.mechanisms.selective import ConfidentGNMax, InteractiveGNMax, ThresholdCheck
 from tacit.mechanisms.soft_votes import SoftVotes, sum_soft_votes
+from tacit.mechanisms.summary import Contributions, NoisySum
 
 __all__ = [
     "NO_ANSWER",
     "ClassMechanism",
     "ConfidentGNMax",
+    "Contributions",
     "DistributedGaussianMean",
     "GNMax",
     "GaussianMean",
@@ -37,6 +39,7 @@ __all__ = [
     "NeighbourAnswers",
     "NoisyScreening",
     "NoisySecondMoment",
+    "NoisySum",
     "NoisyVotes",
     "Plan",
     "Release",

@@ -146,6 +146,9 @@ ASSUMES |= {
     "unit-mean": "each teacher knew one unit only, and each unit reached one teacher only, and "
     f"that {_PUBLIC_FRAME}",
     "distributed-gaussian-mean": f"{_ONE_TEACHER}, that {_PUBLIC_FRAME}, and that {_SEPARATE}",
+    "noisy-sum": "what each record said was computed from that record alone, and that features, "
+    "prototypes, bins and centres were fixed without the private records, or from earlier releases "
+    "alone",
     "noisy-second-moment": "each unit brought one vector, centred and scaled without the private "
     "records",
 }

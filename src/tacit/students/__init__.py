@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 _HOME = {
     "CNNStudent": "cnn",
+    "KernelStudent": "linear",
     "LabelSpreadingStudent": "label_spreading",
+    "LinearStudent": "linear",
     "Student": "base",
     "SupervisedStudent": "supervised",
     "VATStudent": "vat",
@@ -25,7 +27,9 @@ _HOME = {
 
 __all__ = [
     "CNNStudent",
+    "KernelStudent",
     "LabelSpreadingStudent",
+    "LinearStudent",
     "Student",
     "SupervisedStudent",
     "VATStudent",
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from tacit.students.base import Student
     from tacit.students.cnn import CNNStudent
     from tacit.students.label_spreading import LabelSpreadingStudent
+    from tacit.students.linear import KernelStudent, LinearStudent
     from tacit.students.posterior import answer_weights, label_posterior
     from tacit.students.queries import choose_queries
     from tacit.students.saving import load_student, saved_extra

@@ -24,7 +24,8 @@ from tacit.students.container import damaged, read_container, write_container
 _FEATURES = "tacit.features"
 _TRANSFORMERS = ("features", "preprocess")
 _WRAPPERS = ("SupervisedStudent", "ValueStudent")
-_STUDENTS = (*_WRAPPERS, "LabelSpreadingStudent", "CNNStudent", "VATStudent")
+_LINEAR = ("LinearStudent", "KernelStudent")
+_STUDENTS = (*_WRAPPERS, *_LINEAR, "LabelSpreadingStudent", "CNNStudent", "VATStudent")
 
 
 def save_student(

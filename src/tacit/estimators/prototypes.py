@@ -1,0 +1,163 @@
+"""`PrototypeClassifier`: each private record votes once, at its nearest public prototypes.
+
+The medoids of the public inputs are the prototypes. Every private record adds its class, with
+weight 1/sqrt(votes), at its nearest few; the table (prototypes x classes) is released once, with
+noise that does not grow with the number of prototypes; a student spreads what it says over the
+public inputs (docs/theory/speak-once.md).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from tacit._checks import Floats, Integers, at_least, refuse
+from tacit.estimators.records import PublicSpace
+from tacit.estimators.spoken import PrivateSpeakers, SpokenOnce
+from tacit.ledger import Ledger
+from tacit.mechanisms import NoisySum, Plan
+from tacit.students import choose_queries
+from tacit.summaries import compact_view, nearest_prototypes, prototype_votes, table_posterior
+
+if TYPE_CHECKING:
+    from tacit.noise import InsecureNoise
+
+
+class _Public(NamedTuple):
+    space: PublicSpace
+    places: Integers
+    view: Floats
+    plan: Plan
+
+
+class PrototypeClassifier(SpokenOnce):
+    """Noisy votes of private records at public prototypes, worst-case priced, released once.
+
+    student: `LabelSpreadingStudent()` by default; any student, `CNNStudent` for example.
+    n_prototypes: how many public inputs are prototypes; the price does not depend on it, but more
+        of them share the same votes. strategy: "medoids", "random", or row numbers.
+    votes: at how many nearest prototypes each record votes, with weight 1/sqrt(votes).
+    epsilon, delta: the worst-case budget of the ledger that `fit` makes; with `ledger=` epsilon
+        still sets the noise.
+    features: a public transformer for private and public inputs alike, fitted on public inputs.
+    radius: the public norm within which features are compared exactly; by default the largest norm
+        among the public inputs.
+    classes: the public label set, or "from_data" (the statement then says so).
+    ledger: a `Ledger`, a path, or None for a ledger in a temporary directory.
+    random_state seeds the choice of prototypes, never noise.
+
+    Unit: one record (norm 1: added or removed, the table moves by 1; replaced, by sqrt 2 at most),
+    or one person with `groups=`, whose summed votes are shortened to norm 1, however many records.
+    After `fit`: `table_` (the release), `posterior_`, `prototypes_` (rows of X_public).
+    """
+
+    def __init__(
+        self,
+        student: Any = None,
+        *,
+        n_prototypes: int = 300,
+        votes: int = 3,
+        strategy: Any = "medoids",
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        features: Any = None,
+        radius: float | None = None,
+        classes: Any = None,
+        ledger: Any = None,
+        dataset: str = "",
+        allow_large_delta: bool = False,
+        noise: InsecureNoise | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.student = student
+        self.n_prototypes = n_prototypes
+        self.votes = votes
+        self.strategy = strategy
+        self.epsilon = epsilon
+        self.delta = delta
+        self.features = features
+        self.radius = radius
+        self.classes = classes
+        self.ledger = ledger
+        self.dataset = dataset
+        self.allow_large_delta = allow_large_delta
+        self.noise = noise
+        self.random_state = random_state
+
+    def _prepare(
+        self, outside: NDArray[Any], n_classes: int, budget: tuple[float, float]
+    ) -> _Public:
+        votes = at_least(1, votes=self.votes)
+        space = PublicSpace.around(self.features, outside, self.radius)
+        view = space.view(outside)
+        named = not isinstance(self.strategy, str)
+        count = None if named else at_least(1, n_prototypes=self.n_prototypes)
+        places = choose_queries(
+            compact_view(view), count, strategy=self.strategy, random_state=self.random_state
+        )
+        if votes > places.size:
+            raise refuse("votes", votes, f"at most {places.size}, the number of prototypes")
+        plan = NoisySum.for_budget(*budget, rows=int(places.size), columns=n_classes)
+        return _Public(space, places, view[places], plan)
+
+    def _speak(
+        self, public: _Public, private: PrivateSpeakers, ledger: Ledger, outside: NDArray[Any]
+    ) -> dict[str, Any]:
+        mechanism: Any = public.plan.mechanism
+        near = nearest_prototypes(
+            public.space.view_alone(private.rows),
+            public.view,
+            self.votes,
+            radius=public.space.radius,
+        )
+        said = prototype_votes(
+            near,
+            private.labels,
+            n_prototypes=mechanism.rows,
+            n_classes=mechanism.columns,
+            units=private.people,
+        )
+        purpose = f"vote once at {mechanism.rows} public prototypes"
+        release = self._release(ledger, public.plan, said, purpose)
+        posterior = table_posterior(np.asarray(release.values), mechanism.sigma)
+        return {
+            "table_": release,
+            "posterior_": posterior,
+            "prototypes_": public.places,
+            "prototype_inputs_": outside[public.places],
+            "student_": self._new_student().fit(outside, public.places, posterior),
+        }
+
+    def report(
+        self, path: str | Path | None = None, *, image_shape: tuple[int, int] | None = None
+    ) -> str:
+        """Return the HTML report of the ledger; write it, too, where a path is given.
+
+        With `image_shape` it shows the prototypes, each with what was released about its label.
+        """
+        from tacit.report import gallery_figure, render_report, write_report
+
+        check_is_fitted(self, "ledger_")
+        figures = []
+        if image_shape is not None:
+            images = self.prototype_inputs_.reshape(-1, *image_shape)
+            captions = [_caption(self.classes_, row) for row in self.posterior_]
+            caption = (
+                "Public prototypes: the labels that the noisy table supports, and their shares."
+            )
+            figures = [(caption, gallery_figure(images, captions))]
+        statement = self.statement_
+        if path is not None:
+            write_report(path, self.ledger_, statement=statement, figures=figures)
+        return render_report(self.ledger_, statement=statement, figures=figures)
+
+
+def _caption(classes: NDArray[Any], shares: Floats) -> str:
+    """Name the best class, and the second where its share is worth it."""
+    first, second = np.argsort(-shares, kind="stable")[:2]
+    text = f"{classes[first]} {shares[first]:.0%}"
+    return text if shares[second] < 0.1 else f"{text}, {classes[second]} {shares[second]:.0%}"

@@ -1,0 +1,195 @@
+"""`ResidualRidgeClassifier`: kernel regression from a few rounds of noisy residual moments.
+
+Nystroem features on public medoids have norm at most 1. In each round a private record says
+phi(x) times what the last, public, solution leaves unexplained of its label, shortened to a public
+length; the covariance of the features comes from public inputs. Residuals get small, so that a
+short clip, and with it little noise, suffices (docs/theory/speak-once.md). For images and general
+features, also where the public inputs do not cluster.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._checks import Floats, Integers, at_least, positive
+from tacit.estimators.records import PublicSpace
+from tacit.estimators.spoken import COUNT_SHARE, PrivateSpeakers, SpokenOnce, believed_counts
+from tacit.ledger import Ledger
+from tacit.mechanisms import Contributions, NoisySum, Plan, Release
+from tacit.mechanisms.summary import STEP, unit_steps
+from tacit.students import KernelStudent, choose_queries
+from tacit.students.linear import kernel_width
+from tacit.summaries import (
+    ExactNystroem,
+    compact_view,
+    exact_scores,
+    longest_label,
+    one_hot,
+    shrinkage,
+)
+from tacit.summaries.exact import WEIGHT_STEP, whole_weights
+
+if TYPE_CHECKING:
+    from tacit.noise import InsecureNoise
+
+
+class _Public(NamedTuple):
+    space: PublicSpace
+    features: ExactNystroem
+    view: Floats
+    plans: list[Plan]
+
+
+class ResidualRidgeClassifier(SpokenOnce):
+    """Least squares on kernel features from noisy residual moments, worst-case priced.
+
+    n_landmarks: how many medoids of the public inputs carry the kernel.
+    width: gamma = width / mean squared distance of public inputs to their ten nearest.
+    rounds: how many residual moments are released; they share the budget evenly.
+    clip: from the second round on, residuals (a vector over classes) are shortened to this length;
+        in the first, when nothing is explained yet, none is.
+    student: None for the kernel regression itself; a student is trained on what it says of all
+        public inputs.
+    epsilon, delta: the worst-case budget of the ledger that `fit` makes; with `ledger=` epsilon
+        still sets the noise.
+    features: a public transformer for private and public inputs alike, fitted on public inputs.
+    radius: the public norm within which features are compared exactly.
+    classes: the public label set, or "from_data" (the statement then says so).
+    ledger: a `Ledger`, a path, or None for a ledger in a temporary directory.
+    random_state seeds the choice of landmarks, never noise.
+
+    5 % of mu^2 buys the class counts. Unit: one record, or one person with `groups=`, who then
+    speaks with the mean of the records. After `fit`: `releases_`, `student_`.
+    """
+
+    def __init__(
+        self,
+        student: Any = None,
+        *,
+        n_landmarks: int = 500,
+        width: float = 0.3,
+        rounds: int = 2,
+        clip: float = 0.5,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        features: Any = None,
+        radius: float | None = None,
+        classes: Any = None,
+        ledger: Any = None,
+        dataset: str = "",
+        allow_large_delta: bool = False,
+        noise: InsecureNoise | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.student = student
+        self.n_landmarks = n_landmarks
+        self.width = width
+        self.rounds = rounds
+        self.clip = clip
+        self.epsilon = epsilon
+        self.delta = delta
+        self.features = features
+        self.radius = radius
+        self.classes = classes
+        self.ledger = ledger
+        self.dataset = dataset
+        self.allow_large_delta = allow_large_delta
+        self.noise = noise
+        self.random_state = random_state
+
+    def _default_student(self) -> Any:
+        return KernelStudent()
+
+    def _prepare(
+        self, outside: NDArray[Any], n_classes: int, budget: tuple[float, float]
+    ) -> _Public:
+        rounds, _ = at_least(1, rounds=self.rounds), positive(clip=self.clip)
+        space = PublicSpace.around(self.features, outside, self.radius)
+        view = space.view(outside)
+        count = min(at_least(1, n_landmarks=self.n_landmarks), len(view))
+        chosen = choose_queries(compact_view(view), count, random_state=self.random_state)
+        gamma = kernel_width(view, share=positive(width=self.width))
+        features = ExactNystroem(view[chosen], gamma=gamma, radius=space.radius)
+        plans = [NoisySum.for_budget(*budget, rows=1, columns=n_classes, share=COUNT_SHARE)]
+        share = (1 - COUNT_SHARE) / rounds
+        rows = features.n_features
+        plans += [NoisySum.for_budget(*budget, rows=rows, columns=n_classes, share=share)] * rounds
+        return _Public(space, features, np.asarray(features.steps(view) * STEP), plans)
+
+    def _speak(
+        self, public: _Public, private: PrivateSpeakers, ledger: Ledger, outside: NDArray[Any]
+    ) -> dict[str, Any]:
+        releases = [self._count(ledger, public.plans[0], private)]
+        total, shares = believed_counts(releases[0])
+        steps = public.features.steps(public.space.view_alone(private.rows))
+        descent = _Descent(public.view, total, shares)
+        clip = longest_label(shares)  # nothing is explained yet, and nothing is shortened
+        for number, plan in enumerate(public.plans[1:], start=1):
+            said = residuals_of(private, steps, descent.weights, shares, clip)
+            purpose = f"a moment of residuals, round {number} of {len(public.plans) - 1}"
+            releases.append(self._release(ledger, plan, said, purpose))
+            descent.step(releases[-1], clip)
+            clip = min(clip, float(self.clip))
+        kernel = KernelStudent(self.features).told(
+            outside,
+            # Landmarks where the student looks for them: in features that are not centred.
+            landmarks=np.asarray(public.features.landmarks, dtype=np.float64) + public.space.centre,
+            gamma=public.features.gamma,
+            whitening=public.features.whitening,
+            weights=descent.weights,
+            bias=shares,
+        )
+        return {"releases_": releases, "student_": self._taught_by(kernel, outside)}
+
+    def _taught_by(self, kernel: Any, outside: NDArray[Any]) -> Any:
+        """Return the kernel student, or the given one, taught what it says of public inputs."""
+        if self.student is None:
+            return kernel
+        posterior = kernel.predict_proba(outside)
+        return self._new_student().fit(outside, np.arange(len(outside)), posterior)
+
+
+class _Descent:
+    """The public side of the rounds: weights, and how sure of each direction they are."""
+
+    def __init__(self, view: Floats, total: float, shares: Floats) -> None:
+        values, self.basis = np.linalg.eigh(view.T @ view / len(view))
+        self.bends = np.repeat(total * np.maximum(values, 0.0)[:, None], shares.size, axis=1)
+        self.prior = np.ones(self.bends.shape)
+        self.weights = np.zeros(self.bends.shape)
+
+    def step(self, release: Release, clip: float) -> None:
+        """Move by the posterior mean of what is missing, given one noisy residual moment."""
+        mechanism: Any = release.mechanism
+        moment = self.basis.T @ (np.asarray(release.values) * clip)
+        moment -= moment.mean(axis=1, keepdims=True)
+        noise = (clip * mechanism.sigma) ** 2
+        # Curvature in units of the residuals' variance, which `shrinkage` fits as a spread.
+        shrunk = shrinkage(moment, self.bends, noise, self.prior)
+        moved = self.weights + self.basis @ shrunk.mean(moment)
+        self.prior = shrunk.posterior / max(float(shrunk.posterior.max()), 1e-300)
+        self.weights = whole_weights(moved) * WEIGHT_STEP
+
+
+def residuals_of(
+    private: PrivateSpeakers, steps: NDArray[np.int16], weights: Floats, shares: Floats, clip: float
+) -> Contributions:
+    """Return phi(x) and (e_y - shares - phi(x) weights)/clip, each shortened to norm 1. Secret.
+
+    Features and weights are whole steps, so that their products are exact: no record's residual
+    depends on which others are computed beside it.
+    """
+    label, own = one_hot(private.labels, shares.size, shares), private.shares()[:, None]
+
+    def left(rows: Integers) -> Floats:
+        return np.asarray(steps[rows] * STEP)
+
+    def right(rows: Integers) -> Floats:
+        residual = (label(rows) - exact_scores(steps[rows], weights)) / clip
+        # Shortened before a person's records are averaged; exactly, row by row.
+        return np.asarray(unit_steps(residual, residual.shape) * STEP * own[rows])
+
+    return Contributions(len(private.labels), left, right, private.people)

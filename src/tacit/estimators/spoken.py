@@ -1,0 +1,133 @@
+"""What the estimators whose private records speak once share: validate, price, release, learn.
+
+Private records are read once or a few times, each time through one `NoisySum`; then any number of
+public inputs is labelled for free. Everything that shapes what a record says (features, prototypes,
+bins, centres) comes from public inputs or from earlier releases. After `fit` such an object holds a
+student, releases and a ledger, and nothing private.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from tacit._checks import Floats, Integers, positive
+from tacit.estimators.inputs import class_indices, public_matrix, units_of, warn_of_overlap
+from tacit.estimators.taught import TaughtClassifier
+from tacit.ledger import Ledger
+from tacit.mechanisms import Contributions, NoisySum, Plan, Release
+from tacit.summaries import one_hot
+
+COUNT_SHARE = 0.05
+"""Share of mu^2 for the class counts, on which later releases are centred."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PrivateSpeakers:
+    """The private rows of a fit, their class indices, and whose they are. Secret."""
+
+    rows: NDArray[Any]
+    labels: Integers
+    people: NDArray[Any] | None
+
+    @property
+    def by_person(self) -> bool:
+        """Whether the unit is a person."""
+        return self.people is not None
+
+    def shares(self) -> Floats:
+        """Return one over the number of records of each record's own person."""
+        if self.people is None:
+            return np.ones(len(self.labels))
+        _, owner, count = np.unique(self.people, return_inverse=True, return_counts=True)
+        return np.asarray(1.0 / count[owner])
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Expected private records to stay where they are; save the student.")
+
+    def __repr__(self) -> str:
+        return "PrivateSpeakers(secret)"
+
+
+class SpokenOnce(TaughtClassifier):
+    """Fit and statement; a subclass says what records contribute and what a student makes of it."""
+
+    classes: Any
+    _from_data: bool
+
+    @abstractmethod
+    def _prepare(self, outside: NDArray[Any], n_classes: int, budget: tuple[float, float]) -> Any:
+        """Check all settings and build what is public; nothing private is seen."""
+
+    @abstractmethod
+    def _speak(
+        self, public: Any, private: PrivateSpeakers, ledger: Ledger, outside: NDArray[Any]
+    ) -> dict[str, Any]:
+        """Release through the ledger and learn; return the fitted attributes."""
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_public: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Let each private record speak once over public inputs, then train the student.
+
+        Everything is validated, and the ledger asked, before features of private rows are computed.
+        `groups` says whose each row is: then one person is one unit, with all records.
+        """
+        rows, labels = validate_data(self, X, y, dtype="numeric")
+        check_classification_targets(labels)
+        known, targets, from_data = class_indices(labels, self.classes)
+        people = units_of(groups, len(rows))
+        outside = public_matrix(X_public, rows.shape[1])
+        warn_of_overlap(rows, outside)
+        self._check_delta(len(rows) if people is None else np.unique(people).size)
+        self._new_student()
+        budget = self._budget()
+        public = self._prepare(outside, int(known.size), budget)
+        ledger = self._open_ledger(by_person=people is not None)
+        self._refuse_early(ledger, [NoisySum.for_budget(*budget, rows=1, columns=1)])
+        private = PrivateSpeakers(rows, targets, people)
+        learned = self._speak(public, private, ledger, outside)
+        self.__dict__.update(learned)
+        self.classes_, self.ledger_ = known, ledger
+        self.statement_ = self._statement(ledger, from_data)
+        return self
+
+    def _budget(self) -> tuple[float, float]:
+        """Return epsilon, which sets the noise, and the delta at which it is counted."""
+        delta = self.delta
+        if isinstance(self.ledger, Ledger):
+            delta = self.ledger.budget.delta - self.ledger.reserved_delta
+        return positive(epsilon=self.epsilon), delta
+
+    def _release(self, ledger: Ledger, plan: Plan, said: Contributions, purpose: str) -> Release:
+        with ledger.release(plan, purpose=purpose, noise=self.noise) as grant:
+            return grant.release(said)
+
+    def _count(self, ledger: Ledger, plan: Plan, private: PrivateSpeakers) -> Release:
+        """Release how many records, or people, each class has."""
+        classes = one_hot(private.labels, plan.mechanism.columns)  # type: ignore[attr-defined]
+        shares = private.shares()[:, None]
+        said = Contributions(
+            len(private.labels), lambda rows: shares[rows], classes, private.people
+        )
+        return self._release(ledger, plan, said, "count the classes")
+
+
+def believed_counts(release: Release) -> tuple[float, Floats]:
+    """Return the total of noisy class counts, at least 1, and the classes' shares, none of them 0.
+
+    Counts below their noise are put to it: an empty class is not known to be empty.
+    """
+    counts = np.maximum(np.asarray(release.values)[0], release.mechanism.sigma)  # type: ignore[attr-defined]
+    total = max(float(np.asarray(release.values).sum()), 1.0)
+    return total, np.asarray(counts / counts.sum())

@@ -1,0 +1,49 @@
+"""Private records that speak once: prototype votes, moments, residual moments.
+
+Each module says what one record contributes to a `NoisySum` and what a release of it means. What a
+record contributes is secret; what is made of a release is public (docs/theory/speak-once.md).
+"""
+
+from tacit.summaries.exact import exact_scores, exact_softmax
+from tacit.summaries.moments import (
+    NoisyEcho,
+    NoisyMoment,
+    Solution,
+    WeightPrior,
+    best_centre,
+    bins_prior,
+    fit_moment,
+    longest_label,
+    plain_prior,
+)
+from tacit.summaries.nystroem import ExactNystroem
+from tacit.summaries.prototypes import (
+    compact_view,
+    nearest_prototypes,
+    one_hot,
+    prototype_votes,
+)
+from tacit.summaries.shrinking import Shrinkage, shrinkage
+from tacit.summaries.table import table_posterior
+
+__all__ = [
+    "ExactNystroem",
+    "NoisyEcho",
+    "NoisyMoment",
+    "Shrinkage",
+    "Solution",
+    "WeightPrior",
+    "best_centre",
+    "bins_prior",
+    "compact_view",
+    "exact_scores",
+    "exact_softmax",
+    "fit_moment",
+    "longest_label",
+    "nearest_prototypes",
+    "one_hot",
+    "plain_prior",
+    "prototype_votes",
+    "shrinkage",
+    "table_posterior",
+]

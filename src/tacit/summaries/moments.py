@@ -1,0 +1,239 @@
+"""Softmax weights from a noisy moment: the likelihood's labels, bought once, its inputs public.
+
+The gradient of a softmax regression is sum phi(x) (e_y - c) - sum phi(x) (p(x) - c), for any centre
+c. The first sum is the released moment T, with noise of known variance; the second is taken over
+public inputs instead and scaled up. So T = g(theta) + error, where g(theta) = n mean_public
+phi (p_theta - c), and the error has three parts: which records there are (n times the curvature),
+which public inputs there are (n^2/n_public), and the noise. Weights have Gaussian priors whose
+variances, one for each group of weights, are fitted to the release (evidence, by EM). Everything
+here sees releases and public inputs only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+
+from tacit._checks import Floats, Integers
+from tacit.features.columns import Column, Numeric
+
+_ROUNDS = 40
+_STEP = 0.5
+"""Half steps: the classes' weights are moved one class at a time, as if the others stood still."""
+_FLOOR = 1e-10
+
+
+class WeightPrior(NamedTuple):
+    """Weights are basis @ eta, with eta independent and one variance for each group of them."""
+
+    basis: Floats
+    groups: Integers
+
+
+def plain_prior(n_features: int) -> WeightPrior:
+    """Return the prior of features of which nothing is known: one variance for all."""
+    return WeightPrior(np.eye(n_features), np.zeros(n_features, dtype=np.int64))
+
+
+def bins_prior(columns: Sequence[Column]) -> WeightPrior:
+    """Return the prior of public bins: a variance for each column, and one for each trend.
+
+    Columns that say nothing switch themselves off. A numeric column's weights may also rise with
+    the bin's rank, so that a trend costs one unknown number instead of many.
+
+    >>> prior = bins_prior([Numeric("age", [18, 65])])
+    >>> prior.basis[:, -1].tolist(), prior.groups.tolist()
+    ([-1.0, 0.0, 1.0, 0.0], [0, 0, 0, 0, 1])
+    """
+    widths = [len(column.labels) for column in columns]
+    starts = np.cumsum([0, *widths[:-1]])
+    trends = np.zeros((sum(widths), sum(isinstance(column, Numeric) for column in columns)))
+    place = 0
+    for column, start, width in zip(columns, starts, widths, strict=True):
+        if isinstance(column, Numeric):  # the last bin, `other`, has no rank
+            trends[start : start + width - 1, place] = np.linspace(-1, 1, width - 1)
+            place += 1
+    groups = np.repeat(np.arange(len(widths)), widths)
+    own = len(widths) + np.arange(trends.shape[1])
+    return WeightPrior(np.hstack([np.eye(sum(widths)), trends]), np.concatenate([groups, own]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyMoment:
+    """A released moment: T = sum phi (e_y - centre) + noise, and what is known about it."""
+
+    values: Floats
+    variance: float
+    total: float
+    shares: Floats
+    centre: Floats
+
+
+class Solution(NamedTuple):
+    """Weights (features, classes) and biases of a softmax regression; public."""
+
+    weights: Floats
+    bias: Floats
+
+    def chances(self, view: Floats) -> Floats:
+        """Return P(class | x)."""
+        return np.asarray(softmax(view @ self.weights + self.bias, axis=1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyEcho:
+    """A released residual moment: sum phi (e_y - p(x)) + noise, about an earlier solution p.
+
+    Here the private inputs themselves stand in both sums: no public input replaces any.
+    """
+
+    values: Floats
+    variance: float
+    of: Solution
+
+
+def best_centre(view: Floats, total: float, shares: Floats, mu: float, radius: float) -> Floats:
+    """Return the centre between uniform and the classes' shares with the least expected error.
+
+    At the shares the public inputs' sampling error is least, at the uniform point the noise:
+    error(t) = (radius longest(t)/mu)^2 + total^2/n_public mean_eigenvalue |shares - centre(t)|^2.
+    Public: it sees released counts and public inputs.
+
+    >>> view = np.eye(4)
+    >>> best_centre(view, 1e6, np.array([0.9, 0.1]), mu=1.0, radius=1.0).round(2).tolist()
+    [0.9, 0.1]
+    """
+    energy = float(np.square(view).sum() / len(view)) / view.shape[1]
+    uniform = 1 / shares.size
+    steps = np.linspace(0.0, 1.0, 21)
+    errors = []
+    for step in steps:
+        centre = uniform + step * (shares - uniform)
+        noise = (radius * longest_label(centre) / mu) ** 2
+        missed = float(np.square(shares - centre).sum())
+        errors.append(noise + total**2 / len(view) * energy * missed)
+    return np.asarray(uniform + steps[int(np.argmin(errors))] * (shares - uniform))
+
+
+def longest_label(centre: Floats) -> float:
+    """Return the largest norm of e_y - centre over the classes y.
+
+    >>> round(longest_label(np.array([0.75, 0.25])), 4)
+    1.0607
+    """
+    return float(np.linalg.norm(np.eye(centre.size) - centre, axis=1).max())
+
+
+def fit_moment(
+    view: Floats, moment: NoisyMoment, prior: WeightPrior, echo: NoisyEcho | None = None
+) -> Solution:
+    """Return softmax weights and biases from a noisy moment, and an echo of an earlier solution.
+
+    Each round linearises g about the present weights, takes the posterior mean of each class's
+    weights, refits the prior variances, and sets the biases so that the mean prediction on public
+    inputs is the classes' released shares.
+    """
+    n_classes = moment.shares.size
+    # Of two classes one is the other's mirror image.
+    places = [1] if n_classes == 2 else list(range(n_classes))
+    now = Solution(np.zeros((view.shape[1], n_classes)), np.log(moment.shares))
+    chances = now.chances(view)
+    heard = {place: _evidence_of_echo(view, moment, prior, echo, place) for place in places}
+    variances = np.ones(int(prior.groups.max()) + 1)
+    sizes = np.bincount(prior.groups) * len(places)
+    for _ in range(_ROUNDS):
+        energy, aim = np.zeros(prior.groups.size), np.zeros(now.weights.shape)
+        for place in places:
+            evidence = _evidence_of_moment(view, moment, prior, now, chances, place)
+            mean, spread = evidence.plus(heard[place]).posterior(variances[prior.groups])
+            energy += mean**2 + spread
+            aim[:, place] = prior.basis @ mean
+        if len(places) == 1:
+            aim[:, 0] = -aim[:, 1]
+        aim -= aim.mean(axis=1, keepdims=True)
+        variances = np.maximum(np.bincount(prior.groups, energy) / sizes, _FLOOR)
+        now, chances = _balanced(view, now, aim, moment.shares)
+    return now
+
+
+class _Evidence(NamedTuple):
+    """What an observation says of eta: precision and precision times mean."""
+
+    precision: Floats
+    pull: Floats
+
+    def plus(self, other: _Evidence | None) -> _Evidence:
+        if other is None:
+            return self
+        return _Evidence(self.precision + other.precision, self.pull + other.pull)
+
+    def posterior(self, prior: Floats) -> tuple[Floats, Floats]:
+        """Return means and variances, given the prior's variances."""
+        covariance = np.linalg.inv(self.precision + np.diag(1 / prior))
+        return covariance @ self.pull, np.diag(covariance)
+
+
+def _evidence(slope: Floats, error: Floats, noise: float, gap: Floats, basis: Floats) -> _Evidence:
+    """Return the evidence of gap = slope weights + N(0, error + noise)."""
+    total = error + noise * np.eye(len(error))
+    images = slope @ basis
+    believed = np.linalg.solve(total, images)
+    return _Evidence(images.T @ believed, believed.T @ gap)
+
+
+def _evidence_of_moment(
+    view: Floats,
+    moment: NoisyMoment,
+    prior: WeightPrior,
+    now: Solution,
+    chances: Floats,
+    place: int,
+) -> _Evidence:
+    """Linearise the moment about the present weights, for one class."""
+    share, n_classes = moment.total / len(view), moment.shares.size
+    chance = chances[:, place]
+    centred = chance - moment.centre[place]
+    own = share * _gram(view, chance * (1 - chance))
+    slope = own * (n_classes / (n_classes - 1))  # the other classes' weights move against it
+    missed = share**2 * _gram(view, np.square(centred))
+    # e_y - centre adds up to 0 over the classes: what does not is noise.
+    seen = moment.values[:, place] - moment.values.mean(axis=1)
+    gap = seen - share * (view.T @ centred) + slope @ now.weights[:, place]
+    noise = moment.variance * (1 - 1 / n_classes)
+    return _evidence(slope, own + missed, noise, gap, prior.basis)
+
+
+def _evidence_of_echo(
+    view: Floats, moment: NoisyMoment, prior: WeightPrior, echo: NoisyEcho | None, place: int
+) -> _Evidence | None:
+    """Linearise the residual moment about the solution that it is the echo of, for one class."""
+    if echo is None:
+        return None
+    share, n_classes = moment.total / len(view), moment.shares.size
+    chance = echo.of.chances(view)[:, place]
+    own = share * _gram(view, chance * (1 - chance))
+    slope = own * (n_classes / (n_classes - 1))
+    seen = echo.values[:, place] - echo.values.mean(axis=1)
+    gap = seen + slope @ echo.of.weights[:, place]
+    return _evidence(slope, own, echo.variance * (1 - 1 / n_classes), gap, prior.basis)
+
+
+def _gram(view: Floats, weights: Floats) -> Floats:
+    rows = view * np.sqrt(weights)[:, None]
+    return np.asarray(rows.T @ rows)
+
+
+def _balanced(
+    view: Floats, before: Solution, aim: Floats, shares: Floats
+) -> tuple[Solution, Floats]:
+    """Go half way to the aim; make the mean chances on public inputs nearly the shares."""
+    weights = before.weights + _STEP * (aim - before.weights)
+    scores, bias = view @ weights, before.bias
+    for _ in range(3):
+        mean = softmax(scores + bias, axis=1).mean(axis=0)
+        bias = bias + np.log(shares / np.maximum(mean, 1e-12))
+    return Solution(weights, bias), np.asarray(softmax(scores + bias, axis=1))
