@@ -23,6 +23,7 @@ from mutants import (
     sum_without_simplex,
     weak_noise,
 )
+from sum_audits import SUM_AUDITS
 
 import tacit.mechanisms as package
 from tacit.mechanisms import GNMax, LNMax, Plan, SoftVotes, count_votes, sum_soft_votes
@@ -36,7 +37,8 @@ SHARP = sorted(set(AUDITS) - {"sanitise, rough scale"})
 def test_every_mechanism_is_audited():
     public = {getattr(package, name) for name in package.__all__}
     named = {one.name for one in public if isinstance(getattr(one, "name", None), str)}
-    audited = [*AUDITS.values(), *KNN_AUDITS.values(), *CODE_AUDITS.values()]
+    groups = (AUDITS, KNN_AUDITS, CODE_AUDITS, SUM_AUDITS)
+    audited = [audit for group in groups for audit in group.values()]
     assert named == {audit.mechanism.name for audit in audited}
     assert TRIALS == 10**6
 
