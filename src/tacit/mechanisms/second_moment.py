@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tacit._checks import Floats, at_least, number_array, positive, refuse
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.base import Release
 from tacit.mechanisms.codes import Frame, bounded_steps
+from tacit.mechanisms.once import ReleasedOnce
 from tacit.noise import admit
 from tacit.noise.exact import check_ratio
-from tacit.privacy import RdpCurve, gaussian_rdp
 
 if TYPE_CHECKING:
     from tacit.noise import Noise
@@ -35,7 +34,7 @@ _SQRT_HALF = math.sqrt(0.5) * (1 + 1e-12)
 
 
 @dataclass(frozen=True, slots=True)
-class NoisySecondMoment:
+class NoisySecondMoment(ReleasedOnce):
     """Release sum_n sum_b y_nb y_nb^T + radius^2 sigma E, E symmetric Gaussian, y_n clipped.
 
     Answers are vectors `(records, dimension)`, or `(records, parts, dimension)` where one record
@@ -105,29 +104,3 @@ class NoisySecondMoment:
         if len(vectors) > _MOST_RECORDS:
             raise InvalidArgument(f"Expected at most {_MOST_RECORDS} records.")
         return vectors
-
-    def cost(
-        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
-    ) -> RdpCurve:
-        """Worst case: order / (2 sigma^2)."""
-        return RdpCurve(orders, gaussian_rdp(self.sigma, orders))
-
-    def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case: the cost does not depend on the vectors."""
-        return self.cost(orders)
-
-    def gaussian_cost(self) -> float | None:
-        """mu^2 = 1/sigma^2."""
-        return 1 / self.sigma**2
-
-    def confidence_delta(self) -> float:
-        """No probability of failure: 0."""
-        return 0.0
-
-    def accept(
-        self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
-    ) -> None:
-        """Raise unless vectors of the right dimension are given for the one query of the plan."""
-        if queries != 1:
-            raise refuse("queries", queries, "1: one matrix is released")
-        self._checked(answers)

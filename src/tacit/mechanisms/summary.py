@@ -22,10 +22,11 @@ from tacit._checks import Floats, Integers, at_least, number_array, positive, pr
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.base import BLOCK, Release
 from tacit.mechanisms.codes import certify, clip_rows
+from tacit.mechanisms.once import ReleasedOnce
 from tacit.mechanisms.plan import Plan
 from tacit.noise import admit
 from tacit.noise.exact import check_ratio
-from tacit.privacy import RdpCurve, calibrate_gaussian, gaussian_rdp
+from tacit.privacy import calibrate_gaussian
 
 if TYPE_CHECKING:
     from tacit.noise import Noise
@@ -78,7 +79,7 @@ class Contributions:
 
 
 @dataclass(frozen=True, slots=True)
-class NoisySum:
+class NoisySum(ReleasedOnce):
     """Release sum_n left_n right_n^T + N(0, sigma^2), a matrix (rows, columns).
 
     mu^2 = 1/sigma^2 for a unit that is added or removed. Answers: `Contributions`. Unit: one
@@ -170,32 +171,6 @@ class NoisySum:
                 f"Expected Contributions for {self.name}, got {type(answers).__name__}."
             )
         return answers
-
-    def cost(
-        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
-    ) -> RdpCurve:
-        """Worst case: order / (2 sigma^2), whatever the records say."""
-        return RdpCurve(orders, gaussian_rdp(self.sigma, orders))
-
-    def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case: the cost does not depend on the data."""
-        return self.cost(orders)
-
-    def gaussian_cost(self) -> float | None:
-        """mu^2 = 1/sigma^2."""
-        return 1 / self.sigma**2
-
-    def confidence_delta(self) -> float:
-        """No probability of failure: 0."""
-        return 0.0
-
-    def accept(
-        self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
-    ) -> None:
-        """Raise unless contributions are given for the one release of the plan."""
-        if queries != 1:
-            raise refuse("queries", queries, "1: one matrix is released, once")
-        self._checked(answers)
 
 
 def unit_steps(vectors: ArrayLike, shape: tuple[int, int]) -> Floats:
