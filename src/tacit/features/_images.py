@@ -8,6 +8,7 @@ product or a library sine gives no such promise: its last bit may depend on the 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -57,7 +58,7 @@ def planes_of(rows: NDArray[Any], shape: Shape) -> Planes:
     return scaled.reshape(*shape, len(rows))
 
 
-class ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class ImageTransformer(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A public view of images: `fit` checks and learns nothing, `transform` works row by row."""
 
     image_shape: Shape
@@ -95,12 +96,15 @@ class ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.three_d_array = True
         return tags
 
+    @abstractmethod
     def _check(self) -> None:
-        raise NotImplementedError
+        """Raise unless the parameters are usable."""
 
     @property
+    @abstractmethod
     def _n_features_out(self) -> int:
-        raise NotImplementedError
+        """How many features a row becomes."""
 
+    @abstractmethod
     def _transform_planes(self, planes: Planes) -> Planes:
-        raise NotImplementedError
+        """Transform a block of images."""

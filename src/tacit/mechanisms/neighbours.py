@@ -8,6 +8,7 @@ own grant. One unit has at most `votes_per_unit` records among a query's neighbo
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -54,7 +55,7 @@ class NeighbourAnswers(Protocol):
         """
 
 
-class NeighbourMechanism:
+class NeighbourMechanism(ABC):
     """What every mechanism on neighbours has: k, a sampling rate and votes per unit."""
 
     __slots__ = ()
@@ -72,11 +73,11 @@ class NeighbourMechanism:
         if self.votes_per_unit > self.k:
             raise refuse("votes_per_unit", self.votes_per_unit, f"at most k={self.k}")
 
+    @abstractmethod
     def cost(
         self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
     ) -> RdpCurve:
         """Worst case over all data, for one query."""
-        raise NotImplementedError
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
         """Return the worst case for each query: sampling amplifies nothing else (spec 5.10).
@@ -113,9 +114,9 @@ class NeighbourMechanism:
             )
         return answers
 
+    @abstractmethod
     def _targets(self, answers: Any, n_classes: int | None) -> NDArray[Any]:
         """Return the targets as this mechanism uses them, or raise without quoting them."""
-        raise NotImplementedError
 
     def _drawn(
         self, answers: Any, noise: Noise, rows: Integers | None = None, width: int = 1
@@ -145,9 +146,9 @@ class GaussianNeighbours(NeighbourMechanism):
     __slots__ = ()
 
     @property
+    @abstractmethod
     def noise_multiplier(self) -> float:
         """Sigma over the L2 sensitivity of the sum to one sampled unit."""
-        raise NotImplementedError
 
     def cost(
         self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
