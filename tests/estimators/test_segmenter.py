@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from tacit.codecs import IdentityCodec, PCACodec, noise_to_signal
 from tacit.datasets.phantoms import generated_volumes
-from tacit.errors import BudgetExceeded, InvalidArgument
+from tacit.errors import BudgetExceeded, InvalidArgument, TeacherFailed
 from tacit.estimators.mask_rounds import foreground, one_hot_masks
 from tacit.estimators.segmenter import PATESegmenter
 from tacit.ledger import Budget, Ledger
@@ -203,3 +204,65 @@ def test_foreground_and_back() -> None:
     np.testing.assert_allclose(one_hot_masks(foreground(soft, 3), 3), soft, atol=1e-6)
     two = np.stack([1 - soft[:, 1], soft[:, 1]], axis=1)
     np.testing.assert_allclose(one_hot_masks(foreground(two, 2), 2), two, atol=1e-6)
+
+
+def seeded(images: Any, masks: Any, queries: Any, *, n_classes: int, seed: int) -> Any:
+    """A teacher whose answer turns on its seed and its scan: nobody else may change either."""
+    own = zlib.crc32(np.ascontiguousarray(images).tobytes())
+    said = np.full(queries.shape, 100.0 * np.random.default_rng([seed, own]).normal())
+    return np.stack([1 - said, said], axis=1)
+
+
+@pytest.mark.parametrize("by_person", [False, True])
+def test_a_patient_who_comes_changes_no_other_teachers_seed(
+    scans: tuple[Any, Any], by_person: bool
+) -> None:
+    """One unit adds one bounded code; were the others trained anew, all of them would move."""
+    images, masks = scans
+    people = [f"patient {number}" for number in range(40)]
+
+    def released(rows: slice) -> Any:
+        model = PATESegmenter(
+            seeded,
+            fitted_codec(),
+            Stub(),
+            each_alone=True,
+            n_teachers=20,
+            delta=1e-3,
+            noise=InsecureNoise(7),
+            random_state=0,
+        )
+        groups = people[rows] if by_person else None
+        return model.fit(images[:40][rows], masks[:40][rows], images[40:50], groups=groups)
+
+    with_it, without = released(slice(0, 40)).releases_[0], released(slice(1, 40)).releases_[0]
+    level = noise_to_signal(8.0, 1e-3, queries=10, n_teachers=20) / 4
+    weights = fitted_codec().ellipsoid(level).weights
+    moved = np.linalg.norm((with_it.values - without.values) * weights)
+    assert 0 < moved <= with_it.mechanism.radius / 20 * (1 + 1e-6)
+
+
+def test_two_equal_scans_are_two_units(scans: tuple[Any, Any]) -> None:
+    """Without groups a scan is a unit of its own, also where another one equals it."""
+    images, masks = scans
+    seen = []
+
+    def counted(images: Any, masks: Any, queries: Any, *, n_classes: int, seed: int) -> Any:
+        seen.append(len(images))
+        return seeded(images, masks, queries, n_classes=n_classes, seed=seed)
+
+    model = PATESegmenter(
+        counted, fitted_codec(), Stub(), each_alone=True, delta=1e-3, random_state=0
+    )
+    model.fit(np.repeat(images[:5], 2, axis=0), np.repeat(masks[:5], 2, axis=0), images[40:50])
+    assert seen == [1] * 10
+
+
+def test_a_refit_that_fails_leaves_no_student_under_another_statement(
+    scans: tuple[Any, Any],
+) -> None:
+    model = made(scans)
+    model.teacher = lambda *_, **__: None
+    with pytest.raises(TeacherFailed):
+        model.fit(scans[0][:40], scans[1][:40], scans[0][40:50], groups=np.arange(40))
+    assert model.ledger_.spent() > 7.9  # the old fit is whole: nothing was released since

@@ -7,7 +7,7 @@ After `fit` the object holds the student, the releases and the ledger, and nothi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,13 +18,20 @@ from tacit.errors import InvalidArgument
 from tacit.estimators.inputs import units_of
 from tacit.estimators.mask_rounds import MaskRounds, foreground, one_hot_masks
 from tacit.estimators.taught import TaughtEstimator
-from tacit.ledger import Statement
 from tacit.mechanisms import Release
 from tacit.students import choose_queries
 from tacit.teachers import record_ids, shard_key, shard_of
 
 if TYPE_CHECKING:
     from tacit.noise import InsecureNoise
+
+
+class Shards(NamedTuple):
+    """Which teacher has which scan, how many teachers there are, and their names. Secret."""
+
+    of_scan: Integers
+    n_teachers: int
+    names: list[bytes] | None
 
 
 class PATESegmenter(TaughtEstimator):
@@ -120,8 +127,9 @@ class PATESegmenter(TaughtEstimator):
         )
         ledger = self._open_ledger(by_person=people is not None)
         self._refuse_early(ledger, rounds.plans())
-        shards, count = self._shards(scans, truth, people)
-        codes = self._codes(scans, truth, shards, count, outside[rows], rounds)
+        shards = self._shards(scans, truth, people)
+        codes = self._codes(scans, truth, shards, outside[rows], rounds)
+        self.__dict__.pop("student_", None)  # an earlier fit's: it would get this fit's statement
         self.codec_, self.ledger_, self.queries_ = codec, ledger, rows
         self.releases_: list[Release] = []
         for number, plan, public in rounds:
@@ -180,24 +188,25 @@ class PATESegmenter(TaughtEstimator):
         return choose_queries(flat, count, strategy=self.strategy, random_state=self.random_state)
 
     def _shards(
-        self, scans: NDArray[Any], masks: NDArray[Any], people: NDArray[Any] | None
-    ) -> tuple[Integers, int]:
-        """Return each scan's teacher, and how many there are: secret where each is alone."""
+        self, scans: NDArray[Any], masks: NDArray[Any], people: NDArray[np.bytes_] | None
+    ) -> Shards:
+        """Return each scan's teacher. Secret where each unit is alone, and so is their number."""
         flat = scans.reshape(len(scans), -1)
         ids = record_ids(np.hstack([flat, masks.reshape(len(masks), -1)]))
         owners = ids if people is None else people
-        if self.each_alone:
-            names, places = np.unique(np.asarray(owners), return_inverse=True)
-            return places.astype(np.int64), names.size
-        key = shard_key(self.random_state or 0)
-        return shard_of(owners, self.n_teachers, key), self.n_teachers
+        if not self.each_alone:
+            key = shard_key(self.random_state or 0)
+            return Shards(shard_of(owners, self.n_teachers, key), self.n_teachers, None)
+        if people is None:  # a scan is its own unit, even where another one equals it
+            return Shards(np.arange(len(scans)), len(scans), list(ids))
+        names, places = np.unique(people, return_inverse=True)
+        return Shards(places.astype(np.int64), names.size, list(names))
 
     def _codes(
         self,
         scans: NDArray[Any],
         masks: NDArray[Any],
-        shards: Integers,
-        count: int,
+        shards: Shards,
         asked: NDArray[Any],
         rounds: MaskRounds,
     ) -> NDArray[Any]:
@@ -205,17 +214,18 @@ class PATESegmenter(TaughtEstimator):
         from tacit.students.progress import training_bar
         from tacit.teachers.segmentation import segment_with_teachers
 
-        with training_bar("Asking the teachers", count) as tick:
+        with training_bar("Asking the teachers", shards.n_teachers) as tick:
             return segment_with_teachers(
                 self._teacher(),
                 scans,
                 masks,
-                shards,
-                count,
+                shards.of_scan,
+                shards.n_teachers,
                 asked,
                 n_classes=self.n_classes,
                 encode=lambda soft: rounds.codec.encode(foreground(soft, self.n_classes)),
                 random_state=self.random_state or 0,
+                names=shards.names,
                 checkpoint=self.checkpoint,
                 on_teacher=lambda _: tick(),
             )
@@ -226,11 +236,6 @@ class PATESegmenter(TaughtEstimator):
         from tacit.teachers.atlas import AtlasTeacher
 
         return AtlasTeacher()
-
-    @property
-    def statement_(self) -> Statement:
-        """What may be said of all that was released."""
-        return self.ledger_.statement()
 
     def predict_proba(self, images: ArrayLike) -> Floats:
         """Return the student's probabilities (n, n_classes, *spatial)."""

@@ -7,6 +7,7 @@ memory small, as the short codes that `GaussianMean` will clip. Everything here 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast, runtime_checkable
@@ -123,6 +124,7 @@ def segment_with_teachers(
     n_classes: int,
     encode: Encode | None = None,
     random_state: int = 0,
+    names: Sequence[bytes] | None = None,
     checkpoint: PathLike | None = None,
     on_teacher: Callable[[int], None] | None = None,
 ) -> NDArray[Any]:
@@ -132,6 +134,8 @@ def segment_with_teachers(
     public grid, `shards` each scan's teacher (`shard_of` its patient). With `encode`, a public
     function of a teacher's masks (queries, n_classes, *spatial), its codes are kept instead. A
     teacher without scans answers NaN, which `GaussianMean` reads as its public centre.
+    A teacher's seed follows from `random_state` and its number, or, with `names`, from its name:
+    where each unit is a teacher, its number depends on who else is there, and its seed must not.
     `checkpoint`: a directory (mode 0700) of finished teachers. `on_teacher` is told the number of
     each that has finished. The result is SECRET; unit: what a shard holds the scans of.
 
@@ -143,7 +147,7 @@ def segment_with_teachers(
     >>> answers.shape, bool(np.isnan(answers[2]).all())
     ((3, 5, 2, 2, 2), True)
     """
-    run = _checked(images, masks, shards, n_teachers, queries, n_classes, random_state)
+    run = _checked(images, masks, shards, n_teachers, queries, n_classes, random_state, names)
     family = as_mask_teacher(teacher)
     answers: dict[int, NDArray[Any]] = {}
     job = Job(cast(Any, (family, encode)), run.queries, run.n_classes)
@@ -169,13 +173,15 @@ class _Run:
     n_teachers: int
     n_classes: int
     random_state: int
+    names: Sequence[bytes] | None = field(repr=False)
 
     def has_scans(self, number: int) -> bool:
         return bool((self.shards == number).any())
 
     def shard(self, number: int) -> MaskShard:
         rows = np.flatnonzero(self.shards == number)
-        seed = np.random.SeedSequence([self.random_state, number]).generate_state(1)[0]
+        own = number if self.names is None else zlib.crc32(self.names[number])
+        seed = np.random.SeedSequence([self.random_state, own]).generate_state(1)[0]
         return MaskShard(self.images[rows], self.masks[rows], int(seed))
 
     @property
@@ -191,6 +197,7 @@ def _checked(
     queries: ArrayLike,
     n_classes: int,
     random_state: int,
+    names: Sequence[bytes] | None,
 ) -> _Run:
     """Check shapes and ranges; messages quote no scan, mask or shard."""
     scans, labels = np.asarray(images, dtype=np.float32), np.asarray(masks)
@@ -213,7 +220,9 @@ def _checked(
         ):
             raise InvalidArgument(f"Expected {name} to hold integers 0 .. {limit - 1}.")
     seed = at_least(0, random_state=random_state)
-    return _Run(scans, labels, places.astype(np.int64), asked, count, classes, seed)
+    if names is not None and len(names) != count:
+        raise InvalidArgument("Expected one name for each teacher.")
+    return _Run(scans, labels, places.astype(np.int64), asked, count, classes, seed, names)
 
 
 def _answer(
