@@ -11,6 +11,8 @@ from sklearn.utils.validation import validate_data
 
 from tacit._checks import Integers
 from tacit.errors import InvalidArgument
+from tacit.features.rows import transform_rows
+from tacit.students.progress import training_bar
 from tacit.teachers import unit_names
 
 FROM_DATA = "from_data"
@@ -78,6 +80,12 @@ def private_rows(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, An
         "Expected X and y to hold numbers (y may hold labels); some cell is text. Encode "
         "categories with a public list of them."
     )
+
+
+def view_alone(features: Any, rows: NDArray[Any]) -> NDArray[Any]:
+    """Return features of private rows, each as if it were alone. Secret."""
+    with training_bar("Features of private records", total=len(rows)) as step:
+        return transform_rows(features, rows, step=step)
 
 
 def units_of(groups: Any, n_rows: int) -> NDArray[np.bytes_] | None:

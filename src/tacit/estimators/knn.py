@@ -124,8 +124,3 @@ class PrivateKNNClassifier(TaughtClassifier, PrivateNeighbours):
         """
         labels: np.ma.MaskedArray[Any, Any] = super().answer(X)
         return labels
-
-    @property
-    def statement_(self) -> Any:
-        """What may be said of all that was released so far."""
-        return self._statement(self.ledger_, self._from_data)

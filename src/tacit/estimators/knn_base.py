@@ -215,11 +215,6 @@ class PrivateNeighbours(TaughtEstimator):
             )
         return super()._student_inputs(X)
 
-    @property
-    def statement_(self) -> Any:
-        """What may be said of all that was released so far."""
-        return self.ledger_.statement()
-
 
 def _share(asked: Neighbourly, plan: Plan, count: int) -> Plan:
     """Return a round's share of the whole plan; of the answers it allows, rounded down."""

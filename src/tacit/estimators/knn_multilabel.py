@@ -141,10 +141,6 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
         return student
 
     def _answers(self, release: Release) -> Integers:
-        if self._matched:
-            raise InvalidArgument(
-                'Expected threshold= a share to answer; "matched" is a student\'s.'
-            )
         return self._reached(_shares(release))
 
     def _reached(self, shares: Floats) -> Integers:
@@ -174,9 +170,7 @@ def matched_thresholds(shares: ArrayLike) -> Floats:
     >>> matched_thresholds([[0.1, 0.4], [0.2, 0.3], [0.4, 0.1], [0.3, 0.2]]).tolist()
     [0.4, 0.4]
     """
-    rows = np.sort(
-        np.asarray(shares, dtype=np.float64).reshape(len(np.asarray(shares)), -1), axis=0
-    )
+    rows = np.sort(np.asarray(shares, dtype=np.float64), axis=0)
     wanted = np.rint(rows.clip(0, 1).sum(axis=0)).astype(np.int64)
     reached = rows[np.minimum(len(rows) - wanted, len(rows) - 1), np.arange(rows.shape[1])]
     return np.asarray(np.where(wanted > 0, reached, rows[-1] + 1))

@@ -23,12 +23,12 @@ from tacit.estimators.inputs import (
     private_rows,
     public_matrix,
     units_of,
+    view_alone,
     warn_of_overlap,
 )
 from tacit.estimators.planning import plan_rounds
 from tacit.estimators.taught import TaughtClassifier
-from tacit.features.rows import as_floats, transform_rows
-from tacit.ledger import Statement
+from tacit.features.rows import as_floats
 from tacit.mechanisms import Plan, Release, count_votes
 from tacit.students import choose_queries, label_posterior
 from tacit.teachers import predict_with_teachers, record_ids, shard_key, shard_of
@@ -136,11 +136,6 @@ class PATEClassifier(TaughtClassifier):
         self._learn(plans, rows, votes, outside)
         return self
 
-    @property
-    def statement_(self) -> Statement:
-        """What may be said of all that was released so far."""
-        return self._statement(self.ledger_, self._from_data)
-
     def _check_size(self, n_units: int) -> None:
         """Refuse too many teachers or too large a delta."""
         if at_least(1, n_teachers=self.n_teachers) > n_units:
@@ -165,7 +160,7 @@ class PATEClassifier(TaughtClassifier):
         if self.features_ is None:
             return as_floats(X), as_floats(outside)
         self.features_.fit(outside)  # on public inputs, should it learn anything at all
-        return transform_rows(self.features_, X), self.features_.transform(outside)
+        return view_alone(self.features_, X), self.features_.transform(outside)
 
     def _choose(self, view: NDArray[Any]) -> list[Integers]:
         """Return the rows of each round: chosen from public inputs alone."""

@@ -16,10 +16,10 @@ from sklearn.base import clone
 
 from tacit._checks import Floats, at_least, positive
 from tacit.errors import InvalidArgument
+from tacit.estimators.inputs import view_alone
 from tacit.estimators.knn_planning import Neighbourly
-from tacit.features.rows import is_row_wise, transform_rows
+from tacit.features.rows import is_row_wise
 from tacit.neighbours import Neighbourhoods, NeighbourIndex, default_reach
-from tacit.students.progress import training_bar
 from tacit.teachers import record_ids
 
 
@@ -67,10 +67,7 @@ class PublicSpace:
 
     def view_alone(self, rows: NDArray[Any]) -> Floats:
         """Return private rows in this space, each as if it were alone. Secret."""
-        inside = rows
-        if self.features is not None:
-            with training_bar("Features of private records", total=len(rows)) as step:
-                inside = transform_rows(self.features, rows, step=step)
+        inside = rows if self.features is None else view_alone(self.features, rows)
         return np.asarray(inside, dtype=np.float64) - self.centre
 
 

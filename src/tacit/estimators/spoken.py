@@ -15,10 +15,15 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from tacit._checks import Floats, Integers, positive
-from tacit.estimators.inputs import class_indices, public_matrix, units_of, warn_of_overlap
+from tacit.estimators.inputs import (
+    class_indices,
+    private_rows,
+    public_matrix,
+    units_of,
+    warn_of_overlap,
+)
 from tacit.estimators.taught import TaughtClassifier
 from tacit.ledger import Ledger
 from tacit.mechanisms import Contributions, NoisySum, Plan, Release
@@ -59,7 +64,6 @@ class SpokenOnce(TaughtClassifier):
     """Fit and statement; a subclass says what records contribute and what a student makes of it."""
 
     classes: Any
-    _from_data: bool
 
     @abstractmethod
     def _prepare(self, outside: NDArray[Any], n_classes: int, budget: tuple[float, float]) -> Any:
@@ -83,7 +87,7 @@ class SpokenOnce(TaughtClassifier):
         Everything is validated, and the ledger asked, before features of private rows are computed.
         `groups` says whose each row is: then one person is one unit, with all records.
         """
-        rows, labels = validate_data(self, X, y, dtype="numeric")
+        rows, labels = private_rows(self, X, y)
         check_classification_targets(labels)
         known, targets, from_data = class_indices(labels, self.classes)
         people = units_of(groups, len(rows))
@@ -98,8 +102,7 @@ class SpokenOnce(TaughtClassifier):
         private = PrivateSpeakers(rows, targets, people)
         learned = self._speak(public, private, ledger, outside)
         self.__dict__.update(learned)
-        self.classes_, self.ledger_ = known, ledger
-        self.statement_ = self._statement(ledger, from_data)
+        self.classes_, self.ledger_, self._from_data = known, ledger, from_data
         return self
 
     def _budget(self) -> tuple[float, float]:

@@ -44,6 +44,7 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
     allow_large_delta: bool
     noise: InsecureNoise | None
     random_state: int | None
+    ledger_: Ledger
 
     def _check_delta(self, n_units: int) -> None:
         """Refuse too large a delta; the number of units goes into no file and no message."""
@@ -98,6 +99,11 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
     def _default_student(self) -> Any:
         return LabelSpreadingStudent()
 
+    @property
+    def statement_(self) -> Statement:
+        """What may be said of all that was released so far: never older than the ledger."""
+        return self.ledger_.statement()
+
     def _public_facts(self) -> dict[str, Any]:
         """Return what a user of the student must know to read its output, as plain data."""
         return {}
@@ -131,12 +137,16 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
 class TaughtClassifier(ClassifierMixin, TaughtEstimator):  # type: ignore[misc]  # sklearn is untyped
     """A classifier whose predictions are a student's."""
 
+    _from_data: bool
+
     def _opinion(self, inputs: NDArray[Any]) -> NDArray[np.float64]:
         return np.asarray(self.student_.predict_proba(inputs), dtype=np.float64)
 
-    def _statement(self, ledger: Ledger, from_data: bool) -> Statement:
-        statement = ledger.statement()
-        if not from_data:
+    @property
+    def statement_(self) -> Statement:
+        """What may be said of all that was released so far; and if labels were read off y, that."""
+        statement = super().statement_
+        if not self._from_data:
             return statement
         return replace(statement, warnings=(*statement.warnings, READ_CLASSES))
 
