@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -91,26 +92,39 @@ def taught(
 def compare_networks(
     X: np.ndarray, view: np.ndarray, y: np.ndarray, options: argparse.Namespace, mu: float
 ) -> None:
-    """Print the held-out accuracy of variants of `CNNStudent` on the same releases."""
+    """Print the held-out accuracy of variants of `CNNStudent` on the same releases.
+
+    The network alone, half network and half graph, and the graph alone are one student each.
+    """
     models = [taught(view, y, options.cnn, 100, mu, seed) for seed in range(options.splits)]
     base = {"deskew": True, "epochs": 50, "views": 8, "channels": (32, 64, 96), "rate": 0.004}
+    print("mean (min): network alone | half and half | graph alone")
     for changed in ({}, *({key: value} for key, values in VARIANTS.items() for value in values)):
-        v = base | changed
-        scores = []
-        for seed, model in enumerate(models):
-            _, public, held_out = split(len(y), seed)
-            student = CNNStudent(
-                SIDE,
-                features=digit_features(SIDE),
-                preprocess=Deskew(SIDE) if v["deskew"] else None,
-                channels=v["channels"],
-                epochs=v["epochs"],
-                views=v["views"],
-                learning_rate=v["rate"],
-                random_state=seed,
-            ).fit(X[public], model.queries_, np.concatenate(model.posteriors_))
-            scores.append(float((student.predict(X[held_out]) == y[held_out]).mean()))
-        print(f"{changed or base}: {np.mean(scores):.4f} ({min(scores):.3f})", flush=True)
+        scores = [network_scores(X, y, model, s, base | changed) for s, model in enumerate(models)]
+        means, least = np.mean(scores, axis=0), np.min(scores, axis=0)
+        cells = [f"{mean:.4f} ({low:.3f})" for mean, low in zip(means, least, strict=True)]
+        print(f"{changed or base}: {' | '.join(cells)}", flush=True)
+
+
+def network_scores(
+    X: np.ndarray, y: np.ndarray, model: PATEClassifier, seed: int, v: dict[str, Any]
+) -> list[float]:
+    """Return the accuracy of one trained network with no, half and all of its graph's vote."""
+    _, public, held_out = split(len(y), seed)
+    student = CNNStudent(
+        SIDE,
+        features=digit_features(SIDE),
+        preprocess=Deskew(SIDE) if v["deskew"] else None,
+        channels=v["channels"],
+        epochs=v["epochs"],
+        views=v["views"],
+        learning_rate=v["rate"],
+        random_state=seed,
+    ).fit(X[public], model.queries_, np.concatenate(model.posteriors_))
+    predicted = [
+        student.set_params(graph_share=share).predict(X[held_out]) for share in (0.0, 0.5, 1.0)
+    ]
+    return [float((labels == y[held_out]).mean()) for labels in predicted]
 
 
 def usps(data: Path) -> tuple[np.ndarray, np.ndarray]:
