@@ -10,7 +10,8 @@ import pytest
 from tacit import Budget, Ledger
 from tacit.cli.plan_knn import compare_rates, propose_neighbours
 from tacit.errors import InvalidArgument
-from tacit.estimators.config import KnnConfig, RunConfig
+from tacit.estimators.config import RunConfig
+from tacit.estimators.sections import KnnConfig
 from tacit.students import load_student, saved_extra
 
 BASE = ("plan", "--method", "knn", "--k", 100, "--queries", 50, "--epsilon", 1, "--delta", 1e-5)
@@ -113,7 +114,7 @@ class TestTrain:
         text = CONFIG.split("[knn]", maxsplit=1)[0]
         (tmp_path / "run.toml").write_text(text)
         config = RunConfig.read(tmp_path / "run.toml")
-        assert config.knn == KnnConfig()
+        assert config.section == KnnConfig()
         (tmp_path / "again.toml").write_text(config.to_toml())
         assert RunConfig.read(tmp_path / "again.toml") == config
 

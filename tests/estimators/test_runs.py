@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tacit import Ledger, Statement
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.estimators import runs
-from tacit.estimators.config import DataConfig, PateConfig, PrivacyConfig, RunConfig
+from tacit.estimators.config import DataConfig, PrivacyConfig, RunConfig
+from tacit.estimators.sections import PateConfig
 from tacit.students import load_student
 
 
@@ -22,7 +23,7 @@ def config(**changes: object) -> RunConfig:
     return RunConfig(
         data=DataConfig(source="digits", private=1000, public=200),
         privacy=PrivacyConfig(epsilon=2.0, delta=1e-5),
-        pate=PateConfig(**{"teachers": 40, "queries": 10, "features": "digits", **changes}),
+        section=PateConfig(**{"teachers": 40, "queries": 10, "features": "digits", **changes}),
     )
 
 

@@ -61,12 +61,13 @@ def demo(
 
 def demo_config() -> RunConfig:
     """Return the demo's configuration: scikit-learn's digits, epsilon 2."""
-    from tacit.estimators.config import DataConfig, PateConfig, PrivacyConfig, RunConfig
+    from tacit.estimators.config import DataConfig, PrivacyConfig, RunConfig
+    from tacit.estimators.sections import PateConfig
 
     return RunConfig(
         data=DataConfig(source="digits", private=1200, public=300, name="scikit-learn's digits"),
         privacy=PrivacyConfig(epsilon=2.0, delta=1e-5),
-        pate=PateConfig(teachers=TEACHERS, queries=QUERIES, features="digits"),
+        section=PateConfig(teachers=TEACHERS, queries=QUERIES, features="digits"),
     )
 
 

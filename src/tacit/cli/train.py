@@ -28,6 +28,7 @@ def train(
     """Let private records label public inputs and train the student: all in one directory.
 
     method = "pate" trains teachers on them, method = "knn" lets them vote as neighbours.
+    method = "prototype", "moments" or "ridge" lets each speak once, over public inputs.
     A table needs [data.options]: target, classes, numeric, categorical, groups (whose record).
     Example: tacit train run.toml --out runs/first
     """

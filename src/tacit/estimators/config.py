@@ -9,18 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from tacit._checks import at_least, one_of, refuse, sampling_rate
+from tacit._checks import at_least, one_of, refuse
 from tacit.errors import InvalidArgument
-from tacit.estimators.knn_planning import MECHANISMS as NEIGHBOUR_MECHANISMS
+from tacit.estimators.sections import SECTIONS, PateConfig, Section
 from tacit.ledger import Budget
 
 Kind = TypeVar("Kind")
-
-METHODS = ("pate", "knn")
-FEATURES = ("none", "digits", "bins")
-TEACHERS = ("logistic", "kernel-ridge")
-STUDENTS = ("label-spreading", "logistic", "cnn", "vat")
-MECHANISMS = ("noisy-votes", "gnmax", "confident-gnmax")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,70 +67,25 @@ class PrivacyConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class PateConfig:
-    """Teachers, queries and student."""
-
-    teachers: int = 100
-    queries: int = 100
-    strategy: str = "medoids"
-    mechanism: str = "noisy-votes"
-    rounds: int = 1
-    features: str = "none"
-    teacher: str = "kernel-ridge"
-    student: str = "label-spreading"
-
-    def __post_init__(self) -> None:
-        at_least(1, teachers=self.teachers)
-        at_least(1, queries=self.queries)
-        at_least(1, rounds=self.rounds)
-        one_of("medoids", "random", strategy=self.strategy)
-        one_of(*MECHANISMS, mechanism=self.mechanism)
-        one_of(*FEATURES, features=self.features)
-        one_of(*TEACHERS, teacher=self.teacher)
-        one_of(*STUDENTS, student=self.student)
-
-
-@dataclass(frozen=True, slots=True)
-class KnnConfig:
-    """Neighbours, queries and student."""
-
-    k: int = 100
-    sampling_rate: float = 1.0
-    queries: int = 100
-    strategy: str = "medoids"
-    mechanism: str = "sampled-votes"
-    rounds: int = 1
-    features: str = "none"
-    student: str = "label-spreading"
-
-    def __post_init__(self) -> None:
-        at_least(1, k=self.k)
-        sampling_rate(sampling_rate=self.sampling_rate)
-        at_least(1, queries=self.queries)
-        at_least(1, rounds=self.rounds)
-        one_of("medoids", "random", strategy=self.strategy)
-        one_of(*NEIGHBOUR_MECHANISMS, mechanism=self.mechanism)
-        one_of(*FEATURES, features=self.features)
-        one_of(*STUDENTS, student=self.student)
-
-
-@dataclass(frozen=True, slots=True)
 class RunConfig:
-    """One run: `RunConfig.read("run.toml")`."""
+    """One run: `RunConfig.read("run.toml")`. The section says which method it is."""
 
     data: DataConfig
     privacy: PrivacyConfig
-    pate: PateConfig = field(default_factory=PateConfig)
-    knn: KnnConfig = field(default_factory=KnnConfig)
-    method: str = "pate"
+    section: Section = field(default_factory=PateConfig)
     executor: str = "serial"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        one_of(*METHODS, method=self.method)
         at_least(0, seed=self.seed)
-        if self.method == "knn" and self.executor != "serial":
-            raise refuse("executor", self.executor, "'serial' where method = 'knn': no teachers")
+        if self.executor != "serial" and not self.section.executors:
+            expected = f"'serial' where method = {self.method!r}: it has no teachers"
+            raise refuse("executor", self.executor, expected)
+
+    @property
+    def method(self) -> str:
+        """The name of the method."""
+        return self.section.method
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -154,28 +103,25 @@ class RunConfig:
     def parse(cls, raw: dict[str, Any]) -> Self:
         """Build the configuration from plain tables."""
         parts = dict(raw)
-        sections: dict[str, type] = {
-            "data": DataConfig,
-            "privacy": PrivacyConfig,
-            "pate": PateConfig,
-            "knn": KnnConfig,
-        }
-        for name, kind in sections.items():
-            if name in parts or name not in METHODS:
-                parts[name] = _section(kind, parts.get(name), name)
-        config = _section(cls, parts, "the configuration")
-        if strange := [name for name in METHODS if name in parts and name != config.method]:
-            raise InvalidArgument(f"Expected no [{strange[0]}] where method = {config.method!r}.")
-        return config
+        for name, kind in (("data", DataConfig), ("privacy", PrivacyConfig)):
+            parts[name] = _section(kind, parts.get(name), name)
+        method = one_of(*SECTIONS, method=parts.pop("method", PateConfig.method))
+        if strange := [name for name in SECTIONS if name in parts and name != method]:
+            raise InvalidArgument(f"Expected no [{strange[0]}] where method = {method!r}.")
+        section = _section(SECTIONS[method], parts.pop(method, {}), method)
+        if "section" in parts:
+            raise InvalidArgument(f"Expected no [section]: method = {method!r} has [{method}].")
+        return _section(cls, {**parts, "section": section}, "the configuration")
 
     def to_toml(self) -> str:
         """Return the resolved configuration, defaults included, as TOML."""
-        tables = dataclasses.asdict(self)
-        top = {key: value for key, value in tables.items() if not isinstance(value, dict)}
+        top = {"method": self.method, "executor": self.executor, "seed": self.seed}
         lines = [f"{key} = {_toml(value)}" for key, value in top.items()]
-        for name in ("data", "privacy", self.method):
+        tables: dict[str, Any] = {"data": self.data, "privacy": self.privacy}
+        tables[self.method] = self.section
+        for name, table in tables.items():
             lines += ["", f"[{name}]"]
-            lines += [f"{key} = {_toml(value)}" for key, value in tables[name].items()]
+            lines += [f"{key} = {_toml(value)}" for key, value in dataclasses.asdict(table).items()]
         return "\n".join(lines) + "\n"
 
 

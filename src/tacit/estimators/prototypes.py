@@ -139,21 +139,24 @@ class PrototypeClassifier(SpokenOnce):
 
         With `image_shape` it shows the prototypes, each with what was released about its label.
         """
-        from tacit.report import gallery_figure, render_report, write_report
+        from tacit.report import render_report, write_report
 
         check_is_fitted(self, "ledger_")
-        figures = []
-        if image_shape is not None:
-            images = self.prototype_inputs_.reshape(-1, *image_shape)
-            captions = [_caption(self.classes_, row) for row in self.posterior_]
-            caption = (
-                "Public prototypes: the labels that the noisy table supports, and their shares."
-            )
-            figures = [(caption, gallery_figure(images, captions))]
+        figures = [] if image_shape is None else self.figures(image_shape)
         statement = self.statement_
         if path is not None:
             write_report(path, self.ledger_, statement=statement, figures=figures)
         return render_report(self.ledger_, statement=statement, figures=figures)
+
+    def figures(self, image_shape: tuple[int, int]) -> list[tuple[str, Any]]:
+        """Return a picture of the prototypes, each with what was released about its label."""
+        from tacit.report import gallery_figure
+
+        check_is_fitted(self, "ledger_")
+        images = self.prototype_inputs_.reshape(-1, *image_shape)
+        captions = [_caption(self.classes_, row) for row in self.posterior_]
+        caption = "Public prototypes: the labels that the noisy table supports, and their shares."
+        return [(caption, gallery_figure(images, captions))]
 
 
 def _caption(classes: NDArray[Any], shares: Floats) -> str:

@@ -23,13 +23,11 @@ from numpy.typing import NDArray
 from tacit._files import write_atomically
 from tacit.datasets import Dataset, load_dataset, load_public
 from tacit.errors import InvalidArgument
-from tacit.estimators.config import KnnConfig, RunConfig
-from tacit.estimators.knn import PrivateKNNClassifier
-from tacit.estimators.pate import PATEClassifier
+from tacit.estimators.builders import BUILDERS, Figures, Setting
+from tacit.estimators.config import RunConfig
+from tacit.estimators.taught import TaughtClassifier
 from tacit.ledger import Ledger, Statement
 from tacit.report import write_report
-
-Model = PATEClassifier | PrivateKNNClassifier
 
 _NOT_HELD_OUT = ("groups", "ignored")
 """Roles that a file of held-out rows need not have."""
@@ -84,10 +82,10 @@ def run_config(config: RunConfig, folder: str | Path) -> RunResult:
     shutil.rmtree(folder / "teachers", ignore_errors=True)  # finished teachers' votes are secret
     model.statement_.write(folder / "statement.json")
     model.save(folder / "student.tacit")
-    return _measured(model, rows, folder)
+    return _measured(config, model, rows, folder)
 
 
-def _measured(model: Model, rows: Rows, folder: Path) -> RunResult:
+def _measured(config: RunConfig, model: TaughtClassifier, rows: Rows, folder: Path) -> RunResult:
     """Write the metrics and the report."""
     accuracy, held_out, notes = None, 0, []
     if rows.held_out is not None:
@@ -101,7 +99,7 @@ def _measured(model: Model, rows: Rows, folder: Path) -> RunResult:
         model.ledger_,
         statement=model.statement_,
         notes=notes,
-        figures=_gallery(model, rows),
+        figures=_figures(config, model, rows),
     )
     return RunResult(folder, model.statement_, accuracy, held_out, model.ledger_)
 
@@ -130,24 +128,9 @@ def load_rows(config: RunConfig) -> Rows:
     return Rows(data, public, held_out)
 
 
-def _gallery(model: Model, rows: Rows) -> list[tuple[str, Any]]:
-    """Show the public inputs that were asked, each with what the releases say of it."""
+def _figures(config: RunConfig, model: TaughtClassifier, rows: Rows) -> Figures:
     shape = rows.private.image_shape
-    if shape is None:
-        return []
-    from tacit.report import gallery_figure
-
-    posterior = np.concatenate(model.posteriors_)
-    best = posterior.argmax(axis=1)
-    captions = [
-        f"{model.classes_[label]}  {chance:.0%}"
-        for label, chance in zip(best, posterior.max(axis=1), strict=True)
-    ]
-    images = rows.public[model.queries_].reshape(-1, *shape)
-    caption = (
-        "The public inputs that were asked: the label that the noisy votes support, and how sure."
-    )
-    return [(caption, gallery_figure(images, captions))]
+    return [] if shape is None else BUILDERS[config.method].figures(model, rows.public, shape)
 
 
 def split_rows(config: RunConfig, n_rows: int) -> Split:
@@ -162,71 +145,18 @@ def split_rows(config: RunConfig, n_rows: int) -> Split:
     return Split(order[:private], order[private : private + public], order[private + public :])
 
 
-def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> Model:
+def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> TaughtClassifier:
     """Return the unfitted estimator that the configuration describes."""
-    method = config.pate if config.method == "pate" else config.knn
     shared = {
-        "student": _student(method.student, data),
-        "mechanism": method.mechanism,
         "epsilon": config.privacy.epsilon,
         "delta": config.privacy.delta,
-        "queries": method.queries,
-        "strategy": method.strategy,
-        "rounds": method.rounds,
-        "features": _features(method.features, data),
         "classes": data.classes,
         "ledger": folder / "run.ledger",
         "dataset": config.data.name or config.data.source,
         "random_state": config.seed,
     }
-    if isinstance(method, KnnConfig):
-        return PrivateKNNClassifier(k=method.k, sampling_rate=method.sampling_rate, **shared)
-    return PATEClassifier(
-        _teacher(method.teacher, method.features),
-        n_teachers=method.teachers,
-        executor=config.executor,
-        checkpoint=folder / "teachers",
-        **shared,
-    )
-
-
-def _features(name: str, data: Dataset) -> Any:
-    if name == "none":
-        return None
-    from tacit.features import PublicBins, digit_features
-
-    if name == "bins":
-        if data.columns is None:
-            raise InvalidArgument("Expected a table with declared columns for features = 'bins'.")
-        return PublicBins(data.columns, unit_norm=True)
-    if data.image_shape is None:
-        raise InvalidArgument("Expected images for features = 'digits'; use features = 'none'.")
-    return digit_features(data.image_shape)
-
-
-def _teacher(name: str, features: str) -> Any:
-    if name == "logistic":
-        return None
-    from tacit.teachers import KernelRidgeTeachers
-
-    # Rows of bins are nearer each other than digits; chosen on California housing.
-    return KernelRidgeTeachers(gamma=0.1) if features == "bins" else KernelRidgeTeachers()
-
-
-def _student(name: str, data: Dataset) -> Any:
-    from tacit import students
-
-    if name == "label-spreading":
-        return students.LabelSpreadingStudent()
-    if name == "logistic":
-        from sklearn.linear_model import LogisticRegression
-
-        return students.SupervisedStudent(LogisticRegression(max_iter=200))
-    if name == "vat":
-        return students.VATStudent()
-    if data.image_shape is None:
-        raise InvalidArgument("Expected images for student = 'cnn'.")
-    return students.CNNStudent(image_shape=data.image_shape)
+    setting = Setting(shared, data, folder, config.executor)
+    return BUILDERS[config.method].build(config.section, setting)
 
 
 def _enter(folder: Path, settings: str) -> None:

@@ -1,0 +1,144 @@
+"""One section of a run's configuration for each method; `builders` makes estimators of them.
+
+A new method is one frozen dataclass here, in `SECTIONS`, and one builder in `builders.BUILDERS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tacit._checks import at_least, one_of, positive, refuse, sampling_rate
+from tacit.estimators.knn_planning import MECHANISMS as NEIGHBOUR_MECHANISMS
+
+FEATURES = ("none", "digits", "bins")
+TEACHERS = ("logistic", "kernel-ridge")
+STUDENTS = ("label-spreading", "logistic", "cnn", "vat")
+MECHANISMS = ("noisy-votes", "gnmax", "confident-gnmax")
+STRATEGIES = ("medoids", "random")
+ITSELF = "itself"
+"""A student that is the private solution itself, where that may be published as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What all methods' sections say of themselves."""
+
+    method: ClassVar[str]
+    executors: ClassVar[bool] = False
+    """Whether the method can train elsewhere than in this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class PateConfig(Section):
+    """Teachers, queries and student."""
+
+    method: ClassVar[str] = "pate"
+    executors: ClassVar[bool] = True
+    teachers: int = 100
+    queries: int = 100
+    strategy: str = "medoids"
+    mechanism: str = "noisy-votes"
+    rounds: int = 1
+    features: str = "none"
+    teacher: str = "kernel-ridge"
+    student: str = "label-spreading"
+
+    def __post_init__(self) -> None:
+        at_least(1, teachers=self.teachers)
+        at_least(1, queries=self.queries)
+        at_least(1, rounds=self.rounds)
+        one_of(*STRATEGIES, strategy=self.strategy)
+        one_of(*MECHANISMS, mechanism=self.mechanism)
+        one_of(*FEATURES, features=self.features)
+        one_of(*TEACHERS, teacher=self.teacher)
+        one_of(*STUDENTS, student=self.student)
+
+
+@dataclass(frozen=True, slots=True)
+class KnnConfig(Section):
+    """Neighbours, queries and student."""
+
+    method: ClassVar[str] = "knn"
+    k: int = 100
+    sampling_rate: float = 1.0
+    queries: int = 100
+    strategy: str = "medoids"
+    mechanism: str = "sampled-votes"
+    rounds: int = 1
+    features: str = "none"
+    student: str = "label-spreading"
+
+    def __post_init__(self) -> None:
+        at_least(1, k=self.k)
+        sampling_rate(sampling_rate=self.sampling_rate)
+        at_least(1, queries=self.queries)
+        at_least(1, rounds=self.rounds)
+        one_of(*STRATEGIES, strategy=self.strategy)
+        one_of(*NEIGHBOUR_MECHANISMS, mechanism=self.mechanism)
+        one_of(*FEATURES, features=self.features)
+        one_of(*STUDENTS, student=self.student)
+
+
+@dataclass(frozen=True, slots=True)
+class PrototypeConfig(Section):
+    """Public prototypes, at which each record votes once, and student."""
+
+    method: ClassVar[str] = "prototype"
+    prototypes: int = 300
+    votes: int = 3
+    strategy: str = "medoids"
+    features: str = "none"
+    student: str = "label-spreading"
+
+    def __post_init__(self) -> None:
+        at_least(1, prototypes=self.prototypes)
+        if at_least(1, votes=self.votes) > self.prototypes:
+            raise refuse("votes", self.votes, "at most the number of prototypes")
+        one_of(*STRATEGIES, strategy=self.strategy)
+        one_of(*FEATURES, features=self.features)
+        one_of(*STUDENTS, student=self.student)
+
+
+@dataclass(frozen=True, slots=True)
+class MomentsConfig(Section):
+    """One or two noisy moments of public features, for tables."""
+
+    method: ClassVar[str] = "moments"
+    rounds: int = 2
+    features: str = "none"
+    student: str = ITSELF
+
+    def __post_init__(self) -> None:
+        if at_least(1, rounds=self.rounds) > 2:
+            raise refuse("rounds", self.rounds, "1 or 2")
+        one_of(*FEATURES, features=self.features)
+        one_of(ITSELF, *STUDENTS, student=self.student)
+
+
+@dataclass(frozen=True, slots=True)
+class RidgeConfig(Section):
+    """Rounds of noisy residual moments of kernel features."""
+
+    method: ClassVar[str] = "ridge"
+    landmarks: int = 500
+    width: float = 0.3
+    rounds: int = 2
+    clip: float = 0.5
+    features: str = "none"
+    student: str = ITSELF
+
+    def __post_init__(self) -> None:
+        at_least(1, landmarks=self.landmarks)
+        at_least(1, rounds=self.rounds)
+        positive(width=self.width)
+        positive(clip=self.clip)
+        one_of(*FEATURES, features=self.features)
+        one_of(ITSELF, *STUDENTS, student=self.student)
+
+
+SECTIONS: dict[str, type[Section]] = {
+    kind.method: kind
+    for kind in (PateConfig, KnnConfig, PrototypeConfig, MomentsConfig, RidgeConfig)
+}
+"""The methods of a run, by name."""
