@@ -129,7 +129,7 @@ class TestTrain:
             ("queries = 20", "queries = 0", "queries"),
             ("queries = 20", "rounds = 0", "rounds"),
             ("queries = 20", "strategy = 'best'", "strategy"),
-            ("[knn]", "[pate]", "unknown|no k"),
+            ("[knn]", "[pate]", r"no \[pate\]"),
             ('method = "knn"', 'method = "pate"', r"no \[knn\]"),
         ],
     )
