@@ -23,6 +23,7 @@ from mutants import (
     sum_without_simplex,
     weak_noise,
 )
+from step_audits import STEP_AUDITS
 from sum_audits import SUM_AUDITS
 
 import tacit.mechanisms as package
@@ -37,7 +38,7 @@ SHARP = sorted(set(AUDITS) - {"sanitise, rough scale"})
 def test_every_mechanism_is_audited():
     public = {getattr(package, name) for name in package.__all__}
     named = {one.name for one in public if isinstance(getattr(one, "name", None), str)}
-    groups = (AUDITS, KNN_AUDITS, CODE_AUDITS, SUM_AUDITS)
+    groups = (AUDITS, KNN_AUDITS, CODE_AUDITS, SUM_AUDITS, STEP_AUDITS)
     audited = [audit for group in groups for audit in group.values()]
     assert named == {audit.mechanism.name for audit in audited}
     assert TRIALS == 10**6

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from knn_reference import Reference
+from step_audits import Counting
 from summary_cases import spoken
 
 import tacit
@@ -28,6 +29,7 @@ from tacit.mechanisms import (
     InteractiveGNMax,
     LNMax,
     NoisyScreening,
+    NoisySteps,
     NoisySum,
     NoisyVotes,
     Plan,
@@ -67,6 +69,7 @@ CASES = [
     (Plan(SampledLabels(20.0, 3, 0.5), 6), Reference([[0, 1], [1, 1]], 6), {}),
     (Plan(SampledMean(0.5, 3, 0.5), 6), Reference([0.25, 0.5], 6), {}),
     (Plan(SampledMedian(0.1, 3, 0.5), 6), Reference([0.25, 0.5], 6), {}),
+    (Plan(NoisySteps(20.0, 0.5), 6), Counting(3, steps=6), {}),
     (Plan(NoisySum(20.0, 2, 3), 1), spoken(np.eye(2), np.ones((2, 3))), {}),
 ]
 EVERY = pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tacit.mechanisms.distributed import DistributedGaussianMean
 from tacit.mechanisms.gaussian_mean import GaussianMean, UnitMean
 from tacit.mechanisms.neighbours import NeighbourAnswers
 from tacit.mechanisms.noisy_max import GNMax, LNMax, NoisyVotes
+from tacit.mechanisms.noisy_steps import NoisySteps, PrivateSteps
 from tacit.mechanisms.plan import Plan
 from tacit.mechanisms.sampled_median import SampledMedian
 from tacit.mechanisms.sampled_sums import SampledLabels, SampledMean
@@ -39,9 +40,11 @@ __all__ = [
     "NeighbourAnswers",
     "NoisyScreening",
     "NoisySecondMoment",
+    "NoisySteps",
     "NoisySum",
     "NoisyVotes",
     "Plan",
+    "PrivateSteps",
     "Release",
     "SampledLabels",
     "SampledMax",

@@ -151,6 +151,9 @@ ASSUMES |= {
     "alone",
     "noisy-second-moment": "each unit brought one vector, centred and scaled without the private "
     "records",
+    "noisy-steps": "what each unit said in a step was computed from that unit and from earlier "
+    "releases alone, that inputs were scaled and hyper-parameters chosen without the private "
+    "records, and that nobody learns who was sampled",
 }
 """What must hold outside tacit's sight for a mechanism's price to be right, by its name."""
 

@@ -1,0 +1,211 @@
+"""Training in noisy steps: Poisson samples, bounded sums, Gaussian noise (SPEC-highdim-mac B.2).
+
+One use is a whole training run. In each step every unit takes part independently with a public
+rate, what the sampled units say is summed, noise is added, and the learner sees the noisy sum and
+nothing else. What one unit says has norm at most 1, so a step is one Poisson-subsampled Gaussian of
+sensitivity 1, whatever the network, the objective or the optimiser are. An empty sample is a step
+like any other: it takes noise, is learned from and is paid for.
+
+Numbers are released on a public grid, with noise that is rounded to it exactly. Sums are made in
+float64, so that a unit's part is 1 plus rounding; `ROOM` bounds that, and the noise is larger by it
+(docs/theory/direct.md proves the bound).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tacit._checks import Floats, Integers, positive, refuse, sampling_rate
+from tacit.errors import InvalidArgument
+from tacit.mechanisms.base import Release
+from tacit.mechanisms.codes import power_of_two_above
+from tacit.noise import admit
+from tacit.noise.exact import check_ratio
+from tacit.noise.waiting import check_rate
+from tacit.privacy import RdpCurve, gaussian_rdp, poisson_gaussian_rdp
+
+if TYPE_CHECKING:
+    from tacit.noise import Noise
+
+AT_ONCE = 1024
+"""Units whose parts are summed at a time: it bounds memory, and the rounding of their sum."""
+MOST_UNITS = 2**24
+MOST_NUMBERS = 2**26
+ROOM = 2.0**-11
+"""What rounding may add to the part of one unit; half for the grid, half for float64."""
+_MOST_NOISE = 2.0**10
+"""Noise of more sensitivities than this has no use, and its grid would be slow to sample."""
+
+
+@runtime_checkable
+class PrivateSteps(Protocol):
+    """A model in training: private units that speak in each step, parameters that learn. Secret.
+
+    The part of a unit is a vector of `dimension` numbers that depends on this unit, on public data
+    and on what was learned so far; its norm is at most 1, in float64, for any data (an invalid one
+    is 0). Nobody else's part may change by a bit when a unit is added or removed. Parts are added
+    in float64, of at most 2**24 records in all and 1024 at a time, which is what `ROOM` is for.
+    """
+
+    @property
+    def steps(self) -> int:
+        """How many steps the run has. Public."""
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers a step releases. Public."""
+
+    @property
+    def n_units(self) -> int:
+        """How many units there are. Secret."""
+
+    def sums(self, sample: Integers) -> Floats:
+        """Return the sum of the parts of some units, at most `AT_ONCE` at a time. Secret."""
+
+    def learn(self, noisy_sums: Floats) -> None:
+        """Take one step from the noisy sum; see nothing private meanwhile."""
+
+    def result(self) -> Floats:
+        """Return what was learned, from the noisy sums alone: this is released."""
+
+    def forget(self) -> None:
+        """Drop the private records: the run is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoisySteps:
+    """Train for some steps, each on a Poisson sample, with noise on each sum.
+
+    noise_multiplier: deviation of the noise on a sum, in units of what one unit may add.
+    sampling_rate: chance of each unit to take part in a step, fresh in every step.
+
+    A step costs D_a((1-q) N(0,s^2) + q N(1,s^2) || N(0,s^2)) for the add/remove neighbours, both
+    directions; `Plan(mechanism, queries=steps)` is one run. Answers: `PrivateSteps`. Unit: whatever
+    the answers count as one. Source: SPEC-highdim-mac B.2; Abadi et al. 2016 with the sums' fixed
+    divisor, Mironov, Talwar and Zhang 2019.
+
+    >>> from tacit.mechanisms import Plan
+    >>> plan = Plan(NoisySteps(noise_multiplier=1.8, sampling_rate=0.1), queries=500)
+    >>> round(plan.cost().epsilon(1e-5, "classic"), 1)
+    7.7
+    """
+
+    name: ClassVar[str] = "noisy-steps"
+    noise_level: ClassVar[str] = "exact"
+    noise_multiplier: float
+    sampling_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "noise_multiplier", positive(noise_multiplier=self.noise_multiplier))
+        put(self, "sampling_rate", sampling_rate(sampling_rate=self.sampling_rate))
+        check_rate(self.sampling_rate)
+        if self.noise_multiplier > _MOST_NOISE:
+            raise refuse("noise_multiplier", self.noise_multiplier, f"at most {_MOST_NOISE:g}")
+        check_ratio(np.asarray(self.deviation), self.grid(1))
+
+    @property
+    def deviation(self) -> float:
+        """Deviation of the noise: the multiplier times a unit's part with its rounding."""
+        return self.noise_multiplier * (1 + ROOM)
+
+    def grid(self, dimension: int) -> float:
+        """Return the public grid of sums, a power of two: sqrt(dimension) grid <= ROOM/2."""
+        return ROOM / 2 / power_of_two_above(math.sqrt(dimension))
+
+    def cost(
+        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
+    ) -> RdpCurve:
+        """Worst case of one step: the Poisson-subsampled Gaussian."""
+        values = poisson_gaussian_rdp(self.sampling_rate, self.noise_multiplier, orders)
+        return RdpCurve(orders, np.minimum(values, gaussian_rdp(self.noise_multiplier, orders)))
+
+    def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
+        """Return the worst case for each step: sampling amplifies nothing else."""
+        one = self.cost(orders)
+        return RdpCurve(one.orders, np.tile(one.values, (_checked(answers).steps, 1)))
+
+    def gaussian_cost(self) -> float | None:
+        """mu^2 = 1/noise_multiplier^2 where everyone takes part; a sample is not Gaussian."""
+        return self.noise_multiplier**-2 if self.sampling_rate == 1 else None
+
+    def confidence_delta(self) -> float:
+        """No probability of failure: 0."""
+        return 0.0
+
+    def accept(
+        self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
+    ) -> None:
+        """Raise unless the run has as many steps as the plan priced."""
+        if n_classes is not None:
+            raise refuse("n_classes", n_classes, f"omitted: sums of {self.name} have no classes")
+        if (steps := _checked(answers).steps) != queries:
+            raise InvalidArgument(f"Expected the {queries} steps of the plan, got {steps}.")
+
+    def release(self, answers: Any, noise: Noise) -> Release:
+        """Train, and return what was learned."""
+        entry = admit(noise)
+        training = _checked(answers)
+        try:
+            for _ in range(training.steps):
+                training.learn(self._noisy_sums(training, noise))
+            learned = np.array(training.result(), dtype=np.float64)
+        finally:
+            training.forget()
+        return Release(self, values=learned, entry=entry, secure=noise.secure)
+
+    def _noisy_sums(self, training: PrivateSteps, noise: Noise) -> Floats:
+        """Return one step's noisy sum: multiples of the grid, as exact float64."""
+        dimension, grid = training.dimension, self.grid(training.dimension)
+        steps = noise.rounded_gaussian_steps(self.deviation, grid, dimension)
+        steps += self._sampled_steps(training, noise, grid)
+        return np.asarray(steps * grid)
+
+    def _sampled_steps(self, training: PrivateSteps, noise: Noise, grid: float) -> Integers:
+        """Sum over a fresh Poisson sample, in whole steps of the grid. Secret."""
+        total = np.zeros(training.dimension)
+        sample = np.flatnonzero(noise.poisson_mask(self.sampling_rate, training.n_units))
+        for part in _parts(sample):
+            total += _checked_sums(training.sums(part), part.size, training.dimension)
+        return np.rint(total / grid).astype(np.int64)
+
+
+def _parts(sample: Integers) -> Iterator[Integers]:
+    for start in range(0, sample.size, AT_ONCE):
+        yield sample[start : start + AT_ONCE]
+
+
+def _checked(answers: Any) -> PrivateSteps:
+    """Return the answers as a training run, or raise without quoting them."""
+    if not isinstance(answers, PrivateSteps):
+        raise InvalidArgument(
+            "Expected answers to be a training run with sums, learn and result (PrivateSteps), "
+            f"got {type(answers).__name__}."
+        )
+    for number, most in ((answers.dimension, MOST_NUMBERS), (answers.n_units, MOST_UNITS)):
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise InvalidArgument("Expected whole numbers of units and of released numbers.")
+        if not 0 <= number <= most:
+            raise InvalidArgument(
+                "Expected at most 2**24 units and 2**26 released numbers in a training run."
+            )
+    if answers.dimension < 1 or answers.steps < 1:
+        raise InvalidArgument("Expected a training run of at least one step and one number.")
+    return answers
+
+
+def _checked_sums(sums: Any, size: int, dimension: int) -> Floats:
+    """Return sums as float64 that a bounded part can have made; never quote them."""
+    array = np.asarray(sums)
+    if array.dtype != np.float64 or array.shape != (dimension,):
+        raise InvalidArgument("Expected sums to be a float64 vector of as many numbers as said.")
+    # NaN compares false: what is not finite is refused as well.
+    if not (np.abs(array).max() <= size * (1 + ROOM)):
+        raise InvalidArgument("Expected every unit to add a vector of norm at most 1.")
+    return array
