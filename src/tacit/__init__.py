@@ -30,6 +30,7 @@ _HOME = {
     "SecureNoise": "tacit.noise",
     "MomentClassifier": "tacit.estimators",
     "PATEClassifier": "tacit.estimators",
+    "PATESegmenter": "tacit.estimators",
     "PrivateKNNClassifier": "tacit.estimators",
     "PrivateKNNMultiLabelClassifier": "tacit.estimators",
     "PrivateKNNRegressor": "tacit.estimators",
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from tacit.estimators import (
         MomentClassifier,
         PATEClassifier,
+        PATESegmenter,
         PrivateKNNClassifier,
         PrivateKNNMultiLabelClassifier,
         PrivateKNNRegressor,

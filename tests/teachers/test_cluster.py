@@ -7,11 +7,13 @@ import warnings
 
 import numpy as np
 import pytest
+from mask_families import KillingMasksOnce, NotingMasks, RowSums, mask_table
 from teacher_families import CANARY, Failing, KillingOnce, Mixed, Noting, seed_of
 
 from tacit.errors import InvalidArgument, MissingExtra, TeacherFailed
 from tacit.teachers import DaskCluster, cluster
 from tacit.teachers.cluster import _Sealed
+from tacit.teachers.segmentation import segment_with_teachers
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,18 @@ def test_an_address_will_do_and_checkpoints_work(client, table, tmp_path):
     again = table.predict(family, executor="serial", checkpoint=tmp_path / "kept")
     assert family.trained() == 10
     assert (first == again).all()
+
+
+def test_a_killed_worker_changes_no_bit_of_the_masks(client, tmp_path):
+    serial = segment_with_teachers(
+        NotingMasks(str(tmp_path / "log")), **mask_table(), encode=RowSums()
+    )
+    killing = KillingMasksOnce(
+        str(tmp_path / "other"), seed=seed_of(2), marker=str(tmp_path / "killed")
+    )
+    found = segment_with_teachers(killing, **mask_table(), encode=RowSums(), executor=client)
+    assert (tmp_path / "killed").exists()
+    assert found.tobytes() == serial.tobytes()
 
 
 def test_a_failed_teacher_is_reported_by_number(client, table, tmp_path, capfd):

@@ -144,6 +144,11 @@ class AutoencoderCodec:
                 optimiser.step()
         return cls(halves, shape, len(sides), length, bound, prior)
 
+    def fingerprint_parts(self) -> dict[str, Any]:
+        """Return what the codes follow from, without the addresses that a pickle would hold."""
+        weights = {name: value.numpy() for name, value in self._encoder.state_dict().items()}
+        return {"layers": repr(self._encoder), "weights": weights, "bound": self.bound}
+
     def encode(self, answers: ArrayLike) -> Floats:
         """Return codes (n, length), of norm at most 1 up to float32's rounding."""
         torch = need_torch()

@@ -7,10 +7,12 @@ from tacit.estimators.moments import MomentClassifier
 from tacit.estimators.pate import PATEClassifier
 from tacit.estimators.prototypes import PrototypeClassifier
 from tacit.estimators.residual_ridge import ResidualRidgeClassifier
+from tacit.estimators.segmenter import PATESegmenter
 
 __all__ = [
     "MomentClassifier",
     "PATEClassifier",
+    "PATESegmenter",
     "PrivateKNNClassifier",
     "PrivateKNNMultiLabelClassifier",
     "PrivateKNNRegressor",

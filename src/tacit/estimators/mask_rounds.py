@@ -7,6 +7,7 @@ A.10). All queries of a round share one bound, in the ellipsoid that water-filli
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,22 @@ class MaskRounds:
         if not self.linear:
             return np.asarray(self.codec.decode(self._codes))
         return np.asarray(self._smoothed.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeMasks:
+    """What teachers send of their soft masks: the code of all but the background.
+
+    An object of plain fields, so that another process has the same fingerprint of it, and a
+    checkpoint is found again.
+    """
+
+    codec: Any
+    n_classes: int
+
+    def __call__(self, soft: NDArray[Any]) -> Floats:
+        """Return codes (queries, length) of soft masks (queries, n_classes, *spatial)."""
+        return np.asarray(self.codec.encode(foreground(soft, self.n_classes)))
 
 
 def foreground(soft: ArrayLike, n_classes: int, *, last: bool = False) -> NDArray[Any]:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from tacit._checks import Floats, Integers, at_least
 from tacit.errors import InvalidArgument
 from tacit.estimators.inputs import units_of
-from tacit.estimators.mask_rounds import MaskRounds, foreground, one_hot_masks
+from tacit.estimators.mask_rounds import EncodeMasks, MaskRounds, foreground, one_hot_masks
 from tacit.estimators.taught import TaughtEstimator
 from tacit.mechanisms import Release
 from tacit.students import choose_queries
@@ -47,6 +47,8 @@ class PATESegmenter(TaughtEstimator):
     queries: how many public scans are asked, or None for all; strategy: "medoids", "random", rows.
     rounds: 2 or 4 spend a part of mu^2 on each release, about what the earlier ones and the public
         scans together predict.
+    executor: "serial", "local", a Dask client or address; checkpoint: a directory (mode 0700) of
+        finished teachers, from which a run that was stopped goes on.
     groups in `fit` are the patients: the unit is then a person, otherwise a scan.
 
     Scans and masks are on one public grid, intensities normalised scan by scan
@@ -70,6 +72,7 @@ class PATESegmenter(TaughtEstimator):
         queries: int | None = None,
         strategy: Any = "medoids",
         rounds: int = 1,
+        executor: Any = "serial",
         checkpoint: Any = None,
         ledger: Any = None,
         dataset: str = "",
@@ -88,6 +91,7 @@ class PATESegmenter(TaughtEstimator):
         self.queries = queries
         self.strategy = strategy
         self.rounds = rounds
+        self.executor = executor
         self.checkpoint = checkpoint
         self.ledger = ledger
         self.dataset = dataset
@@ -128,7 +132,7 @@ class PATESegmenter(TaughtEstimator):
         ledger = self._open_ledger(by_person=people is not None)
         self._refuse_early(ledger, rounds.plans())
         shards = self._shards(scans, truth, people)
-        codes = self._codes(scans, truth, shards, outside[rows], rounds)
+        codes = self._codes(scans, truth, shards, outside[rows], codec)
         self.__dict__.pop("student_", None)  # an earlier fit's: it would get this fit's statement
         self.codec_, self.ledger_, self.queries_ = codec, ledger, rows
         self.releases_: list[Release] = []
@@ -208,7 +212,7 @@ class PATESegmenter(TaughtEstimator):
         masks: NDArray[Any],
         shards: Shards,
         asked: NDArray[Any],
-        rounds: MaskRounds,
+        codec: Any,
     ) -> NDArray[Any]:
         """Let the teachers answer. Secret: codes leave only through a grant."""
         from tacit.students.progress import training_bar
@@ -223,7 +227,8 @@ class PATESegmenter(TaughtEstimator):
                 shards.n_teachers,
                 asked,
                 n_classes=self.n_classes,
-                encode=lambda soft: rounds.codec.encode(foreground(soft, self.n_classes)),
+                encode=EncodeMasks(codec, self.n_classes),
+                executor=self.executor,
                 random_state=self.random_state or 0,
                 names=shards.names,
                 checkpoint=self.checkpoint,

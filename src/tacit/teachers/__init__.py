@@ -8,10 +8,11 @@ from tacit.teachers.cluster import DaskCluster
 from tacit.teachers.executors import Executor, Serial
 from tacit.teachers.kernel_ridge import KernelRidgeTeachers
 from tacit.teachers.local import LocalProcesses
-from tacit.teachers.predict import TeacherWarning, predict_with_teachers
+from tacit.teachers.predict import predict_with_teachers
 from tacit.teachers.shards import record_ids, shard_key, shard_of, unit_names
 from tacit.teachers.tasks import Shard, TeacherFamily
 from tacit.teachers.torch_teacher import Recipe, TorchTeacher
+from tacit.teachers.trouble import TeacherWarning
 
 __all__ = [
     "DaskCluster",

@@ -18,7 +18,7 @@ from typing import Any, cast
 from tacit._checks import refuse
 from tacit.errors import InvalidArgument, MissingExtra
 from tacit.teachers.executors import ATTEMPTS, Finished, lost, pickled_by_value
-from tacit.teachers.tasks import Answer, Job, Shard, Task, answer
+from tacit.teachers.tasks import Answer, AnyJob, Task
 
 _PER_WORKER = 2  # tasks under way for each worker: one runs, one is ready
 _PATIENCE = 30  # seconds for the scheduler to answer, and for a first worker to come
@@ -30,7 +30,7 @@ class DaskCluster:
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    def run(self, job: Job, tasks: Iterable[Task]) -> Iterator[Finished]:
+    def run(self, job: AnyJob, tasks: Iterable[Task]) -> Iterator[Finished]:
         """Yield tasks as they finish; what a dead worker had is run elsewhere."""
         distributed = _distributed()
         if not isinstance(self._client, str):
@@ -46,7 +46,7 @@ class DaskCluster:
             yield from _collect(client, job, iter(tasks))
 
 
-def _collect(client: Any, job: Job, tasks: Iterator[Task]) -> Iterator[Finished]:
+def _collect(client: Any, job: AnyJob, tasks: Iterator[Task]) -> Iterator[Finished]:
     _wait_for_a_worker(client)
     shared = _submit(client, _load, _Sealed(pickled_by_value(job)))
     attempts: dict[Any, tuple[Task, int]] = {}
@@ -114,13 +114,12 @@ class _Sealed:
     content: bytes = field(repr=False)
 
 
-def _load(job: _Sealed) -> Job:
-    return cast(Job, pickle.loads(job.content))
+def _load(job: _Sealed) -> AnyJob:
+    return cast(AnyJob, pickle.loads(job.content))
 
 
-def _answer(job: Job, shards: _Sealed) -> list[Answer]:
-    loaded: tuple[Shard, ...] = pickle.loads(shards.content)
-    return answer(job, loaded)
+def _answer(job: AnyJob, shards: _Sealed) -> list[Answer]:
+    return job.answer(pickle.loads(shards.content))
 
 
 def _distributed() -> Any:

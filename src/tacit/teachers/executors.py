@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from tacit.errors import InvalidArgument
-from tacit.teachers.tasks import Answer, Job, Task, answer
+from tacit.teachers.tasks import Answer, AnyJob, Task
 
 Finished = tuple[Task, Sequence[Answer]]
 
@@ -29,17 +29,17 @@ class Executor(Protocol):
     `tasks` is asked for the next one only when there is room, since tasks carry records.
     """
 
-    def run(self, job: Job, tasks: Iterable[Task]) -> Iterator[Finished]:
+    def run(self, job: AnyJob, tasks: Iterable[Task]) -> Iterator[Finished]:
         """Yield every task once, with one answer for each of its teachers."""
 
 
 class Serial:
     """Trains one teacher after another in this process."""
 
-    def run(self, job: Job, tasks: Iterable[Task]) -> Iterator[Finished]:
+    def run(self, job: AnyJob, tasks: Iterable[Task]) -> Iterator[Finished]:
         """Yield the tasks in order."""
         for task in tasks:
-            yield task, answer(job, task.shards)
+            yield task, job.answer(task.shards)
 
 
 def choose_executor(executor: Any) -> Executor:
@@ -68,7 +68,7 @@ def choose_executor(executor: Any) -> Executor:
     )
 
 
-def pickled_by_value(job: Job) -> bytes:
+def pickled_by_value(job: AnyJob) -> bytes:
     """Pickle also what is defined in a notebook or a script, which a worker cannot import."""
     import cloudpickle
 

@@ -23,13 +23,23 @@ from tacit.teachers.tasks import Job, Shard
 Pieces = Iterator[bytes | memoryview]
 
 _PERSON = b"tacit teacher"
-_LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch")  # another release may round differently
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "monai")
+"""Another release of them may round differently."""
 
 
 def job_fingerprint(job: Job) -> bytes:
     """Hash what all teachers of a run share."""
+    return fingerprint(job.family, job.n_classes, job.X_query)
+
+
+def fingerprint(*parts: Any) -> bytes:
+    """Hash configs and arrays, and the libraries that compute with them.
+
+    >>> fingerprint({"a": 1}, 2) == fingerprint({"a": 1}, 3)
+    False
+    """
     hashed = hashlib.blake2b(person=_PERSON)
-    for part in (__version__, _versions(), job.family, job.n_classes, job.X_query):
+    for part in (__version__, _versions(), *parts):
         for piece in canonical(part):
             hashed.update(piece)
     return hashed.digest()
@@ -84,6 +94,8 @@ def _object(value: Any) -> Pieces:
 
 
 def _params(value: Any) -> dict[str, Any] | None:
+    if hasattr(value, "fingerprint_parts"):  # of what pickles with an address in it, as networks do
+        return dict(value.fingerprint_parts())
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if hasattr(value, "get_params"):

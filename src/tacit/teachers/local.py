@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, cast
 from tacit._checks import at_least
 from tacit.errors import TeacherFailed
 from tacit.teachers.executors import ATTEMPTS, Finished, lost, pickled_by_value
-from tacit.teachers.tasks import Job, Task
+from tacit.teachers.tasks import AnyJob, Task
 from tacit.teachers.worker import READY, receive, send
 
 _LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
@@ -38,7 +38,7 @@ class LocalProcesses:
     def __repr__(self) -> str:
         return f"LocalProcesses({self._workers})"
 
-    def run(self, job: Job, tasks: Iterable[Task]) -> Iterator[Finished]:
+    def run(self, job: AnyJob, tasks: Iterable[Task]) -> Iterator[Finished]:
         """Yield tasks as they finish; one thread here drives each worker."""
         opening = [pickle.dumps(sys.path), pickled_by_value(job)]
         waiting: queue.SimpleQueue[Task | None] = queue.SimpleQueue()

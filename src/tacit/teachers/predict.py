@@ -6,8 +6,6 @@ are reported by number, and none is ever left out (the number of teachers is pub
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,19 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import at_least
 from tacit._files import PathLike
-from tacit.errors import TeacherFailed
 from tacit.teachers.checkpoints import Checkpoints, NoCheckpoints
 from tacit.teachers.executors import choose_executor
 from tacit.teachers.fingerprints import job_fingerprint, shard_fingerprint
 from tacit.teachers.runs import Run, checked_run
 from tacit.teachers.sklearn_teacher import as_family
-from tacit.teachers.tasks import Answer, Job, label_dtype
-
-_NAMED = 20  # failed teachers that a message lists by number
-
-
-class TeacherWarning(UserWarning):
-    """Training warned; only the kind is told, for the text may quote records."""
+from tacit.teachers.tasks import Job, label_dtype
+from tacit.teachers.trouble import Trouble
 
 
 def predict_with_teachers(
@@ -76,7 +68,7 @@ def predict_with_teachers(
     job = Job(family, run.X_query, run.n_classes)
     where = choose_executor(executor)
     predictions = np.zeros((run.n_teachers, len(run.X_query)), dtype=label_dtype(run.n_classes))
-    trouble = _Trouble()
+    trouble = Trouble()
     with _checkpoints(checkpoint, run, job) as kept, _bar(run.n_teachers, progress) as advance:
         for number, row in kept.found.items():
             predictions[number] = row
@@ -89,7 +81,11 @@ def predict_with_teachers(
                     predictions[number] = one.predictions
                     kept.add(number, one.predictions)
             advance(len(task.numbers))
-    trouble.report(run.n_teachers, kept=checkpoint is not None)
+    trouble.report(
+        run.n_teachers,
+        kept=checkpoint is not None,
+        look="fit the teacher on the records whose shard is {}",
+    )
     return predictions
 
 
@@ -114,38 +110,3 @@ def _bar(total: int, shown: bool) -> Iterator[Callable[[int], None]]:
     with Progress(console=console, transient=True, disable=hidden) as bar:
         task = bar.add_task("Training teachers", total=total)
         yield lambda count: bar.advance(task, count)
-
-
-class _Trouble:
-    """Teachers that failed or warned: numbers and types, never a text, which may quote records."""
-
-    def __init__(self) -> None:
-        self._failed: dict[int, str] = {}
-        self._warned: Counter[str] = Counter()
-
-    def note(self, number: int, one: Answer) -> None:
-        self._warned.update(one.warned)
-        if one.failure is not None:
-            self._failed[number] = one.failure
-
-    def report(self, n_teachers: int, *, kept: bool) -> None:
-        """Raise `TeacherFailed` if any failed; otherwise warn once for each kind of warning."""
-        if self._failed:
-            raise TeacherFailed(self._message(n_teachers, kept))
-        for kind, count in sorted(self._warned.items()):
-            warnings.warn(
-                f"{kind} in the training of {count} of {n_teachers} teachers.",
-                TeacherWarning,
-                stacklevel=3,
-            )
-
-    def _message(self, n_teachers: int, kept: bool) -> str:
-        numbers = sorted(self._failed)
-        named = ", ".join(map(str, numbers[:_NAMED])) + (", ..." if len(numbers) > _NAMED else "")
-        kinds = ", ".join(sorted(set(self._failed.values())))
-        others = "the others are kept in the checkpoint" if kept else "no checkpoint was kept"
-        return (
-            f"{len(numbers)} of {n_teachers} teachers failed ({kinds}): numbers {named}; {others}. "
-            f"Nothing was released. To see the cause, fit the teacher on the records whose shard "
-            f"is {numbers[0]}."
-        )

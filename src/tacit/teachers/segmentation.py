@@ -1,16 +1,15 @@
 """Teachers whose answers are masks: private scans in shards to soft masks of the public queries.
 
-A teacher's answers follow from its own shard and public things alone (SPEC-highdim-mac A.1): no
-grid, scale or statistic is shared. `segment_with_teachers` collects them, as masks or, to keep
-memory small, as the short codes that `GaussianMean` will clip. Everything here is SECRET.
+`segment_with_teachers` collects the answers, as masks or, to keep memory small, as the short codes
+that `GaussianMean` will clip (SPEC-highdim-mac A.1); an executor says where. Everything is SECRET.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,33 +17,28 @@ from numpy.typing import ArrayLike, NDArray
 from tacit._checks import Integers, at_least
 from tacit._files import PathLike
 from tacit._unet import UNetRecipe, channelled, need_monai, segment, targets_of, train_unet
-from tacit.errors import InvalidArgument, TeacherFailed
+from tacit.errors import InvalidArgument
 from tacit.teachers.checkpoints import Checkpoints, NoCheckpoints
-from tacit.teachers.fingerprints import job_fingerprint, shard_fingerprint
-from tacit.teachers.tasks import Job, Shard
-from tacit.teachers.threads import on_one_thread
+from tacit.teachers.executors import choose_executor
+from tacit.teachers.mask_jobs import (
+    Encode,
+    MaskJob,
+    MaskShard,
+    MaskTeacher,
+    mask_shard_fingerprint,
+)
+from tacit.teachers.tasks import Task
 from tacit.teachers.torch_teacher import _one_thread
+from tacit.teachers.trouble import Trouble
 
-Encode = Callable[[NDArray[Any]], ArrayLike]
-
-
-@dataclass(frozen=True, slots=True)
-class MaskShard:
-    """A teacher's scans (n, [channels,] *spatial), masks (n, *spatial) and seed. Secret."""
-
-    images: NDArray[Any] = field(repr=False)
-    masks: NDArray[Any] = field(repr=False)
-    seed: int
-
-
-@runtime_checkable
-class MaskTeacher(Protocol):
-    """Teachers of masks of one kind; the answers follow from the shard and public things alone."""
-
-    def segment_queries(
-        self, shard: MaskShard, queries: NDArray[Any], *, n_classes: int
-    ) -> NDArray[Any]:
-        """Return soft masks (queries, n_classes, *spatial); the shard has at least one scan."""
+__all__ = [
+    "CallableTeacher",
+    "MaskShard",
+    "MaskTeacher",
+    "UNetTeacher",
+    "as_mask_teacher",
+    "segment_with_teachers",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +117,7 @@ def segment_with_teachers(
     *,
     n_classes: int,
     encode: Encode | None = None,
+    executor: Any = "serial",
     random_state: int = 0,
     names: Sequence[bytes] | None = None,
     checkpoint: PathLike | None = None,
@@ -136,8 +131,11 @@ def segment_with_teachers(
     teacher without scans answers NaN, which `GaussianMean` reads as its public centre.
     A teacher's seed follows from `random_state` and its number, or, with `names`, from its name:
     where each unit is a teacher, its number depends on who else is there, and its seed must not.
-    `checkpoint`: a directory (mode 0700) of finished teachers. `on_teacher` is told the number of
-    each that has finished. The result is SECRET; unit: what a shard holds the scans of.
+    Then, too, no message tells how many teachers there are.
+    `executor`: "serial", "local" (processes of one thread), a dask.distributed Client or its
+    address; the answers are the same bit for bit. `checkpoint`: a directory (mode 0700) of finished
+    teachers, also of an earlier process. `on_teacher` is told the number of each that has finished.
+    The result is SECRET; unit: what a shard holds the scans of.
 
     >>> same = lambda images, masks, queries, *, n_classes, seed: (
     ...     np.repeat(np.eye(n_classes)[masks[:1]].transpose(0, 3, 1, 2), len(queries), axis=0))
@@ -148,19 +146,27 @@ def segment_with_teachers(
     ((3, 5, 2, 2, 2), True)
     """
     run = _checked(images, masks, shards, n_teachers, queries, n_classes, random_state, names)
-    family = as_mask_teacher(teacher)
+    job = MaskJob(as_mask_teacher(teacher), run.queries, run.n_classes, encode)
+    where, trouble = choose_executor(executor), Trouble()
+    told = on_teacher or (lambda number: None)
     answers: dict[int, NDArray[Any]] = {}
-    job = Job(cast(Any, (family, encode)), run.queries, run.n_classes)
-    numbers = [number for number in range(run.n_teachers) if run.has_scans(number)]
-    with _checkpoints(checkpoint, job, run, numbers) as kept:
-        for number in numbers:
-            if number in kept.found:
-                answers[number] = kept.found[number]
-            else:
-                answers[number] = _answer(family, run, number, encode)
-                kept.add(number, answers[number])
-            if on_teacher is not None:
-                on_teacher(number)
+    with _checkpoints(checkpoint, job, run) as kept:
+        for number, found in kept.found.items():
+            answers[number] = found
+            told(number)
+        for task, (one,) in where.run(job, run.tasks(kept.found)):
+            number = task.numbers[0]
+            trouble.note(number, one)
+            if one.predictions is not None:
+                answers[number] = one.predictions
+                kept.add(number, one.predictions)
+            told(number)
+    trouble.report(
+        run.n_teachers if names is None else None,
+        kept=checkpoint is not None,
+        look="call segment_queries on "
+        + ("one unit's own scans" if names is not None else "the scans whose shard is {}"),
+    )
     return _collected(answers, run, encode)
 
 
@@ -175,8 +181,15 @@ class _Run:
     random_state: int
     names: Sequence[bytes] | None = field(repr=False)
 
-    def has_scans(self, number: int) -> bool:
-        return bool((self.shards == number).any())
+    def with_scans(self) -> list[int]:
+        """Return the teachers that have a scan; the others answer nothing."""
+        return [int(number) for number in np.unique(self.shards)]
+
+    def tasks(self, done: Container[int]) -> Iterator[Task]:
+        """Yield what is left to do; scans are copied only when a task is asked for."""
+        for number in self.with_scans():
+            if number not in done:
+                yield Task((number,), (self.shard(number),))
 
     def shard(self, number: int) -> MaskShard:
         rows = np.flatnonzero(self.shards == number)
@@ -225,36 +238,14 @@ def _checked(
     return _Run(scans, labels, places.astype(np.int64), asked, count, classes, seed, names)
 
 
-def _answer(
-    family: MaskTeacher, run: _Run, number: int, encode: Encode | None
-) -> NDArray[np.float32]:
-    """Let one teacher answer; what goes wrong is told by its type alone."""
-    try:
-        answer = on_one_thread(
-            lambda: family.segment_queries(run.shard(number), run.queries, n_classes=run.n_classes)
-        )
-        if answer.shape != run.shape:
-            raise InvalidArgument
-        return np.asarray(answer if encode is None else encode(answer), dtype=np.float32)
-    except Exception as error:
-        kind = type(error).__name__
-    raise TeacherFailed(
-        f"Teacher {number} of {run.n_teachers} failed ({kind}). Nothing was released. To see the "
-        f"cause, call segment_queries on the scans whose shard is {number}."
-    )
-
-
-def _checkpoints(
-    directory: PathLike | None, job: Job, run: _Run, numbers: Sequence[int]
-) -> NoCheckpoints:
+def _checkpoints(directory: PathLike | None, job: MaskJob, run: _Run) -> NoCheckpoints:
     if directory is None:
         return NoCheckpoints()
-    shared = job_fingerprint(job)
-    hashes = {}
-    for number in numbers:
-        shard = run.shard(number)
-        hashes[number] = shard_fingerprint(shared, Shard(shard.images, shard.masks, shard.seed))
-    return Checkpoints(directory, hashes)
+    shared = job.fingerprint()
+    return Checkpoints(
+        directory,
+        {n: mask_shard_fingerprint(shared, run.shard(n)) for n in run.with_scans()},
+    )
 
 
 def _collected(

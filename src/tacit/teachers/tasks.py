@@ -45,13 +45,32 @@ class TeacherFamily(Protocol):
         """Return class indices (shards, queries); every shard holds at least two classes."""
 
 
+class AnyJob(Protocol):
+    """What all tasks of a run share, and how a worker answers one of them: a pure function."""
+
+    def answer(self, shards: Sequence[Any]) -> list[Answer]:
+        """Train one teacher on each shard and let it answer every query."""
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What all tasks of a run share: the teachers' config and the public queries."""
+    """Teachers of classes: their config and the public queries."""
 
     family: TeacherFamily
     X_query: NDArray[Any] = field(repr=False)
     n_classes: int
+
+    def answer(self, shards: Sequence[Shard]) -> list[Answer]:
+        """Train one teacher on each shard and let it answer every query.
+
+        An empty shard votes `EMPTY_SHARD_VOTES`; a shard of one class votes that class, untrained.
+        """
+        answers = [_without_training(self, shard) for shard in shards]
+        to_train = [place for place, known in enumerate(answers) if known is None]
+        trained = on_one_thread(lambda: _train(self, [shards[place] for place in to_train]))
+        for place, result in zip(to_train, trained, strict=True):
+            answers[place] = result
+        return [known for known in answers if known is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +78,7 @@ class Task:
     """Some teachers, by number, and their shards."""
 
     numbers: tuple[int, ...]
-    shards: tuple[Shard, ...] = field(repr=False)
+    shards: tuple[Any, ...] = field(repr=False)  # of the kind that the job answers
 
     def alone(self) -> list[Task]:
         """Return a task for each teacher, to find the one for which all are lost."""
@@ -85,19 +104,6 @@ def label_dtype(n_classes: int) -> type[np.unsignedinteger[Any]] | type[np.int64
     if n_classes <= 2**8:
         return np.uint8
     return np.uint16 if n_classes <= 2**16 else np.int64
-
-
-def answer(job: Job, shards: Sequence[Shard]) -> list[Answer]:
-    """Train one teacher on each shard and let it answer every query.
-
-    An empty shard votes `EMPTY_SHARD_VOTES`; a shard of one class votes that class, untrained.
-    """
-    answers = [_without_training(job, shard) for shard in shards]
-    to_train = [place for place, known in enumerate(answers) if known is None]
-    trained = on_one_thread(lambda: _train(job, [shards[place] for place in to_train]))
-    for place, result in zip(to_train, trained, strict=True):
-        answers[place] = result
-    return [known for known in answers if known is not None]
 
 
 def _without_training(job: Job, shard: Shard) -> Answer | None:

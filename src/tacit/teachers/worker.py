@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
-from tacit.teachers.tasks import Job, answer
+from tacit.teachers.tasks import AnyJob
 
 READY = b"ready"
 """What a worker says once it has its job."""
@@ -47,7 +47,7 @@ def main() -> None:
     try:
         # The parent's own modules first: what follows may be defined in them.
         sys.path[:] = pickle.loads(receive(requests))
-        job: Job = pickle.loads(receive(requests))
+        job: AnyJob = pickle.loads(receive(requests))
         send(replies, READY)
         while True:
             send(replies, pickle.dumps(_serve(job, receive(requests)), protocol=5))
@@ -55,8 +55,8 @@ def main() -> None:
         os._exit(0)  # nothing here is worth tidying, and exit handlers could hang
 
 
-def _serve(job: Job, request: bytes) -> Any:
-    return answer(job, pickle.loads(request))
+def _serve(job: AnyJob, request: bytes) -> Any:
+    return job.answer(pickle.loads(request))
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
