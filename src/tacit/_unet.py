@@ -8,7 +8,7 @@ is. Large volumes are trained on random patches and predicted in overlapping win
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -163,19 +163,32 @@ def train_unet(
     return network.eval()
 
 
-def segment(recipe: UNetRecipe, network: Module, images: NDArray[Any]) -> NDArray[np.float32]:
-    """Return probabilities (n, classes, *spatial), by windows where the recipe has a patch."""
+def segment(
+    recipe: UNetRecipe,
+    network: Module,
+    images: NDArray[Any],
+    *,
+    window: Sequence[int] | None = None,
+) -> NDArray[np.float32]:
+    """Return probabilities (n, classes, *spatial), by windows of `window` or the recipe's patch.
+
+    Windows overlap by half; at each voxel the scores of all windows over it are averaged, those
+    near a window's middle counting most (MONAI's Gaussian weights). A window is normalised by
+    itself, so that several of them agree with the whole volume nearly, and one that is the whole
+    volume agrees with it up to rounding. A side that is shorter than the window is padded with 0.
+    """
     import torch
 
+    shape = _window(recipe, images.ndim - 2, window)
+    step = _BATCH if shape is None else 1
     parts = []
     with torch.inference_mode():
-        for start in range(0, len(images), 1 if recipe.patch else _BATCH):
-            block = torch.from_numpy(
-                np.ascontiguousarray(images[start : start + (1 if recipe.patch else _BATCH)])
-            ).float()
-            scores = (
-                _windows(recipe, network, block) if recipe.patch else _whole(recipe, network, block)
-            )
+        for start in range(0, len(images), step):
+            block = torch.from_numpy(np.ascontiguousarray(images[start : start + step])).float()
+            if shape is None:
+                scores = _whole(recipe, network, block)
+            else:
+                scores = _windows(recipe, network, block, shape)
             parts.append(scores.softmax(dim=1).numpy())
     result = np.concatenate(parts)
     if not np.isfinite(result).all():
@@ -183,10 +196,21 @@ def segment(recipe: UNetRecipe, network: Module, images: NDArray[Any]) -> NDArra
     return result
 
 
-def _windows(recipe: UNetRecipe, network: Module, block: Tensor) -> Tensor:
+def _window(
+    recipe: UNetRecipe, dimensions: int, window: Sequence[int] | None
+) -> tuple[int, ...] | None:
+    shape = recipe.patch if window is None else tuple(window)
+    if shape is None:
+        return None
+    if len(shape) != dimensions:
+        raise refuse("window", shape, f"{dimensions} sides")
+    return tuple(at_least(recipe.factor, window=side) for side in shape)
+
+
+def _windows(recipe: UNetRecipe, network: Module, block: Tensor, window: tuple[int, ...]) -> Tensor:
     result: Tensor = need_monai().inferers.sliding_window_inference(
         block,
-        tuple(recipe.patch or ()),
+        window,
         _BATCH,
         lambda part: _whole(recipe, network, part),
         overlap=_OVERLAP,

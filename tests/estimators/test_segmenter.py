@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tacit._unet import UNetRecipe
 from tacit.codecs import IdentityCodec, PCACodec, noise_to_signal
 from tacit.datasets.phantoms import generated_volumes
 from tacit.errors import BudgetExceeded, InvalidArgument, TeacherFailed
@@ -18,6 +19,9 @@ from tacit.estimators.mask_rounds import foreground, one_hot_masks
 from tacit.estimators.segmenter import PATESegmenter
 from tacit.ledger import Budget, Ledger
 from tacit.noise import InsecureNoise
+from tacit.students import saved_extra
+from tacit.students.segmentation import UNetStudent
+from tacit.teachers.segmentation import UNetTeacher
 
 pytest.importorskip("monai")
 
@@ -266,3 +270,39 @@ def test_a_refit_that_fails_leaves_no_student_under_another_statement(
     with pytest.raises(TeacherFailed):
         model.fit(scans[0][:40], scans[1][:40], scans[0][40:50], groups=np.arange(40))
     assert model.ledger_.spent() > 7.9  # the old fit is whole: nothing was released since
+
+
+def test_windows_and_channels_are_reached_from_the_estimator(
+    scans: tuple[Any, Any], tmp_path: Path
+) -> None:
+    """Volumes larger than the patch that teachers and student are trained on, of two channels."""
+    images, masks = scans
+    both = np.stack([images, -images], axis=1)
+    recipe = UNetRecipe(channels=(4, 8), residual_units=0, steps=2, patch=(8, 8))
+    model = PATESegmenter(
+        UNetTeacher(recipe),
+        fitted_codec(),
+        UNetStudent(channels=(4, 8), residual_units=0, steps=2, patch=(8, 8)),
+        n_teachers=3,
+        delta=1e-2,
+        random_state=0,
+    )
+    model.fit(both[:6], masks[:6], both[40:44])
+    assert model.released_.shape == (4, *SIDE)
+    assert model.predict(both[:2]).shape == (2, *SIDE)
+    large = np.tile(both[:1], (1, 1, 2, 2))
+    assert model.predict(large, window=(16, 16)).shape == (1, 32, 32)
+    model.save(tmp_path / "student.tacit", classes=["none", "organ"])
+    facts = saved_extra(tmp_path / "student.tacit")
+    assert facts["grid"] == list(SIDE)
+    assert facts["classes"] == ["none", "organ"]
+    assert facts["statement"]["epsilon"] <= 8
+    with pytest.raises(InvalidArgument, match="names"):
+        model.save(tmp_path / "student.tacit", classes=["organ"])
+
+
+@pytest.mark.parametrize("shape", [(40, 0, *SIDE), (40, 2, 8, 8), (39, 2, *SIDE), (40, 16)])
+def test_scans_that_do_not_fit_their_masks(scans: tuple[Any, Any], shape: Any) -> None:
+    model = PATESegmenter(thresholded, fitted_codec(), Stub(), delta=1e-3)
+    with pytest.raises(InvalidArgument, match="channels"):
+        model.fit(np.zeros(shape), scans[1][:40], np.zeros((2, *shape[1:])))

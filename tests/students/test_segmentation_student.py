@@ -10,6 +10,7 @@ pytest.importorskip("monai")
 
 from sklearn.base import clone
 
+from tacit._unet import UNetRecipe, segment
 from tacit.datasets.phantoms import generated_volumes
 from tacit.errors import InvalidArgument, MissingExtra
 from tacit.students.masks import organ_dice
@@ -96,6 +97,52 @@ class TestWindows:
         images, masks = flat
         student = UNetStudent(**BRIEF, patch=(32, 16)).fit(images[:4], masks[:4])
         assert student.predict(images[:2]).shape == (2, 20, 24)
+
+    def test_one_window_that_is_the_volume_is_the_whole_prediction(self, flat, learned):
+        whole = learned.predict_proba(flat[0][:3])
+        parts = learned.predict_proba(flat[0][:3], window=(20, 24))
+        np.testing.assert_allclose(parts, whole, atol=1e-5)
+
+    def test_several_windows_nearly_agree_with_the_whole(self, flat, learned):
+        """Nearly: a window is normalised by itself."""
+        whole = learned.predict(flat[0][16:])
+        parts = learned.predict(flat[0][16:], window=(16, 20))
+        assert organ_dice(parts, whole).mean() > 0.85
+        assert (parts != whole).any()
+
+    @pytest.mark.parametrize("window", [(8, 8), (7, 5), (16, 12)])
+    def test_windows_of_a_local_network_add_up_exactly(self, window):
+        """An oracle: where a voxel sees itself alone, stitching must change nothing at all."""
+        import torch
+
+        network = torch.nn.Conv2d(1, 2, 1)
+        images = np.random.default_rng(0).normal(size=(2, 1, 21, 18)).astype(np.float32)
+        recipe = UNetRecipe(channels=(4, 8))
+        whole = segment(recipe, network, images)
+        parts = segment(recipe, network, images, window=window)
+        np.testing.assert_allclose(parts, whole, atol=1e-6)
+
+    def test_far_from_every_window_border_the_whole_prediction_stands(self):
+        """A network that sees one voxel around: wrong only beside the border of a window."""
+        import torch
+
+        network = torch.nn.Conv2d(1, 2, 3, padding=1)
+        images = np.random.default_rng(0).normal(size=(1, 1, 32, 32)).astype(np.float32)
+        recipe = UNetRecipe(channels=(4, 8))
+        whole = segment(recipe, network, images)
+        parts = segment(recipe, network, images, window=(16, 16))
+        beside = np.zeros(32, dtype=bool)
+        for start in (0, 8, 16):  # half of each window overlaps with the next
+            beside[[start, start + 15]] = True
+        beside[[0, 31]] = False  # the volume's own border, the same for both
+        inside = ~(beside[:, None] | beside[None, :])
+        np.testing.assert_allclose(parts[0][:, inside], whole[0][:, inside], atol=1e-6)
+        assert np.abs(parts - whole).max() > 1e-3
+
+    @pytest.mark.parametrize("window", [(8,), (8, 8, 8), (1, 8)])
+    def test_windows_that_do_not_fit_are_refused(self, flat, learned, window):
+        with pytest.raises(InvalidArgument, match="window"):
+            learned.predict(flat[0][:1], window=window)
 
     def test_sides_that_cannot_be_halved(self, learned):
         odd = generated_volumes(1, (19, 23)).normalised().arrays()[0]

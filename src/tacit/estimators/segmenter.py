@@ -7,6 +7,8 @@ After `fit` the object holds the student, the releases and the ledger, and nothi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -34,6 +36,21 @@ class Shards(NamedTuple):
     names: list[bytes] | None
 
 
+def _fits(scans: NDArray[Any], truth: NDArray[Any]) -> bool:
+    """Tell whether scans, with or without channels in front, have the masks' shapes."""
+    plain = scans.shape == truth.shape
+    return plain or (
+        scans.ndim == truth.ndim + 1
+        and scans.shape[1] > 0
+        and (len(scans), *scans.shape[2:]) == truth.shape
+    )
+
+
+def _flat(scans: NDArray[Any], dimensions: int) -> NDArray[Any]:
+    """Return public scans without channels, as their mean, for what predicts releases from them."""
+    return scans if scans.ndim == dimensions + 1 else scans.mean(axis=1)
+
+
 class PATESegmenter(TaughtEstimator):
     """Private aggregation of teachers' masks, worst-case priced, in two or three dimensions.
 
@@ -51,12 +68,17 @@ class PATESegmenter(TaughtEstimator):
         finished teachers, from which a run that was stopped goes on.
     groups in `fit` are the patients: the unit is then a person, otherwise a scan.
 
-    Scans and masks are on one public grid, intensities normalised scan by scan
-    (`Volumes.normalised().resampled(shape)`). Codec, radius and n_teachers must be public. Source:
-    PCA-PATE 2020 and Generalized PATE 2022 as corrected by SPEC-highdim-mac A.
+    Large volumes: `UNetStudent(patch=...)` and `UNetTeacher(UNetRecipe(patch=...))` are trained on
+    patches and predict in windows; `predict(images, window=...)` does so with any U-Net.
+
+    Scans, (n, *spatial) or (n, channels, *spatial), and masks are on one public grid, intensities
+    normalised scan by scan (`Volumes.normalised().resampled(shape)`). Codec, radius and n_teachers
+    must be public. Source: PCA-PATE 2020 and Generalized PATE 2022 as corrected by
+    SPEC-highdim-mac A.
     """
 
     features = None
+    _names: list[str] | None = None
 
     def __init__(
         self,
@@ -114,6 +136,7 @@ class PATESegmenter(TaughtEstimator):
         charged before noise is drawn.
         """
         scans, truth = self._private(images, masks)
+        dimensions = truth.ndim - 1
         outside = self._outside(X_public, scans.shape[1:])
         people = units_of(groups, len(scans))
         self._check_delta(len(scans) if people is None else np.unique(people).size)
@@ -122,7 +145,7 @@ class PATESegmenter(TaughtEstimator):
         rows = self._choose(outside)
         rounds = MaskRounds(
             codec,
-            outside[rows],
+            _flat(outside[rows], dimensions),
             n_teachers=at_least(1, n_teachers=self.n_teachers),
             each_alone=self.each_alone,
             epsilon=self.epsilon,
@@ -135,6 +158,7 @@ class PATESegmenter(TaughtEstimator):
         codes = self._codes(scans, truth, shards, outside[rows], codec)
         self.__dict__.pop("student_", None)  # an earlier fit's: it would get this fit's statement
         self.codec_, self.ledger_, self.queries_ = codec, ledger, rows
+        self.grid_ = truth.shape[1:]
         self.releases_: list[Release] = []
         for number, plan, public in rounds:
             purpose = f"segment {len(rows)} public scans, round {number} of {self.rounds}"
@@ -149,8 +173,10 @@ class PATESegmenter(TaughtEstimator):
     def _private(self, images: ArrayLike, masks: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return private scans and masks; messages quote neither."""
         scans, truth = np.asarray(images, dtype=np.float32), np.asarray(masks)
-        if truth.ndim not in (3, 4) or scans.shape != truth.shape or not len(scans):
-            raise InvalidArgument("Expected images and masks of one shape (n, *spatial), 2D or 3D.")
+        if truth.ndim not in (3, 4) or not len(truth) or not _fits(scans, truth):
+            raise InvalidArgument(
+                "Expected masks (n, *spatial) in 2D or 3D, and images (n, [channels,] *spatial)."
+            )
         if truth.dtype.kind not in "biu" or truth.min() < 0 or truth.max() >= self.n_classes:
             raise InvalidArgument(f"Expected masks to hold classes 0 .. {self.n_classes - 1}.")
         if not np.isfinite(scans).all():
@@ -242,14 +268,37 @@ class PATESegmenter(TaughtEstimator):
 
         return AtlasTeacher()
 
-    def predict_proba(self, images: ArrayLike) -> Floats:
-        """Return the student's probabilities (n, n_classes, *spatial)."""
-        check_is_fitted(self, "student_")
-        return np.asarray(self.student_.predict_proba(images), dtype=np.float64)
+    def predict_proba(self, images: ArrayLike, *, window: Sequence[int] | None = None) -> Floats:
+        """Return the student's probabilities (n, n_classes, *spatial), of scans of any size.
 
-    def predict(self, images: ArrayLike) -> NDArray[np.uint8]:
+        `window`: in overlapping windows of this shape, for volumes larger than fit the network.
+        """
+        check_is_fitted(self, "student_")
+        how = {} if window is None else {"window": window}
+        return np.asarray(self.student_.predict_proba(images, **how), dtype=np.float64)
+
+    def predict(
+        self, images: ArrayLike, *, window: Sequence[int] | None = None
+    ) -> NDArray[np.uint8]:
         """Return the student's masks: post-processing of the releases, free of charge."""
-        return np.asarray(self.predict_proba(images).argmax(axis=1), dtype=np.uint8)
+        soft = self.predict_proba(images, window=window)
+        return np.asarray(soft.argmax(axis=1), dtype=np.uint8)
+
+    def save(self, path: str | Path, *, classes: Sequence[str] | None = None) -> None:
+        """Write the student, its grid, the statement and maybe the classes' names to one file.
+
+        Nothing in it is private; `tacit segment` and `students.segmentation.load_segmenter` read
+        it.
+        """
+        names = None if classes is None else [str(name) for name in classes]
+        if names is not None and len(names) != self.n_classes:
+            raise InvalidArgument(f"Expected {self.n_classes} names of classes, got {len(names)}.")
+        self._names = names
+        super().save(path)
+
+    def _public_facts(self) -> dict[str, Any]:
+        named = {} if self._names is None else {"classes": self._names}
+        return {"grid": list(self.grid_), "n_classes": self.n_classes, **named}
 
     def score(self, images: ArrayLike, masks: ArrayLike) -> float:
         """Return the mean Dice of all that is not background, on scans declared public."""

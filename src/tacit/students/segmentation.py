@@ -7,7 +7,7 @@ private ever enters this floor, so the fitted student may be published.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Self
 
@@ -99,17 +99,26 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             )
         return self
 
-    def predict_proba(self, images: ArrayLike) -> NDArray[np.float32]:
-        """Return probabilities (n, n_classes, *spatial), of scans of any size."""
+    def predict_proba(
+        self, images: ArrayLike, *, window: Sequence[int] | None = None
+    ) -> NDArray[np.float32]:
+        """Return probabilities (n, n_classes, *spatial), of scans of any size.
+
+        `window`: predict in overlapping windows of this shape, for volumes that do not fit into
+        memory at once; by default of `patch`, or the whole volume where there is none.
+        """
         check_is_fitted(self, "network_")
         scans = self._scans(images, self.dimensions_)
         if scans.shape[1] != self.n_channels_:
             raise InvalidArgument(f"Expected scans of {self.n_channels_} channels.")
-        return segment(self._recipe(), self.network_, scans)
+        return segment(self._recipe(), self.network_, scans, window=window)
 
-    def predict(self, images: ArrayLike) -> NDArray[np.uint8]:
+    def predict(
+        self, images: ArrayLike, *, window: Sequence[int] | None = None
+    ) -> NDArray[np.uint8]:
         """Return the most probable class of each voxel (n, *spatial)."""
-        return np.asarray(self.predict_proba(images).argmax(axis=1), dtype=np.uint8)
+        soft = self.predict_proba(images, window=window)
+        return np.asarray(soft.argmax(axis=1), dtype=np.uint8)
 
     def save(self, path: PathLike, *, extra: Mapping[str, Any] | None = None) -> None:
         """Write the fitted student to one file without pickle; `load_segmenter` reads it back."""
