@@ -24,7 +24,7 @@ from tacit.mechanisms import (
     ThresholdCheck,
 )
 from tacit.noise import GrantedNoise, Noise, SecureNoise
-from tacit.privacy import epsilon_lower_bound
+from tacit.privacy import events_lower_bound
 
 TRIALS = 10**6
 CONFIDENCE_DELTA = 1e-6
@@ -77,14 +77,8 @@ class Audit:
 def proved(
     first: Outputs, second: Outputs, events: tuple[Callable[[Outputs], Outputs], ...], delta: float
 ) -> float:
-    """The largest bound over the events, each with its share of the confidence."""
-    share = CONFIDENCE_DELTA / len(events)
-    return max(
-        epsilon_lower_bound(
-            int(event(first).sum()), len(first), int(event(second).sum()), len(second), delta, share
-        )
-        for event in events
-    )
+    """The largest bound over the events, with the confidence of all audits."""
+    return events_lower_bound(first, second, events, delta, CONFIDENCE_DELTA)
 
 
 def secure_noise() -> Noise:

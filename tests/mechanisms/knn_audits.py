@@ -7,7 +7,6 @@ D_a >= D_a(Ber(p) || Ber(q)), for post-processing loses divergence.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import numpy as np
 from audits import CONFIDENCE_DELTA, label, secure_noise
 from knn_reference import Reference
-from scipy.special import betainccinv, betaincinv
 
 from tacit.mechanisms import (
     NoisyScreening,
@@ -27,34 +25,9 @@ from tacit.mechanisms import (
     SampledVotes,
     ScreeningCheck,
 )
+from tacit.privacy import rdp_lower_bound
 
 Outputs = np.ndarray[Any, Any]
-
-
-def interval(hits: int, trials: int, tail: float) -> tuple[float, float]:
-    """Clopper and Pearson's bounds, each wrong with probability at most `tail`."""
-    low = float(betaincinv(hits, trials - hits + 1, tail)) if hits else 0.0
-    high = float(betainccinv(hits + 1, trials - hits, tail)) if hits < trials else 1.0
-    return low, high
-
-
-def bit_rdp(p: float, q: float, order: float) -> float:
-    """D_a of two bits."""
-    moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
-    return math.log(moment) / (order - 1)
-
-
-def proved_rdp(hits: tuple[int, int], trials: int, order: float) -> float:
-    """The largest Renyi divergence, in either direction, that two counts prove."""
-    bounds = [interval(count, trials, CONFIDENCE_DELTA / 2) for count in hits]
-    (first_low, first_high), (second_low, second_high) = bounds
-    if first_low > second_high:
-        p, q = first_low, second_high
-    elif second_low > first_high:
-        p, q = first_high, second_low
-    else:
-        return 0.0
-    return max(bit_rdp(p, q, order), bit_rdp(q, p, order))
 
 
 @dataclass(frozen=True)
@@ -89,7 +62,7 @@ class NeighbourAudit:
             answers = kind(np.asarray(self.targets)[start:], self.trials, **world)
             outputs = np.asarray(subject.release(answers, source, **public))
             hits.append(int(self.event(outputs).sum()))
-        return proved_rdp((hits[0], hits[1]), self.trials, self.order)
+        return rdp_lower_bound((hits[0], hits[1]), self.trials, self.order, CONFIDENCE_DELTA)
 
 
 def ahead(margin: float) -> Callable[[Outputs], Outputs]:

@@ -10,7 +10,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from knn_audits import KNN_AUDITS, NeighbourAudit, ahead, bit_rdp, label
+from knn_audits import KNN_AUDITS, NeighbourAudit, ahead, label
 from knn_reference import Redrawing, Reference, WithReplacement
 from mutants import mutated, seeded_noise, weak_noise
 from scipy.special import ndtr
@@ -28,6 +28,7 @@ from tacit.mechanisms import (
 from tacit.mechanisms.neighbours import GRID, count_classes
 from tacit.mechanisms.sampled_sums import summed
 from tacit.noise import admit
+from tacit.privacy.auditing import bit_rdp
 
 GAUSSIAN = sorted(set(KNN_AUDITS) - {"sampled-median"})
 

@@ -1,6 +1,7 @@
 """The command's root: its sub-commands, and how errors become one line and an exit code.
 
-Exit codes: 0 done, 2 bad input, 3 the budget refused, 4 the ledger cannot be trusted or used.
+Exit codes: 0 done, 2 bad input, 3 the budget refused, 4 the ledger cannot be trusted or used, 5 an
+audit contradicts a claim.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import typer
 from tacit import __version__
 from tacit.cli.aggregate import aggregate
 from tacit.cli.analyze import analyze
+from tacit.cli.audit import audit
 from tacit.cli.demo import demo
 from tacit.cli.ledger import ledger_app
 from tacit.cli.plan import plan
 from tacit.cli.report import report
 from tacit.cli.sanitise import sanitise
+from tacit.cli.segment import segment
 from tacit.cli.show import errors
 from tacit.cli.train import train
 from tacit.errors import BudgetExceeded, LedgerError, TacitError
@@ -35,9 +38,11 @@ app = typer.Typer(
 )
 app.command()(plan)
 app.command()(train)
+app.command()(segment)
 app.command()(aggregate)
 app.command()(sanitise)
 app.command()(analyze)
+app.command()(audit)
 app.add_typer(ledger_app, name="ledger")
 app.command()(report)
 app.command()(demo)

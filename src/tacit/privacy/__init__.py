@@ -4,7 +4,14 @@ One function per quantity of the specification. Functions that take votes return
 published only through the mechanism `Sanitise`; functions that end in `_worst` take none.
 """
 
-from tacit.privacy.auditing import epsilon_lower_bound
+from tacit.privacy.auditing import (
+    clopper_pearson,
+    epsilon_lower_bound,
+    events_lower_bound,
+    one_run_epsilon,
+    one_run_p_value,
+    rdp_lower_bound,
+)
 from tacit.privacy.curves import DEFAULT_ORDERS, RdpCurve, conversion_term
 from tacit.privacy.gaussian import (
     calibrate_gaussian,
@@ -44,10 +51,12 @@ __all__ = [
     "SanitiseCost",
     "WorstCase",
     "calibrate_gaussian",
+    "clopper_pearson",
     "confident_rdp",
     "confident_rdp_worst",
     "conversion_term",
     "epsilon_lower_bound",
+    "events_lower_bound",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_mu",
@@ -60,8 +69,11 @@ __all__ = [
     "lnmax_log_q",
     "lnmax_rdp",
     "lnmax_rdp_worst",
+    "one_run_epsilon",
+    "one_run_p_value",
     "poisson_gaussian_rdp",
     "poisson_threshold_rdp",
+    "rdp_lower_bound",
     "sampled_exponential_rdp",
     "sampled_noisy_max_rdp",
     "sampled_screening_rdp",

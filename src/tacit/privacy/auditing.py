@@ -1,17 +1,46 @@
-"""What an experiment proves about a mechanism: a lower bound on its epsilon.
+"""What an experiment proves about a mechanism or a model: a lower bound on its epsilon.
 
-Run the mechanism often on two neighbouring inputs and count how often an event, chosen before,
-happens. If it is (epsilon, delta)-differentially private, then p_a <= e^epsilon p_b + delta: counts
-that make this implausible refute the claim, and counts that do not prove nothing at all.
+Two kinds. Many releases: run the mechanism often on two neighbouring inputs and count how often an
+event, chosen before, happens. If it is (epsilon, delta)-differentially private, then p_a <=
+e^epsilon p_b + delta. One run: plant canaries in the training data, each by the toss of a coin, and
+count how many coins the model gives away. Counts that a claim makes implausible refute it; counts
+that do not prove nothing at all.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
-from scipy.special import betainccinv, betaincinv
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtr, bdtrc, betainccinv, betaincinv, expit
 
-from tacit._checks import at_least, non_negative, probability, refuse
+from tacit._checks import Floats, at_least, non_negative, probability, refuse, renyi_order
+
+Event = Callable[[NDArray[np.float64]], NDArray[np.bool_]]
+"""Which of many outputs count: chosen before they are seen."""
+
+_MOST_EPSILON = 2.0**10
+"""No experiment that fits into a computer proves more."""
+_HALVINGS = 60
+
+
+def clopper_pearson(hits: int, trials: int, tail: float) -> tuple[float, float]:
+    """Return bounds on a probability of which `hits` of `trials` are known.
+
+    P(Bin(trials, low) >= hits) = tail and P(Bin(trials, high) <= hits) = tail: each bound is wrong
+    with probability at most `tail`. Source: Clopper and Pearson 1934.
+
+    >>> low, high = clopper_pearson(5, 100, 0.025)
+    >>> round(low, 4), round(high, 4)
+    (0.0164, 0.1128)
+    """
+    _counts(hits=hits, trials=trials)
+    tail, spared = probability(tail=tail), trials - hits
+    low = float(betaincinv(hits, spared + 1, tail)) if hits else 0.0
+    high = float(betainccinv(hits + 1, spared, tail)) if spared else 1.0
+    return low, high
 
 
 def epsilon_lower_bound(
@@ -24,11 +53,11 @@ def epsilon_lower_bound(
 ) -> float:
     """Return the epsilon at `delta` that counts of one event on two neighbouring inputs prove.
 
-    max(0, log((low_a - delta)/high_b)), where low_a <= p_a and p_b <= high_b are the exact bounds
-    of Clopper and Pearson 1934, each wrong with probability at most confidence_delta/2. So the
-    result exceeds the true epsilon with probability at most `confidence_delta`, provided that the
-    event was chosen without these counts; for k events, divide `confidence_delta` by k. Unit: that
-    in which the two inputs differ.
+    max(0, log((low_a - delta)/high_b)), where low_a <= p_a and p_b <= high_b are the bounds of
+    `clopper_pearson`, each wrong with probability at most confidence_delta/2. So the result exceeds
+    the true epsilon with probability at most `confidence_delta`, provided that the event was
+    chosen without these counts; for k events, divide `confidence_delta` by k. Unit: that in which
+    the two inputs differ.
 
     >>> round(epsilon_lower_bound(240_000, 10**6, 17_000, 10**6, 0.1, 1e-6), 2)
     2.06
@@ -36,12 +65,134 @@ def epsilon_lower_bound(
     _counts(hits_a=hits_a, trials_a=trials_a)
     _counts(hits_b=hits_b, trials_b=trials_b)
     tail = probability(confidence_delta=confidence_delta) / 2
-    # P(Bin(trials_a, low_a) >= hits_a) = tail, and P(Bin(trials_b, high_b) <= hits_b) = tail.
-    low_a = float(betaincinv(hits_a, trials_a - hits_a + 1, tail)) if hits_a else 0.0
-    spared = trials_b - hits_b
-    high_b = float(betainccinv(hits_b + 1, spared, tail)) if spared else 1.0
+    low_a, _ = clopper_pearson(hits_a, trials_a, tail)
+    _, high_b = clopper_pearson(hits_b, trials_b, tail)
     excess = low_a - non_negative(delta=delta)
     return max(0.0, math.log(excess / high_b)) if excess > 0 else 0.0
+
+
+def events_lower_bound(
+    first: Floats,
+    second: Floats,
+    events: Sequence[Event],
+    delta: float,
+    confidence_delta: float,
+) -> float:
+    """Return the largest `epsilon_lower_bound` over events, each with its share of the confidence.
+
+    `first` and `second` hold independent outputs, one a row, on two neighbouring inputs.
+
+    >>> first, second = np.repeat([1.0, 0.0], [900, 100]), np.repeat([1.0, 0.0], [100, 900])
+    >>> round(events_lower_bound(first, second, [lambda outputs: outputs > 0], 0.0, 0.05), 2)
+    1.99
+    """
+    share = probability(confidence_delta=confidence_delta) / len(events)
+    return max(
+        epsilon_lower_bound(
+            int(event(first).sum()), len(first), int(event(second).sum()), len(second), delta, share
+        )
+        for event in events
+    )
+
+
+def bit_rdp(p: float, q: float, order: float) -> float:
+    """Return D_order(Ber(p) || Ber(q)) = log(p^a q^(1-a) + (1-p)^a (1-q)^(1-a))/(a - 1).
+
+    >>> round(bit_rdp(0.75, 0.25, 2.0), 4)
+    0.8473
+    """
+    moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
+    return math.log(moment) / (order - 1)
+
+
+def rdp_lower_bound(
+    hits: tuple[int, int], trials: int, order: float, confidence_delta: float
+) -> float:
+    """Return the Renyi divergence, in the worse direction, that two counts of one event prove.
+
+    If the event has probability at least p on one input and at most q < p on the other, then
+    D_a >= D_a(Ber(p) || Ber(q)), for post-processing loses divergence. Of the four bounds on p and
+    q, each is wrong with probability at most confidence_delta/4.
+
+    >>> round(rdp_lower_bound((900, 100), 1000, 2.0, 0.01), 2)
+    1.77
+    """
+    order = renyi_order(order=order)
+    bounds = [clopper_pearson(count, trials, confidence_delta / 4) for count in hits]
+    (first_low, first_high), (second_low, second_high) = bounds
+    if first_low > second_high:
+        p, q = first_low, second_high
+    elif second_low > first_high:
+        p, q = first_high, second_low
+    else:
+        return 0.0
+    return max(bit_rdp(p, q, order), bit_rdp(q, p, order))
+
+
+def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
+    """Return how likely at least `right` right guesses are if the claim (epsilon, delta) holds.
+
+    m canaries are each included in the training data by the toss of a fair coin; whoever sees the
+    model guesses r of the coins, a number fixed before. With W ~ Bin(r, e^epsilon/(1 + e^epsilon))
+    and v right guesses,
+
+        P <= P(W >= v) + 2 m delta max_{i >= 1} P(v - i <= W < v)/i.
+
+    Source: Steinke, Nasr and Jagielski 2023, Theorem 5.2 and Appendix D. Unit: one canary, added
+    or removed.
+
+    >>> round(one_run_p_value(1000, 100, 75, 0.673, 1e-4), 3)
+    0.05
+    """
+    _guessed(canaries, guesses, right, delta)
+    chance = float(expit(non_negative(epsilon=epsilon)))
+    above = float(bdtrc(right - 1, guesses, chance)) if right else 1.0
+    if right == 0 or delta == 0:
+        return min(1.0, above)
+    # P(v - i <= W < v) for i = 1 .. v.
+    upto = bdtr(np.arange(-1, right), guesses, chance)
+    upto[0] = 0.0
+    steps = np.arange(1, right + 1)
+    slope = float(((upto[-1] - upto[:-1][::-1]) / steps).max())
+    return min(1.0, above + 2 * canaries * delta * slope)
+
+
+def one_run_epsilon(
+    canaries: int, guesses: int, right: int, delta: float, confidence_delta: float
+) -> float:
+    """Return the epsilon at `delta` that right guesses of canaries' coins prove.
+
+    The largest epsilon whose `one_run_p_value` is below `confidence_delta`; 0 if there is none. It
+    exceeds the true epsilon with probability at most `confidence_delta`. The number of guesses must
+    be fixed before the model is seen; for k numbers, divide `confidence_delta` by k.
+
+    >>> round(one_run_epsilon(1000, 100, 75, 1e-4, 0.05), 3)  # Appendix D of the paper
+    0.673
+    """
+    probability(confidence_delta=confidence_delta)
+    low, high = 0.0, _MOST_EPSILON
+    if one_run_p_value(canaries, guesses, right, low, delta) >= confidence_delta:
+        return 0.0
+    for _ in range(_HALVINGS):  # the p-value grows with epsilon: see `_guessed`
+        middle = (low + high) / 2
+        if one_run_p_value(canaries, guesses, right, middle, delta) < confidence_delta:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _guessed(canaries: int, guesses: int, right: int, delta: float) -> None:
+    """Refuse impossible counts, and a delta with which the p-value might fall as epsilon grows.
+
+    Its derivative in the chance of W is at least pmf(v - 1) (1 - 2 m delta/i): positive if
+    2 m delta < 1.
+    """
+    _counts(guesses=guesses, canaries=canaries)
+    if at_least(0, right=right) > guesses:
+        raise refuse("right", right, f"at most guesses={guesses}")
+    if 2 * canaries * non_negative(delta=delta) >= 1:
+        raise refuse("delta", delta, f"below 1/(2 canaries) with canaries={canaries}")
 
 
 def _counts(**named: int) -> None:

@@ -1,0 +1,201 @@
+"""`tacit audit`: try to refute a claim, by canaries in a whole run or by many releases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tacit.cli import options
+from tacit.cli.show import print_json, screen, table
+from tacit.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from tacit.estimators.auditing import AuditResult
+    from tacit.ledger.auditing import Finding
+    from tacit.mechanisms import Mechanism
+
+CONTRADICTED = 5
+"""Exit code of an audit that refutes the claim."""
+
+CANARIES, TRIALS = 200, 200_000
+_RUN_ERROR, _MECHANISM_ERROR = 0.05, 1e-6
+_PASS = (
+    "The audit did not refute the claim. That proves nothing: a better attack, or more canaries, "
+    "might."
+)
+_FAIL = "The audit CONTRADICTS the claim: something is wrong. Do not publish."
+
+
+def audit(
+    config: Annotated[
+        Path | None, typer.Argument(help="A run's configuration, TOML.", show_default=False)
+    ] = None,
+    mechanism: Annotated[
+        str | None,
+        typer.Option(help="Audit a mechanism instead: gnmax:sigma=40, or NAME:KEY=VALUE,..."),
+    ] = None,
+    canaries: Annotated[
+        int | None, typer.Option(help=f"How many canaries; {CANARIES} by default.")
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(help="mislabelled (inputs with wrong labels; default) or strange inputs."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The audit's directory, with its ledger; must not exist.")
+    ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(help=f"Releases on each side, for --mechanism; {TRIALS:,} by default."),
+    ] = None,
+    error: Annotated[
+        float | None,
+        typer.Option(
+            help="Chance that an honest claim is contradicted: 0.05 for a run, 1e-6 for a "
+            "mechanism by default."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Fix the canaries and their coins; never the noise.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Try to refute what a run or a mechanism claims. A pass proves nothing.
+
+    A run: canary records are planted by the toss of a coin, the model is trained, and the coins are
+    guessed from what it releases. It trains on your private records under a ledger of its own: that
+    is a second release of them, with a cost of its own, so prefer records that are no secret.
+
+    Exit code 0: not refuted. Exit code 5: the claim is contradicted.
+
+    Example: tacit audit run.toml --canaries 200 --out audits/first
+
+    Example: tacit audit --mechanism gnmax:sigma=40
+
+    Example: tacit audit --mechanism confident-gnmax:threshold=200,sigma_check=150,sigma_answer=40
+    """
+    if (config is None) == (mechanism is None):
+        raise InvalidArgument("Expected a configuration to audit, or --mechanism; one of the two.")
+    if mechanism is not None:
+        _refuse_given("--mechanism", canaries=canaries, kind=kind, out=out, seed=seed)
+        made = parse_mechanism(mechanism)
+        findings = _audit_mechanism(made, trials, error)
+        _end(_mechanism_plain(made, findings), lambda: _show_mechanism(made, findings), as_json)
+        return
+    _refuse_given("a configuration", trials=trials)
+    if config is None or out is None:
+        raise InvalidArgument("Expected --out, a new directory for the audit's ledger.")
+    result = _audit_run(config, out, canaries, kind, error, seed)
+    plain = {"folder": str(out), **result.as_dict()}
+    _end(plain, lambda: _show_run(result, out), as_json)
+
+
+def parse_mechanism(text: str) -> Mechanism:
+    """Make the mechanism that "name:key=value,..." describes.
+
+    >>> parse_mechanism("gnmax:sigma=40")
+    GNMax(sigma=40.0)
+    """
+    name, _, rest = text.partition(":")
+    known = [each.value for each in options.MechanismName]
+    if name not in known:
+        raise InvalidArgument(
+            f"Expected --mechanism={name!r} to be one of {', '.join(known)}, with its parameters."
+        )
+    given: dict[str, float | None] = {}
+    for part in filter(None, rest.split(",")):
+        key, _, value = part.partition("=")
+        try:
+            given[key.strip().replace("-", "_")] = float(value)
+        except ValueError:
+            raise InvalidArgument(f"Expected KEY=NUMBER in --mechanism, got {part!r}.") from None
+    return options.make_mechanism(options.MechanismName(name), **given)
+
+
+def _audit_mechanism(made: Mechanism, trials: int | None, error: float | None) -> list[Finding]:
+    from tacit.ledger.auditing import audit_mechanism
+
+    with screen().status("Releasing made-up votes ..."):
+        return audit_mechanism(
+            made,
+            trials=TRIALS if trials is None else trials,
+            confidence_delta=_MECHANISM_ERROR if error is None else error,
+        )
+
+
+def _audit_run(
+    config: Path,
+    out: Path,
+    canaries: int | None,
+    kind: str | None,
+    error: float | None,
+    seed: int | None,
+) -> AuditResult:
+    from tacit.estimators.auditing import audit_run
+    from tacit.estimators.config import RunConfig
+
+    settings = RunConfig.read(config)
+    with screen().status("Planting canaries, training, guessing the coins ..."):
+        return audit_run(
+            settings,
+            out,
+            canaries=CANARIES if canaries is None else canaries,
+            kind="mislabelled" if kind is None else kind,
+            confidence_delta=_RUN_ERROR if error is None else error,
+            random_state=seed,
+        )
+
+
+def _end(plain: dict[str, Any], show: Any, as_json: bool) -> None:
+    """Print the result; the exit code tells whether the claim is contradicted."""
+    verdict = _FAIL if plain["contradicts"] else _PASS
+    if as_json:
+        print_json({**plain, "verdict": verdict})
+    else:
+        show()
+        screen().print(f"[bold red]{verdict}[/]" if plain["contradicts"] else verdict)
+    if plain["contradicts"]:
+        raise typer.Exit(CONTRADICTED)
+
+
+def _mechanism_plain(made: Mechanism, findings: list[Finding]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "mechanism": made.name,
+        "parameters": asdict(made),  # type: ignore[call-overload]  # every mechanism is a dataclass
+        "contradicts": any(each.contradicts for each in findings),
+        "findings": [{**asdict(each), "contradicts": each.contradicts} for each in findings],
+    }
+
+
+def _show_mechanism(made: Mechanism, findings: list[Finding]) -> None:
+    shown = table(
+        f"Audit of {made}", "looking at", "delta", "claimed epsilon", "proved epsilon", ""
+    )
+    for each in findings:
+        mark = "contradicts" if each.contradicts else ""
+        shown.add_row(each.what, f"{each.delta:g}", f"{each.claim:.4f}", f"{each.proved:.4f}", mark)
+    screen().print(shown)
+
+
+def _show_run(result: AuditResult, out: Path) -> None:
+    shown = table(f"Audit with {result.canaries} canaries", "seen", "guessed", "right", "proved")
+    for each in result.guesses:
+        shown.add_row(each.seen, str(each.guessed), str(each.right), f"{each.proved:.3f}")
+    screen().print(shown)
+    summary = table(f"Epsilon at delta {result.delta:g}", "what", "epsilon")
+    summary.add_row("claimed, at most", f"{result.claim:.3f}")
+    sure = f"{1 - result.confidence_delta:.4g}"
+    summary.add_row(f"proved with confidence {sure}, at least", f"{result.proved:.3f}")
+    summary.add_row("so many canaries could prove, at most", f"{result.provable:.3f}")
+    screen().print(summary)
+    screen().print(f"Ledger of this audit, which also spent: {out / 'run.ledger'}")
+
+
+def _refuse_given(where: str, **given: Any) -> None:
+    for key, value in given.items():
+        if value is not None:
+            raise InvalidArgument(f"Expected no --{key} with {where}.")

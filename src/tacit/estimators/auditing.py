@@ -1,0 +1,344 @@
+"""Audit of a whole estimator in one run: plant canaries by coin tosses, guess the coins.
+
+Each canary is a record that nobody would miss: a public input with a wrong label, or an input that
+does not occur. A fair coin decides whether it is among the private records. The canaries' inputs
+are public inputs, too, and where the estimator asks about public inputs it asks about them: the
+strongest position that one who sees the releases can be in. Whoever then guesses more coins than
+(epsilon, delta) allows, from the student or from what was released about the canaries' inputs, has
+refuted the claim (Steinke, Nasr and Jagielski 2023). A claim that is not refuted is not proved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from tacit._checks import Floats, Integers, at_least, one_of, probability, refuse
+from tacit._files import write_atomically
+from tacit.errors import InvalidArgument
+from tacit.estimators.config import RunConfig
+from tacit.estimators.inputs import OverlapWarning
+from tacit.estimators.runs import load_rows, make_classifier
+from tacit.privacy import one_run_epsilon
+
+KINDS = ("mislabelled", "strange")
+"""Wrong labels for inputs that occur; any labels for inputs that do not."""
+GUESSED_SHARES = (1.0, 0.5, 0.25)
+"""Shares of the coins that are guessed, fixed before the run; each has its part of the confidence.
+
+All of them, or only those of which the scores are surest."""
+FEWEST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Canaries:
+    """Records to plant: inputs, labels, and whether the coin says that each is planted."""
+
+    inputs: NDArray[Any]
+    labels: NDArray[Any]
+    planted: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Guesses:
+    """From what coins were guessed, how many of them, how many were right, what that proves."""
+
+    seen: str
+    guessed: int
+    right: int
+    proved: float
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """What one run proves about epsilon at `delta`, next to what is claimed.
+
+    The bound exceeds the true epsilon with probability at most `confidence_delta`.
+    """
+
+    canaries: int
+    guesses: tuple[Guesses, ...]
+    claim: float
+    delta: float
+    confidence_delta: float
+
+    @property
+    def proved(self) -> float:
+        """The lower bound on epsilon."""
+        return max(each.proved for each in self.guesses)
+
+    @property
+    def provable(self) -> float:
+        """The most that so many canaries could have proved, had every guess been right."""
+        part = self.confidence_delta / len(self.guesses)
+        return max(
+            one_run_epsilon(self.canaries, each.guessed, each.guessed, self.delta, part)
+            for each in self.guesses
+        )
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether the claim is refuted. If not, that proves nothing."""
+        return self.proved > self.claim
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        summary = {name: getattr(self, name) for name in ("proved", "provable", "contradicts")}
+        return {**asdict(self), **summary}
+
+
+def make_canaries(
+    inputs: ArrayLike,
+    classes: ArrayLike,
+    count: int,
+    *,
+    labels: ArrayLike | None = None,
+    kind: str = "mislabelled",
+    random_state: int | None = None,
+) -> Canaries:
+    """Make canaries from inputs that are public, and toss their coins.
+
+    "mislabelled": inputs as they are, each with a wrong label; where `labels` are not known, with
+    any label. "strange": each number of an input is taken from another input, so that columns keep
+    their ranges, with any label. Without a random state the operating system tosses.
+
+    >>> made = make_canaries(np.eye(30), [0, 1], 20, labels=[0] * 30, random_state=0)
+    >>> len(made), set(made.labels.tolist()), made.inputs.shape
+    (20, {1}, (20, 30))
+    """
+    at_least(FEWEST, canaries=count)
+    one_of(*KINDS, kind=kind)
+    rows, known = np.asarray(inputs), np.unique(np.asarray(classes))
+    random = np.random.default_rng(
+        secrets.randbits(128) if random_state is None else at_least(0, random_state=random_state)
+    )
+    planted = random.integers(0, 2, size=count).astype(bool)
+    if kind == "strange":
+        made = np.stack([random.choice(column, count) for column in rows.T], axis=1)
+        return Canaries(made, random.choice(known, count), planted)
+    if count > len(rows):
+        raise refuse("canaries", count, f"at most {len(rows)}, the public inputs to mislabel")
+    chosen = random.permutation(len(rows))[:count]
+    if labels is None:
+        return Canaries(rows[chosen], random.choice(known, count), planted)
+    right = np.searchsorted(known, np.asarray(labels)[chosen])
+    shifts = random.integers(1, known.size, size=count)
+    return Canaries(rows[chosen], known[(right + shifts) % known.size], planted)
+
+
+def audit_estimator(
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    X_public: ArrayLike,
+    canaries: Canaries,
+    *,
+    groups: Sequence[Any] | NDArray[Any] | None = None,
+    confidence_delta: float = 0.05,
+) -> AuditResult:
+    """Fit a copy of the estimator to the records and the planted canaries; guess the coins.
+
+    `proved` <= epsilon with probability 1 - confidence_delta, where epsilon is the true one at the
+    claim's delta (`tacit.privacy.one_run_epsilon`). Unit: one record; with `groups` one person, and
+    each canary is a person of its own.
+
+    The fit is a release of the private records like any other: it has the estimator's ledger, and
+    what it spends is spent.
+
+    >>> from tacit import InsecureNoise, PrototypeClassifier
+    >>> random = np.random.default_rng(0)
+    >>> public = random.normal(size=(60, 2))
+    >>> model = PrototypeClassifier(classes=[0, 1], n_prototypes=30, noise=InsecureNoise(0))
+    >>> canaries = make_canaries(public, [0, 1], 40, random_state=0)
+    >>> found = audit_estimator(
+    ...     model, random.normal(size=(99, 2)), [0, 1, 1] * 33, public, canaries
+    ... )
+    >>> round(found.claim, 6), found.contradicts
+    (1.0, False)
+    """
+    probability(confidence_delta=confidence_delta)
+    inputs = np.asarray(X_public)
+    outside = np.concatenate([inputs, np.asarray(canaries.inputs, dtype=inputs.dtype)])
+    model = asked_about(estimator, np.arange(len(inputs), len(outside)))
+    if not hasattr(model, "predict_proba"):
+        raise InvalidArgument(f"Expected a classifier to audit, got {type(model).__name__}.")
+    planted = canaries.inputs[canaries.planted]
+    records = np.concatenate([np.asarray(X), np.asarray(planted, dtype=np.asarray(X).dtype)])
+    labels = np.concatenate([np.asarray(y), canaries.labels[canaries.planted]])
+    _fit(model, records, labels, outside, _people(groups, len(planted)))
+    statement = model.statement_
+    scores = {
+        seen: canary_scores(chances, model.classes_, canaries)
+        for seen, chances in _seen(model, canaries, len(inputs)).items()
+    }
+    guesses = guess_coins(scores, canaries.planted, statement.delta, confidence_delta)
+    return AuditResult(len(canaries), guesses, statement.epsilon, statement.delta, confidence_delta)
+
+
+def audit_run(
+    config: RunConfig,
+    folder: str | Path,
+    *,
+    canaries: int = 200,
+    kind: str = "mislabelled",
+    confidence_delta: float = 0.05,
+    random_state: int | None = None,
+) -> AuditResult:
+    """Audit what a configuration describes, in a directory of its own, with a ledger of its own.
+
+    Canaries are made from the held-out rows, whose labels are known, if there are enough of them,
+    otherwise from the public inputs. Beside the ledger stays `audit.json`; no student is kept.
+    """
+    folder = Path(folder)
+    rows = load_rows(config)
+    held = rows.held_out if rows.held_out is not None and len(rows.held_out) >= canaries else None
+    planted = make_canaries(
+        rows.public if held is None else held.X,
+        rows.private.classes,
+        canaries,
+        labels=None if held is None else held.labels,
+        kind=kind,
+        random_state=random_state,
+    )
+    model = make_classifier(config, rows.private, folder)
+    with own_folder(folder, config.to_toml()):
+        private = rows.private
+        result = audit_estimator(
+            model,
+            private.X,
+            private.labels,
+            rows.public,
+            planted,
+            groups=private.groups,
+            confidence_delta=confidence_delta,
+        )
+    text = json.dumps(result.as_dict(), indent=2)
+    write_atomically(folder / "audit.json", text.encode("utf-8"))
+    return result
+
+
+@contextlib.contextmanager
+def own_folder(folder: Path, settings: str) -> Iterator[None]:
+    """Make the audit's directory; leave none behind if it was refused before it had a ledger."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise InvalidArgument(
+            f"Expected {str(folder)!r} to be new: an audit never overwrites a ledger."
+        ) from None
+    write_atomically(folder / "config.toml", settings.encode("utf-8"))
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder / "teachers", ignore_errors=True)  # their votes are secret
+        if not (folder / "run.ledger").exists():
+            shutil.rmtree(folder)
+
+
+def asked_about(estimator: Any, rows: Integers) -> Any:
+    """Return a copy that asks about these public inputs, where it asks about public inputs."""
+    model = clone(estimator)
+    known = model.get_params(deep=False)
+    if "strategy" not in known:
+        return model
+    rounds = at_least(1, rounds=known.get("rounds", 1)) if "queries" in known else 1
+    rows = rows[: rows.size // rounds * rounds]
+    model.set_params(strategy=rows)
+    if "queries" in known:
+        model.set_params(queries=rows.size // rounds)
+    return model
+
+
+def canary_scores(chances: ArrayLike, classes: ArrayLike, canaries: Canaries) -> Floats:
+    """Return log-odds of each canary's own label against other wrong ones: higher where planted.
+
+    log p(own) - mean log p(j) over the other labels but the likeliest, which is the right one, most
+    of the time, and whose chance differs from input to input for reasons of its own. With two
+    classes: the plain log-odds.
+
+    >>> canaries = Canaries(np.zeros((1, 1)), np.array([1]), np.array([True]))
+    >>> canary_scores([[0.6, 0.3, 0.1]], [0, 1, 2], canaries).round(3).tolist()
+    [1.099]
+    """
+    logs = np.log(np.maximum(np.asarray(chances, dtype=np.float64), np.finfo(np.float64).tiny))
+    own = np.searchsorted(np.asarray(classes), canaries.labels)[:, None]
+    others = np.ones(logs.shape, dtype=bool)
+    np.put_along_axis(others, own, False, axis=1)
+    rest = np.sort(logs[others].reshape(len(logs), -1), axis=1)
+    rest = rest if rest.shape[1] == 1 else rest[:, :-1]
+    return np.asarray(np.take_along_axis(logs, own, axis=1)[:, 0] - rest.mean(axis=1))
+
+
+def guess_coins(
+    scores: Mapping[str, Floats],
+    planted: NDArray[np.bool_],
+    delta: float,
+    confidence_delta: float,
+) -> tuple[Guesses, ...]:
+    """Guess that the highest scores are planted and the lowest are not; count the right ones.
+
+    Half of the guesses are "planted", half are "not". Each of the scores with each of
+    `GUESSED_SHARES` has an equal part of `confidence_delta`.
+
+    >>> planted = np.arange(100) < 50
+    >>> found = guess_coins({"student": 1.0 * planted}, planted, 0.0, 0.05)
+    >>> [(each.guessed, each.right) for each in found]
+    [(100, 100), (50, 50), (24, 24)]
+    """
+    part = confidence_delta / (len(scores) * len(GUESSED_SHARES))
+    results = []
+    for seen, numbers in scores.items():
+        order = np.argsort(-numbers, kind="stable")
+        for share in GUESSED_SHARES:
+            half = max(1, int(planted.size * share) // 2)
+            right = int(planted[order[:half]].sum() + (~planted[order[-half:]]).sum())
+            proved = one_run_epsilon(planted.size, 2 * half, right, delta, part)
+            results.append(Guesses(seen, 2 * half, right, proved))
+    return tuple(results)
+
+
+def _seen(model: Any, canaries: Canaries, n_public: int) -> dict[str, Floats]:
+    """Return what may be seen of the canaries' labels: the student's chances, and the releases'."""
+    seen = {"student": np.asarray(model.predict_proba(canaries.inputs), dtype=np.float64)}
+    for asked, told in (("queries_", "posteriors_"), ("prototypes_", "posterior_")):
+        if hasattr(model, asked) and hasattr(model, told):
+            rows = np.asarray(getattr(model, asked)) - n_public
+            chances = np.full(seen["student"].shape, 1 / seen["student"].shape[1])
+            chances[rows] = np.concatenate(list(getattr(model, told))).reshape(len(rows), -1)
+            seen["releases"] = chances
+    return seen
+
+
+def _fit(model: Any, records: Any, labels: Any, outside: Any, groups: Any) -> None:
+    """Fit, with public inputs and people where the estimator takes them."""
+    taken = signature(model.fit).parameters
+    offered = {"X_public": outside, "groups": groups}
+    given = {name: value for name, value in offered.items() if value is not None}
+    if groups is not None and "groups" not in taken:
+        raise InvalidArgument(f"Expected no groups for {type(model).__name__}.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OverlapWarning)  # that is the attack
+        model.fit(records, labels, **{name: given[name] for name in given if name in taken})
+
+
+def _people(groups: Any, n_planted: int) -> list[Any] | None:
+    """Return whose each record is; a canary's name is nobody else's."""
+    if groups is None:
+        return None
+    mark = secrets.token_hex(8)
+    return [*groups, *(f"canary {mark} {number}" for number in range(n_planted))]
