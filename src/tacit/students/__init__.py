@@ -14,6 +14,8 @@ _HOME = {
     "KernelStudent": "linear",
     "LabelSpreadingStudent": "label_spreading",
     "LinearStudent": "linear",
+    "NetworkStudent": "trained",
+    "ReconstructionStudent": "trained",
     "Student": "base",
     "SupervisedStudent": "supervised",
     "VATStudent": "vat",
@@ -30,6 +32,8 @@ __all__ = [
     "KernelStudent",
     "LabelSpreadingStudent",
     "LinearStudent",
+    "NetworkStudent",
+    "ReconstructionStudent",
     "Student",
     "SupervisedStudent",
     "VATStudent",
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
     from tacit.students.queries import choose_queries
     from tacit.students.saving import load_student, saved_extra
     from tacit.students.supervised import SupervisedStudent
+    from tacit.students.trained import NetworkStudent, ReconstructionStudent
     from tacit.students.values import ValueStudent
     from tacit.students.vat import VATStudent
 

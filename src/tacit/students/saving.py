@@ -25,7 +25,15 @@ _FEATURES = "tacit.features"
 _TRANSFORMERS = ("features", "preprocess")
 _WRAPPERS = ("SupervisedStudent", "ValueStudent")
 _LINEAR = ("LinearStudent", "KernelStudent")
-_STUDENTS = (*_WRAPPERS, *_LINEAR, "LabelSpreadingStudent", "CNNStudent", "VATStudent")
+_TRAINED = ("NetworkStudent", "ReconstructionStudent")
+_STUDENTS = (
+    *_WRAPPERS,
+    *_LINEAR,
+    *_TRAINED,
+    "LabelSpreadingStudent",
+    "CNNStudent",
+    "VATStudent",
+)
 
 
 def save_student(

@@ -1,0 +1,78 @@
+"""Which parameters are clipped together, how far, and how the one unit of norm is shared out.
+
+The gradient of one unit is cut into blocks: one for all (flat clipping), or one a layer. Block j is
+shortened to its radius T_j and scaled by w_j / T_j; the squares of the shares w_j add up to 1, so
+that the blocks together have norm at most 1 (SPEC-highdim-mac B.2, with w_j = T_j/s_j).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from tacit._checks import Floats, one_of, positive
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MARGIN = 1e-6
+"""By how much a part stays below norm 1: far more than float64 can be wrong by in a norm."""
+CLIPPINGS = ("per-layer", "flat")
+SPLITS = ("minimal", "equal")
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Consecutive blocks of the flat parameter vector: how many numbers, and each one's share.
+
+    `clip` is the radius of every block.
+
+    >>> blocks = Blocks.cut([300, 100], clip=0.1, clipping="per-layer", split="equal")
+    >>> [round(share, 4) for share in blocks.shares]
+    [0.7071, 0.7071]
+    """
+
+    sizes: tuple[int, ...]
+    shares: tuple[float, ...]
+    clip: float
+
+    @classmethod
+    def cut(cls, layers: Sequence[int], *, clip: float, clipping: str, split: str) -> Self:
+        """Cut layers of these sizes into blocks.
+
+        The equal split has w_j^2 = 1/J. The minimal one has w_j^2 = sqrt(d_j) / sum_i sqrt(d_i),
+        which gives the noise the least total power, in units of the radii.
+        """
+        one_of(*CLIPPINGS, clipping=clipping)
+        one_of(*SPLITS, split=split)
+        sizes = tuple(layers) if clipping == "per-layer" else (sum(layers),)
+        roots = np.sqrt(sizes) if split == "minimal" else np.ones(len(sizes))
+        shares = np.sqrt(roots / roots.sum())
+        return cls(sizes, tuple(float(share) for share in shares), positive(clip=clip))
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers all blocks have."""
+        return sum(self.sizes)
+
+    def factors(self, norms: Tensor) -> Tensor:
+        """Return w_j min(1/T, 1/norm), with a margin, of norms (rows, blocks); else 0.
+
+        A norm that is not finite has factor 0: such a row says nothing.
+        """
+        import torch
+
+        shares = norms.new_tensor(self.shares) * (1 - MARGIN)
+        factors = shares / norms.clamp_min(self.clip)
+        return torch.where(torch.isfinite(norms), factors, torch.zeros_like(factors))
+
+    def mean_gradient(self, noisy_sums: Floats, lot: float) -> Floats:
+        """Return the noisy sum over w_j lot: the mean clipped gradient in units of the radius.
+
+        `lot` is the public, expected size of a sample, never the size of the sample drawn.
+        """
+        scale = np.repeat(np.divide(1.0, self.shares), self.sizes)
+        return np.asarray(noisy_sums * scale / lot)

@@ -1,0 +1,119 @@
+"""Per-example gradients of any module by Opacus' hooks, in small batches of one size.
+
+Only Opacus' gradients are used (`GradSampleModule`); its optimiser, its accountant, its sampler and
+its noise are not. Whatever tensor the hooks leave for a record is clipped as it is, so that the
+bound on a part does not rest on the hooks being right, only on a row's tensor being its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tacit._checks import Floats, Integers
+from tacit.direct.blocks import Blocks
+from tacit.direct.examples import (
+    Loss,
+    PrivateExamples,
+    need_torch,
+    set_parameters,
+    trained_parameters,
+)
+from tacit.errors import InvalidArgument, MissingExtra
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+ROWS = 16
+"""Rows computed at a time: each holds a gradient of its own in memory."""
+
+
+def need_opacus() -> Any:
+    """Return Opacus' gradient samplers, or say which extra brings them."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import opacus.grad_sample
+            import opacus.validators
+    except ImportError:
+        raise MissingExtra(
+            'Expected the package opacus for engine="hooks"; install tacit[baseline].'
+        ) from None
+    return opacus
+
+
+def has_opacus() -> bool:
+    """Tell whether Opacus is installed."""
+    try:
+        need_opacus()
+    except MissingExtra:
+        return False
+    return True
+
+
+class HookParts:
+    """Parts of single records of any module that Opacus accepts, in float64. Secret."""
+
+    def __init__(
+        self, module: Module, examples: PrivateExamples, loss: Loss, blocks: Blocks
+    ) -> None:
+        opacus = need_opacus()
+        self._examples, self._loss, self._blocks = examples, loss, blocks
+        inner = copy.deepcopy(module).double().train()
+        self._parameters = trained_parameters(inner)
+        try:
+            self._module = opacus.grad_sample.GradSampleModule(inner, loss_reduction="sum")
+        except NotImplementedError:
+            raise InvalidArgument(
+                "Expected a module without layers that keep buffers: Opacus cannot give each "
+                "record a gradient of its own."
+            ) from None
+
+    @property
+    def n_units(self) -> int:
+        """How many records there are. Secret."""
+        return len(self._examples.inputs)
+
+    def load(self, parameters: Floats) -> None:
+        """Take the parameters of the next step."""
+        set_parameters(self._parameters, parameters)
+
+    def sums(self, units: Integers) -> Floats:
+        """Return the sum of the parts of some records, each of norm at most 1."""
+        torch = need_torch()
+        total = np.zeros(self._blocks.dimension)
+        for start in range(0, units.size, ROWS):
+            parts = self.each(units[start : start + ROWS])
+            total += torch.cat([part.sum(dim=0) for part in parts]).numpy()
+        return total
+
+    def each(self, units: Integers) -> list[Tensor]:
+        """Return each record's part, block by block; padding and invalid rows are 0."""
+        torch = need_torch()
+        gradients = torch.cat(self._gradients(units), dim=1)
+        pieces = gradients.split(list(self._blocks.sizes), dim=1)
+        norms = torch.stack([piece.square().sum(dim=1).sqrt() for piece in pieces], dim=1)
+        factors = self._blocks.factors(norms)
+        factors[units.size :] = 0
+        usable = (factors > 0).all(dim=1, keepdim=True)
+        return [
+            torch.where(usable, piece, 0.0).mul_(factors[:, [k]]) for k, piece in enumerate(pieces)
+        ]
+
+    def _gradients(self, units: Integers) -> list[Tensor]:
+        """Return the rows' gradients, one matrix (rows, numbers) a parameter."""
+        torch = need_torch()
+        inputs, targets = self._examples.batch(units, ROWS, torch.float64)
+        # Backward hooks warn where no input of the first layer asks for a gradient.
+        losses = self._loss(self._module(inputs.requires_grad_()), targets)
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+        found = []
+        for parameter in self._parameters:
+            own = parameter.grad_sample  # type: ignore[attr-defined]
+            found.append(torch.zeros(ROWS, parameter.numel()).double() if own is None else own)
+            parameter.grad_sample = parameter.grad = None  # type: ignore[attr-defined]
+        return [own.reshape(ROWS, -1) for own in found]

@@ -1,0 +1,213 @@
+"""DP-SGD as a run of noisy steps: an engine that sums clipped gradients, an optimiser that learns.
+
+`GradientSteps` is what a `NoisySteps` mechanism drives. Samples and noise come from the grant; this
+module draws nothing. The divisor of a sum is the public, expected size of a sample.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tacit._checks import Floats, Integers, at_least, one_of, positive
+from tacit.direct import opacus_steps, stacks
+from tacit.direct.blocks import Blocks
+from tacit.direct.examples import (
+    Loss,
+    Parts,
+    PrivateExamples,
+    flat_parameters,
+    layer_sizes,
+)
+from tacit.direct.isolation import keeps_apart, refuse_coupled
+from tacit.direct.opacus_steps import HookParts, has_opacus
+from tacit.direct.optimisers import make_optimiser
+from tacit.direct.per_example import UnitParts
+from tacit.direct.stacks import StackParts, is_stack
+from tacit.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+ENGINES = ("auto", "ghost", "hooks", "single")
+Maker = Callable[[PrivateExamples], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a module is trained: all of it public.
+
+    steps, lot: how many steps, and the expected size of a sample, by which sums are divided.
+    decay: the learning rate falls in a straight line to this part of itself.
+    engine: "ghost" (linear stacks), "hooks" (Opacus), "single" (one unit at a time); "auto" takes
+        the first that fits.
+    """
+
+    steps: int
+    lot: float
+    clip: float = 1.0
+    clipping: str = "flat"
+    split: str = "minimal"
+    optimizer: str = "adam"
+    learning_rate: float = 1e-3
+    decay: float = 0.1
+    engine: str = "auto"
+
+    def __post_init__(self) -> None:
+        at_least(1, steps=self.steps)
+        positive(lot=self.lot)
+        positive(learning_rate=self.learning_rate)
+        positive(decay=self.decay)
+        one_of(*ENGINES, engine=self.engine)
+        make_optimiser(self.optimizer, 1, self.learning_rate)
+        Blocks.cut([1], clip=self.clip, clipping=self.clipping, split=self.split)
+
+
+def choose_engine(
+    recipe: Recipe,
+    module: Module,
+    blocks: Blocks,
+    loss: Loss,
+    probes: Callable[[int], PrivateExamples],
+    *,
+    by_person: bool,
+) -> Maker:
+    """Return the engine that will sum parts, tried out on public rows; refuse one that mixes them.
+
+    The engine of single units needs no trial of its rounding: there, every unit is alone.
+    """
+    refuse_coupled(module, probes)
+    single: Maker = partial(_make, UnitParts, module, loss, blocks)
+    ghost: Maker = partial(_make, StackParts, module, loss, blocks)
+    hooks: Maker = partial(_make, HookParts, module, loss, blocks)
+    if recipe.engine == "single" or (by_person and recipe.engine == "auto"):
+        return single
+    if by_person:
+        raise InvalidArgument(
+            f"Expected engine={recipe.engine!r} to be 'single' or 'auto' where groups= are given: "
+            "a person's records have one gradient together."
+        )
+    if recipe.engine == "ghost" and not is_stack(module):
+        raise InvalidArgument(
+            "Expected engine='hooks', 'single' or 'auto': ghost norms are for a Sequential of "
+            "Linear layers and elementwise functions."
+        )
+    fast, rows = (ghost, stacks.ROWS) if is_stack(module) else (hooks, opacus_steps.ROWS)
+    if recipe.engine == "hooks":
+        fast, rows = hooks, opacus_steps.ROWS
+    elif not is_stack(module) and not has_opacus():
+        return single
+    if keeps_apart(fast, module, probes, rows):
+        return fast
+    if recipe.engine == "auto":
+        return single
+    raise InvalidArgument(
+        f"Expected engine='single': on this machine engine={recipe.engine!r} rounds a row's "
+        "gradient differently in another company."
+    )
+
+
+def _make(kind: Any, module: Module, loss: Loss, blocks: Blocks, examples: PrivateExamples) -> Any:
+    return kind(module, examples, loss, blocks)
+
+
+class GradientSteps:
+    """A DP-SGD run for `NoisySteps`: clipped gradients of sampled units, then one optimiser step.
+
+    Unit: one record, or one person where the examples name owners. Secret until it is over.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        module: Module,
+        make: Maker,
+        examples: PrivateExamples,
+        blocks: Blocks,
+        tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._recipe, self._blocks, self._tick = recipe, blocks, tick
+        self._parameters = flat_parameters(module)
+        self._optimiser = make_optimiser(recipe.optimizer, blocks.dimension, recipe.learning_rate)
+        self._done = 0
+        self._parts: Parts | None = make(examples)
+        self._parts.load(self._parameters)
+
+    @property
+    def steps(self) -> int:
+        """How many steps the run has. Public."""
+        return self._recipe.steps
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers a step releases. Public."""
+        return self._blocks.dimension
+
+    @property
+    def n_units(self) -> int:
+        """How many units there are. Secret."""
+        return self._private.n_units
+
+    @property
+    def _private(self) -> Parts:
+        if self._parts is None:
+            raise InvalidArgument("Expected a training run that is not over: its records are gone.")
+        return self._parts
+
+    def sums(self, sample: Integers) -> Floats:
+        """Return the sum of the parts of some units. Secret."""
+        return self._private.sums(sample)
+
+    def learn(self, noisy_sums: Floats) -> None:
+        """Take one step from the noisy sum alone."""
+        recipe = self._recipe
+        self._optimiser.rate = recipe.learning_rate * falling(
+            self._done, recipe.steps, recipe.decay
+        )
+        gradient = self._blocks.mean_gradient(noisy_sums, recipe.lot)
+        self._optimiser.step(self._parameters, gradient)
+        self._private.load(self._parameters)
+        self._done += 1
+        self._tick()
+
+    def result(self) -> Floats:
+        """Return the parameters that were learned."""
+        return self._parameters.copy()
+
+    def forget(self) -> None:
+        """Drop the private records."""
+        self._parts = None
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Expected a training run to stay where it is; save the student.")
+
+    def __repr__(self) -> str:
+        return "GradientSteps(secret)"
+
+
+def falling(done: int, steps: int, to: float) -> float:
+    """Return the rate's factor: 1 at the first step, `to` at the last, straight in between.
+
+    >>> [falling(done, 3, 0.5) for done in range(3)]
+    [1.0, 0.75, 0.5]
+    """
+    return 1.0 - (1.0 - to) * done / max(steps - 1, 1)
+
+
+def blocks_of(recipe: Recipe, module: Module) -> Blocks:
+    """Return the blocks in which a module's gradients are clipped."""
+    return Blocks.cut(
+        layer_sizes(module), clip=recipe.clip, clipping=recipe.clipping, split=recipe.split
+    )
+
+
+def steps_of(epochs: float, rate: float) -> int:
+    """Return how many steps see each unit `epochs` times on average.
+
+    >>> steps_of(10, 0.01)
+    1000
+    """
+    return max(1, math.ceil(positive(epochs=epochs) / rate - 1e-9))

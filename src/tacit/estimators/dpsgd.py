@@ -1,0 +1,185 @@
+"""`DPSGDClassifier`: a network trained on the private records themselves, with noisy gradients.
+
+The baseline of private learning (Abadi et al. 2016), and, with per-layer clipping and Adam, the
+method that DP-MAC has to beat (SPEC-highdim-mac B.9). It needs no public inputs; where there are
+some, they tell how to centre and scale.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.multiclass import check_classification_targets
+
+from tacit._checks import at_least, one_of
+from tacit.direct.examples import PrivateExamples, need_torch
+from tacit.errors import InvalidArgument
+from tacit.estimators.inputs import class_indices, private_rows, units_of
+from tacit.estimators.stepped import PublicFrame, SteppedEstimator, public_rows
+from tacit.estimators.taught import TaughtClassifier
+from tacit.students.inputs import seed_of
+from tacit.students.layers import build_layers, describe_layers, perceptron
+from tacit.students.networks import seeded
+from tacit.students.trained import NetworkStudent
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
+    from tacit.noise import InsecureNoise
+
+ACTIVATIONS = ("tanh", "relu", "softplus")
+
+
+class DPSGDClassifier(SteppedEstimator, TaughtClassifier):
+    """Train a network on private records by DP-SGD: clipped gradients, Gaussian noise, Adam.
+
+    module: a torch module from rows to class scores, in its first state, which must be public and
+        must treat every row by itself (no batch normalisation, no dropout); None for linear layers
+        of the widths `hidden` with `activation` between them.
+    clipping: "per-layer" clips and noises every layer by itself, "flat" the whole gradient; `clip`
+        is the radius. Small radii only set directions: the learning rate counts in units of `clip`.
+        split: "minimal" or "equal", how layers share the noise.
+    epochs, batch_size, n_records: a record takes part in a step with the rate batch_size/n_records,
+        in epochs/rate steps. `n_records` (with groups=: people) must be a public number, about
+        right; or "from_data", which the statement then says. Sums are divided by batch_size,
+        whatever was sampled.
+    epsilon, delta: the worst-case budget, from which the noise is chosen; or `noise_multiplier`,
+        in units of what one record can add to a sum.
+    optimizer: "adam" or "sgd"; decay: to which part of itself the learning rate falls.
+    engine: "ghost" (no gradient of a single record is ever stored), "hooks" (Opacus), "single" (one
+        at a time) or "auto".
+    features: a public transformer, fitted on X_public. classes: the public label set, or
+        "from_data". ledger: a `Ledger`, a path, or None for one in a temporary directory.
+    random_state seeds the first weights, never noise or samples.
+
+    Unit: one record, or one person with `groups=`, whose records' mean gradient is clipped as one.
+    After `fit`: `student_` (the network), `ledger_`, `statement_`.
+    """
+
+    def __init__(
+        self,
+        module: Any = None,
+        *,
+        hidden: tuple[int, ...] = (300, 100),
+        activation: str = "tanh",
+        clipping: str = "per-layer",
+        clip: float = 0.1,
+        split: str = "minimal",
+        optimizer: str = "adam",
+        learning_rate: float = 2e-3,
+        decay: float = 0.1,
+        epochs: float = 20,
+        batch_size: int = 512,
+        n_records: Any = None,
+        noise_multiplier: float | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        features: Any = None,
+        classes: Any = None,
+        engine: str = "auto",
+        ledger: Any = None,
+        dataset: str = "",
+        allow_large_delta: bool = False,
+        noise: InsecureNoise | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.module = module
+        self.hidden = hidden
+        self.activation = activation
+        self.clipping = clipping
+        self.clip = clip
+        self.split = split
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.decay = decay
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.n_records = n_records
+        self.noise_multiplier = noise_multiplier
+        self.epsilon = epsilon
+        self.delta = delta
+        self.features = features
+        self.classes = classes
+        self.engine = engine
+        self.ledger = ledger
+        self.dataset = dataset
+        self.allow_large_delta = allow_large_delta
+        self.noise = noise
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_public: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Train on the private rows; public inputs, if given, tell features, centre and scale.
+
+        `groups` says whose each row is: then one person is one unit, with all records.
+        """
+        rows, labels = private_rows(self, X, y)
+        check_classification_targets(labels)
+        known, targets, from_data = class_indices(labels, self.classes)
+        people = units_of(groups, len(rows))
+        outside = self._public_inputs(X_public, rows)
+        n_units = len(rows) if people is None else int(np.unique(people).size)
+        self._check_delta(n_units)
+        frame = PublicFrame.around(self.features, outside, rows.shape[1])
+        width, n_classes = frame.width(rows.shape[1]), int(known.size)
+        module = self._network(width, n_classes)
+        network, ledger = self._train(
+            module,
+            cross_entropy,
+            public_rows(width, lambda draw, made: draw.integers(n_classes, size=len(made))),
+            lambda: PrivateExamples(frame.inside(rows), targets, people),
+            n_units=n_units,
+            by_person=people is not None,
+        )
+        self.student_ = NetworkStudent(describe_layers(network), self.features).told(
+            network,
+            n_features=rows.shape[1],
+            outputs=n_classes,
+            features=frame.features,
+            centre=frame.centre,
+            scale=frame.scale,
+        )
+        self.classes_, self.ledger_, self._from_data = known, ledger, from_data
+        return self
+
+    def _network(self, width: int, n_classes: int) -> Module:
+        """Return the network in its first state, in float64; its scores must be one a class."""
+        torch = need_torch()
+        if self.module is None:
+            one_of(*ACTIVATIONS, activation=self.activation)
+            hidden = [at_least(1, hidden=size) for size in self.hidden]
+            layers = perceptron((width, *hidden, n_classes), self.activation)
+            return seeded(lambda: build_layers(layers), seed_of(self.random_state)).double()
+        if not isinstance(self.module, torch.nn.Module):
+            raise InvalidArgument(
+                f"Expected module= a torch.nn.Module or None, got {type(self.module).__name__}."
+            )
+        module: Module = copy.deepcopy(self.module).double()
+        try:
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                shape = tuple(module(torch.zeros(2, width, dtype=torch.float64)).shape)
+        except Exception as error:
+            raise InvalidArgument(
+                f"Expected module= to take rows of {width} numbers; it fails with "
+                f"{type(error).__name__}."
+            ) from None
+        if shape != (2, n_classes):
+            raise InvalidArgument(
+                f"Expected module= to give {n_classes} scores a row, one for each class."
+            )
+        return module
+
+
+def cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
+    """Return the cross-entropy of each row."""
+    losses: Tensor = need_torch().nn.functional.cross_entropy(scores, labels, reduction="none")
+    return losses
