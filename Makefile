@@ -1,10 +1,10 @@
-# Two commands: `make demo` and `make test`. Each sets up everything it needs.
+# `make demo`, `make test`, `make docs`: each sets up everything it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint types floors unit bench clean
+.PHONY: demo test lint types floors unit bench docs clean
 
 demo: $(VENV)/.core
 	@$(BIN)/tacit demo
@@ -29,8 +29,14 @@ bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.features
 	@$(BIN)/python -m benchmarks.teachers
 
+# Strict: a dead link, a page outside the menu or a docstring that does not render is an error.
+docs: $(VENV)/.docs
+	@$(BIN)/python -m tools.floors
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "Open site/index.html through a web server: $(BIN)/python -m http.server -d site"
+
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 
 $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV)
@@ -45,4 +51,9 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing tacit and its test tools into $(VENV) (once) ..."
 	@$(PIP) install torch==2.13.0
 	@$(PIP) install --editable '.[dev]'
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing tacit and its documentation tools into $(VENV) (once) ..."
+	@$(PIP) install --editable '.[docs]'
 	@touch $@ $(VENV)/.core
