@@ -20,11 +20,11 @@ from tacit.ledger.budget import (
     RdpAccountant,
     best_order,
     confidence_of,
-    price_of_list,
     total_of,
 )
 from tacit.ledger.chain import canonical
 from tacit.mechanisms import GNMax, Plan
+from tacit.mechanisms.plan import price_of_list
 from tacit.privacy import DEFAULT_ORDERS, WorstCase
 
 BUDGETS = st.builds(

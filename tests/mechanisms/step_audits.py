@@ -1,12 +1,11 @@
 """Runs with one unit and without it, for the audits of `NoisySteps`.
 
-One run of many steps is many independent releases of one step: pairs of consecutive steps are
-runs of two. The unit adds 1 in every step that samples it.
+Many runs go side by side: in each of them one unit adds 1 to a number of its own in every step
+that samples it. The audits look at two steps.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,22 +14,22 @@ from audits import proved, secure_noise
 
 from tacit.mechanisms import NoisySteps, Plan
 
-RUNS = 60_000
+RUNS = 400_000
 DELTA = 0.05
 
 
 @dataclass
 class Counting:
-    """A run that learns nothing and remembers what it was told: `loud` units add 1 each."""
+    """A run that learns nothing and remembers what it was told: unit n adds 1 to number n."""
 
     n_units: int
-    steps: int = 2 * RUNS
-    dimension: int = 1
+    steps: int = 2
+    dimension: int = RUNS
     told: list[Any] = field(default_factory=list)
     forgotten: bool = False
 
     def sums(self, sample: Any) -> Any:
-        return np.full(self.dimension, sample.size / math.sqrt(self.dimension))
+        return np.bincount(sample % self.dimension, minlength=self.dimension).astype(float)
 
     def learn(self, noisy_sums: Any) -> None:
         self.told.append(noisy_sums)
@@ -57,8 +56,8 @@ class StepAudit:
         subject = mechanism or self.mechanism
         draws = noise or (secure_noise(), secure_noise())
         outputs = [
-            np.asarray(subject.release(Counting(units), source)).reshape(RUNS, 2)
-            for units, source in zip((1, 0), draws, strict=True)
+            np.asarray(subject.release(Counting(units), source)).reshape(2, RUNS).T
+            for units, source in zip((RUNS, 0), draws, strict=True)
         ]
         return proved(*outputs, events or (self.likely,), DELTA)
 
@@ -66,10 +65,10 @@ class StepAudit:
         """The pairs whose likelihood ratio exceeds e^claim."""
         rate, variance = self.mechanism.sampling_rate, self.mechanism.noise_multiplier**2
         ratios = 1 + rate * np.expm1((pairs - 0.5) / variance)
-        return np.log(ratios).sum(axis=1) >= 0.75 * self.claim()
+        return np.log(ratios).sum(axis=1) >= self.claim()
 
 
 STEP_AUDITS = {
-    "every second unit": StepAudit(NoisySteps(0.7, 0.5)),
-    "everyone": StepAudit(NoisySteps(1.0, 1.0)),
+    "every second unit": StepAudit(NoisySteps(1.0, 0.5)),
+    "everyone": StepAudit(NoisySteps(1.5, 1.0)),
 }

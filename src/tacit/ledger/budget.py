@@ -29,7 +29,6 @@ from tacit.privacy import (
     conversion_term,
     gaussian_epsilon,
     gaussian_mu,
-    worst_case_epsilon,
 )
 
 
@@ -178,20 +177,6 @@ class FixedAccountant:
     def epsilon(self, total: float) -> WorstCase:
         """Price of the list, by the accountant that gave the minimum."""
         return WorstCase(total, self.price.accountant)
-
-
-def price_of_list(plans: Sequence[Plan], delta: float) -> WorstCase:
-    """Price a whole list of plans by the tightest worst-case accountant (spec 3.3 to 3.5)."""
-    curve = plans[0].cost()
-    for plan in plans[1:]:
-        curve = curve + plan.cost()
-    return worst_case_epsilon(delta, mu_squared=_sum_of_squares(plans), rdp=curve)
-
-
-def _sum_of_squares(plans: Sequence[Plan]) -> float | None:
-    squares = [plan.mu_squared() for plan in plans]
-    known = [square for square in squares if square is not None]
-    return math.fsum(known) if len(known) == len(squares) else None
 
 
 def confidence_of(plan: Plan) -> float:

@@ -23,11 +23,11 @@ from tacit.ledger.budget import (
     RdpAccountant,
     best_order,
     confidence_of,
-    price_of_list,
     total_of,
 )
 from tacit.ledger.chain import canonical
 from tacit.mechanisms import Plan
+from tacit.mechanisms.plan import price_of_list
 from tacit.privacy import WorstCase
 
 ACCOUNTANTS = ("gaussian", "rdp", "fixed")

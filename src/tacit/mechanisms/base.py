@@ -101,6 +101,18 @@ class SelectiveMechanism(Protocol):
 
 
 @runtime_checkable
+class SampledGaussian(Protocol):
+    """A mechanism whose every query is one Gaussian release of sensitivity 1 on a Poisson sample.
+
+    The add/remove neighbours are dominated by N(0, s^2) and (1-q) N(0, s^2) + q N(1, s^2), which is
+    what a privacy loss distribution composes.
+    """
+
+    def sampled_gaussian(self) -> tuple[float, float]:
+        """Return noise multiplier s and sampling rate q."""
+
+
+@runtime_checkable
 class ClassMechanism(Protocol):
     """A mechanism whose answers do not tell how many classes there are: the plan must.
 

@@ -135,6 +135,10 @@ class NoisySteps:
         """mu^2 = 1/noise_multiplier^2 where everyone takes part; a sample is not Gaussian."""
         return self.noise_multiplier**-2 if self.sampling_rate == 1 else None
 
+    def sampled_gaussian(self) -> tuple[float, float]:
+        """Return noise multiplier and sampling rate: a loss distribution composes them."""
+        return self.noise_multiplier, self.sampling_rate
+
     def confidence_delta(self) -> float:
         """No probability of failure: 0."""
         return 0.0

@@ -6,6 +6,8 @@ that answers only some queries it never depends on how many were in fact answere
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -14,8 +16,20 @@ from numpy.typing import ArrayLike
 
 from tacit._checks import at_least, order_array
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.base import ClassMechanism, Mechanism, SelectiveMechanism
-from tacit.privacy import DEFAULT_ORDERS, RdpCurve, WorstCase, worst_case_epsilon
+from tacit.mechanisms.base import (
+    ClassMechanism,
+    Mechanism,
+    SampledGaussian,
+    SelectiveMechanism,
+)
+from tacit.privacy import (
+    DEFAULT_ORDERS,
+    RdpCurve,
+    SampledSteps,
+    WorstCase,
+    sampled_steps_pld,
+    worst_case_epsilon,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +122,17 @@ class Plan:
 
     def price(self, delta: float) -> WorstCase:
         """Return the worst-case epsilon at `delta` and the accountant that proves it."""
-        return worst_case_epsilon(delta, mu_squared=self.mu_squared(), rdp=self.cost())
+        return price_of_list([self], delta)
 
     def epsilon(self, delta: float) -> float:
         """Return the worst-case epsilon at `delta`, known before the run."""
         return self.price(delta).epsilon
+
+    def sampled_steps(self) -> SampledSteps | None:
+        """Return the plan as Gaussian releases on Poisson samples; None if it is something else."""
+        if not isinstance(self.mechanism, SampledGaussian):
+            return None
+        return SampledSteps(*self.mechanism.sampled_gaussian(), self.queries)
 
     def confidence_delta(self) -> float:
         """Return what the plan takes from the budget's delta for its own confidence bounds."""
@@ -147,3 +167,36 @@ class Plan:
             "n_teachers": self.n_teachers,
             "n_classes": self.n_classes,
         }
+
+
+def price_of_list(plans: Sequence[Plan], delta: float) -> WorstCase:
+    """Price a whole list of plans by the tightest worst-case accountant (spec 3.3 to 3.5).
+
+    >>> from tacit import GNMax
+    >>> price_of_list([Plan(GNMax(sigma=40), 60), Plan(GNMax(sigma=40), 40)], 1e-5).accountant
+    'gaussian'
+    """
+    curve = plans[0].cost()
+    for plan in plans[1:]:
+        curve = curve + plan.cost()
+    squares = [plan.mu_squared() for plan in plans]
+    exact = _sum_or_none(squares)
+    loss = None if exact is not None else _loss_of(plans, squares, delta)
+    return worst_case_epsilon(delta, mu_squared=exact, rdp=curve, pld=loss)
+
+
+def _loss_of(plans: Sequence[Plan], squares: Sequence[float | None], delta: float) -> Any:
+    """Compose steps on Poisson samples with Gaussian releases; None where anything is else."""
+    sampled = [
+        plan.sampled_steps() for plan, square in zip(plans, squares, strict=True) if square is None
+    ]
+    steps = [one for one in sampled if one is not None]
+    if len(steps) < len(sampled):
+        return None
+    gaussian = math.fsum(square for square in squares if square is not None)
+    return sampled_steps_pld(steps, delta, gaussian)
+
+
+def _sum_or_none(squares: Sequence[float | None]) -> float | None:
+    known = [square for square in squares if square is not None]
+    return math.fsum(known) if len(known) == len(squares) else None

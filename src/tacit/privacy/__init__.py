@@ -21,6 +21,13 @@ from tacit.privacy.gaussian import (
     gaussian_rdp,
 )
 from tacit.privacy.laplace_max import lnmax_log_q, lnmax_rdp, lnmax_rdp_worst
+from tacit.privacy.loss_distributions import (
+    SampledSteps,
+    calibrate_steps,
+    sampled_steps_epsilon,
+    sampled_steps_pld,
+    sampled_steps_rdp,
+)
 from tacit.privacy.noisy_max import gnmax_log_q, gnmax_rdp
 from tacit.privacy.private_knn import (
     sampled_exponential_rdp,
@@ -48,9 +55,11 @@ from tacit.privacy.worst_case import WorstCase, worst_case_epsilon
 __all__ = [
     "DEFAULT_ORDERS",
     "RdpCurve",
+    "SampledSteps",
     "SanitiseCost",
     "WorstCase",
     "calibrate_gaussian",
+    "calibrate_steps",
     "clopper_pearson",
     "confident_rdp",
     "confident_rdp_worst",
@@ -77,6 +86,9 @@ __all__ = [
     "sampled_exponential_rdp",
     "sampled_noisy_max_rdp",
     "sampled_screening_rdp",
+    "sampled_steps_epsilon",
+    "sampled_steps_pld",
+    "sampled_steps_rdp",
     "sampled_threshold_rdp",
     "sanitise_cost",
     "tail_bound_rdp",
