@@ -28,6 +28,9 @@ _HOME = {
     "count_votes": "tacit.mechanisms",
     "InsecureNoise": "tacit.noise",
     "SecureNoise": "tacit.noise",
+    "DPSGDAutoencoder": "tacit.estimators",
+    "DPSGDClassifier": "tacit.estimators",
+    "DPSGDSegmenter": "tacit.estimators",
     "MomentClassifier": "tacit.estimators",
     "PATEClassifier": "tacit.estimators",
     "PATESegmenter": "tacit.estimators",
@@ -47,6 +50,9 @@ __all__ = ["__version__", *_HOME]
 if TYPE_CHECKING:
     from tacit.errors import BudgetExceeded
     from tacit.estimators import (
+        DPSGDAutoencoder,
+        DPSGDClassifier,
+        DPSGDSegmenter,
         MomentClassifier,
         PATEClassifier,
         PATESegmenter,

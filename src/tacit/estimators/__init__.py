@@ -1,5 +1,8 @@
 """The objects people use; they only wire the floors below."""
 
+from tacit.estimators.dpsgd import DPSGDClassifier
+from tacit.estimators.dpsgd_autoencoder import DPSGDAutoencoder
+from tacit.estimators.dpsgd_segmenter import DPSGDSegmenter
 from tacit.estimators.knn import PrivateKNNClassifier
 from tacit.estimators.knn_multilabel import PrivateKNNMultiLabelClassifier
 from tacit.estimators.knn_regression import PrivateKNNRegressor
@@ -10,6 +13,9 @@ from tacit.estimators.residual_ridge import ResidualRidgeClassifier
 from tacit.estimators.segmenter import PATESegmenter
 
 __all__ = [
+    "DPSGDAutoencoder",
+    "DPSGDClassifier",
+    "DPSGDSegmenter",
     "MomentClassifier",
     "PATEClassifier",
     "PATESegmenter",

@@ -26,6 +26,7 @@ from tacit.estimators.taught import TaughtEstimator
 from tacit.features.rows import is_row_wise
 from tacit.ledger import Budget, Ledger, Statement
 from tacit.mechanisms import NoisySteps, Plan
+from tacit.privacy import calibrate_steps
 from tacit.students.progress import training_bar
 
 if TYPE_CHECKING:
@@ -136,9 +137,13 @@ class SteppedEstimator(TaughtEstimator):
             return Plan(NoisySteps(self.noise_multiplier, rate), steps)
         ours = not isinstance(self.ledger, Ledger)
         delta = self.delta if ours else self.ledger.budget.delta - self.ledger.reserved_delta
+        budget = Budget(positive(epsilon=self.epsilon), delta)
+        if ours and rate < 1:
+            noise = calibrate_steps(budget.epsilon, delta, steps=steps, rate=rate)
+            return Plan(NoisySteps(noise, rate), steps)
         return fit_noise(
             lambda noise: Plan(NoisySteps(noise, rate), steps),
-            Budget(positive(epsilon=self.epsilon), delta),
+            budget,
             listed=ours,
             order=None if ours else self.ledger.order,
             least=_LEAST_NOISE,

@@ -97,10 +97,7 @@ class NetworkStudent(_Trained, BaseStudent):
         self.features = features
 
     def _learn(self, lesson: Lesson) -> None:
-        raise InvalidArgument(
-            "Expected told(...): the weights of a NetworkStudent are learned in noisy steps, "
-            "elsewhere."
-        )
+        raise _taught_elsewhere()
 
     def _scores(self, inputs: NDArray[Any]) -> Floats:
         return class_probabilities(self.network_, self._tensor(inputs))
@@ -118,6 +115,10 @@ class ReconstructionStudent(_Trained):
         self.layers = layers
         self.features = features
         self.bottleneck = bottleneck
+
+    def fit(self, X_public: ArrayLike) -> Self:
+        """Refuse: the weights are learned in noisy steps, elsewhere, and come by `told`."""
+        raise _taught_elsewhere()
 
     def predict(self, X: ArrayLike) -> Floats:
         """Return reconstructions (inputs, numbers), in the units of the inputs."""
@@ -144,3 +145,7 @@ class ReconstructionStudent(_Trained):
         with torch.inference_mode():
             parts = [network(batch).double() for batch in torch.split(rows, _BATCH)]
         return np.asarray(torch.cat(parts).numpy())
+
+
+def _taught_elsewhere() -> InvalidArgument:
+    return InvalidArgument("Expected told(...): the weights are learned in noisy steps, elsewhere.")

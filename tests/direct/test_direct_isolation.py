@@ -1,0 +1,189 @@
+"""What is refused before anything private is touched: modules and engines that mix examples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from direct_shared import WIDTH, convolution, examples, losses, need, stack
+from torch import nn
+
+from tacit.direct import training
+from tacit.direct.isolation import keeps_apart, refuse_coupled
+from tacit.direct.per_example import UnitParts
+from tacit.direct.stacks import StackParts, is_stack
+from tacit.direct.training import Recipe, blocks_of, choose_engine
+from tacit.errors import InvalidArgument, MissingExtra
+
+
+class Centred(nn.Module):
+    """Subtracts the mean of the batch: no layer whose name gives it away."""
+
+    def forward(self, rows):
+        return rows - rows.mean(dim=0)
+
+
+class Sorted(nn.Module):
+    """Lets a row see how far it is from the largest of the batch."""
+
+    def forward(self, rows):
+        return rows + 1e-6 * rows.max()
+
+
+class Noisy(nn.Module):
+    def forward(self, rows):
+        return rows + torch.randn_like(rows)
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, rows):
+        self.seen += len(rows)
+        return rows
+
+
+class Bad(nn.Module):
+    def forward(self, rows):
+        raise RuntimeError("c4n4ry")
+
+
+class Summed(nn.Module):
+    def forward(self, rows):
+        return rows.sum(dim=0, keepdim=True)
+
+
+@pytest.mark.parametrize(
+    ("layer", "complaint"),
+    [
+        (nn.BatchNorm1d(WIDTH), "batch normalisation"),
+        (nn.Dropout(0.1), "dropout"),
+        (nn.Unflatten(1, (WIDTH, 1)), None),
+        (Centred(), "change what another one gets"),
+        (Sorted(), "change what another one gets"),
+        (Noisy(), "random, or remembers"),
+        (Counting(), "buffers"),
+        (Bad(), "RuntimeError"),
+        (Summed(), "its own outputs"),
+    ],
+)
+def test_modules(layer, complaint):
+    tail = [nn.Flatten(), nn.Linear(WIDTH, 3)]
+    module = nn.Sequential(layer, *tail)
+    if complaint is None:
+        return refuse_coupled(module, examples)
+    with pytest.raises(InvalidArgument, match=complaint) as error:
+        refuse_coupled(module, examples)
+    assert "c4n4ry" not in str(error.value)
+
+
+def test_instance_norm_with_running_statistics_is_refused():
+    norm = nn.InstanceNorm1d(1, track_running_stats=True)
+    with pytest.raises(InvalidArgument, match="running statistics"):
+        refuse_coupled(nn.Sequential(nn.Unflatten(1, (1, WIDTH)), norm, nn.Flatten()), examples)
+
+
+def test_what_is_no_module_is_refused():
+    with pytest.raises(InvalidArgument, match="got str"):
+        refuse_coupled("network", examples)
+
+
+def test_module_that_is_tried_out_is_left_as_it_was():
+    module = stack()
+    before = [parameter.clone() for parameter in module.parameters()]
+    refuse_coupled(module, examples)
+    assert all(torch.equal(*pair) for pair in zip(before, module.parameters(), strict=True))
+    assert all(parameter.grad is None for parameter in module.parameters())
+
+
+class Mixing(StackParts):
+    """An engine whose rounding depends on the company of a row: one bit in a thousand rows."""
+
+    def each(self, units):
+        rows = super().each(units)
+        rows.deltas[0][0] += float(rows.inputs[0].sum()) * 1e-18
+        return rows
+
+
+def recipe(**changes):
+    return Recipe(steps=3, lot=10.0, **changes)
+
+
+class TestEngines:
+    @pytest.mark.parametrize("kind", [StackParts, Mixing])
+    def test_are_tried_out(self, kind):
+        module = stack()
+        blocks = blocks_of(recipe(), module)
+        apart = keeps_apart(lambda made: kind(module, made, losses, blocks), module, examples, 128)
+        assert apart == (kind is StackParts)
+
+    def choose(self, module, engine="auto", by_person=False, width=WIDTH):
+        how = recipe(engine=engine)
+        make = choose_engine(
+            how, module, blocks_of(how, module), losses,
+            lambda count: examples(count, width=width), by_person=by_person,
+        )  # fmt: skip
+        return type(make(examples(3, width=width))).__name__
+
+    def test_stacks_need_no_gradients_of_single_records(self):
+        assert self.choose(stack()) == "StackParts"
+        assert self.choose(stack(), "single") == "UnitParts"
+        assert self.choose(stack(), by_person=True) == "UnitParts"
+
+    def test_other_modules_take_hooks(self):
+        need("hooks")
+        assert self.choose(convolution(), width=16) == "HookParts"
+        assert self.choose(stack(), "hooks") == "HookParts"
+
+    def test_without_opacus_units_go_one_by_one(self, monkeypatch):
+        monkeypatch.setattr(training, "has_opacus", lambda: False)
+        assert self.choose(convolution(), width=16) == "UnitParts"
+
+    def test_missing_opacus_is_named(self, monkeypatch):
+        monkeypatch.setitem(__import__("sys").modules, "opacus.grad_sample", None)
+        with pytest.raises(MissingExtra, match=r"tacit\[baseline\]"):
+            self.choose(stack(), "hooks")
+
+    def test_an_engine_that_mixes_is_passed_over_or_refused(self, monkeypatch):
+        monkeypatch.setattr(training, "StackParts", Mixing)
+        assert self.choose(stack()) == UnitParts.__name__
+        with pytest.raises(InvalidArgument, match="another company"):
+            self.choose(stack(), "ghost")
+
+    def test_refusals(self):
+        with pytest.raises(InvalidArgument, match="ghost norms are for"):
+            self.choose(convolution(), "ghost", width=16)
+        with pytest.raises(InvalidArgument, match="groups="):
+            self.choose(stack(), "ghost", by_person=True)
+        with pytest.raises(InvalidArgument, match="engine"):
+            recipe(engine="magic")
+
+
+def test_what_counts_as_a_stack():
+    linear = nn.Linear(3, 3)
+    hooked = nn.Sequential(nn.Linear(2, 2))
+    hooked[0].register_forward_hook(lambda *_: None)
+    frozen = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    frozen[0].requires_grad_(False)
+    tied = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3))
+    tied[2].weight = tied[0].weight
+    assert is_stack(stack())
+    others = [linear, nn.Sequential(linear, nn.Tanh(), linear), hooked, frozen, tied]
+    assert not any(
+        is_stack(module) for module in [*others, nn.Sequential(nn.Tanh()), convolution()]
+    )
+
+
+def test_rows_have_the_same_bits_anywhere():
+    """On this machine, for the sizes of the benchmark: the trial of the library passes."""
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(784, 300), nn.Tanh(), nn.Linear(300, 10)).double()
+    how = recipe(clipping="per-layer")
+    make = choose_engine(
+        how, module, blocks_of(how, module), losses,
+        lambda count: examples(count, width=784), by_person=False,
+    )  # fmt: skip
+    assert isinstance(make(examples(2, width=784)), StackParts)
+    assert np.isfinite(make(examples(2, width=784)).sums(np.arange(2))).all()
