@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint types floors unit bench docs clean
+.PHONY: demo test lint types floors unit fuzz bench docs clean
 
 demo: $(VENV)/.core
 	@$(BIN)/tacit demo
@@ -23,11 +23,13 @@ floors: $(VENV)/.dev
 unit: $(VENV)/.dev
 	@$(BIN)/python -m pytest --numprocesses auto --cov --cov-report=term
 
+# The same fuzz tests as in `make unit`, with many more examples.
+fuzz: $(VENV)/.dev
+	@TACIT_FUZZ_EXAMPLES=2000 $(BIN)/python -m pytest --numprocesses auto tests/fuzz
+
+# Ratios side by side, next to the recorded ones; `-m benchmarks --record` records.
 bench: $(VENV)/.dev
-	@$(BIN)/python -m benchmarks.privacy
-	@$(BIN)/python -m benchmarks.noise
-	@$(BIN)/python -m benchmarks.features
-	@$(BIN)/python -m benchmarks.teachers
+	@$(BIN)/python -m benchmarks
 
 # Strict: a dead link, a page outside the menu or a docstring that does not render is an error.
 docs: $(VENV)/.docs
