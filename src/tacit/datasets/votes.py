@@ -98,10 +98,11 @@ def _numeric(row: list[str]) -> bool:
 def _whole(array: NDArray[Any], path: Path) -> NDArray[Any]:
     if array.dtype.kind in "iu":
         return array
-    whole = array.dtype.kind == "f" and (array == np.floor(array)).all()
-    if not whole or (np.abs(array) > _LARGEST).any():  # infinity is its own floor
+    numbers = array.astype(np.float64) if array.dtype.kind == "f" else None
+    whole = numbers is not None and bool((numbers == np.floor(numbers)).all())
+    if numbers is None or not whole or (np.abs(numbers) > _LARGEST).any():  # inf is its own floor
         raise InvalidArgument(f"Expected {path.name!r} to hold class indices 0, 1, 2, ...")
-    return array.astype(np.int64)
+    return numbers.astype(np.int64)
 
 
 def read_rows(path: str | Path, *, n_rows: int) -> Integers:

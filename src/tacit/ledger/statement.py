@@ -15,7 +15,7 @@ from decimal import ROUND_CEILING, Context
 from typing import Any
 
 from tacit import __version__
-from tacit._checks import at_least, non_negative, one_of, probability
+from tacit._checks import at_least, non_negative, one_of, probability, refuse
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument, SecretDisclosure
 from tacit.ledger.budget import Budget
@@ -65,6 +65,7 @@ class Statement:
         put(self, "epsilon", non_negative(epsilon=self.epsilon))
         put(self, "delta", probability(delta=self.delta))
         put(self, "entries", at_least(0, entries=self.entries))
+        self._check_words()
         put(self, "adjacency", self.adjacency or f"add or remove one {self.unit}")
         put(self, "assumes", tuple(self.assumes))
         put(self, "warnings", tuple(self.warnings))
@@ -72,6 +73,20 @@ class Statement:
             raise InvalidArgument(
                 "Expected worst_case_epsilon beside a sanitised statement, and beside no other."
             )
+
+    def _check_words(self) -> None:
+        """Refuse what is no text where text is expected: a file may hold anything."""
+        for name in ("unit", "accountant", "dataset", "adjacency", "covers", "library"):
+            if not isinstance(getattr(self, name), str):
+                raise refuse(name, getattr(self, name), "a word")
+        for name in ("assumes", "warnings"):
+            lines = getattr(self, name)
+            if not isinstance(lines, list | tuple) or not all(isinstance(x, str) for x in lines):
+                raise refuse(name, lines, "a list of sentences")
+        if self.head is not None and not isinstance(self.head, str):
+            raise refuse("head", self.head, "a hash, or None")
+        if self.worst_case_epsilon is not None:
+            non_negative(worst_case_epsilon=self.worst_case_epsilon)
 
     def __str__(self) -> str:
         """Return the paragraph to sign."""
@@ -177,7 +192,7 @@ class Statement:
                 raise KeyError("format")
             budget = plain.pop("budget")
             return cls(**plain, budget=None if budget is None else Budget(**budget))
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
             raise InvalidArgument(
                 f"Expected the JSON of a public statement, format {FORMAT!r}."
             ) from None
