@@ -71,6 +71,27 @@ def draw_dice(rows: list[dict[str, Any]], path: Path) -> None:
     _save(figure, path)
 
 
+def draw_students(rows: list[dict[str, Any]], path: Path) -> None:
+    """Dice of releases (dashed) and of the students they teach, against the number of queries."""
+    figure, axis = _pyplot().subplots(figsize=(6.4, 4))
+    asked = [row["N"] for row in rows]
+    inks = {"true masks": INK[3], "four rounds": INK[1], "paper": INK[0]}
+    for name, ink in inks.items():
+        taught = [row[f"{name}: student"] for row in rows]
+        axis.plot(asked, taught, color=ink, marker="o", ms=4, label=f"{name}: student")
+        if name != "true masks":
+            said = [row[f"{name}: released"] for row in rows]
+            axis.plot(asked, said, "--", color=ink, marker="o", ms=3, label=f"{name}: released")
+    axis.set_xscale("log")
+    axis.set_xticks(asked, [str(one) for one in asked])
+    axis.minorticks_off()
+    axis.set_xlabel("queries at one epsilon")
+    axis.set_ylabel("Dice")
+    axis.set_title(f"100 perfect teachers, epsilon 8, delta {DELTA:g}", fontsize=10)
+    axis.legend(frameon=False, fontsize=8)
+    _save(figure, path)
+
+
 def draw_releases(task: Task, bench: Bench, path: Path, queries: int = 4) -> None:
     """Slices of the first queries at (50, 50, 8): scan, truth, mean mask, ellipsoid, rounds."""
     plt = _pyplot()

@@ -160,21 +160,24 @@ def mean_mask(draw: Draw) -> float:
 
 
 def paper(draw: Draw, *, diameter: float = 2.0) -> float:
+    answers = paper_answers(draw, diameter=diameter)
+    return draw.bench.dice(answers, draw.bench.mean_threshold, draw.masks)
+
+
+def paper_answers(draw: Draw, *, diameter: float = 2.0) -> Array:
     """Answers of unit norm y/sqrt(D), L* components, no shrinkage; in units of voxels here."""
-    bench, codec = draw.bench, draw.bench.plain
+    codec, cell = draw.bench.plain, draw.cell
     radius = diameter / 2 * math.sqrt(codec.mean.size)
     # A cube of diameter 1 is centred on 1/2; the paper's ball of diameter 2 on 0.
     centre = codec.coordinates(np.full((1, *codec.shape), 0.5 if diameter == 1 else 0.0))
-    cell = draw.cell
     sigma = GaussianMean.for_budget(
         cell.epsilon, DELTA, queries=cell.queries, radius=radius, n_teachers=cell.teachers
     ).mechanism.sigma
     if not codec.n_useful(sigma):
-        return mean_mask(draw)
+        return np.broadcast_to(codec.mean, draw.masks.shape)
     kept = codec.useful(sigma)
     codes, _ = draw.release(kept, radius, joint=False, centres=centre)
-    answers = kept.decode(np.where(kept.weights > 0, codes, 0.0))
-    return bench.dice(answers, bench.mean_threshold, draw.masks)
+    return kept.decode(np.where(kept.weights > 0, codes, 0.0))
 
 
 def centred(draw: Draw) -> float:
