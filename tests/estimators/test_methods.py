@@ -35,7 +35,7 @@ def config(method: str, **section: object) -> RunConfig:
 
 
 def test_each_method_has_a_section_and_a_builder():
-    assert SECTIONS.keys() == BUILDERS.keys()
+    assert SECTIONS.keys() == BUILDERS.keys() | {"segmentation"}  # whose data are no rows
     assert all(kind.method == name for name, kind in SECTIONS.items())
 
 

@@ -20,6 +20,7 @@ from tacit.cli.ledger import ledger_app
 from tacit.cli.plan import plan
 from tacit.cli.report import report
 from tacit.cli.sanitise import sanitise
+from tacit.cli.segment import segment
 from tacit.cli.show import errors
 from tacit.cli.train import train
 from tacit.errors import BudgetExceeded, LedgerError, TacitError
@@ -37,6 +38,7 @@ app = typer.Typer(
 )
 app.command()(plan)
 app.command()(train)
+app.command()(segment)
 app.command()(aggregate)
 app.command()(sanitise)
 app.command()(analyze)

@@ -29,6 +29,7 @@ def train(
 
     method = "pate" trains teachers on them, method = "knn" lets them vote as neighbours.
     method = "prototype", "moments" or "ridge" lets each speak once, over public inputs.
+    method = "segmentation" takes folders of scans and masks (NIfTI); then see tacit segment.
     A table needs [data.options]: target, classes, numeric, categorical, groups (whose record).
     Example: tacit train run.toml --out runs/first
     """
@@ -51,6 +52,9 @@ def train(
 
 def as_plain(result: RunResult) -> dict[str, object]:
     """Return the result for machines."""
+    if result.metrics:
+        shown = {"dice": result.accuracy, "held_out": result.held_out, **result.metrics}
+        return {"folder": str(result.folder), **shown, "statement": result.statement.to_dict()}
     return {
         "folder": str(result.folder),
         "accuracy": result.accuracy,
@@ -62,10 +66,29 @@ def as_plain(result: RunResult) -> dict[str, object]:
 def show(result: RunResult) -> None:
     """Print the result for people."""
     shown = table("The student", "what", "result")
-    right = "no rows were held out" if result.accuracy is None else f"{result.accuracy:.1%}"
-    shown.add_row("accuracy on held-out rows, declared public", right)
-    shown.add_row("held-out rows", str(result.held_out))
+    for what, value in _masks_rows(result) if result.metrics else _rows(result):
+        shown.add_row(what, value)
     screen().print(shown)
     print_budget(result.ledger)
     print_statement(result.statement)
     screen().print(f"Run: {result.folder}, report: {result.folder / 'report.html'}")
+
+
+def _rows(result: RunResult) -> list[tuple[str, str]]:
+    right = "no rows were held out" if result.accuracy is None else f"{result.accuracy:.1%}"
+    return [
+        ("accuracy on held-out rows, declared public", right),
+        ("held-out rows", str(result.held_out)),
+    ]
+
+
+def _masks_rows(result: RunResult) -> list[tuple[str, str]]:
+    held_out = result.metrics["held_out"]
+    if held_out is None:
+        return [("Dice", "no scans were held out")]
+    rows = [("Dice on held-out scans, declared public", f"{held_out['dice']:.3f}")]
+    for name, one in held_out["classes"].items():
+        apart = one["surface_distance_mm"]
+        distance = "" if apart is None else f", surfaces {apart:.2f} mm apart"
+        rows.append((f"  {name}", f"{one['dice']:.3f}{distance}"))
+    return [*rows, ("held-out scans", str(held_out["scans"]))]

@@ -190,11 +190,18 @@ def save_masks(path: PathLike, masks: Sequence[ArrayLike], volumes: Volumes) -> 
     if str(path).endswith(".npz"):
         _save_npz(Path(path), [np.asarray(mask) for mask in masks], volumes)
         return
-    if not all(_CASE.fullmatch(case) and case[0] != "." for case in volumes.cases):
-        raise InvalidArgument("Expected cases that can be file names: letters, digits, . _ + -")
+    check_file_names(volumes)
     Path(path).mkdir(parents=True, exist_ok=True)
     for mask, case, affine in zip(masks, volumes.cases, volumes.affines, strict=True):
         save_mask(Path(path) / f"{case}.nii.gz", mask, affine)
+
+
+def check_file_names(volumes: Volumes) -> None:
+    """Raise unless every case can be a file's name and no two are one."""
+    if not all(_CASE.fullmatch(case) and case[0] != "." for case in volumes.cases):
+        raise InvalidArgument("Expected cases that can be file names: letters, digits, . _ + -")
+    if len(set(volumes.cases)) != len(volumes):
+        raise InvalidArgument("Expected each case once, as the name of its mask.")
 
 
 def _load_nifti(place: Path, n_classes: int | None, limit: int) -> Volumes:

@@ -10,10 +10,9 @@ report.html     for the person who signs
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,8 @@ from tacit.datasets import Dataset, load_dataset, load_public
 from tacit.errors import InvalidArgument
 from tacit.estimators.builders import BUILDERS, Figures, Setting
 from tacit.estimators.config import RunConfig
+from tacit.estimators.run_folders import enter, leave
+from tacit.estimators.sections import SegmentationConfig
 from tacit.estimators.taught import TaughtClassifier
 from tacit.ledger import Ledger, Statement
 from tacit.report import write_report
@@ -35,13 +36,17 @@ _NOT_HELD_OUT = ("groups", "ignored")
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run left behind; no accuracy where no rows were held out."""
+    """What a run left behind; no accuracy where no rows were held out.
+
+    Of masks, `accuracy` is the Dice of all that is not background, and `metrics` has more.
+    """
 
     folder: Path
     statement: Statement
     accuracy: float | None
     held_out: int
     ledger: Ledger
+    metrics: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +75,18 @@ def run_config(config: RunConfig, folder: str | Path) -> RunResult:
     stays: the ledger then refuses the second release.
     """
     folder = Path(folder)
+    if isinstance(config.section, SegmentationConfig):
+        from tacit.estimators.mask_runs import run_masks  # which needs RunResult, from here
+
+        return run_masks(config, config.section, folder)
     rows = load_rows(config)
     model = make_classifier(config, rows.private, folder)
-    _enter(folder, config.to_toml())
+    enter(folder, config.to_toml())
     try:
         private = rows.private
         model.fit(private.X, private.labels, X_public=rows.public, groups=private.groups)
     except InvalidArgument:
-        _leave(folder)
+        leave(folder)
         raise
     shutil.rmtree(folder / "teachers", ignore_errors=True)  # finished teachers' votes are secret
     model.statement_.write(folder / "statement.json")
@@ -157,25 +166,3 @@ def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> TaughtCla
     }
     setting = Setting(shared, data, folder, config.executor)
     return BUILDERS[config.method].build(config.section, setting)
-
-
-def _enter(folder: Path, settings: str) -> None:
-    """Make the run's directory, or enter it again if the same run was stopped there."""
-    try:
-        folder.mkdir(parents=True)
-    except FileExistsError:
-        stopped = (folder / "config.toml").is_file() and not (folder / "statement.json").exists()
-        if not stopped or (folder / "config.toml").read_text(encoding="utf-8") != settings:
-            raise InvalidArgument(
-                f"Expected {str(folder)!r} to be new, or this very run, stopped before it "
-                "finished: a run never overwrites another's ledger."
-            ) from None
-    write_atomically(folder / "config.toml", settings.encode("utf-8"))
-
-
-def _leave(folder: Path) -> None:
-    """Free the directory of a run that was refused before it had a ledger: nothing was spent."""
-    if not (folder / "run.ledger").exists():
-        with contextlib.suppress(OSError):
-            (folder / "config.toml").unlink()
-            folder.rmdir()

@@ -1,6 +1,7 @@
 """One section of a run's configuration for each method; `builders` makes estimators of them.
 
-A new method is one frozen dataclass here, in `SECTIONS`, and one builder in `builders.BUILDERS`.
+A new method is one frozen dataclass here, in `SECTIONS`, and one builder in `builders.BUILDERS`;
+only segmentation, whose data are scans and not rows, has a run of its own (`mask_runs`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from tacit.estimators.knn_planning import MECHANISMS as NEIGHBOUR_MECHANISMS
 
 FEATURES = ("none", "digits", "bins")
 TEACHERS = ("logistic", "kernel-ridge")
+MASK_TEACHERS = ("atlas", "unet")
 STUDENTS = ("label-spreading", "logistic", "cnn", "vat")
 MECHANISMS = ("noisy-votes", "gnmax", "confident-gnmax")
 STRATEGIES = ("medoids", "random")
@@ -137,8 +139,59 @@ class RidgeConfig(Section):
         one_of(ITSELF, *STUDENTS, student=self.student)
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentationConfig(Section):
+    """Teachers of whole masks, queries and student; [data.options] says what the scans are.
+
+    each_alone: every patient (or scan) is a teacher of its own, and `teachers` the public number by
+        which sums are divided. queries 0: all public scans are asked.
+    channels, teacher_steps, student_steps, patch: of the U-Nets; a patch where volumes are large.
+    simulation: the private scans are declared public, as in a benchmark: the report may then show
+        the teachers' mean before noise, and the statement says that it does.
+    """
+
+    method: ClassVar[str] = "segmentation"
+    executors: ClassVar[bool] = True
+    teachers: int = 100
+    each_alone: bool = True
+    teacher: str = "atlas"
+    queries: int = 0
+    strategy: str = "medoids"
+    rounds: int = 1
+    channels: tuple[int, ...] = (8, 16, 32)
+    teacher_steps: int = 300
+    student_steps: int = 300
+    patch: tuple[int, ...] = ()
+    simulation: bool = False
+
+    def __post_init__(self) -> None:
+        at_least(1, teachers=self.teachers)
+        at_least(0, queries=self.queries)
+        at_least(1, teacher_steps=self.teacher_steps)
+        at_least(1, student_steps=self.student_steps)
+        one_of(*STRATEGIES, strategy=self.strategy)
+        one_of(*MASK_TEACHERS, teacher=self.teacher)
+        if self.rounds not in (1, 2, 4):
+            raise refuse("rounds", self.rounds, "1, 2 or 4")
+        for key in ("each_alone", "simulation"):
+            if not isinstance(getattr(self, key), bool):
+                raise refuse(key, getattr(self, key), "true or false")
+        for key in ("channels", "patch"):
+            if not isinstance(getattr(self, key), list | tuple):
+                raise refuse(key, getattr(self, key), "a list of whole numbers")
+            sides = tuple(at_least(1, **{key: side}) for side in getattr(self, key))
+            object.__setattr__(self, key, sides)
+
+
 SECTIONS: dict[str, type[Section]] = {
     kind.method: kind
-    for kind in (PateConfig, KnnConfig, PrototypeConfig, MomentsConfig, RidgeConfig)
+    for kind in (
+        PateConfig,
+        KnnConfig,
+        PrototypeConfig,
+        MomentsConfig,
+        RidgeConfig,
+        SegmentationConfig,
+    )
 }
 """The methods of a run, by name."""

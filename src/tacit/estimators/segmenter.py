@@ -142,6 +142,8 @@ class PATESegmenter(TaughtEstimator):
         self._check_delta(len(scans) if people is None else np.unique(people).size)
         codec = self._codec(public_masks, truth.shape[1:])
         student = self._new_student()
+        if hasattr(student, "check"):  # a student that cannot be made would cost the whole budget
+            student.check(dimensions)
         rows = self._choose(outside)
         rounds = MaskRounds(
             codec,

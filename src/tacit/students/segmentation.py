@@ -83,11 +83,9 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         cut to 0 .. 1 and made to sum to 1. `weights`: one for each scan (n,) or each voxel
         (n, *spatial).
         """
-        recipe = self._recipe()
-        need_monai()
         soft, dimensions = self._targets(targets)
-        if recipe.patch is not None and len(recipe.patch) != dimensions:
-            raise InvalidArgument(f"Expected a patch of {dimensions} sides, got {recipe.patch}.")
+        self.check(dimensions)
+        recipe = self._recipe()
         scans = self._scans(images, dimensions)
         if len(scans) != len(soft) or scans.shape[2:] != soft.shape[2:]:
             raise InvalidArgument("Expected a target of the same spatial shape for each scan.")
@@ -98,6 +96,14 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
                 recipe, scans, soft, voxels, seed_of(self.random_state), tick=tick
             )
         return self
+
+    def check(self, dimensions: int) -> None:
+        """Raise what `fit` would about the parameters and packages: before anything is released."""
+        recipe = self._recipe()
+        need_monai()
+        seed_of(self.random_state)
+        if recipe.patch is not None and len(recipe.patch) != dimensions:
+            raise InvalidArgument(f"Expected a patch of {dimensions} sides, got {recipe.patch}.")
 
     def predict_proba(
         self, images: ArrayLike, *, window: Sequence[int] | None = None

@@ -1,0 +1,31 @@
+"""The directory of a run: new, or this very run's that was stopped; never another's."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from tacit._files import write_atomically
+from tacit.errors import InvalidArgument
+
+
+def enter(folder: Path, settings: str) -> None:
+    """Make the run's directory, or enter it again if the same run was stopped there."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        stopped = (folder / "config.toml").is_file() and not (folder / "statement.json").exists()
+        if not stopped or (folder / "config.toml").read_text(encoding="utf-8") != settings:
+            raise InvalidArgument(
+                f"Expected {str(folder)!r} to be new, or this very run, stopped before it "
+                "finished: a run never overwrites another's ledger."
+            ) from None
+    write_atomically(folder / "config.toml", settings.encode("utf-8"))
+
+
+def leave(folder: Path) -> None:
+    """Free the directory of a run that was refused before it had a ledger: nothing was spent."""
+    if not (folder / "run.ledger").exists():
+        with contextlib.suppress(OSError):
+            (folder / "config.toml").unlink()
+            folder.rmdir()
