@@ -14,10 +14,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -25,6 +23,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from benchmarks import plain_features
+from benchmarks.measured import best_of
 from tacit.datasets import Dataset, load_digits, load_idx, load_npz
 from tacit.features import HOG, Deskew, digit_features
 from tacit.mechanisms import count_votes
@@ -33,7 +32,6 @@ from tacit.teachers.tasks import Shard
 
 IMAGES = 7_000
 LOOP_IMAGES = 500
-REPEATS = 3
 QUERIES = 10_000
 
 
@@ -69,16 +67,6 @@ def sample_images(count: int) -> np.ndarray:
     return np.resize(large, (count, 28, 28))
 
 
-def seconds(work: Callable[[], Any]) -> float:
-    """Best of a few repeats: the machine may be busy with something else."""
-    times = []
-    for _ in range(REPEATS):
-        start = time.process_time()
-        work()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
 def rates() -> list[Rate]:
     images = sample_images(IMAGES)
     few = images[:LOOP_IMAGES]
@@ -89,8 +77,8 @@ def rates() -> list[Rate]:
     ]
     result = []
     for name, transformer, loop in cases:
-        ours = IMAGES / seconds(lambda: transformer.transform(images))  # noqa: B023
-        theirs = LOOP_IMAGES / seconds(lambda: loop(few))  # noqa: B023
+        ours = IMAGES / best_of(lambda: transformer.transform(images))[0]  # noqa: B023
+        theirs = LOOP_IMAGES / best_of(lambda: loop(few))[0]  # noqa: B023
         expected = loop(few).reshape(LOOP_IMAGES, -1)
         difference = float(np.abs(transformer.transform(few) - expected).max())
         result.append(

@@ -19,8 +19,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from benchmarks.measured import in_a_process, peak_mib
+from benchmarks.measured import best_of, in_a_process, peak_mib
 from tacit.datasets import load_idx
 from tacit.neighbours import NeighbourIndex, default_reach
 from tacit.noise import SecureNoise
@@ -39,7 +37,6 @@ K, RATE = 300, 0.15
 RECORDS, QUERIES = 60_000, 1_000
 EAGER_QUERIES = 50
 BATCH = 500
-REPEATS = 3
 RADIUS = 1.0  # digit features have unit length
 
 Features = np.ndarray
@@ -72,16 +69,6 @@ class Growth:
     reach: int
     search: float
     draw: float
-
-
-def seconds(work: Callable[[], Any], repeats: int = REPEATS) -> tuple[float, Any]:
-    """Best of a few repeats, for the machine may be busy with something else; and the result."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        result = work()
-        times.append(time.process_time() - start)
-    return min(times), result
 
 
 def build(X: Features, y: np.ndarray) -> NeighbourIndex:
@@ -124,14 +111,14 @@ def eager_all(X: Features, norms: np.ndarray, asked: Features, noise: SecureNois
 def speed(X: Features, y: np.ndarray, asked: Features) -> Speed:
     noise, reach = SecureNoise(), default_reach(K, RATE)
     norms = (X**2).sum(axis=1)
-    building, index = seconds(lambda: build(X, y), repeats=1)
-    searching, around = seconds(lambda: index.search(asked, reach))
-    drawing, _ = seconds(lambda: around.draw(K, RATE, noise))
-    batched, theirs = seconds(lambda: batched_search(X, norms, asked, reach))
+    building, index = best_of(lambda: build(X, y), repeats=1)
+    searching, around = best_of(lambda: index.search(asked, reach))
+    drawing, _ = best_of(lambda: around.draw(K, RATE, noise))
+    batched, theirs = best_of(lambda: batched_search(X, norms, asked, reach))
     scale = len(asked) / EAGER_QUERIES
     few = asked[:EAGER_QUERIES]
-    gathering = scale * seconds(lambda: eager_gather(X, norms, few, noise))[0]
-    asking_all = scale * seconds(lambda: eager_all(X, norms, few, noise))[0]
+    gathering = scale * best_of(lambda: eager_gather(X, norms, few, noise))[0]
+    asking_all = scale * best_of(lambda: eager_all(X, norms, few, noise))[0]
     ours, eager = searching + drawing, min(gathering, asking_all)
     parts = (building, searching, drawing, batched, gathering, asking_all)
     faster = (eager / ours, 2 * eager / (ours + drawing))
@@ -154,8 +141,8 @@ def agreement(X: Features, asked: Features, theirs: np.ndarray) -> float:
 def grown(X: Features, y: np.ndarray, asked: Features, k: int) -> Growth:
     reach = default_reach(k, RATE)
     index = build(X, y)
-    searching, around = seconds(lambda: index.search(asked, reach), repeats=2)
-    drawing, _ = seconds(lambda: around.draw(k, RATE, SecureNoise()), repeats=2)
+    searching, around = best_of(lambda: index.search(asked, reach), repeats=2)
+    drawing, _ = best_of(lambda: around.draw(k, RATE, SecureNoise()), repeats=2)
     return Growth(len(X), len(asked), k, reach, round(searching, 3), round(drawing, 3))
 
 
@@ -174,11 +161,11 @@ def large(records: int, dimensions: int, queries: int) -> dict[str, Any]:
         X /= np.linalg.norm(X, axis=1, keepdims=True)
         y = rng.integers(10, size=records)
         inputs = peak_mib()
-        building, index = seconds(lambda: build(X, y), repeats=1)
+        building, index = best_of(lambda: build(X, y), repeats=1)
         built = peak_mib()
         reach = default_reach(K, RATE)
-        searching, around = seconds(lambda: index.search(X[:queries], reach), repeats=1)
-        drawing, _ = seconds(lambda: around.draw(K, RATE, SecureNoise()), repeats=1)
+        searching, around = best_of(lambda: index.search(X[:queries], reach), repeats=1)
+        drawing, _ = best_of(lambda: around.draw(K, RATE, SecureNoise()), repeats=1)
     return {
         "records": records,
         "dimensions": dimensions,

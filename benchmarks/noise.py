@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
@@ -17,11 +16,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.measured import best_of
 from tacit.noise import SecureNoise
 
 CHUNK = 1_000_000
 CHUNKS = 10
-REPEATS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +80,12 @@ def cases() -> list[Case]:
 
 
 def millions_per_second(draw: Callable[[int], object]) -> float:
-    """Best of a few repeats: the machine may be busy with something else."""
-    draw(CHUNK)
-    times = []
-    for _ in range(REPEATS):
-        start = time.process_time()
+    def chunks() -> None:
         for _ in range(CHUNKS):
             draw(CHUNK)
-        times.append(time.process_time() - start)
-    return CHUNKS * CHUNK / min(times) / 1e6
+
+    draw(CHUNK)
+    return CHUNKS * CHUNK / best_of(chunks)[0] / 1e6
 
 
 def measure(case: Case) -> Rate:

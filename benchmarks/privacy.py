@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
@@ -20,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import paper_formulas
+from benchmarks.measured import best_of
 from tacit.privacy import gnmax_rdp_total, gnmax_smooth_sensitivity
 
 Votes = NDArray[np.int64]
@@ -64,13 +64,7 @@ def generated_votes(queries: int, classes: int, teachers: int) -> Votes:
 
 
 def cpu_seconds(call: Callable[[], object], repeats: int = 3) -> float:
-    """Best of a few repeats: the machine may be busy with something else."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return min(times)
+    return best_of(call, repeats)[0]
 
 
 def plain_seconds(call: Callable[[list[list[int]]], object], votes: Votes, sample: int) -> float:
