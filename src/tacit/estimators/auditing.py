@@ -241,7 +241,7 @@ def own_folder(folder: Path, settings: str) -> Iterator[None]:
         raise InvalidArgument(
             f"Expected {str(folder)!r} to be new: an audit never overwrites a ledger."
         ) from None
-    write_atomically(folder / "config.toml", settings.encode("utf-8"))
+    write_atomically(folder / "audit.toml", settings.encode("utf-8"))
     try:
         yield
     finally:
