@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint types floors unit fuzz bench docs clean
+.PHONY: demo test lint types floors unit fuzz bench docs dist check-dist clean
 
 demo: $(VENV)/.core
 	@$(BIN)/tacit demo
@@ -37,8 +37,18 @@ docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "Open site/index.html through a web server: $(BIN)/python -m http.server -d site"
 
+# A wheel and a source archive in dist/, from an isolated build.
+dist: $(VENV)/.build
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist . > /dev/null
+	@ls dist
+
+# Installs the wheel into an empty environment and runs `tacit demo` from it.
+check-dist: dist
+	@$(BIN)/python -m tools.check_dist dist
+
 clean:
-	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
 
 $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV)
@@ -54,6 +64,10 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	@$(PIP) install torch==2.13.0
 	@$(PIP) install --editable '.[dev]'
 	@touch $@ $(VENV)/.core
+
+$(VENV)/.build: | $(VENV)/bin/python
+	@$(PIP) install 'build>=1.2'
+	@touch $@
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing tacit and its documentation tools into $(VENV) (once) ..."
