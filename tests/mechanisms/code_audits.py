@@ -64,7 +64,7 @@ class CodeAudit:
         """Projection of the middle of the two expected releases."""
         if isinstance(self.mechanism, NoisySecondMoment | UnitMean):
             return float(direction @ direction) / 2  # the second expects nothing
-        return 0.0
+        return float(np.sum(direction * self.public.get("centres", 0.0)))
 
 
 def _teachers(*codes: Any) -> Any:
@@ -77,6 +77,15 @@ def _joint() -> CodeAudit:
     wild, still = np.full((3, 1), 1e300), np.zeros((3, 1))
     step = np.full((3, 1), 1 / np.sqrt(3))
     return CodeAudit(mechanism, _teachers(wild, still), _teachers(-wild, still), step, {})
+
+
+def _recentred() -> CodeAudit:
+    """All at once: two queries under one bound, about a centre, in an ellipsoid."""
+    mechanism = GaussianMean(1.0, 1.0, 2, joint=2)
+    wild, still = np.full((2, 1), 1e300), np.full((2, 1), 5.0)
+    step = np.full((2, 1), 2 / np.sqrt(2))
+    public = {"centres": np.array([5.0]), "weights": [0.5]}
+    return CodeAudit(mechanism, _teachers(wild, still), _teachers(-wild, still), step, public)
 
 
 def _moment() -> CodeAudit:
@@ -102,6 +111,7 @@ CODE_AUDITS: dict[str, CodeAudit] = {
         {"weights": [0.5, 1.0]},
     ),
     "gaussian-mean, joint": _joint(),
+    "gaussian-mean, recentred": _recentred(),
     # One of four teachers is missing: the noise of the other three has to do.
     "distributed-gaussian-mean": CodeAudit(
         DistributedGaussianMean(0.5, 1.0, 4, dropouts=1, colluders=0),

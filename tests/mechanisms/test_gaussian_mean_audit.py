@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from audits import TRIALS, proved
 from code_audits import CODE_AUDITS, DELTA, CodeAudit
-from mutants import mutated, seeded_noise, weak_noise
+from mutants import WeakNoise, mutated, seeded_noise, weak_noise
 
 from tacit.mechanisms import DistributedGaussianMean, GaussianMean, NoisySecondMoment, Plan, Release
 from tacit.mechanisms.codes import clip_rows, teacher_codes
 from tacit.noise import InsecureNoise, admit
+from tacit.privacy import gaussian_epsilon
 
 EVERY = pytest.mark.parametrize("name", sorted(CODE_AUDITS))
 
@@ -74,6 +75,18 @@ class ClipEachQuery(GaussianMean):
         return alone.release(answers, noise, **public)
 
 
+class NoiseOfTheBall(GaussianMean):
+    """Clips in the ellipsoid, and adds the ball's noise: too little where a weight is below 1."""
+
+    __slots__ = ()
+
+    def release(self, answers, noise, *, weights, **public):
+        entry = admit(noise)
+        still = GaussianMean(1e-4, self.radius, self.n_teachers, self.joint)
+        values = still.release(answers, InsecureNoise(3), weights=weights, **public).values
+        return Release(self, values=values + noise.gaussian(self.sigma, values.shape), entry=entry)
+
+
 class SharedNoise(GaussianMean):
     """One noise for all numbers of a bound: their differences carry none."""
 
@@ -115,6 +128,7 @@ class PlainSymmetricNoise(NoisySecondMoment):
         ("gaussian-mean", ClipAfterMean),
         ("gaussian-mean", Unclipped),
         ("gaussian-mean, joint", ClipEachQuery),
+        ("gaussian-mean, recentred", ClipEachQuery),
         ("distributed-gaussian-mean", SharesForEverybody),
         ("noisy-second-moment", PlainSymmetricNoise),
     ],
@@ -122,6 +136,17 @@ class PlainSymmetricNoise(NoisySecondMoment):
 def test_mutant_is_caught(name, kind):
     audit = CODE_AUDITS[name]
     assert audit.finds(mutated(audit.mechanism, kind), seeded_noise()) > audit.claim()
+
+
+def test_the_balls_noise_in_an_ellipsoid_is_caught():
+    audit = CODE_AUDITS["gaussian-mean, ellipsoid"]
+    thin = mutated(audit.mechanism, NoiseOfTheBall)
+    outputs = [
+        audit.released(thin, codes, noise)
+        for codes, noise in zip((audit.first, audit.second), seeded_noise(), strict=True)
+    ]
+    found = proved(*outputs, (lambda values: values[:, 0] >= 0.5,), DELTA)
+    assert found > 1.5 * audit.claim()
 
 
 def test_shared_noise_is_caught():
@@ -148,6 +173,33 @@ def test_a_bound_for_each_block_counted_once_is_caught():
     audit = CodeAudit(whole, blocks, -blocks, np.full((4, 1), 0.5), {})
     found = audit.finds(mutated(whole, ClipEachQuery), seeded_noise())
     assert 2 * audit.claim() < found <= Plan(sold, 4).epsilon(DELTA)
+
+
+def two_rounds(codes, noises):
+    """A release, and a second one about it: what an adversary makes of both transcripts."""
+    mechanism = GaussianMean(1.0, 1.0, 2)
+    rows = np.tile(codes, (1, TRIALS, 1))
+    first = mechanism.release(rows, noises[0]).values
+    second = mechanism.release(rows, noises[1], centres=first).values
+    # The other teacher says 0, and what becomes of it about a public centre is public.
+    offset = second - first - np.clip(-first, -1, 1) / 2
+    return first + offset
+
+
+@pytest.mark.parametrize("kind", [InsecureNoise, WeakNoise])
+def test_a_round_about_an_earlier_release_costs_the_sum_of_squares(kind):
+    """mu^2 adds although the centre is itself random; with less noise the audit would see it."""
+    claim = gaussian_epsilon(DELTA, np.sqrt(2 * GaussianMean(1.0, 1.0, 2).gaussian_cost()))
+    wild, still = np.full((1, 1), 1e300), np.zeros((1, 1))
+    sources = [kind(seed=seed) for seed in (21, 22, 23, 24)]
+    first = two_rounds(np.array([wild, still]), sources[:2])
+    second = two_rounds(np.array([-wild, still]), sources[2:])
+    # The log-likelihood ratio of N(1/2, 1) and N(-1/2, 1) is the number itself, in both rounds.
+    found = proved(first, second, (lambda values: values[:, 0] >= claim,), DELTA)
+    if kind is WeakNoise:
+        assert found > claim
+    else:
+        assert 0.85 * claim < found <= claim
 
 
 def test_trials_are_many():
