@@ -15,6 +15,7 @@ from tacit import __version__
 from tacit.cli.aggregate import aggregate
 from tacit.cli.analyze import analyze
 from tacit.cli.audit import audit
+from tacit.cli.compare import compare
 from tacit.cli.demo import demo
 from tacit.cli.ledger import ledger_app
 from tacit.cli.plan import plan
@@ -43,6 +44,7 @@ app.command()(aggregate)
 app.command()(sanitise)
 app.command()(analyze)
 app.command()(audit)
+app.command()(compare)
 app.add_typer(ledger_app, name="ledger")
 app.command()(report)
 app.command()(demo)

@@ -1,5 +1,6 @@
 """The objects people use; they only wire the floors below."""
 
+from tacit.estimators.comparing import compare
 from tacit.estimators.dpsgd import DPSGDClassifier
 from tacit.estimators.dpsgd_autoencoder import DPSGDAutoencoder
 from tacit.estimators.dpsgd_segmenter import DPSGDSegmenter
@@ -24,4 +25,5 @@ __all__ = [
     "PrivateKNNRegressor",
     "PrototypeClassifier",
     "ResidualRidgeClassifier",
+    "compare",
 ]

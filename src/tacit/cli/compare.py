@@ -1,0 +1,160 @@
+"""`tacit compare`: which method to use on a kind of data, measured, at equal budgets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tacit.cli import options
+from tacit.cli.show import errors, print_json, screen, table
+from tacit.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from tacit.estimators.comparing import Comparison, Row
+
+LEVELS = "0.1,0.2,0.5,1,2,8"
+
+
+def compare(
+    data: Annotated[
+        str, typer.Option(help="digits, mnist:DIR, adult:DIR, npz:FILE or csv:FILE: public data.")
+    ],
+    out: Annotated[Path, typer.Option(help="The folder of finished cells, tables and figures.")],
+    methods: Annotated[
+        str, typer.Option(help="Names with commas between them; all by default.")
+    ] = "",
+    epsilon: Annotated[str, typer.Option(help="Budgets, with commas between them.")] = LEVELS,
+    delta: Annotated[float, typer.Option(help="Delta of every budget.")] = 1e-5,
+    seeds: Annotated[int, typer.Option(help="How often each cell is repeated.")] = 3,
+    public: Annotated[int | None, typer.Option(help="Public inputs, if not by rule.")] = None,
+    held_out: Annotated[int | None, typer.Option(help="Held-out rows, if not by rule.")] = None,
+    loader: Annotated[
+        Path | None,
+        typer.Option(help="TOML with a table [data.options], as for `tacit train`: a CSV's roles."),
+    ] = None,
+    limit: Annotated[
+        float | None, typer.Option(help="Seconds after which a cell counts as failed.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Cells at a time, one thread each.")] = 1,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Run cells again that failed.")
+    ] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Run methods on the same rows and budget; say which to use when. Resumes when run again.
+
+    NOT private: it reads the labels of all rows. For public data, or rows declared public.
+    Methods: pate, knn, prototype, moments, ridge, mac, dpsgd, layerwise.
+    More methods, epsilons or seeds may be added to a folder later.
+    Example: tacit compare --data digits --methods prototype,ridge --epsilon 1,8 --out compared
+    """
+    from tacit.estimators.comparing import compare as run
+    from tacit.estimators.comparing.summary import NOT_PRIVATE
+
+    names = [name.strip() for name in methods.split(",") if name.strip()] or None
+    settings: dict[str, Any] = {
+        "methods": names,
+        "epsilon": _numbers(epsilon),
+        "delta": delta,
+        "seeds": seeds,
+        "out": out,
+        "public": public,
+        "held_out": held_out,
+        "options": _loader_options(loader),
+        "limit": limit,
+        "jobs": jobs,
+        "retry_failed": retry_failed,
+    }
+    errors().print(f"[bold yellow]Note:[/] {NOT_PRIVATE}", soft_wrap=True, highlight=False)
+    result = _with_progress(run, data, settings)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        show(result, out)
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise InvalidArgument(
+            f"Expected --epsilon={text!r} to be numbers with commas between them."
+        ) from None
+
+
+def _loader_options(path: Path | None) -> dict[str, Any] | None:
+    """Read [data.options] of a configuration."""
+    if path is None:
+        return None
+    import tomllib
+
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))["data"]["options"]
+    except (OSError, UnicodeError, tomllib.TOMLDecodeError, KeyError, TypeError):
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidArgument(f"Expected --loader={str(path)!r} to be TOML with [data.options].")
+    return found
+
+
+def _with_progress(run: Any, data: str, settings: dict[str, Any]) -> Comparison:
+    """Run under a bar that counts cells, those of an earlier run included."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=errors(), transient=True) as bar:
+        task = bar.add_task("Comparing", total=None)
+
+        def watch(label: str, done: int, total: int) -> None:
+            bar.update(task, description=f"Done: {label}", completed=done, total=total)
+
+        result: Comparison = run(data, watch=watch, **settings)
+    return result
+
+
+def show(result: Comparison, out: Path) -> None:
+    """Print the table, the advice, and where the files are."""
+    from tacit.estimators.comparing.advice import advice
+
+    levels = result.epsilons
+    heading = f"{result.about.data}: held-out accuracy, mean (smallest), at delta "
+    shown = table(
+        heading + f"{result.about.delta:g}",
+        "method",
+        *(f"epsilon {level:g}" for level in levels),
+        "CPU-s",
+        "MiB",
+    )
+    rows = {(row.method, row.epsilon): row for row in result.rows()}
+    for name in [*result.methods, *result.about.references]:
+        mine = [row for key, row in rows.items() if key[0] == name]
+        cells = [_cell(rows.get((name, level), rows.get((name, None)))) for level in levels]
+        shown.add_row(result.about.title(name), *cells, *_cost(mine))
+    screen().print(shown)
+    for sentence in advice(result):
+        screen().print(f"- {sentence}", highlight=False, soft_wrap=True)
+    screen().print(f"Page: {out / 'comparison.md'}, figure: {out / 'comparison.png'}")
+
+
+def _cell(row: Row | None) -> str:
+    if row is None:
+        return "not run"
+    if row.accuracy is None or row.least is None:
+        return row.reasons[0].partition(":")[0] if row.reasons else "failed"
+    return f"{100 * row.accuracy:.1f} ({100 * row.least:.1f})"
+
+
+def _cost(rows: list[Row]) -> tuple[str, str]:
+    """Return the mean CPU-seconds of a cell and the highest peak of memory."""
+    seconds = [row.cpu for row in rows if row.cpu is not None]
+    memory = [row.memory for row in rows if row.memory is not None]
+    if not seconds or not memory:
+        return "-", "-"
+    return f"{sum(seconds) / len(seconds):.1f}", f"{max(memory):,.0f}"

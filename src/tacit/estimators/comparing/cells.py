@@ -1,0 +1,114 @@
+"""One cell of a comparison: a method at one epsilon with one seed, and the file of its result.
+
+A finished cell is one JSON file, written in one step (`tacit._files`): it is whole or absent. A
+file that cannot be read as a cell, or that belongs to other settings, counts as absent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tacit._files import write_atomically
+
+FORMAT = "tacit-comparison-cell/1"
+OK, REFUSED, FAILED = "ok", "refused", "failed"
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is to be run; `epsilon` is None for a reference that is not private."""
+
+    method: str
+    epsilon: float | None
+    delta: float
+    seed: int
+    task: str
+    settings: str
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file that holds the result."""
+        level = "none" if self.epsilon is None else f"{self.epsilon:g}"
+        safe = re.sub(r"[^A-Za-z0-9_-]", "_", self.method)
+        return f"{safe}--{level}--{self.seed}.json"
+
+    @property
+    def label(self) -> str:
+        """A name for people."""
+        level = "" if self.epsilon is None else f" at epsilon {self.epsilon:g}"
+        return f"{self.method}{level}, seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a cell: accuracy where it is "ok", else a reason; time and memory.
+
+    `spent` is the epsilon of the estimator's own statement, None where it makes none. `cpu` and
+    `wall` are seconds of fit and predict; `peak_mib` is the process's highest resident memory with
+    interpreter and data, `baseline_mib` what it had before fit.
+    """
+
+    status: str
+    reason: str = ""
+    accuracy: float | None = None
+    spent: float | None = None
+    noise: str = ""
+    cpu: float | None = None
+    wall: float | None = None
+    peak_mib: float | None = None
+    baseline_mib: float | None = None
+    warnings: tuple[str, ...] = ()
+
+
+Result = tuple[Cell, Outcome]
+
+
+def settings_of(estimator: Any) -> str:
+    """Return a hash of an estimator's parameters: a changed setting makes another cell."""
+    try:
+        text = estimator.__repr__(N_CHAR_MAX=10**7)
+    except TypeError:
+        text = repr(estimator)
+    return hashlib.sha256(_ADDRESS.sub("", text).encode("utf-8")).hexdigest()[:16]
+
+
+def write_cell(folder: Path, cell: Cell, outcome: Outcome) -> None:
+    """Write a finished cell in one step."""
+    content = {"format": FORMAT, "cell": asdict(cell), "outcome": asdict(outcome)}
+    text = json.dumps(content, indent=2, allow_nan=False)
+    write_atomically(folder / cell.file_name, text.encode("utf-8"))
+
+
+def read_cell(path: Path) -> Result | None:
+    """Return a finished cell, or None where there is none or the file is not whole."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            return None
+        raw = dict(content["outcome"])
+        outcome = Outcome(**(raw | {"warnings": tuple(raw["warnings"])}))
+        cell = Cell(**content["cell"])
+    except (OSError, UnicodeError, ValueError, KeyError, TypeError):
+        return None
+    complete = outcome.status in (REFUSED, FAILED) or (
+        outcome.status == OK and isinstance(outcome.accuracy, float)
+    )
+    return (cell, outcome) if complete and cell.file_name == path.name else None
+
+
+def finished(folder: Path, cell: Cell) -> Outcome | None:
+    """Return the outcome of this very cell, if a whole file holds it."""
+    found = read_cell(folder / cell.file_name)
+    return found[1] if found is not None and found[0] == cell else None
+
+
+def cells_of(folder: Path, task: str) -> list[Result]:
+    """Return every finished cell of a task in a folder."""
+    found = [read_cell(path) for path in sorted(folder.glob("*.json"))]
+    return [item for item in found if item is not None and item[0].task == task]
