@@ -1,0 +1,155 @@
+"""Row by row, bit by bit: products, norms and activations in which no row feels the others.
+
+A unit's part must not change by a single bit when another unit joins the sample, but library
+products round a row by the company it is in. Here rows and weights are rounded to whole steps, few
+enough that float64 adds their products exactly, in any order: a product of matrices is then a
+function of each row alone, by arithmetic and not by trust. Activations are made of operations that
+IEEE 754 rounds correctly. Precision is about that of float32 (docs/theory/direct.md).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from tacit._checks import Floats
+
+EXACT_BITS = 53
+_TINIEST = 2.0**-900
+"""A row whose largest number is smaller counts as 0: its scale would not be a float."""
+_LN2_HIGH, _LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
+_LOWEST = -700.0
+_EXP_TERMS = 11
+_LOG_TERMS = 12
+
+
+class WholeRows(NamedTuple):
+    """Rows as whole steps (integers in float64) times a power of two for each row.
+
+    A row that is not finite has steps 0 and the unit NaN: whatever is made of it is NaN.
+    """
+
+    steps: Floats
+    units: Floats
+
+    def values(self) -> Floats:
+        """Return the rows that these steps stand for."""
+        return self.steps * self.units
+
+    def norms(self) -> Floats:
+        """Return each row's length: the sum of squares is an exact integer."""
+        squares = np.einsum("ij,ij->i", self.steps, self.steps)
+        return np.asarray(np.sqrt(squares)[:, None] * self.units)
+
+
+def row_bits(width: int) -> int:
+    """Return how many bits a number of a row keeps: squares and products then add exactly.
+
+    >>> row_bits(256), row_bits(257)
+    (22, 22)
+    """
+    return (EXACT_BITS - math.ceil(math.log2(max(width, 2)))) // 2
+
+
+def whole_rows(rows: Floats) -> WholeRows:
+    """Round each row to whole steps of a power of two, by its own largest number.
+
+    >>> made = whole_rows(np.array([[1.0, 0.5], [np.nan, 1.0]]))
+    >>> made.values().tolist(), made.norms().round(6).tolist()
+    ([[1.0, 0.5], [nan, nan]], [[1.118034], [nan]])
+    """
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    usable = np.isfinite(largest) & (largest > _TINIEST)
+    _, exponents = np.frexp(np.where(usable, largest, 1.0))
+    exponents -= row_bits(rows.shape[1])
+    # Powers of two: the product is exact, as a quotient would be.
+    steps = rows * np.ldexp(1.0, -exponents)
+    np.rint(steps, out=steps)
+    units = np.ldexp(1.0, exponents)
+    if not usable.all():
+        steps[~usable[:, 0]] = 0.0
+        units[~np.isfinite(largest)] = np.nan
+    return WholeRows(steps, units)
+
+
+class WholeMatrix:
+    """A public matrix (inputs, outputs) in whole steps, for exact products with rows.
+
+    >>> matrix = WholeMatrix(np.array([[0.25], [2.0]]))
+    >>> matrix.times(whole_rows(np.array([[4.0, 1.0]]))).tolist()
+    [[3.0]]
+    """
+
+    def __init__(self, matrix: Floats) -> None:
+        inputs = matrix.shape[0]
+        bits = EXACT_BITS - math.ceil(math.log2(max(inputs, 2))) - row_bits(inputs)
+        largest = float(np.abs(matrix).max(initial=0.0))
+        _, exponent = math.frexp(largest if largest > _TINIEST else 1.0)
+        self._unit = math.ldexp(1.0, exponent - bits)
+        self._steps = np.rint(matrix / self._unit)
+
+    def times(self, rows: WholeRows) -> Floats:
+        """Return rows times this matrix; the whole steps are multiplied exactly."""
+        product = rows.steps @ self._steps
+        product *= rows.units
+        product *= self._unit
+        return product
+
+
+def relu(values: Floats) -> tuple[Floats, Floats]:
+    """Return max(u, 0) and its slope, 0 at 0.
+
+    >>> [part.tolist() for part in relu(np.array([-1.0, 2.0]))]
+    [[0.0, 2.0], [0.0, 1.0]]
+    """
+    return np.maximum(values, 0.0), (values > 0).astype(np.float64)
+
+
+def softplus(values: Floats) -> tuple[Floats, Floats]:
+    """Return log(1 + e^u) and its slope, the logistic function, to about 1e-11.
+
+    >>> value, slope = softplus(np.array([0.0]))
+    >>> round(float(value[0]), 9), float(slope[0])
+    (0.693147181, 0.5)
+    """
+    power = _exp_of_negative(-np.abs(values))
+    ratio = power / (2.0 + power)  # log(1 + e) = 2 artanh(e / (2 + e)), at most artanh(1/3)
+    square = ratio * ratio
+    series = np.full_like(ratio, 1.0 / (2 * _LOG_TERMS - 1))
+    for term in range(_LOG_TERMS - 2, -1, -1):
+        series *= square
+        series += 1.0 / (2 * term + 1)
+    return np.maximum(values, 0.0) + 2.0 * ratio * series, _logistic(values, power)
+
+
+def logistic(values: Floats) -> Floats:
+    """Return 1/(1 + e^-u), to about 1e-11.
+
+    >>> logistic(np.array([0.0, 800.0, -800.0])).round(6).tolist()
+    [0.5, 1.0, 0.0]
+    """
+    return _logistic(values, _exp_of_negative(-np.abs(values)))
+
+
+def _logistic(values: Floats, power: Floats) -> Floats:
+    return np.asarray(np.where(values >= 0, 1.0, power) / (1.0 + power))
+
+
+def _exp_of_negative(values: Floats) -> Floats:
+    """e^x for x <= 0: 2^k times a Taylor series in x - k log 2, by correctly rounded operations."""
+    x = np.maximum(values, _LOWEST)
+    whole = np.rint(x * (1 / math.log(2.0)))
+    rest = (x - whole * _LN2_HIGH) - whole * _LN2_LOW
+    series = np.ones_like(rest)
+    for term in range(_EXP_TERMS, 0, -1):
+        series *= rest / term
+        series += 1.0
+    with np.errstate(invalid="ignore"):  # of NaN, which stays NaN by the series
+        exponents = np.where(np.isfinite(whole), whole, 0.0).astype(np.int64)
+    return np.asarray(series * ((exponents + 1023) << 52).view(np.float64))
+
+
+ACTIVATIONS = {"relu": relu, "softplus": softplus}
+"""Functions that return an activation and its slope."""

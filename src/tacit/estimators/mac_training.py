@@ -1,0 +1,189 @@
+"""What both DP-MAC estimators share: thresholds, price and run (SPEC-highdim-mac B).
+
+The whole run, with the histogram of thresholds if there is one, is priced as one list before it
+starts. Everything before and after is that of the other estimators that train in noisy steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from tacit._checks import at_least, one_of, positive, refuse
+from tacit.direct.auxiliary import AuxiliaryCoordinates
+from tacit.direct.blocks import Blocks
+from tacit.direct.examples import (
+    PrivateExamples,
+    flat_parameters,
+    need_torch,
+    set_parameters,
+    trained_parameters,
+)
+from tacit.direct.layer_parts import LayerParts
+from tacit.direct.newton import NewtonSteps, NoisyNewton, second_order_blocks
+from tacit.direct.thresholds import histogram_of, histogram_plan, thresholds_from
+from tacit.direct.training import GradientSteps, Recipe
+from tacit.errors import InvalidArgument
+from tacit.estimators.stepped import SteppedEstimator
+from tacit.ledger import Ledger
+from tacit.mechanisms import NoisySteps, Plan
+from tacit.privacy import calibrate_steps
+from tacit.students.progress import training_bar
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+    from tacit.direct.examples import Loss
+
+THRESHOLDS = ("small", "histogram")
+_FEWEST_Z_STEPS = 30
+
+
+class _Public(NamedTuple):
+    """All that shapes a run, from public numbers."""
+
+    recipe: Recipe
+    network: AuxiliaryCoordinates
+    blocks: Blocks
+    plans: list[Plan]
+
+
+class MACTraining(SteppedEstimator):
+    """Recipe, thresholds, price and run of DP-MAC; a subclass says what the network is for."""
+
+    hidden: tuple[int, ...]
+    activation: str
+    z_steps: int | None
+    z_rate: float
+    thresholds: str
+    histogram_noise: float
+    order: int
+    clipping = "per-layer"
+    engine = "auto"
+    _objective: ClassVar[str]
+    thresholds_: tuple[float, ...]
+
+    def _train(
+        self,
+        module: Module,
+        loss: Loss,
+        probes: Any,
+        private: Callable[[], PrivateExamples],
+        *,
+        n_units: int,
+        by_person: bool,
+    ) -> tuple[Module, Ledger]:
+        """Price, ask the ledger, train and return the network; `private()` makes the examples."""
+        del loss, probes  # DP-MAC has its own objective, and rows apart by arithmetic
+        size, self._size_from_data = self._declared_size(n_units)
+        public = self._public_run(module, *self._recipe(size))
+        terms = {} if isinstance(self.ledger, Ledger) else {"plans": public.plans}
+        ledger = self._open_ledger(by_person=by_person, **terms)
+        self._refuse_early(ledger, public.plans)
+        learned = self._run(module, public, ledger, private())
+        if not np.isfinite(learned).all():
+            raise InvalidArgument(
+                f"Expected learning_rate={self.learning_rate!r} to be small enough: training "
+                "diverged. The run stays charged."
+            )
+        set_parameters(trained_parameters(module), learned)
+        return module, ledger
+
+    def _public_run(self, module: Module, recipe: Recipe, rate: float) -> _Public:
+        one_of(*THRESHOLDS, thresholds=self.thresholds)
+        if self.order not in (1, 2):
+            raise refuse("order", self.order, "1 or 2")
+        network = self._coordinates(module)
+        if self.order == 2:
+            blocks = second_order_blocks(network.widths, self.split)
+        else:
+            blocks = Blocks.cut(
+                network.sizes, clip=recipe.clip, clipping="per-layer", split=self.split
+            )
+        before: list[Plan] = []
+        if self.thresholds == "histogram":
+            before = [histogram_plan(len(network.sizes), self.histogram_noise)]
+        return _Public(recipe, network, blocks, [*before, self._whole_run(recipe, rate, before)])
+
+    def _coordinates(self, module: Module) -> AuxiliaryCoordinates:
+        linear = need_torch().nn.Linear
+        layers: list[Any] = [layer for layer in module.modules() if isinstance(layer, linear)]
+        steps = self.z_steps
+        if steps is None:
+            steps = max(2 * (len(layers) - 1), _FEWEST_Z_STEPS)
+        return AuxiliaryCoordinates(
+            widths=(layers[0].in_features, *(layer.out_features for layer in layers)),
+            loss=self._objective,
+            activation=self.activation,
+            steps=at_least(0, z_steps=steps),
+            rate=positive(z_rate=self.z_rate),
+        )
+
+    def _whole_run(self, recipe: Recipe, rate: float, before: list[Plan]) -> Plan:
+        """Return the plan of all steps, with the noise that the budget leaves to them."""
+        if self.noise_multiplier is not None or isinstance(self.ledger, Ledger):
+            return self._steps_plan(recipe, rate)
+        spent = sum(plan.mu_squared() or 0.0 for plan in before)
+        noise = calibrate_steps(
+            positive(epsilon=self.epsilon),
+            self.delta,
+            steps=recipe.steps,
+            rate=rate,
+            mu_squared=spent,
+        )
+        return Plan(NoisySteps(noise, rate), recipe.steps)
+
+    def _run(
+        self, module: Module, public: _Public, ledger: Ledger, examples: PrivateExamples
+    ) -> Any:
+        """Release the histogram, if there is one, then the run; return the parameters learned."""
+        self.thresholds_ = self._find_thresholds(module, public, ledger, examples)
+        recipe, plan = public.recipe, public.plans[-1]
+        purpose = f"train {sum(public.network.sizes)} parameters in {recipe.steps} noisy steps"
+        with training_bar("Training in noisy steps", recipe.steps) as tick:
+            run = self._steps_of(module, public, examples, tick)
+            with ledger.release(plan, purpose=purpose, noise=self.noise) as grant:
+                return np.asarray(grant.release(run).values)
+
+    def _find_thresholds(
+        self, module: Module, public: _Public, ledger: Ledger, examples: PrivateExamples
+    ) -> tuple[float, ...]:
+        layers = len(public.network.sizes)
+        if len(public.plans) == 1:
+            return (public.recipe.clip,) * layers
+        parts = LayerParts(public.network, examples, public.blocks, [1.0] * layers)
+        parts.load(flat_parameters(module))
+        purpose = "a histogram of gradient norms, for thresholds"
+        with ledger.release(public.plans[0], purpose=purpose, noise=self.noise) as grant:
+            released = grant.release(histogram_of(parts, examples, layers))
+        return thresholds_from(np.asarray(released.values), layers)
+
+    def _steps_of(
+        self, module: Module, public: _Public, examples: PrivateExamples, tick: Any
+    ) -> GradientSteps:
+        curvatures = _curvature_bounds(public.network) if self.order == 2 else ()
+
+        def make(private: PrivateExamples) -> LayerParts:
+            return LayerParts(public.network, private, public.blocks, self.thresholds_, curvatures)
+
+        run = (public.recipe, module, make, examples, public.blocks, tick)
+        if self.order == 1:
+            return GradientSteps(*run)
+        mechanism: Any = public.plans[-1].mechanism
+        newton = NoisyNewton(
+            public.network.widths,
+            public.blocks,
+            self.thresholds_,
+            curvatures,
+            mechanism.noise_multiplier,
+            public.recipe.lot,
+            rate=self.learning_rate,
+        )
+        return NewtonSteps(newton, *run)
+
+
+def _curvature_bounds(network: AuxiliaryCoordinates) -> tuple[float, ...]:
+    """Return public bounds of |kappa| |a|^2 for inputs of length 1: sqrt(outputs) (1 + 1)."""
+    return tuple(2.0 * float(np.sqrt(width)) for width in network.widths[1:])
