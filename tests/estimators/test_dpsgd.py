@@ -17,6 +17,9 @@ from torch import nn
 from tacit import Budget, BudgetExceeded, DPSGDAutoencoder, DPSGDClassifier, InsecureNoise, Ledger
 from tacit.direct.training import GradientSteps
 from tacit.errors import InvalidArgument, LedgerUnavailable
+from tacit.estimators.config import RunConfig
+from tacit.estimators.runs import run_config
+from tacit.estimators.sections import DpsgdConfig
 from tacit.estimators.stepped import PublicFrame
 from tacit.ledger.store import Store
 from tacit.mechanisms import NoisySteps
@@ -339,3 +342,23 @@ EXPECTED_FAILURES = {
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
+
+
+def test_a_configured_run(tmp_path):
+    config = RunConfig.parse(
+        {
+            "method": "dpsgd",
+            "data": {"source": "digits", "private": 1200, "public": 300},
+            "privacy": {"epsilon": 8.0, "delta": 1e-5},
+            "dpsgd": {"hidden": [32], "batch_size": 300, "records": 1200, "learning_rate": 5e-3},
+        }
+    )
+    result = run_config(config, tmp_path / "run")
+    assert result.accuracy > 0.7  # chance is a tenth
+    assert 7.9 < result.statement.epsilon <= 8.0
+    assert not [warning for warning in result.statement.warnings if "was read" in warning]
+    assert load_student(tmp_path / "run" / "student.tacit").n_classes_ == 10
+    with pytest.raises(InvalidArgument, match="hidden"):
+        DpsgdConfig(hidden=30)
+    with pytest.raises(InvalidArgument, match="clipping"):
+        DpsgdConfig(clipping="none")

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from tacit.datasets import Dataset
 from tacit.errors import InvalidArgument
+from tacit.estimators.dpsgd import DPSGDClassifier
+from tacit.estimators.inputs import FROM_DATA
 from tacit.estimators.knn import PrivateKNNClassifier
 from tacit.estimators.moments import MomentClassifier
 from tacit.estimators.pate import PATEClassifier
@@ -22,6 +24,7 @@ from tacit.estimators.prototypes import PrototypeClassifier
 from tacit.estimators.residual_ridge import ResidualRidgeClassifier
 from tacit.estimators.sections import (
     ITSELF,
+    DpsgdConfig,
     KnnConfig,
     MomentsConfig,
     PateConfig,
@@ -112,6 +115,17 @@ def _ridge(section: RidgeConfig, setting: Setting) -> TaughtClassifier:
     )
 
 
+def _dpsgd(section: DpsgdConfig, setting: Setting) -> TaughtClassifier:
+    same = ("hidden", "activation", "clipping", "clip", "optimizer", "learning_rate", "epochs")
+    return DPSGDClassifier(
+        batch_size=section.batch_size,
+        n_records=section.records or FROM_DATA,
+        features=make_features(section.features, setting.data),
+        **{key: getattr(section, key) for key in same},
+        **setting.shared,
+    )
+
+
 def _asked_figures(model: Any, public: NDArray[Any], shape: tuple[int, int]) -> Figures:
     """Show the public inputs that were asked, each with what the releases say of it."""
     from tacit.report import gallery_figure
@@ -146,6 +160,7 @@ BUILDERS: dict[str, Builder] = {
     "prototype": Builder(_prototype, _prototype_figures),
     "moments": Builder(_moments, no_figures),
     "ridge": Builder(_ridge, no_figures),
+    "dpsgd": Builder(_dpsgd, no_figures),
 }
 """The methods of a run, by name, as in `sections.SECTIONS`."""
 

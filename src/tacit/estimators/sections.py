@@ -183,6 +183,41 @@ class SegmentationConfig(Section):
             object.__setattr__(self, key, sides)
 
 
+@dataclass(frozen=True, slots=True)
+class DpsgdConfig(Section):
+    """A network trained on the private records by DP-SGD; public inputs tell its scale.
+
+    records: about how many private records (with groups, people) there are, a public number; 0
+        reads it from the data, which the statement then says.
+    """
+
+    method: ClassVar[str] = "dpsgd"
+    hidden: tuple[int, ...] = (300, 100)
+    activation: str = "tanh"
+    clipping: str = "per-layer"
+    clip: float = 0.1
+    optimizer: str = "adam"
+    learning_rate: float = 2e-3
+    epochs: float = 20.0
+    batch_size: int = 512
+    records: int = 0
+    features: str = "none"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.hidden, list | tuple):
+            raise refuse("hidden", self.hidden, "a list of whole numbers")
+        widths = tuple(at_least(1, hidden=width) for width in self.hidden)
+        object.__setattr__(self, "hidden", widths)
+        one_of("tanh", "relu", "softplus", activation=self.activation)
+        one_of("per-layer", "flat", clipping=self.clipping)
+        one_of("adam", "sgd", optimizer=self.optimizer)
+        for key in ("clip", "learning_rate", "epochs"):
+            positive(**{key: getattr(self, key)})
+        at_least(1, batch_size=self.batch_size)
+        at_least(0, records=self.records)
+        one_of(*FEATURES, features=self.features)
+
+
 SECTIONS: dict[str, type[Section]] = {
     kind.method: kind
     for kind in (
@@ -191,6 +226,7 @@ SECTIONS: dict[str, type[Section]] = {
         PrototypeConfig,
         MomentsConfig,
         RidgeConfig,
+        DpsgdConfig,
         SegmentationConfig,
     )
 }
