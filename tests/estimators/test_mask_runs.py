@@ -21,6 +21,7 @@ from tacit.estimators.simulated import SIMULATION
 from tacit.ledger import Statement
 from tacit.students import saved_extra
 from tacit.students.segmentation import load_segmenter
+from tacit.teachers.atlas import AtlasTeacher
 
 pytest.importorskip("monai")
 nibabel = pytest.importorskip("nibabel")
@@ -140,6 +141,27 @@ def test_a_simulation_shows_more_and_says_so(hospital, tmp_path):
     assert len(result.ledger) == 2
     with np.load(tmp_path / "run" / "released.npz") as archive:
         assert len(archive["case"]) == 3
+
+
+def test_a_stopped_run_goes_on_where_it_was(hospital, tmp_path, monkeypatch):
+    asked, answer = [], AtlasTeacher.segment_queries
+
+    def stops(teacher, shard, queries, *, n_classes):
+        asked.append(shard.seed)
+        if len(asked) == 4:
+            raise KeyboardInterrupt
+        return answer(teacher, shard, queries, n_classes=n_classes)
+
+    monkeypatch.setattr(AtlasTeacher, "segment_queries", stops)
+    config = RunConfig.parse(settings(hospital, data={"held_out_source": None}))
+    with pytest.raises(KeyboardInterrupt):
+        run_config(config, tmp_path / "run")
+    assert len(Ledger(tmp_path / "run" / "run.ledger")) == 0
+    assert (tmp_path / "run" / "teachers").stat().st_mode & 0o777 == 0o700
+    result = run_config(config, tmp_path / "run")
+    assert len(asked) == 6 + 1  # six patients; the fourth was asked twice
+    assert len(result.ledger) == 1
+    assert not (tmp_path / "run" / "teachers").exists()
 
 
 BAD = {
