@@ -7,6 +7,7 @@ property of the library. The scripts of this folder measure more, and print it.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks import features, knn, noise, privacy, teacher_runs
+from benchmarks.measured import in_a_process
 from benchmarks.privacy import cpu_seconds
 
 
@@ -116,12 +118,36 @@ def _counting(predictions: np.ndarray, n_classes: int) -> float:
     return cpu_seconds(plain) / cpu_seconds(lambda: count_votes(predictions, n_classes))
 
 
+DIRECT_STEPS = (
+    ("classifier", "a private step", "ours-per-layer", "Opacus, hooks", "opacus-hooks"),
+    ("classifier", "a private step, flat", "ours-flat", "Opacus, ghost", "opacus-ghost"),
+    ("classifier", "a private step", "ours-per-layer", "no privacy, float32", "plain"),
+    ("autoencoder", "a private step", "ours-per-layer", "Opacus, hooks", "opacus-hooks"),
+    ("autoencoder", "a step of DP-MAC", "mac-private", "no privacy, float64", "mac-plain64"),
+)
+"""Network, what is done and how `benchmarks.direct` calls it, and the other way."""
+
+
 def of_direct() -> list[Ratio]:
-    """Whatever `benchmarks.direct` compares, where it is there: (name, against, ratio) each."""
-    if importlib.util.find_spec("benchmarks.direct") is None:
+    """Compare training steps, each in a process of its own, where torch and Opacus are there."""
+    needed = ("benchmarks.direct", "torch", "opacus")
+    if any(importlib.util.find_spec(name) is None for name in needed):
         return []
-    compared = getattr(importlib.import_module("benchmarks.direct"), "ratios", None)
-    return [] if compared is None else [Ratio("direct", *one) for one in compared()]
+
+    @functools.cache
+    def milliseconds(network: str, kind: str) -> float:
+        settings = {"network": network, "kind": kind, "repeats": 7}
+        return float(in_a_process("benchmarks.direct", "measure", **settings)["ms"])
+
+    return [
+        Ratio(
+            "direct",
+            f"{what}, {network}" + (", plain" if "no privacy" in against else ""),
+            against,
+            milliseconds(network, other) / milliseconds(network, ours),
+        )
+        for network, what, ours, against, other in DIRECT_STEPS
+    ]
 
 
 PARTS: dict[str, Callable[[], list[Ratio]]] = {
