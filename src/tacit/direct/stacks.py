@@ -3,33 +3,52 @@
 The gradient of one row in layer k is the outer product of delta_k (the loss by the layer's output)
 and the layer's input a_k with a 1 for the bias. Its norm is |delta_k| sqrt(|a_k|^2 + 1), and the
 clipped sum over rows is one product of matrices (SPEC-highdim-mac B.5). What is summed is built
-from the very delta and a whose norms were taken, so the bound needs no trust in autograd.
+from the very delta and a whose norms were taken, so the bound needs no trust in automatic
+differentiation; and rows go through exact products (`exact_rows`), so that no row feels the others.
 """
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tacit._checks import Floats, Integers
 from tacit.direct.blocks import Blocks
-from tacit.direct.examples import Loss, PrivateExamples, need_torch, set_parameters
+from tacit.direct.exact_rows import WholeMatrix, WholeRows, relu, softplus, whole_rows
+from tacit.direct.exact_rows import _exp_of_negative as exp_of_negative
+from tacit.direct.examples import PrivateExamples, flat_parameters, need_torch
+from tacit.direct.losses import RowLoss
+from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from torch.nn import Module
 
-ROWS = 128
-"""Rows computed at a time, in batches of exactly this size."""
-_ELEMENTWISE = (
-    "ReLU", "Tanh", "Sigmoid", "Softplus", "ELU", "GELU", "SiLU", "LeakyReLU", "Identity", "Flatten"
-)  # fmt: skip
+ROWS = 512
+"""Rows computed at a time."""
+
+
+def tanh(values: Floats) -> tuple[Floats, Floats]:
+    """Return the hyperbolic tangent and its slope, number by number.
+
+    >>> [float(part[0]) for part in tanh(np.array([0.0]))]
+    [0.0, 1.0]
+    """
+    power = exp_of_negative(-2.0 * np.abs(values))
+    value = np.copysign((1.0 - power) / (1.0 + power), values)
+    return value, 1.0 - value * value
+
+
+_ACTIVATIONS: dict[str, Callable[[Floats], tuple[Floats, Floats]]] = {
+    "ReLU": relu,
+    "Softplus": softplus,
+    "Tanh": tanh,
+}
 
 
 def is_stack(module: Any) -> bool:
-    """Tell whether a module is a plain chain of linear layers and elementwise functions.
+    """Tell whether a module is a chain of linear layers with known activations between them.
 
     >>> from torch import nn
     >>> is_stack(nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 2)))
@@ -38,14 +57,16 @@ def is_stack(module: Any) -> bool:
     False
     """
     nn = need_torch().nn
-    if type(module) is not nn.Sequential or _hooked(module):
+    if type(module) is not nn.Sequential or not len(module) % 2 or _hooked(module):
         return False
-    linear = [layer for layer in module if type(layer) is nn.Linear]
-    simple = tuple(getattr(nn, name) for name in _ELEMENTWISE)
-    known = all(type(layer) is nn.Linear or type(layer) in simple for layer in module)
-    trained = all(p.requires_grad for p in module.parameters())
-    apart = len(list(module.parameters())) == sum(1 + (x.bias is not None) for x in linear)
-    return bool(linear and known and trained and apart)
+    linear, between = list(module)[::2], list(module)[1::2]
+    known = all(type(layer) is nn.Linear for layer in linear) and all(
+        type(layer).__name__ in _ACTIVATIONS and getattr(layer, "beta", 1) == 1 for layer in between
+    )
+    if not known or not all(parameter.requires_grad for parameter in module.parameters()):
+        return False
+    # Shared parameters are listed once: their gradient has two terms.
+    return len(list(module.parameters())) == sum(1 + (one.bias is not None) for one in linear)
 
 
 def _hooked(module: Any) -> bool:
@@ -53,24 +74,34 @@ def _hooked(module: Any) -> bool:
     return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
 
 
-class _Rows(NamedTuple):
-    """Of each linear layer: inputs, and deltas times the factor of clipping."""
+class _Layer(NamedTuple):
+    """A linear layer of the current step, for exact products in both directions."""
 
-    inputs: list[Tensor]
-    deltas: list[Tensor]
+    forward: WholeMatrix
+    backward: WholeMatrix
+    bias: Floats | None
+
+
+class _Rows(NamedTuple):
+    """Of each layer: inputs, deltas, and the length of each row's gradient. Secret."""
+
+    inputs: list[WholeRows]
+    deltas: list[WholeRows]
+    norms: Floats
 
 
 class StackParts:
-    """Parts of single records in a stack of linear layers, in float64. Secret."""
+    """Parts of single records in a stack of linear layers, in exact rows. Secret."""
 
     def __init__(
-        self, module: Module, examples: PrivateExamples, loss: Loss, blocks: Blocks
+        self, module: Module, examples: PrivateExamples, loss: RowLoss, blocks: Blocks
     ) -> None:
-        self._module = copy.deepcopy(module).double()
-        self._parameters = list(self._module.requires_grad_(False).parameters())
-        self._examples, self._loss, self._blocks = examples, loss, blocks
-        linear = need_torch().nn.Linear
-        self._linear = [layer for layer in self._module if isinstance(layer, linear)]  # type: ignore[attr-defined]
+        layers: list[Any] = list(module)  # type: ignore[call-overload]
+        self._shapes = [(*layer.weight.shape, layer.bias is not None) for layer in layers[::2]]
+        self._activations = [_ACTIVATIONS[type(layer).__name__] for layer in layers[1::2]]
+        self._examples, self._slope, self._blocks = examples, loss.slope, blocks
+        self._layers: list[_Layer] = []
+        self.load(flat_parameters(module))
 
     @property
     def n_units(self) -> int:
@@ -78,58 +109,64 @@ class StackParts:
         return len(self._examples.inputs)
 
     def load(self, parameters: Floats) -> None:
-        """Take the parameters of the next step."""
-        set_parameters(self._parameters, parameters)
+        """Take the parameters of the next step: of each layer a matrix, then the bias."""
+        expected = self._blocks.dimension
+        if parameters.size != expected:
+            raise InvalidArgument(f"Expected as many numbers as parameters, {expected}.")
+        self._layers, rest = [], parameters.copy()
+        for outputs, inputs, biased in self._shapes:
+            flat, rest = np.split(rest, [outputs * inputs])
+            matrix = flat.reshape(outputs, inputs)
+            bias, rest = np.split(rest, [outputs]) if biased else (None, rest)
+            self._layers.append(_Layer(WholeMatrix(matrix.T), WholeMatrix(matrix), bias))
 
     def sums(self, units: Integers) -> Floats:
         """Return the sum of the parts of some records, each of norm at most 1."""
         total = np.zeros(self._blocks.dimension)
         for start in range(0, units.size, ROWS):
-            rows = self.each(units[start : start + ROWS])
-            sums = []
-            for layer, inputs, deltas in zip(self._linear, *rows, strict=True):
-                sums.append((deltas.T @ inputs).reshape(-1))
-                if layer.bias is not None:
-                    sums.append(deltas.sum(dim=0))
-            total += need_torch().cat(sums).numpy()
+            total += self._sums_of(units[start : start + ROWS])
         return total
 
-    def each(self, units: Integers) -> _Rows:
-        """Return what makes up each record's part; padding and invalid rows are 0."""
-        torch = need_torch()
-        inputs, deltas = self._passes(units)
-        norms = torch.stack(
-            [
-                (d.square().sum(dim=1) * (a.square().sum(dim=1) + (layer.bias is not None))).sqrt()
-                for layer, a, d in zip(self._linear, inputs, deltas, strict=True)
-            ],
-            dim=1,
-        )
+    def _sums_of(self, units: Integers) -> Floats:
+        rows = self.each(units)
+        norms = rows.norms
         if len(self._blocks.sizes) == 1:
-            norms = norms.square().sum(dim=1, keepdim=True).sqrt()
-        factors = self._blocks.factors(norms)
-        factors[units.size :] = 0
-        factors = factors.expand(-1, len(deltas))
-        usable = (factors > 0).all(dim=1, keepdim=True)
-        return _Rows(
-            [torch.where(usable, a, 0.0) for a in inputs],
-            [torch.where(usable, d, 0.0) * factors[:, [k]] for k, d in enumerate(deltas)],
-        )
+            norms = np.sqrt(np.square(norms).sum(axis=1, keepdims=True))
+        factors = np.broadcast_to(self._blocks.row_factors(norms), rows.norms.shape)
+        usable = (factors > 0).all(axis=1, keepdims=True)
+        sums = []
+        for layer, inputs, deltas, own in zip(
+            self._layers, rows.inputs, rows.deltas, factors.T, strict=True
+        ):
+            scaled = np.where(usable, deltas.values(), 0.0) * own[:, None]
+            sums.append((scaled.T @ np.where(usable, inputs.values(), 0.0)).reshape(-1))
+            if layer.bias is not None:
+                sums.append(scaled.sum(axis=0))
+        return np.concatenate(sums)
 
-    def _passes(self, units: Integers) -> tuple[list[Tensor], list[Tensor]]:
-        """Return the inputs of every linear layer, and the loss by its outputs, row by row."""
-        torch = need_torch()
-        layer_type = torch.nn.Linear
-        flow, wanted = self._examples.batch(units, ROWS, torch.float64)
-        inputs, outputs = [], []
-        with torch.enable_grad():
-            for layer in self._module:  # type: ignore[attr-defined]
-                if isinstance(layer, layer_type):
-                    inputs.append(flow.detach())
-                flow = layer(flow)
-                if isinstance(layer, layer_type):
-                    flow = flow if flow.requires_grad else flow.requires_grad_()
-                    outputs.append(flow)
-            losses = self._loss(flow, wanted)
-            deltas = torch.autograd.grad(losses, outputs, torch.ones_like(losses))
-        return inputs, list(deltas)
+    def each(self, units: Integers) -> _Rows:
+        """Return what makes up each record's part: a function of that record alone, bit by bit."""
+        with np.errstate(all="ignore"):  # what is not finite is found by its norm
+            inputs, deltas = self._passes(units)
+            norms = [
+                d.norms() * np.sqrt(a.norms() ** 2 + (layer.bias is not None))
+                for layer, a, d in zip(self._layers, inputs, deltas, strict=True)
+            ]
+            return _Rows(inputs, deltas, np.hstack(norms))
+
+    def _passes(self, units: Integers) -> tuple[list[WholeRows], list[WholeRows]]:
+        """Return the inputs of every layer, and the loss by its outputs."""
+        flow = np.asarray(self._examples.inputs[units], dtype=np.float64)
+        inputs, slopes = [], []
+        for number, layer in enumerate(self._layers):
+            inputs.append(whole_rows(flow))
+            flow = layer.forward.times(inputs[-1])
+            if layer.bias is not None:
+                flow += layer.bias
+            if number < len(self._activations):
+                flow, slope = self._activations[number](flow)
+                slopes.append(slope)
+        deltas = [whole_rows(self._slope(flow, self._examples.targets[units]))]
+        for layer, slope in zip(self._layers[:0:-1], slopes[::-1], strict=True):
+            deltas.append(whole_rows(layer.backward.times(deltas[-1]) * slope))
+        return inputs, deltas[::-1]

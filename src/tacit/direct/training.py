@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tacit._checks import Floats, Integers, at_least, one_of, positive
-from tacit.direct import opacus_steps, stacks
+from tacit.direct import opacus_steps
 from tacit.direct.blocks import Blocks
 from tacit.direct.examples import (
     Loss,
@@ -23,6 +23,7 @@ from tacit.direct.examples import (
     layer_sizes,
 )
 from tacit.direct.isolation import keeps_apart, refuse_coupled
+from tacit.direct.losses import RowLoss
 from tacit.direct.opacus_steps import HookParts, has_opacus
 from tacit.direct.optimisers import make_optimiser
 from tacit.direct.per_example import UnitParts
@@ -75,14 +76,13 @@ def choose_engine(
     *,
     by_person: bool,
 ) -> Maker:
-    """Return the engine that will sum parts, tried out on public rows; refuse one that mixes them.
+    """Return the engine that will sum parts; refuse a module, or an engine, that mixes rows.
 
-    The engine of single units needs no trial of its rounding: there, every unit is alone.
+    Single units are alone, and ghost norms keep rows apart by arithmetic; hooks are tried out.
     """
     refuse_coupled(module, probes)
     single: Maker = partial(_make, UnitParts, module, loss, blocks)
-    ghost: Maker = partial(_make, StackParts, module, loss, blocks)
-    hooks: Maker = partial(_make, HookParts, module, loss, blocks)
+    exact = is_stack(module) and isinstance(loss, RowLoss)
     if recipe.engine == "single" or (by_person and recipe.engine == "auto"):
         return single
     if by_person:
@@ -90,23 +90,23 @@ def choose_engine(
             f"Expected engine={recipe.engine!r} to be 'single' or 'auto' where groups= are given: "
             "a person's records have one gradient together."
         )
-    if recipe.engine == "ghost" and not is_stack(module):
+    if recipe.engine == "ghost" and not exact:
         raise InvalidArgument(
             "Expected engine='hooks', 'single' or 'auto': ghost norms are for a Sequential of "
-            "Linear layers and elementwise functions."
+            "Linear layers with ReLU, Tanh or Softplus between them."
         )
-    fast, rows = (ghost, stacks.ROWS) if is_stack(module) else (hooks, opacus_steps.ROWS)
-    if recipe.engine == "hooks":
-        fast, rows = hooks, opacus_steps.ROWS
-    elif not is_stack(module) and not has_opacus():
+    if exact and recipe.engine != "hooks":
+        return partial(_make, StackParts, module, loss, blocks)
+    hooks: Maker = partial(_make, HookParts, module, loss, blocks)
+    if recipe.engine == "auto" and not has_opacus():
         return single
-    if keeps_apart(fast, module, probes, rows):
-        return fast
+    if keeps_apart(hooks, module, probes, opacus_steps.ROWS):
+        return hooks
     if recipe.engine == "auto":
         return single
     raise InvalidArgument(
-        f"Expected engine='single': on this machine engine={recipe.engine!r} rounds a row's "
-        "gradient differently in another company."
+        "Expected engine='single': on this machine the hooks round a row's gradient differently "
+        "in another company."
     )
 
 

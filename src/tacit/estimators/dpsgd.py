@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from tacit._checks import at_least, one_of
 from tacit.direct.examples import PrivateExamples, need_torch
+from tacit.direct.losses import cross_entropy
 from tacit.errors import InvalidArgument
 from tacit.estimators.inputs import class_indices, private_rows, units_of
 from tacit.estimators.stepped import PublicFrame, SteppedEstimator, public_rows
@@ -26,7 +27,6 @@ from tacit.students.networks import seeded
 from tacit.students.trained import NetworkStudent
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from torch.nn import Module
 
     from tacit.noise import InsecureNoise
@@ -177,9 +177,3 @@ class DPSGDClassifier(SteppedEstimator, TaughtClassifier):
                 f"Expected module= to give {n_classes} scores a row, one for each class."
             )
         return module
-
-
-def cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
-    """Return the cross-entropy of each row."""
-    losses: Tensor = need_torch().nn.functional.cross_entropy(scores, labels, reduction="none")
-    return losses

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit._checks import Floats, at_least, one_of
 from tacit.direct.examples import PrivateExamples
+from tacit.direct.losses import half_squares
 from tacit.errors import InvalidArgument
 from tacit.estimators.dpsgd import ACTIVATIONS
 from tacit.estimators.inputs import private_rows, units_of
@@ -25,7 +26,6 @@ from tacit.students.networks import seeded
 from tacit.students.trained import ReconstructionStudent
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from torch.nn import Module
 
     from tacit.noise import InsecureNoise
@@ -150,8 +150,3 @@ class DPSGDAutoencoder(TransformerMixin, SteppedEstimator):  # type: ignore[misc
         """Return what is left of rows after encoding and decoding."""
         check_is_fitted(self, "student_")
         return np.asarray(self.student_.predict(validate_data(self, X, reset=False)))
-
-
-def half_squares(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Return half the summed squared error of each row."""
-    return (outputs - targets).square().sum(dim=1) / 2
