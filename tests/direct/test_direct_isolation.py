@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tacit.direct import training
+from tacit.direct import opacus_steps, training
 from tacit.direct.isolation import keeps_apart, refuse_coupled
 from tacit.direct.losses import softmax_slope
 from tacit.direct.opacus_steps import HookParts
@@ -142,8 +142,24 @@ class TestEngines:
         assert self.choose(stack(), "hooks") == "HookParts"
 
     def test_without_opacus_units_go_one_by_one(self, monkeypatch):
-        monkeypatch.setattr(training, "has_opacus", lambda: False)
+        monkeypatch.setattr(opacus_steps, "has_opacus", lambda: False)
         assert self.choose(convolution(), width=16) == "UnitParts"
+
+    def test_what_opacus_cannot_take_apart_goes_one_by_one(self):
+        need("hooks")
+
+        class Recurrent(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.cell, self.head = nn.LSTM(1, 4, batch_first=True), nn.Linear(4, 3)
+
+            def forward(self, rows):
+                return self.head(self.cell(rows[:, :, None])[0][:, -1])
+
+        torch.manual_seed(0)
+        assert self.choose(Recurrent().double()) == "UnitParts"
+        with pytest.raises(InvalidArgument, match="engine='single'"):
+            self.choose(Recurrent().double(), "hooks")
 
     def test_missing_opacus_is_named(self, monkeypatch):
         monkeypatch.setitem(__import__("sys").modules, "opacus.grad_sample", None)

@@ -55,6 +55,16 @@ def has_opacus() -> bool:
     return True
 
 
+def hooks_fit(module: Module) -> bool:
+    """Tell whether Opacus is there, and finds nothing in the module that it cannot take apart."""
+    if not has_opacus():
+        return False
+    opacus = need_opacus()
+    trial = copy.deepcopy(module).train()
+    complaints = opacus.validators.ModuleValidator.validate(trial, strict=False)
+    return not complaints and not opacus.grad_sample.GradSampleModule.validate(trial, strict=False)
+
+
 class HookParts:
     """Parts of single records of any module that Opacus accepts, in float64. Secret."""
 
@@ -65,13 +75,12 @@ class HookParts:
         self._examples, self._loss, self._blocks = examples, loss, blocks
         inner = copy.deepcopy(module).double().train()
         self._parameters = trained_parameters(inner)
-        try:
-            self._module = opacus.grad_sample.GradSampleModule(inner, loss_reduction="sum")
-        except NotImplementedError:
+        if not hooks_fit(module):
             raise InvalidArgument(
-                "Expected a module without layers that keep buffers: Opacus cannot give each "
-                "record a gradient of its own."
-            ) from None
+                "Expected engine='single': the module has layers for which Opacus cannot give "
+                "each record a gradient of its own."
+            )
+        self._module = opacus.grad_sample.GradSampleModule(inner, loss_reduction="sum")
 
     @property
     def n_units(self) -> int:

@@ -24,7 +24,7 @@ from tacit.direct.examples import (
 )
 from tacit.direct.isolation import keeps_apart, refuse_coupled
 from tacit.direct.losses import RowLoss
-from tacit.direct.opacus_steps import HookParts, has_opacus
+from tacit.direct.opacus_steps import HookParts, hooks_fit
 from tacit.direct.optimisers import make_optimiser
 from tacit.direct.per_example import UnitParts
 from tacit.direct.stacks import StackParts, is_stack
@@ -98,7 +98,7 @@ def choose_engine(
     if exact and recipe.engine != "hooks":
         return partial(_make, StackParts, module, loss, blocks)
     hooks: Maker = partial(_make, HookParts, module, loss, blocks)
-    if recipe.engine == "auto" and not has_opacus():
+    if recipe.engine == "auto" and not hooks_fit(module):
         return single
     if keeps_apart(hooks, module, probes, opacus_steps.ROWS):
         return hooks
