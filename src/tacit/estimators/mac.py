@@ -1,6 +1,6 @@
 """`MACClassifier` and `MACAutoencoder`: DP-MAC, networks trained layer by layer with noisy steps.
 
-Harder and Park 2019/2020, corrected (SPEC-highdim-mac B, docs/theory/direct.md). Every example's
+Harder, Köhler, Welling and Park 2019, corrected (SPEC-highdim-mac B, docs/theory/direct.md). Every example's
 auxiliary coordinates cut a deep network into layers whose gradients are bounded by themselves.
 `DPSGDClassifier(clipping="per-layer")` is the same without coordinates, and many times quicker.
 """
