@@ -182,20 +182,30 @@ def build_ridge(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
 
 
 def build_dpsgd(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
-    """Noisy gradients, the whole of one record's clipped at once."""
-    return _network(facts, epsilon, delta, seed, "flat")
+    """Noisy gradients, the whole of one record's clipped at once; linear in the features."""
+    return _network(facts, epsilon, delta, seed, clipping="flat", hidden=())
 
 
 def build_layerwise(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
-    """Noisy gradients, each layer's clipped by itself."""
-    return _network(facts, epsilon, delta, seed, "per-layer")
+    """Noisy gradients of a network, each layer's clipped by itself."""
+    return _network(facts, epsilon, delta, seed, clipping="per-layer")
 
 
-def _network(facts: Facts, epsilon: float, delta: float, seed: int, clipping: str) -> Any:
+_RATE = 0.01
+
+
+def _network(facts: Facts, epsilon: float, delta: float, seed: int, **shape: Any) -> Any:
     from tacit.estimators.dpsgd import DPSGDClassifier
 
     common = _common(facts, epsilon, delta, seed)
-    return DPSGDClassifier(clipping=clipping, n_records=facts.n_private, **common)
+    return DPSGDClassifier(n_records=facts.n_private, learning_rate=_RATE, **shape, **common)
+
+
+def build_mac(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
+    """Auxiliary coordinates cut the network into layers; each is trained by noisy steps."""
+    from tacit.estimators.mac import MACClassifier
+
+    return MACClassifier(n_records=facts.n_private, **_common(facts, epsilon, delta, seed))
 
 
 def build_reference(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
@@ -251,16 +261,23 @@ METHODS: dict[str, Method] = {
         build_ridge,
         "500 landmarks, width 0.3, two rounds, clip 0.5 (USPS).",
     ),
+    "mac": Method(
+        "DP-MAC",
+        build_mac,
+        "Layers of 300 and 100 on the same features, thresholds of 0.001, 20 epochs in lots of "
+        "512: the estimator's defaults.",
+    ),
     "dpsgd": Method(
-        "DP-SGD",
+        "DP-SGD, linear",
         build_dpsgd,
-        "The same features, layers of 300 and 100, flat clipping at 0.1, Adam, rate 0.002, 20 "
-        "epochs in lots of 512: the estimator's defaults.",
+        "Softmax regression on the same features, flat clipping at 0.1, Adam, rate 0.01, 20 epochs "
+        "in lots of 512 (USPS, where it beat layers of 300 and 100).",
     ),
     "layerwise": Method(
-        "layer-wise DP-SGD",
+        "DP-SGD, layer-wise",
         build_layerwise,
-        "As DP-SGD, each layer clipped by itself: the estimator's defaults.",
+        "Layers of 300 and 100 on the same features, each clipped by itself at 0.1, Adam, rate "
+        "0.01, 20 epochs in lots of 512 (USPS).",
     ),
 }
 
