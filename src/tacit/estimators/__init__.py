@@ -7,6 +7,7 @@ from tacit.estimators.dpsgd_segmenter import DPSGDSegmenter
 from tacit.estimators.knn import PrivateKNNClassifier
 from tacit.estimators.knn_multilabel import PrivateKNNMultiLabelClassifier
 from tacit.estimators.knn_regression import PrivateKNNRegressor
+from tacit.estimators.mac import MACAutoencoder, MACClassifier
 from tacit.estimators.moments import MomentClassifier
 from tacit.estimators.pate import PATEClassifier
 from tacit.estimators.prototypes import PrototypeClassifier
@@ -17,6 +18,8 @@ __all__ = [
     "DPSGDAutoencoder",
     "DPSGDClassifier",
     "DPSGDSegmenter",
+    "MACAutoencoder",
+    "MACClassifier",
     "MomentClassifier",
     "PATEClassifier",
     "PATESegmenter",
