@@ -18,6 +18,7 @@ from tacit.errors import InvalidArgument
 from tacit.estimators.dpsgd import DPSGDClassifier
 from tacit.estimators.inputs import FROM_DATA
 from tacit.estimators.knn import PrivateKNNClassifier
+from tacit.estimators.mac import MACClassifier
 from tacit.estimators.moments import MomentClassifier
 from tacit.estimators.pate import PATEClassifier
 from tacit.estimators.prototypes import PrototypeClassifier
@@ -26,7 +27,9 @@ from tacit.estimators.sections import (
     ITSELF,
     DpsgdConfig,
     KnnConfig,
+    MacConfig,
     MomentsConfig,
+    NetworkSection,
     PateConfig,
     PrototypeConfig,
     RidgeConfig,
@@ -116,14 +119,22 @@ def _ridge(section: RidgeConfig, setting: Setting) -> TaughtClassifier:
 
 
 def _dpsgd(section: DpsgdConfig, setting: Setting) -> TaughtClassifier:
-    same = ("hidden", "activation", "clipping", "clip", "optimizer", "learning_rate", "epochs")
-    return DPSGDClassifier(
-        batch_size=section.batch_size,
-        n_records=section.records or FROM_DATA,
-        features=make_features(section.features, setting.data),
+    return DPSGDClassifier(clipping=section.clipping, **_stepped(section, setting))
+
+
+def _mac(section: MacConfig, setting: Setting) -> TaughtClassifier:
+    return MACClassifier(thresholds=section.thresholds, **_stepped(section, setting))
+
+
+def _stepped(section: NetworkSection, setting: Setting) -> dict[str, Any]:
+    """Return what networks share that are trained in noisy steps."""
+    same = ("hidden", "activation", "clip", "optimizer", "learning_rate", "epochs", "batch_size")
+    return {
         **{key: getattr(section, key) for key in same},
         **setting.shared,
-    )
+        "n_records": section.records or FROM_DATA,
+        "features": make_features(section.features, setting.data),
+    }
 
 
 def _asked_figures(model: Any, public: NDArray[Any], shape: tuple[int, int]) -> Figures:
@@ -161,6 +172,7 @@ BUILDERS: dict[str, Builder] = {
     "moments": Builder(_moments, no_figures),
     "ridge": Builder(_ridge, no_figures),
     "dpsgd": Builder(_dpsgd, no_figures),
+    "mac": Builder(_mac, no_figures),
 }
 """The methods of a run, by name, as in `sections.SECTIONS`."""
 

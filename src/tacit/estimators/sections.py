@@ -184,17 +184,16 @@ class SegmentationConfig(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class DpsgdConfig(Section):
-    """A network trained on the private records by DP-SGD; public inputs tell its scale.
+class NetworkSection(Section):
+    """A network trained on the private records in noisy steps; public inputs tell its scale.
 
     records: about how many private records (with groups, people) there are, a public number; 0
         reads it from the data, which the statement then says.
     """
 
-    method: ClassVar[str] = "dpsgd"
+    activations: ClassVar[tuple[str, ...]] = ("tanh", "relu", "softplus")
     hidden: tuple[int, ...] = (300, 100)
     activation: str = "tanh"
-    clipping: str = "per-layer"
     clip: float = 0.1
     optimizer: str = "adam"
     learning_rate: float = 2e-3
@@ -208,14 +207,40 @@ class DpsgdConfig(Section):
             raise refuse("hidden", self.hidden, "a list of whole numbers")
         widths = tuple(at_least(1, hidden=width) for width in self.hidden)
         object.__setattr__(self, "hidden", widths)
-        one_of("tanh", "relu", "softplus", activation=self.activation)
-        one_of("per-layer", "flat", clipping=self.clipping)
+        one_of(*self.activations, activation=self.activation)
         one_of("adam", "sgd", optimizer=self.optimizer)
         for key in ("clip", "learning_rate", "epochs"):
             positive(**{key: getattr(self, key)})
         at_least(1, batch_size=self.batch_size)
         at_least(0, records=self.records)
         one_of(*FEATURES, features=self.features)
+
+
+@dataclass(frozen=True, slots=True)
+class DpsgdConfig(NetworkSection):
+    """DP-SGD: the gradient of each record is clipped, as a whole or layer by layer."""
+
+    method: ClassVar[str] = "dpsgd"
+    clipping: str = "per-layer"
+
+    def __post_init__(self) -> None:
+        NetworkSection.__post_init__(self)
+        one_of("per-layer", "flat", clipping=self.clipping)
+
+
+@dataclass(frozen=True, slots=True)
+class MacConfig(NetworkSection):
+    """DP-MAC: each record's auxiliary coordinates cut the network into layers."""
+
+    method: ClassVar[str] = "mac"
+    activations: ClassVar[tuple[str, ...]] = ("relu", "softplus")
+    activation: str = "relu"
+    clip: float = 1e-3
+    thresholds: str = "small"
+
+    def __post_init__(self) -> None:
+        NetworkSection.__post_init__(self)
+        one_of("small", "histogram", thresholds=self.thresholds)
 
 
 SECTIONS: dict[str, type[Section]] = {
@@ -227,6 +252,7 @@ SECTIONS: dict[str, type[Section]] = {
         MomentsConfig,
         RidgeConfig,
         DpsgdConfig,
+        MacConfig,
         SegmentationConfig,
     )
 }
