@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tacit.errors import InvalidArgument
 from tacit.report import figure_svg
-from tacit.report.comparison import COLOURS, Points, _back, _stretched, comparison_figure
+from tacit.report.comparison import PALETTE, Points, _back, _stretched, comparison_figure
 
 FAIR = Points([0.1, 1.0, 8.0], [0.6, 0.7, 0.8], [0.5, 0.69, 0.79], [0.65, 0.72, 0.83])
 GOOD = Points([8.0, 0.1], [0.99, 0.9], [0.985, 0.88], [0.995, 0.91])
@@ -29,7 +29,7 @@ def test_each_method_is_a_line_in_order_of_epsilon_with_its_range():
 
 
 def test_neighbouring_methods_differ_in_more_than_colour():
-    curves = {f"method {k}": FAIR for k in range(len(COLOURS) + 3)}
+    curves = {f"method {k}": FAIR for k in range(len(PALETTE) + 1)}
     figure = comparison_figure(curves, title="many")
     looks = [
         (line.get_color(), line.get_linestyle(), line.get_marker())

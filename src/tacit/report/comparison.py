@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+PALETTE = (*COLOURS, INK, "#999933")
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "h")
 NEARLY_RIGHT = 0.95
 """From this accuracy on, the axis is logarithmic in the error."""
@@ -115,7 +116,7 @@ def _draw(
         mean[order],
         yerr=np.array([below[order], above[order]]),
         label=name,
-        color=COLOURS[place % len(COLOURS)],
+        color=PALETTE[place % len(PALETTE)],
         linestyle=DASHES[place % len(DASHES)],
         marker=MARKERS[place % len(MARKERS)],
         markersize=5,
@@ -135,11 +136,13 @@ def _reference(axes: Axes, name: str, height: float) -> None:
         textcoords="offset points",
         fontsize=8,
         color=GREY,
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
+        zorder=4,
     )
 
 
 def _scale(axes: Axes, heights: Floats) -> None:
-    from matplotlib.ticker import PercentFormatter
+    from matplotlib.ticker import FuncFormatter
 
     low, high = float(heights.min()), float(heights.max())
     if high < NEARLY_RIGHT:
@@ -150,7 +153,7 @@ def _scale(axes: Axes, heights: Floats) -> None:
         top = min(_CEILING, 1 - 0.6 * (1 - min(high, _CEILING)))
         axes.set_ylim(max(0.0, low - 0.05), top)
         axes.set_yticks([tick for tick in _TICKS if max(0.0, low - 0.05) <= tick <= top])
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
 
 
 def _stretched(accuracy: Floats) -> Floats:
