@@ -75,6 +75,9 @@ class HookParts:
         self._examples, self._loss, self._blocks = examples, loss, blocks
         inner = copy.deepcopy(module).double().train()
         self._parameters = trained_parameters(inner)
+        ends = np.cumsum([parameter.numel() for parameter in self._parameters])
+        places = np.searchsorted(np.cumsum(blocks.sizes), ends)
+        self._block_of = need_torch().from_numpy(places)
         if not hooks_fit(module):
             raise InvalidArgument(
                 "Expected engine='single': the module has layers for which Opacus cannot give "
@@ -96,22 +99,29 @@ class HookParts:
         torch = need_torch()
         total = np.zeros(self._blocks.dimension)
         for start in range(0, units.size, ROWS):
-            parts = self.each(units[start : start + ROWS])
-            total += torch.cat([part.sum(dim=0) for part in parts]).numpy()
+            gradients, factors = self._clipped(units[start : start + ROWS])
+            sums = [own @ rows for own, rows in zip(factors, gradients, strict=True)]
+            total += torch.cat(sums).numpy()
         return total
 
     def each(self, units: Integers) -> list[Tensor]:
-        """Return each record's part, block by block; padding and invalid rows are 0."""
+        """Return each record's part, parameter by parameter; padding and invalid rows are 0."""
+        gradients, factors = self._clipped(units)
+        return [rows * own[:, None] for own, rows in zip(factors, gradients, strict=True)]
+
+    def _clipped(self, units: Integers) -> tuple[list[Tensor], list[Tensor]]:
+        """Return rows' gradients, invalid ones 0, and each row's factor, for each parameter."""
         torch = need_torch()
-        gradients = torch.cat(self._gradients(units), dim=1)
-        pieces = gradients.split(list(self._blocks.sizes), dim=1)
-        norms = torch.stack([piece.square().sum(dim=1).sqrt() for piece in pieces], dim=1)
+        gradients = self._gradients(units)
+        squares = torch.stack([rows.square().sum(dim=1) for rows in gradients], dim=1)
+        norms = torch.zeros(ROWS, len(self._blocks.sizes), dtype=torch.float64)
+        norms.index_add_(1, self._block_of, squares).sqrt_()
         factors = self._blocks.factors(norms)
         factors[units.size :] = 0
-        usable = (factors > 0).all(dim=1, keepdim=True)
-        return [
-            torch.where(usable, piece, 0.0).mul_(factors[:, [k]]) for k, piece in enumerate(pieces)
-        ]
+        usable = (factors > 0).all(dim=1)
+        for rows in gradients:
+            rows[~usable] = 0
+        return gradients, [factors[:, block] for block in self._block_of.tolist()]
 
     def _gradients(self, units: Integers) -> list[Tensor]:
         """Return the rows' gradients, one matrix (rows, numbers) a parameter."""
@@ -125,4 +135,4 @@ class HookParts:
             own = parameter.grad_sample  # type: ignore[attr-defined]
             found.append(torch.zeros(ROWS, parameter.numel()).double() if own is None else own)
             parameter.grad_sample = parameter.grad = None  # type: ignore[attr-defined]
-        return [own.reshape(ROWS, -1) for own in found]
+        return [own.reshape(ROWS, -1).contiguous() for own in found]
