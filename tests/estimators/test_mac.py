@@ -201,3 +201,11 @@ def test_a_size_that_was_read_is_said():
     X, y = data()
     model = classifier(n_records="from_data", epochs=1).fit(X, y)
     assert any("n_records=" in warning for warning in model.statement_.warnings)
+
+
+def test_everyone_in_every_step_is_priced_as_gaussian():
+    X, y = data()
+    settings = {"noise_multiplier": None, "epsilon": 5.0, "batch_size": N, "epochs": 2}
+    model = classifier(**settings).fit(X, y)
+    assert model.statement_.accountant == "gaussian"
+    assert 4.5 < model.statement_.epsilon <= 5.0
