@@ -88,7 +88,7 @@ def draw_students(rows: list[dict[str, Any]], path: Path) -> None:
     axis.set_xlabel("queries at one epsilon")
     axis.set_ylabel("Dice")
     axis.set_title(f"100 perfect teachers, epsilon 8, delta {DELTA:g}", fontsize=10)
-    axis.legend(frameon=False, fontsize=8)
+    axis.legend(frameon=False, fontsize=8, loc="center right", bbox_to_anchor=(1.0, 0.27))
     _save(figure, path)
 
 
