@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from ast import literal_eval
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,8 @@ from tacit.students.masks import organ_dice
 
 SHAPE, DELTA = (20, 28, 20), 1e-5
 SETTINGS: dict[str, Any] = {
-    "channels": (4, 8),
+    "channels": (4, 8, 16),
+    "residual_units": 0,
     "clip": 0.01,
     "learning_rate": 2e-2,
     "epochs": 30,
@@ -81,7 +83,7 @@ def dice(found: Array, truth: Array) -> float:
 
 def main() -> None:
     options = parse()
-    changes = {name: eval(value) for name, value in (one.split("=") for one in options.change)}
+    changes = {name: literal_eval(value) for name, value in map(_pair, options.change)}
     private, known, _, held_out = generated() if options.generated else hippocampus(options.data)
     for seed in range(options.seeds):
         start = time.process_time()
@@ -98,6 +100,10 @@ def main() -> None:
         print(f"the same with almost no noise, not private: Dice {found:.3f}", flush=True)
         mean = np.repeat((known[1].mean(axis=0) > 0.5)[None], len(held_out[1]), axis=0)
         print(f"mean of 40 public masks: Dice {dice(mean, held_out[1]):.3f}")
+
+
+def _pair(text: str) -> list[str]:
+    return text.split("=", maxsplit=1)
 
 
 def parse() -> argparse.Namespace:
