@@ -34,6 +34,7 @@ _HOME = {
     "MACAutoencoder": "tacit.estimators",
     "MACClassifier": "tacit.estimators",
     "MomentClassifier": "tacit.estimators",
+    "MomentRegressor": "tacit.estimators",
     "PATEClassifier": "tacit.estimators",
     "PATESegmenter": "tacit.estimators",
     "PrivateKNNClassifier": "tacit.estimators",
@@ -41,6 +42,7 @@ _HOME = {
     "PrivateKNNRegressor": "tacit.estimators",
     "PrototypeClassifier": "tacit.estimators",
     "ResidualRidgeClassifier": "tacit.estimators",
+    "ResidualRidgeRegressor": "tacit.estimators",
     "Budget": "tacit.ledger",
     "Ledger": "tacit.ledger",
     "Statement": "tacit.ledger",
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
         MACAutoencoder,
         MACClassifier,
         MomentClassifier,
+        MomentRegressor,
         PATEClassifier,
         PATESegmenter,
         PrivateKNNClassifier,
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
         PrivateKNNRegressor,
         PrototypeClassifier,
         ResidualRidgeClassifier,
+        ResidualRidgeRegressor,
     )
     from tacit.ledger import Budget, Ledger, Statement
     from tacit.mechanisms import (

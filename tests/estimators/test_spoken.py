@@ -12,7 +12,6 @@ from knn_shared import Quiet
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import estimator_checks_generator
 from spoken_shared import KINDS, NAMES, blobs, make, tables_of
 
 from tacit import (
@@ -342,61 +341,3 @@ class TestPeople:
         assert total == 480
         assert shares.min() > 0
         assert shares.sum() == pytest.approx(1)
-
-
-class Supplied:
-    """For scikit-learn's checks: supplies public inputs."""
-
-    def fit(self, X, y, X_public=None, groups=None):
-        try:
-            array = np.asarray(X, dtype=np.float64)
-        except (TypeError, ValueError):  # what the check feeds is refused by the parent
-            array = np.zeros((1, 1))
-        if array.ndim == 2 and len(array) and np.isfinite(array).all():
-            generator = np.random.default_rng(0)
-            X_public = array[generator.integers(len(array), size=60)] + generator.normal(
-                scale=1e-3, size=(60, array.shape[1])
-            )
-        elif X_public is None:
-            X_public = np.zeros((2, array.shape[-1] if array.ndim else 1))
-        return super().fit(X, y, X_public=X_public, groups=groups)
-
-
-class CheckedPrototypes(Supplied, PrototypeClassifier):
-    pass
-
-
-class CheckedMoments(Supplied, MomentClassifier):
-    pass
-
-
-class CheckedRidge(Supplied, ResidualRidgeClassifier):
-    pass
-
-
-SETTINGS = {"epsilon": 1000.0, "classes": "from_data", "noise": Quiet(), "random_state": 0}
-CHECKED = [
-    CheckedPrototypes(
-        SupervisedStudent(LogisticRegression()), n_prototypes=30, votes=1, **SETTINGS
-    ),
-    CheckedMoments(**SETTINGS),
-    CheckedRidge(n_landmarks=40, **SETTINGS),
-]
-EXPECTED_FAILURES = {
-    "check_estimators_overwrite_params": "InsecureNoise is a stream: drawing from it changes it",
-}
-
-
-@pytest.mark.parametrize(
-    ("estimator", "check"),
-    [
-        pair
-        for model in CHECKED
-        for pair in estimator_checks_generator(
-            model, mark="skip", expected_failed_checks=EXPECTED_FAILURES
-        )
-    ],
-)
-@pytest.mark.filterwarnings("ignore")
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)

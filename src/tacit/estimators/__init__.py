@@ -13,6 +13,7 @@ from tacit.estimators.pate import PATEClassifier
 from tacit.estimators.prototypes import PrototypeClassifier
 from tacit.estimators.residual_ridge import ResidualRidgeClassifier
 from tacit.estimators.segmenter import PATESegmenter
+from tacit.estimators.spoken_values import MomentRegressor, ResidualRidgeRegressor
 
 __all__ = [
     "DPSGDAutoencoder",
@@ -21,6 +22,7 @@ __all__ = [
     "MACAutoencoder",
     "MACClassifier",
     "MomentClassifier",
+    "MomentRegressor",
     "PATEClassifier",
     "PATESegmenter",
     "PrivateKNNClassifier",
@@ -28,5 +30,6 @@ __all__ = [
     "PrivateKNNRegressor",
     "PrototypeClassifier",
     "ResidualRidgeClassifier",
+    "ResidualRidgeRegressor",
     "compare",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from tacit.features.rows import transform_rows
 from tacit.students.progress import training_bar
 from tacit.teachers import unit_names
 
+_AT_ONCE = 1024
+"""Rows that are compared at a time."""
 FROM_DATA = "from_data"
 """Value of `classes=` that reads the label set off the private labels: the statement says so."""
 
@@ -106,11 +109,18 @@ def units_of(groups: Any, n_rows: int) -> NDArray[np.bytes_] | None:
 
 def warn_of_overlap(X: NDArray[Any], X_public: NDArray[Any]) -> None:
     """Warn, with their number, of rows that are both private and public."""
-    public = {row.tobytes() for row in np.ascontiguousarray(X_public, dtype=np.float64)}
-    shared = sum(row.tobytes() in public for row in np.ascontiguousarray(X, dtype=np.float64))
+    public = set(_row_bytes(X_public))
+    shared = sum(row in public for row in _row_bytes(X))
     if shared:
         warnings.warn(
             f"{shared} private rows are identical to public rows; a row cannot be both.",
             OverlapWarning,
             stacklevel=3,
         )
+
+
+def _row_bytes(rows: NDArray[Any]) -> Iterator[bytes]:
+    """Yield each row as bytes of float64, without a copy of them all."""
+    for start in range(0, len(rows), _AT_ONCE):
+        for row in np.ascontiguousarray(rows[start : start + _AT_ONCE], dtype=np.float64):
+            yield row.tobytes()

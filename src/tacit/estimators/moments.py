@@ -17,10 +17,16 @@ from sklearn.base import clone
 
 from tacit._checks import Floats, Integers, at_least, positive, refuse
 from tacit.estimators.records import PublicSpace
-from tacit.estimators.spoken import COUNT_SHARE, PrivateSpeakers, SpokenOnce, believed_counts
+from tacit.estimators.spoken import (
+    COUNT_SHARE,
+    PrivateSpeakers,
+    SpokenOnce,
+    believed_counts,
+    measured,
+)
 from tacit.features.bins import PublicBins
 from tacit.ledger import Ledger
-from tacit.mechanisms import Contributions, NoisySum, Plan, Release
+from tacit.mechanisms import Contributions, NoisySum, Plan
 from tacit.mechanisms.summary import STEP, unit_steps
 from tacit.students.linear import LinearStudent
 from tacit.summaries import (
@@ -107,18 +113,16 @@ class MomentClassifier(SpokenOnce):
     def _default_student(self) -> Any:
         return LinearStudent()
 
-    def _prepare(
-        self, outside: NDArray[Any], n_classes: int, budget: tuple[float, float]
-    ) -> _Public:
+    def _prepare(self, outside: NDArray[Any], columns: int, budget: tuple[float, float]) -> _Public:
         if at_least(1, rounds=self.rounds) > 2:
             raise refuse("rounds", self.rounds, "1 or 2")
         space = moment_space(self.features, outside, self.radius)
         view = space.view(outside)
         shares = [1.0] if self.rounds == 1 else [_FIRST_SHARE, 1 - _FIRST_SHARE]
-        plans = [NoisySum.for_budget(*budget, rows=1, columns=n_classes, share=COUNT_SHARE)]
+        plans = [NoisySum.for_budget(*budget, rows=1, columns=columns, share=COUNT_SHARE)]
         plans += [
             NoisySum.for_budget(
-                *budget, rows=view.shape[1], columns=n_classes, share=part * (1 - COUNT_SHARE)
+                *budget, rows=view.shape[1], columns=columns, share=part * (1 - COUNT_SHARE)
             )
             for part in shares
         ]
@@ -135,14 +139,14 @@ class MomentClassifier(SpokenOnce):
         bound = reach * longest_label(centre)
         said = moments_of(private, inside, reach, centre)
         first = self._release(ledger, plan, said, "a centred moment of the features")
-        values, variance = _measured(first, bound)
+        values, variance = measured(first, bound)
         moment = NoisyMoment(values, variance, total, shares, centre)
         solution = fit_moment(public.view, moment, public.prior)
         releases = [counts, first]
         for plan in public.plans[2:]:
             said = echo_of(private, inside, reach, solution)
             releases.append(self._release(ledger, plan, said, "a moment of the residuals"))
-            echo = NoisyEcho(*_measured(releases[-1], reach * _CLIP), solution)
+            echo = NoisyEcho(*measured(releases[-1], reach * _CLIP), solution)
             solution = fit_moment(public.view, moment, public.prior, echo)
         return {
             "releases_": releases,
@@ -163,12 +167,6 @@ class MomentClassifier(SpokenOnce):
 def _noise(plan: Plan) -> float:
     mechanism: Any = plan.mechanism
     return float(mechanism.sigma)
-
-
-def _measured(release: Release, bound: float) -> tuple[Floats, float]:
-    """Return a release in the units of the moment, and the variance of its noise there."""
-    mechanism: Any = release.mechanism
-    return np.asarray(release.values) * bound, (bound * float(mechanism.sigma)) ** 2
 
 
 def weight_prior(features: Any, n_features: int) -> WeightPrior:

@@ -21,7 +21,14 @@ from tacit.estimators.spoken import PrivateSpeakers, SpokenOnce
 from tacit.ledger import Ledger
 from tacit.mechanisms import NoisySum, Plan
 from tacit.students import choose_queries
-from tacit.summaries import compact_view, nearest_prototypes, prototype_votes, table_posterior
+from tacit.summaries import (
+    choose_student,
+    compact_view,
+    default_students,
+    nearest_prototypes,
+    prototype_votes,
+    table_posterior,
+)
 
 if TYPE_CHECKING:
     from tacit.noise import InsecureNoise
@@ -37,7 +44,8 @@ class _Public(NamedTuple):
 class PrototypeClassifier(SpokenOnce):
     """Noisy votes of private records at public prototypes, worst-case priced, released once.
 
-    student: `LabelSpreadingStudent()` by default; any student, `CNNStudent` for example.
+    student: by default `LabelSpreadingStudent()` or `LinearStudent()`, whichever the released table
+        supports (`tacit.summaries.choose_student`); any student, `CNNStudent` for example.
     n_prototypes: how many public inputs are prototypes; the price does not depend on it, but more
         of them share the same votes. strategy: "medoids", "random", or row numbers.
     votes: at how many nearest prototypes each record votes, with weight 1/sqrt(votes).
@@ -52,7 +60,8 @@ class PrototypeClassifier(SpokenOnce):
 
     Unit: one record (norm 1: added or removed, the table moves by 1; replaced, by sqrt 2 at most),
     or one person with `groups=`, whose summed votes are shortened to norm 1, however many records.
-    After `fit`: `table_` (the release), `posterior_`, `prototypes_` (rows of X_public).
+    After `fit`: `table_` (the release), `posterior_`, `prototypes_` (rows of X_public), `gains_`
+    (noisy masses of records that each candidate had right at prototypes left out).
     """
 
     def __init__(
@@ -88,9 +97,7 @@ class PrototypeClassifier(SpokenOnce):
         self.noise = noise
         self.random_state = random_state
 
-    def _prepare(
-        self, outside: NDArray[Any], n_classes: int, budget: tuple[float, float]
-    ) -> _Public:
+    def _prepare(self, outside: NDArray[Any], columns: int, budget: tuple[float, float]) -> _Public:
         votes = at_least(1, votes=self.votes)
         space = PublicSpace.around(self.features, outside, self.radius)
         view = space.view(outside)
@@ -101,21 +108,19 @@ class PrototypeClassifier(SpokenOnce):
         )
         if votes > places.size:
             raise refuse("votes", votes, f"at most {places.size}, the number of prototypes")
-        plan = NoisySum.for_budget(*budget, rows=int(places.size), columns=n_classes)
+        plan = NoisySum.for_budget(*budget, rows=int(places.size), columns=columns)
         return _Public(space, places, view[places], plan)
 
     def _speak(
         self, public: _Public, private: PrivateSpeakers, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
         mechanism: Any = public.plan.mechanism
-        near = nearest_prototypes(
-            public.space.view_alone(private.rows),
-            public.view,
-            self.votes,
-            radius=public.space.radius,
-        )
+        near = [
+            nearest_prototypes(block, public.view, self.votes, radius=public.space.radius)
+            for block in public.space.blocks_alone(private.rows)
+        ]
         said = prototype_votes(
-            near,
+            np.concatenate(near),
             private.labels,
             n_prototypes=mechanism.rows,
             n_classes=mechanism.columns,
@@ -123,14 +128,22 @@ class PrototypeClassifier(SpokenOnce):
         )
         purpose = f"vote once at {mechanism.rows} public prototypes"
         release = self._release(ledger, public.plan, said, purpose)
-        posterior = table_posterior(np.asarray(release.values), mechanism.sigma)
+        table = np.asarray(release.values)
+        choice = choose_student(self._candidates(), outside, public.places, table, mechanism.sigma)
         return {
             "table_": release,
-            "posterior_": posterior,
+            "posterior_": table_posterior(table, mechanism.sigma),
             "prototypes_": public.places,
             "prototype_inputs_": outside[public.places],
-            "student_": self._new_student().fit(outside, public.places, posterior),
+            "student_": choice.student,
+            "gains_": choice.gains,
         }
+
+    def _candidates(self) -> list[Any]:
+        """Return the student that was asked for, or those between which the table decides."""
+        if self.student is not None:
+            return [self._new_student()]
+        return [self._with_features(student) for student in default_students()]
 
     def report(
         self, path: str | Path | None = None, *, image_shape: tuple[int, int] | None = None

@@ -7,6 +7,7 @@ own row alone (`transform_rows`), as the sensitivity argument demands (SPEC-pate
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
@@ -21,6 +22,9 @@ from tacit.estimators.knn_planning import Neighbourly
 from tacit.features.rows import is_row_wise
 from tacit.neighbours import Neighbourhoods, NeighbourIndex, default_reach
 from tacit.teachers import record_ids
+
+_AT_ONCE = 2048
+"""Private rows that are brought into the space at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,12 @@ class PublicSpace:
         """Return private rows in this space, each as if it were alone. Secret."""
         inside = rows if self.features is None else view_alone(self.features, rows)
         return np.asarray(inside, dtype=np.float64) - self.centre
+
+    def blocks_alone(self, rows: NDArray[Any]) -> Iterator[Floats]:
+        """Yield `view_alone` of a few rows at a time, the same bits in less memory. Secret."""
+        inside = rows if self.features is None else view_alone(self.features, rows)
+        for start in range(0, len(rows), _AT_ONCE):
+            yield np.asarray(inside[start : start + _AT_ONCE], dtype=np.float64) - self.centre
 
 
 def _public_view(features: Any, inputs: NDArray[Any]) -> Floats:

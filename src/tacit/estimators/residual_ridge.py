@@ -16,21 +16,26 @@ from numpy.typing import NDArray
 
 from tacit._checks import Floats, Integers, at_least, positive
 from tacit.estimators.records import PublicSpace
-from tacit.estimators.spoken import COUNT_SHARE, PrivateSpeakers, SpokenOnce, believed_counts
+from tacit.estimators.spoken import (
+    COUNT_SHARE,
+    PrivateSpeakers,
+    SpokenOnce,
+    believed_counts,
+    measured,
+)
 from tacit.ledger import Ledger
-from tacit.mechanisms import Contributions, NoisySum, Plan, Release
+from tacit.mechanisms import Contributions, NoisySum, Plan
 from tacit.mechanisms.summary import STEP, unit_steps
 from tacit.students import KernelStudent, choose_queries
 from tacit.students.linear import kernel_width
 from tacit.summaries import (
+    Descent,
     ExactNystroem,
     compact_view,
     exact_scores,
     longest_label,
     one_hot,
-    shrinkage,
 )
-from tacit.summaries.exact import WEIGHT_STEP, whole_weights
 
 if TYPE_CHECKING:
     from tacit.noise import InsecureNoise
@@ -103,9 +108,7 @@ class ResidualRidgeClassifier(SpokenOnce):
     def _default_student(self) -> Any:
         return KernelStudent()
 
-    def _prepare(
-        self, outside: NDArray[Any], n_classes: int, budget: tuple[float, float]
-    ) -> _Public:
+    def _prepare(self, outside: NDArray[Any], columns: int, budget: tuple[float, float]) -> _Public:
         rounds, _ = at_least(1, rounds=self.rounds), positive(clip=self.clip)
         space = PublicSpace.around(self.features, outside, self.radius)
         view = space.view(outside)
@@ -113,10 +116,10 @@ class ResidualRidgeClassifier(SpokenOnce):
         chosen = choose_queries(compact_view(view), count, random_state=self.random_state)
         gamma = kernel_width(view, share=positive(width=self.width))
         features = ExactNystroem(view[chosen], gamma=gamma, radius=space.radius)
-        plans = [NoisySum.for_budget(*budget, rows=1, columns=n_classes, share=COUNT_SHARE)]
+        plans = [NoisySum.for_budget(*budget, rows=1, columns=columns, share=COUNT_SHARE)]
         share = (1 - COUNT_SHARE) / rounds
         rows = features.n_features
-        plans += [NoisySum.for_budget(*budget, rows=rows, columns=n_classes, share=share)] * rounds
+        plans += [NoisySum.for_budget(*budget, rows=rows, columns=columns, share=share)] * rounds
         return _Public(space, features, np.asarray(features.steps(view) * STEP), plans)
 
     def _speak(
@@ -125,13 +128,13 @@ class ResidualRidgeClassifier(SpokenOnce):
         releases = [self._count(ledger, public.plans[0], private)]
         total, shares = believed_counts(releases[0])
         steps = public.features.steps(public.space.view_alone(private.rows))
-        descent = _Descent(public.view, total, shares)
+        descent = Descent(public.view, total, shares.size, classes=True)
         clip = longest_label(shares)  # nothing is explained yet, and nothing is shortened
         for number, plan in enumerate(public.plans[1:], start=1):
             said = residuals_of(private, steps, descent.weights, shares, clip)
             purpose = f"a moment of residuals, round {number} of {len(public.plans) - 1}"
             releases.append(self._release(ledger, plan, said, purpose))
-            descent.step(releases[-1], clip)
+            descent.step(*measured(releases[-1], clip))
             clip = min(clip, float(self.clip))
         kernel = KernelStudent(self.features).told(
             outside,
@@ -150,28 +153,6 @@ class ResidualRidgeClassifier(SpokenOnce):
             return kernel
         posterior = kernel.predict_proba(outside)
         return self._new_student().fit(outside, np.arange(len(outside)), posterior)
-
-
-class _Descent:
-    """The public side of the rounds: weights, and how sure of each direction they are."""
-
-    def __init__(self, view: Floats, total: float, shares: Floats) -> None:
-        values, self.basis = np.linalg.eigh(view.T @ view / len(view))
-        self.bends = np.repeat(total * np.maximum(values, 0.0)[:, None], shares.size, axis=1)
-        self.prior = np.ones(self.bends.shape)
-        self.weights = np.zeros(self.bends.shape)
-
-    def step(self, release: Release, clip: float) -> None:
-        """Move by the posterior mean of what is missing, given one noisy residual moment."""
-        mechanism: Any = release.mechanism
-        moment = self.basis.T @ (np.asarray(release.values) * clip)
-        moment -= moment.mean(axis=1, keepdims=True)
-        noise = (clip * mechanism.sigma) ** 2
-        # Curvature in units of the residuals' variance, which `shrinkage` fits as a spread.
-        shrunk = shrinkage(moment, self.bends, noise, self.prior)
-        moved = self.weights + self.basis @ shrunk.mean(moment)
-        self.prior = shrunk.posterior / max(float(shrunk.posterior.max()), 1e-300)
-        self.weights = whole_weights(moved) * WEIGHT_STEP
 
 
 def residuals_of(

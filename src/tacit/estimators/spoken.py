@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-from tacit._checks import Floats, Integers, positive
+from tacit._checks import Floats, positive
 from tacit.estimators.inputs import (
     class_indices,
     private_rows,
@@ -24,7 +24,7 @@ from tacit.estimators.inputs import (
     units_of,
     warn_of_overlap,
 )
-from tacit.estimators.taught import TaughtClassifier
+from tacit.estimators.taught import TaughtClassifier, TaughtEstimator
 from tacit.ledger import Ledger
 from tacit.mechanisms import Contributions, NoisySum, Plan, Release
 from tacit.summaries import one_hot
@@ -35,10 +35,10 @@ COUNT_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PrivateSpeakers:
-    """The private rows of a fit, their class indices, and whose they are. Secret."""
+    """The private rows of a fit, their class indices or numbers, and whose they are. Secret."""
 
     rows: NDArray[Any]
-    labels: Integers
+    labels: NDArray[Any]
     people: NDArray[Any] | None
 
     @property
@@ -60,13 +60,11 @@ class PrivateSpeakers:
         return "PrivateSpeakers(secret)"
 
 
-class SpokenOnce(TaughtClassifier):
-    """Fit and statement; a subclass says what records contribute and what a student makes of it."""
-
-    classes: Any
+class Speaking(TaughtEstimator):
+    """What all estimators share whose records speak once; a subclass says what and who learns."""
 
     @abstractmethod
-    def _prepare(self, outside: NDArray[Any], n_classes: int, budget: tuple[float, float]) -> Any:
+    def _prepare(self, outside: NDArray[Any], columns: int, budget: tuple[float, float]) -> Any:
         """Check all settings and build what is public; nothing private is seen."""
 
     @abstractmethod
@@ -74,6 +72,45 @@ class SpokenOnce(TaughtClassifier):
         self, public: Any, private: PrivateSpeakers, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
         """Release through the ledger and learn; return the fitted attributes."""
+
+    def _budget(self) -> tuple[float, float]:
+        """Return epsilon, which sets the noise, and the delta at which it is counted."""
+        delta = self.delta
+        if isinstance(self.ledger, Ledger):
+            delta = self.ledger.budget.delta - self.ledger.reserved_delta
+        return positive(epsilon=self.epsilon), delta
+
+    def _listen(
+        self,
+        rows: NDArray[Any],
+        targets: NDArray[Any],
+        columns: int,
+        X_public: ArrayLike | None,
+        groups: ArrayLike | None,
+    ) -> None:
+        """Check everything, ask the ledger, and only then let the private records speak."""
+        people = units_of(groups, len(rows))
+        outside = public_matrix(X_public, rows.shape[1])
+        warn_of_overlap(rows, outside)
+        self._check_delta(len(rows) if people is None else np.unique(people).size)
+        self._new_student()
+        budget = self._budget()
+        public = self._prepare(outside, columns, budget)
+        ledger = self._open_ledger(by_person=people is not None)
+        self._refuse_early(ledger, [NoisySum.for_budget(*budget, rows=1, columns=1)])
+        private = PrivateSpeakers(rows, targets, people)
+        self.__dict__.update(self._speak(public, private, ledger, outside))
+        self.ledger_ = ledger
+
+    def _release(self, ledger: Ledger, plan: Plan, said: Contributions, purpose: str) -> Release:
+        with ledger.release(plan, purpose=purpose, noise=self.noise) as grant:
+            return grant.release(said)
+
+
+class SpokenOnce(TaughtClassifier, Speaking):
+    """Fit and statement; a subclass says what records contribute and what a student makes of it."""
+
+    classes: Any
 
     def fit(
         self,
@@ -90,31 +127,9 @@ class SpokenOnce(TaughtClassifier):
         rows, labels = private_rows(self, X, y)
         check_classification_targets(labels)
         known, targets, from_data = class_indices(labels, self.classes)
-        people = units_of(groups, len(rows))
-        outside = public_matrix(X_public, rows.shape[1])
-        warn_of_overlap(rows, outside)
-        self._check_delta(len(rows) if people is None else np.unique(people).size)
-        self._new_student()
-        budget = self._budget()
-        public = self._prepare(outside, int(known.size), budget)
-        ledger = self._open_ledger(by_person=people is not None)
-        self._refuse_early(ledger, [NoisySum.for_budget(*budget, rows=1, columns=1)])
-        private = PrivateSpeakers(rows, targets, people)
-        learned = self._speak(public, private, ledger, outside)
-        self.__dict__.update(learned)
-        self.classes_, self.ledger_, self._from_data = known, ledger, from_data
+        self._listen(rows, targets, int(known.size), X_public, groups)
+        self.classes_, self._from_data = known, from_data
         return self
-
-    def _budget(self) -> tuple[float, float]:
-        """Return epsilon, which sets the noise, and the delta at which it is counted."""
-        delta = self.delta
-        if isinstance(self.ledger, Ledger):
-            delta = self.ledger.budget.delta - self.ledger.reserved_delta
-        return positive(epsilon=self.epsilon), delta
-
-    def _release(self, ledger: Ledger, plan: Plan, said: Contributions, purpose: str) -> Release:
-        with ledger.release(plan, purpose=purpose, noise=self.noise) as grant:
-            return grant.release(said)
 
     def _count(self, ledger: Ledger, plan: Plan, private: PrivateSpeakers) -> Release:
         """Release how many records, or people, each class has."""
@@ -134,3 +149,9 @@ def believed_counts(release: Release) -> tuple[float, Floats]:
     counts = np.maximum(np.asarray(release.values)[0], release.mechanism.sigma)  # type: ignore[attr-defined]
     total = max(float(np.asarray(release.values).sum()), 1.0)
     return total, np.asarray(counts / counts.sum())
+
+
+def measured(release: Release, bound: float) -> tuple[Floats, float]:
+    """Return a release in the units of the moment, and the variance of its noise there."""
+    mechanism: Any = release.mechanism
+    return np.asarray(release.values) * bound, (bound * float(mechanism.sigma)) ** 2

@@ -91,7 +91,11 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
                 f"Expected student={type(self.student).__name__} to be a student: wrap an "
                 "estimator of scikit-learn in SupervisedStudent(...) or ValueStudent(...)."
             )
-        student = self._default_student() if self.student is None else clone(self.student)
+        return self._with_features(
+            self._default_student() if self.student is None else clone(self.student)
+        )
+
+    def _with_features(self, student: Any) -> Any:
         if self.features is not None and getattr(student, "features", 0) is None:
             student.set_params(features=clone(self.features))
         return student

@@ -9,7 +9,7 @@ may be published under the statement of the ledger that paid for its releases.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -110,6 +110,12 @@ class BaseStudent(PublicLearner):
         self._see(lesson.inputs)
         self._learn(lesson)
         return self
+
+    def fit_each(
+        self, X_public: ArrayLike, lessons: Sequence[tuple[ArrayLike, ArrayLike]]
+    ) -> list[Self]:
+        """Return one fitted clone for each lesson, (indices, posterior), of the same inputs."""
+        return [clone(self).fit(X_public, *lesson) for lesson in lessons]
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return probabilities `(inputs, classes)`; each row sums to 1."""

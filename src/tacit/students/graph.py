@@ -16,7 +16,7 @@ from tacit._checks import Floats, Integers
 
 Features = NDArray[np.float32]
 
-_BLOCK = 1 << 24  # distances held at a time: 64 MiB
+_BLOCK = 1 << 22  # distances held at a time: 16 MiB
 _TOLERANCE = 1e-8
 _MOST_ROUNDS = 2000
 

@@ -8,17 +8,18 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 
 from tacit._checks import Floats, at_least, positive, probability
 from tacit.errors import InvalidArgument
 from tacit.students.base import BaseStudent
-from tacit.students.graph import nearest, similarity, spread
-from tacit.students.inputs import Lesson, flat_rows, normalised
+from tacit.students.graph import Features, nearest, similarity, spread
+from tacit.students.inputs import Lesson, flat_rows, normalised, read_lesson
 from tacit.students.posterior import posterior_rows
 
 _FLOOR = 1e-6  # no probability is 0: a neighbour proves nothing
@@ -55,19 +56,42 @@ class LabelSpreadingStudent(BaseStudent):
         self.alpha = alpha
         self.sharpness = sharpness
 
+    def fit_each(
+        self, X_public: ArrayLike, lessons: Sequence[tuple[ArrayLike, ArrayLike]]
+    ) -> list[Self]:
+        """Return one fitted clone for each lesson; they share the graph of the inputs."""
+        first, inputs = clone(self), flat_rows(X_public=X_public)
+        first._see(inputs)
+        connected = first._connected(inputs)
+        students = []
+        for indices, posterior in lessons:
+            student, lesson = clone(self), read_lesson(inputs, indices, posterior)
+            student.n_features_in_, student.features_ = first.n_features_in_, first.features_
+            student.n_classes_ = lesson.posterior.shape[1]
+            student._spread(lesson, *connected)
+            students.append(student)
+        return students
+
     def _learn(self, lesson: Lesson) -> None:
-        n_neighbors = at_least(1, n_neighbors=self.n_neighbors)
+        self._spread(lesson, *self._connected(lesson.inputs))
+
+    def _spread(self, lesson: Lesson, points: Features, graph: Any) -> None:
         alpha, sharpness = probability(alpha=self.alpha), positive(sharpness=self.sharpness)
-        self.points_ = np.asarray(self._view(lesson.inputs), dtype=np.float32)
-        known = _released(lesson)
-        if len(self.points_) > 1:
-            count = min(n_neighbors, len(self.points_) - 1)
-            neighbours, _ = nearest(self.points_, self.points_, count, same=True)
-            known = spread(similarity(neighbours), known, alpha)
+        known, self.points_ = _released(lesson), points
+        if graph is not None:
+            known = spread(graph, known, alpha)
         self.spread_ = _sharpened(normalised(known), sharpness)
         # What no label reaches gets the mean of the releases: the best guess there is.
         answers = lesson.posterior[lesson.answered]
         self.spread_[known.sum(axis=1) == 0] = answers.mean(axis=0)
+
+    def _connected(self, inputs: NDArray[Any]) -> tuple[Features, Any]:
+        """Return the public inputs in the feature space, and their graph; None for one input."""
+        count = min(at_least(1, n_neighbors=self.n_neighbors), len(inputs) - 1)
+        points = np.asarray(self._view(inputs), dtype=np.float32)
+        if not count:
+            return points, None
+        return points, similarity(nearest(points, points, count, same=True)[0])
 
     def _scores(self, inputs: NDArray[Any]) -> Floats:
         count = min(at_least(1, n_neighbors=self.n_neighbors), len(self.points_))

@@ -49,6 +49,16 @@ class _Process(NamedTuple):
         )
 
 
+class _Line(NamedTuple):
+    """A linear solution that was told: value(x) = x slopes + level."""
+
+    slopes: Floats
+    level: Floats
+
+    def predict(self, view: Floats) -> Floats:
+        return np.asarray(view @ self.slopes + self.level)
+
+
 class ValueStudent(PublicLearner):
     """Learn numbers from noisy releases at some of the public inputs.
 
@@ -95,12 +105,36 @@ class ValueStudent(PublicLearner):
         self.flat_ = targets.ndim == 1
         self.n_outputs_ = 1 if self.flat_ else targets.shape[1]
         self.estimator_: Any = None
-        self._process: _Process | None = None
+        self._process: _Process | _Line | None = None
         if self.estimator is None:
             view = np.asarray(self._view(inputs), dtype=np.float64)
             self._process = _gaussian_process(view, rows, targets.reshape(rows.size, -1), known)
         else:
             self.estimator_ = _regressor(self.estimator).fit(self._view(inputs[rows]), targets)
+        return self
+
+    def told_line(self, X_public: ArrayLike, slopes: ArrayLike, level: float) -> Self:
+        """Take slopes (features,) and a level that were learned elsewhere, from releases."""
+        line = _Line(finite_array(slopes=slopes).reshape(-1, 1), np.array([level]))
+        return self._told(X_public, line)
+
+    def told_kernel(
+        self, X_public: ArrayLike, points: ArrayLike, weights: ArrayLike, level: float, gamma: float
+    ) -> Self:
+        """Take value(x) = level + exp(-gamma |x - points|^2) weights, learned from releases."""
+        rows = finite_array(points=points)
+        width = rows.shape[1]
+        kernel = np.array([1.0, 1 / np.sqrt(2 * positive(gamma=gamma))])
+        column = finite_array(weights=weights).reshape(-1, 1)
+        parts = (np.zeros(width), np.ones(width), rows, column, np.array([level]), kernel)
+        return self._told(X_public, _Process(*parts))
+
+    def _told(self, X_public: ArrayLike, solution: _Process | _Line) -> Self:
+        if self.estimator is not None:
+            raise InvalidArgument("Expected no estimator where the solution is told.")
+        self._see(flat_rows(X_public=X_public))
+        self.flat_, self.n_outputs_, self.estimator_ = True, 1, None
+        self._process = solution
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
@@ -120,7 +154,12 @@ class ValueStudent(PublicLearner):
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.flat_ = bool(arrays["flat"][0])
         self.estimator_, self._process = self.estimator, None
-        if self.estimator is None:
+        if self.estimator is None and "slopes" in arrays:
+            line = _Line(*(finite_array(**{name: arrays[name]}) for name in _Line._fields))
+            if line.slopes.ndim != 2 or line.level.shape != line.slopes.shape[1:]:
+                raise InvalidArgument("Expected slopes and a level that fit.")
+            self._process = line
+        elif self.estimator is None:
             process = _Process(*(finite_array(**{name: arrays[name]}) for name in _ARRAYS))
             points, outputs = len(process.points), self.n_outputs_
             if process.weights.shape != (points, outputs) or process.level.shape != (outputs,):

@@ -4,6 +4,8 @@ Each module says what one record contributes to a `NoisySum` and what a release 
 record contributes is secret; what is made of a release is public (docs/theory/speak-once.md).
 """
 
+from tacit.summaries.choosing import Choice, choose_student, default_students
+from tacit.summaries.descent import Descent
 from tacit.summaries.exact import exact_scores, exact_softmax
 from tacit.summaries.moments import (
     NoisyEcho,
@@ -27,6 +29,8 @@ from tacit.summaries.shrinking import Shrinkage, shrinkage
 from tacit.summaries.table import table_posterior
 
 __all__ = [
+    "Choice",
+    "Descent",
     "ExactNystroem",
     "NoisyEcho",
     "NoisyMoment",
@@ -35,7 +39,9 @@ __all__ = [
     "WeightPrior",
     "best_centre",
     "bins_prior",
+    "choose_student",
     "compact_view",
+    "default_students",
     "exact_scores",
     "exact_softmax",
     "fit_moment",

@@ -20,6 +20,7 @@ from tacit.errors import InvalidArgument
 
 _SPREADS = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0])
 _SCALES = 61
+_LEAST_LEFT = 0.01
 _RANGE = 9.0
 """Decades of scales that are tried below the largest that the moments could mean."""
 
@@ -45,11 +46,19 @@ class Shrinkage:
 
 
 def shrinkage(
-    moments: ArrayLike, curvature: ArrayLike, noise: float, prior: ArrayLike = 1.0
+    moments: ArrayLike,
+    curvature: ArrayLike,
+    noise: float,
+    prior: ArrayLike = 1.0,
+    *,
+    residual: tuple[float, float] | None = None,
 ) -> Shrinkage:
     """Fit scale and spread to noisy moments (directions, columns) of known noise variance.
 
-    `curvature` and `prior` (relative variances of weights) fit the moments' shape.
+    `curvature` and `prior` (relative variances of weights) fit the moments' shape. Where curvature
+    is the same along all directions, scale and spread cannot be told apart by the moments alone;
+    `residual` is then what is left to explain of the targets and the number of records, (variance,
+    count), and the spread is the part of the variance that weights of this scale leave.
 
     >>> moments = np.array([[90.0], [-70.0], [1.0], [-110.0]])
     >>> shrinkage(moments, 10.0, noise=1.0).mean(moments).round().ravel().tolist()
@@ -65,11 +74,18 @@ def shrinkage(
     top = float((seen**2).sum() / signal.sum()) + known / float(signal.max())
     scales = 10 * top * np.logspace(-_RANGE, 0.0, _SCALES)
     best, chosen = -np.inf, (scales[0], _SPREADS[0])
-    for spread in _SPREADS:
-        for scale in scales:
+    for scale in scales:
+        left = _SPREADS if residual is None else _left(scale, relative * bends, *residual)
+        for spread in left:
             variance = scale * signal + spread * bends + known
             evidence = -0.5 * float((np.log(variance) + seen**2 / variance).sum())
             if evidence > best:
                 best, chosen = evidence, (scale, spread)
     scale, spread = chosen
     return Shrinkage(scale * relative, spread * bends + known, bends)
+
+
+def _left(scale: float, energy: Floats, variance: float, count: float) -> list[float]:
+    """Return the variance that weights of this scale leave, of which a hundredth always stays."""
+    explained = scale * float(energy.sum()) / count
+    return [max(variance - explained, _LEAST_LEFT * variance)]

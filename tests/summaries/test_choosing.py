@@ -1,0 +1,104 @@
+"""The rule that chooses a student by the released table: unbiased, public, and right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tacit.errors import InvalidArgument
+from tacit.students import LabelSpreadingStudent, LinearStudent
+from tacit.summaries import choose_student, default_students
+
+
+def rings(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Two rings, one within the other: a graph tells them apart, a line cannot."""
+    random = np.random.default_rng(seed)
+    y = np.arange(count) % 2
+    angle, radius = random.uniform(0, 2 * np.pi, count), 1 + 2 * y + random.normal(0, 0.05, count)
+    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)]), y
+
+
+def haze(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """No clusters, ten dimensions, noisy labels: a line tells most, a graph carries noise on."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(count, 10))
+    return X, (X[:, 0] + random.normal(scale=0.5, size=count) > 0).astype(int)
+
+
+def asked(problem, *, sigma: float, seed: int = 0):
+    inputs, y = problem(600, seed)
+    places = np.arange(120)
+    masses = 30.0 * np.eye(2)[y[places]]
+    return inputs, places, masses + np.random.default_rng(seed).normal(0, sigma, masses.shape)
+
+
+class TestChoice:
+    @pytest.mark.parametrize("seed", range(3))
+    def test_labels_spread_where_inputs_cluster(self, seed):
+        choice = choose_student(default_students(), *asked(rings, sigma=5.0, seed=seed), 5.0)
+        assert isinstance(choice.student, LabelSpreadingStudent)
+        assert choice.gains[0] - choice.gains[1] > 5 * choice.noise
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_a_line_where_they_do_not(self, seed):
+        choice = choose_student(default_students(), *asked(haze, sigma=5.0, seed=seed), 5.0)
+        assert isinstance(choice.student, LinearStudent)
+        inputs, y = haze(2000, seed=99)
+        assert (choice.student.predict(inputs) == y).mean() > 0.75
+
+    def test_the_chosen_student_learned_from_the_whole_table(self):
+        inputs, places, table = asked(rings, sigma=5.0)
+        choice = choose_student(default_students(), inputs, places, table, 5.0)
+        from tacit.summaries import table_posterior
+
+        alone = LabelSpreadingStudent().fit(inputs, places, table_posterior(table, 5.0))
+        np.testing.assert_array_equal(
+            choice.student.predict_proba(inputs), alone.predict_proba(inputs)
+        )
+
+    def test_gains_estimate_the_mass_that_is_right(self):
+        """Over many tables with the same masses the noise of the left-out rows averages out."""
+        inputs, y = rings(200)
+        places, masses = np.arange(60), 30.0 * np.eye(2)[y[:60]]
+        errors = []
+        for seed in range(12):
+            table = masses + np.random.default_rng(seed).normal(0, 10.0, masses.shape)
+            choice = choose_student([*default_students()], inputs, places, table, 10.0)
+            errors.append(choice.gains[0] - masses.sum())
+        spread = 10.0 * np.sqrt(60)
+        assert abs(np.mean(errors)) < 4 * spread / np.sqrt(12)
+        assert 0.4 * spread < np.std(errors) < 1.8 * spread
+
+    def test_a_student_cannot_win_by_learning_the_noise(self):
+        """On pure noise nobody has an advantage: gains stay around 0."""
+        inputs, _ = haze(150)
+        found = []
+        for seed in range(10):
+            table = np.random.default_rng(seed).normal(0, 10.0, (100, 2))
+            found.append(choose_student(default_students(), inputs, np.arange(100), table, 10.0))
+        gains = np.mean([choice.gains for choice in found], axis=0)
+        assert np.abs(gains).max() < 4 * 10.0 * np.sqrt(100) / np.sqrt(10)
+
+    def test_one_candidate_is_not_tested(self):
+        inputs, places, table = asked(rings, sigma=5.0)
+        choice = choose_student([LinearStudent()], inputs, places, table, 5.0)
+        assert isinstance(choice.student, LinearStudent)
+        assert choice.noise == np.inf
+
+    def test_mistakes_are_named(self):
+        inputs, places, table = asked(rings, sigma=5.0)
+        with pytest.raises(InvalidArgument, match="candidates"):
+            choose_student([], inputs, places, table, 5.0)
+        with pytest.raises(InvalidArgument, match="row of the table"):
+            choose_student(default_students(), inputs, places[:3], table, 5.0)
+
+
+def test_lessons_share_a_graph_and_nothing_else():
+    inputs, places, table = asked(rings, sigma=1.0)
+    shares = np.clip(table, 1, None) / np.clip(table, 1, None).sum(axis=1, keepdims=True)
+    lessons = [(places, shares), (places[:50], shares[:50])]
+    for together, lesson in zip(
+        LabelSpreadingStudent().fit_each(inputs, lessons), lessons, strict=True
+    ):
+        alone = LabelSpreadingStudent().fit(inputs, *lesson)
+        np.testing.assert_array_equal(together.spread_, alone.spread_)
