@@ -32,9 +32,10 @@ bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks
 
 # Strict: a dead link, a page outside the menu or a docstring that does not render is an error.
+# (Not with --quiet: mkdocs then counts no warnings, and --strict means nothing.)
 docs: $(VENV)/.docs
 	@$(BIN)/python -m tools.floors
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "Open site/index.html through a web server: $(BIN)/python -m http.server -d site"
 
 # A wheel and a source archive in dist/, from an isolated build.

@@ -136,3 +136,9 @@ def test_tests_that_a_page_names_exist(page: Path) -> None:
     for file, function in NAMED_TEST.findall(page.read_text(encoding="utf-8")):
         source = (ROOT / file).read_text(encoding="utf-8")
         assert not function or f"def {function}(" in source, f"{file}::{function}"
+
+
+def test_the_site_is_built_strictly() -> None:
+    (command,) = re.findall(r"mkdocs build.*", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert "--strict" in command
+    assert "-q" not in command, "mkdocs counts no warnings when it is quiet: --strict is then void"
