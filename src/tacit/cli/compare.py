@@ -19,7 +19,7 @@ LEVELS = "0.1,0.2,0.5,1,2,8"
 
 def compare(
     data: Annotated[
-        str, typer.Option(help="digits, mnist:DIR, adult:DIR, npz:FILE or csv:FILE: public data.")
+        str, typer.Option(help="digits, affairs, mnist:DIR, adult:DIR, npz:FILE or csv:FILE: public data.")
     ],
     out: Annotated[Path, typer.Option(help="The folder of finished cells, tables and figures.")],
     methods: Annotated[

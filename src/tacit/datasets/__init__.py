@@ -1,6 +1,7 @@
 """Loaders for open formats; what they read stays where it is, and no message quotes it."""
 
 from tacit.datasets.adult import load_adult
+from tacit.datasets.affairs import load_affairs
 from tacit.datasets.dataset import Dataset, Parts
 from tacit.datasets.digits import load_digits
 from tacit.datasets.idx import load_idx, read_idx
@@ -14,6 +15,7 @@ __all__ = [
     "Parts",
     "demo_votes",
     "load_adult",
+    "load_affairs",
     "load_csv",
     "load_dataset",
     "load_digits",

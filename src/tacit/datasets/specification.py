@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from tacit.datasets.adult import load_adult
+from tacit.datasets.affairs import load_affairs
 from tacit.datasets.dataset import Dataset
 from tacit.datasets.digits import load_digits
 from tacit.datasets.idx import load_idx
@@ -23,14 +24,17 @@ _LOADERS: dict[str, Callable[..., Dataset]] = {
     "npz": load_npz,
     "csv": load_csv,
     "adult": load_adult,
+    "affairs": load_affairs,
 }
+_SHIPPED: dict[str, Callable[..., Dataset]] = {"digits": load_digits, "affairs": load_affairs}
+"""Sets that come with an installed package: their name is enough."""
 _LABELS = ("target", "classes", "groups", "ignored", "name")
 """Options that say what a file of inputs alone need not have."""
-_FORMS = "digits, mnist:DIR, adult:DIR, npz:FILE or csv:FILE"
+_FORMS = "digits, affairs, mnist:DIR, adult:DIR, npz:FILE or csv:FILE"
 
 
 def load_dataset(specification: str, **options: Any) -> Dataset:
-    """Load `digits`, `mnist:DIR`, `adult:DIR`, `npz:FILE` or `csv:FILE`.
+    """Load `digits`, `affairs`, `mnist:DIR`, `adult:DIR`, `npz:FILE` or `csv:FILE`.
 
     `options` go to the loader: the roles of a CSV file's columns, the classes of an archive.
 
@@ -40,8 +44,8 @@ def load_dataset(specification: str, **options: Any) -> Dataset:
     if not isinstance(specification, str):
         raise InvalidArgument(f"Expected a data set as a word: {_FORMS}.")
     kind, colon, place = specification.partition(":")
-    if specification == "digits":
-        return _call(load_digits, kind, (), options)
+    if specification in _SHIPPED:
+        return _call(_SHIPPED[specification], kind, (), options)
     if kind not in _LOADERS or not colon or not place:
         raise InvalidArgument(f"Expected data={specification!r} to be {_FORMS}.")
     return _call(_LOADERS[kind], kind, (place,), options)

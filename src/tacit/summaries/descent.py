@@ -20,7 +20,7 @@ class Descent:
 
     `variance`, of one target, says what there is to explain, where that is known.
 
-    >>> descent = Descent(np.eye(2), total=200.0, columns=1)
+    >>> descent = Descent(np.eye(2), total=200.0, columns=1, variance=0.5)
     >>> descent.step(np.array([[80.0], [-40.0]]), 0.01)
     >>> descent.weights.round(1).ravel().tolist()
     [0.8, -0.4]
