@@ -126,3 +126,22 @@ class TestShrinkage:
         for curvature in (-1.0, 0.0):
             with pytest.raises(InvalidArgument, match="curvature"):
                 shrinkage([[1.0]], curvature, noise=1.0)
+
+
+def test_many_features_are_fitted_in_their_main_directions(monkeypatch):
+    """Turned and whole fits agree where the directions left out are those of no public input."""
+    random = np.random.default_rng(0)
+    view = np.pad(random.normal(size=(300, 4)) / 3, ((0, 0), (0, 3))) @ _turn(7, random)
+    weights = view.T @ random.normal(size=(300, 3))
+    moment = NoisyMoment(weights * 3, 4.0, 900.0, np.full(3, 1 / 3), np.full(3, 1 / 3))
+    whole = fit_moment(view, moment, plain_prior(7))
+    echo = NoisyEcho(weights * 0.2, 4.0, whole)
+    later = fit_moment(view, moment, plain_prior(7), echo)
+    monkeypatch.setattr("tacit.summaries.moments._MOST_FEATURES", 4)
+    for oracle, heard in ((whole, None), (later, echo)):
+        turned = fit_moment(view, moment, plain_prior(7), heard)
+        np.testing.assert_allclose(turned.chances(view), oracle.chances(view), atol=0.02)
+
+
+def _turn(size, random):
+    return np.linalg.qr(random.normal(size=(size, size)))[0]

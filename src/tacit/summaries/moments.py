@@ -12,7 +12,7 @@ here sees releases and public inputs only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,8 @@ _ROUNDS = 40
 _STEP = 0.5
 """Half steps: the classes' weights are moved one class at a time, as if the others stood still."""
 _FLOOR = 1e-10
+_MOST_FEATURES = 200
+"""Features without groups are turned to so many main directions, if there are more."""
 
 
 class WeightPrior(NamedTuple):
@@ -137,6 +139,8 @@ def fit_moment(
     weights, refits the prior variances, and sets the biases so that the mean prediction on public
     inputs is the classes' released shares.
     """
+    if view.shape[1] > _MOST_FEATURES and not prior.groups.any():
+        return _fit_turned(view, moment, echo)
     n_classes = moment.shares.size
     # Of two classes one is the other's mirror image.
     places = [1] if n_classes == 2 else list(range(n_classes))
@@ -158,6 +162,22 @@ def fit_moment(
         variances = np.maximum(np.bincount(prior.groups, energy) / sizes, _FLOOR)
         now, chances = _balanced(view, now, aim, moment.shares)
     return now
+
+
+def _fit_turned(view: Floats, moment: NoisyMoment, echo: NoisyEcho | None) -> Solution:
+    """Fit in the main directions of the public inputs: many features would take cubic time.
+
+    Noise is the same along all directions, and so is a plain prior. Along directions in which no
+    public input differs from 0 nothing is learned in either way.
+    """
+    _, vectors = np.linalg.eigh(view.T @ view)
+    main = vectors[:, -_MOST_FEATURES:]
+    turned = replace(moment, values=main.T @ moment.values)
+    if echo is not None:
+        before = Solution(main.T @ echo.of.weights, echo.of.bias)
+        echo = replace(echo, values=main.T @ echo.values, of=before)
+    found = fit_moment(view @ main, turned, plain_prior(_MOST_FEATURES), echo)
+    return Solution(main @ found.weights, found.bias)
 
 
 class _Evidence(NamedTuple):
