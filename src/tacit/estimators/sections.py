@@ -18,6 +18,8 @@ MASK_TEACHERS = ("atlas", "unet")
 STUDENTS = ("label-spreading", "logistic", "cnn", "vat")
 MECHANISMS = ("noisy-votes", "gnmax", "confident-gnmax")
 STRATEGIES = ("medoids", "random")
+AUTO = "auto"
+"""Whichever student the releases support."""
 ITSELF = "itself"
 """A student that is the private solution itself, where that may be published as it is."""
 
@@ -91,7 +93,7 @@ class PrototypeConfig(Section):
     votes: int = 3
     strategy: str = "medoids"
     features: str = "none"
-    student: str = "label-spreading"
+    student: str = AUTO
 
     def __post_init__(self) -> None:
         at_least(1, prototypes=self.prototypes)
@@ -99,7 +101,7 @@ class PrototypeConfig(Section):
             raise refuse("votes", self.votes, "at most the number of prototypes")
         one_of(*STRATEGIES, strategy=self.strategy)
         one_of(*FEATURES, features=self.features)
-        one_of(*STUDENTS, student=self.student)
+        one_of(AUTO, *STUDENTS, student=self.student)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,7 @@ class NetworkSection(Section):
     activation: str = "tanh"
     clip: float = 0.1
     optimizer: str = "adam"
-    learning_rate: float = 2e-3
+    learning_rate: float = 1e-2
     epochs: float = 20.0
     batch_size: int = 512
     records: int = 0
@@ -236,6 +238,7 @@ class MacConfig(NetworkSection):
     activations: ClassVar[tuple[str, ...]] = ("relu", "softplus")
     activation: str = "relu"
     clip: float = 1e-3
+    learning_rate: float = 2e-3
     thresholds: str = "small"
 
     def __post_init__(self) -> None:
