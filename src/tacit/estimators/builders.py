@@ -24,6 +24,7 @@ from tacit.estimators.pate import PATEClassifier
 from tacit.estimators.prototypes import PrototypeClassifier
 from tacit.estimators.residual_ridge import ResidualRidgeClassifier
 from tacit.estimators.sections import (
+    AUTO,
     ITSELF,
     DpsgdConfig,
     KnnConfig,
@@ -203,10 +204,10 @@ def make_teacher(name: str, features: str) -> Any:
 
 
 def make_student(name: str, data: Dataset) -> Any:
-    """Return the student of that name; None for the method's own solution."""
+    """Return the student of that name; None for the method's own solution or choice."""
     from tacit import students
 
-    if name == ITSELF:
+    if name in (AUTO, ITSELF):
         return None
     if name == "label-spreading":
         return students.LabelSpreadingStudent()
