@@ -20,8 +20,6 @@ MECHANISMS = ("noisy-votes", "gnmax", "confident-gnmax")
 STRATEGIES = ("medoids", "random")
 AUTO = "auto"
 """Whichever student the releases support."""
-AUTO = "auto"
-"""Whichever student the releases support."""
 ITSELF = "itself"
 """A student that is the private solution itself, where that may be published as it is."""
 
