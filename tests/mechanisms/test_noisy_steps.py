@@ -126,9 +126,9 @@ def test_a_step_has_the_law_that_is_priced():
 
 
 def test_rounding_of_sums_stays_within_the_room():
-    """docs/theory/direct.md: n (1026 + 2^15) u, twice; sqrt(d) grid for whole steps."""
+    """docs/theory/direct.md: (n (1026 + 2^14) + 64 R) u, twice; sqrt(d) grid for whole steps."""
     units, unit_roundoff = module.MOST_UNITS, 2.0**-53
-    depth = module.AT_ONCE + 2 + 2 * units / module.AT_ONCE
+    depth = module.AT_ONCE + 2 + units / module.AT_ONCE + 64  # as many records as units
     assert 2 * units * depth * unit_roundoff * 1.01 <= module.ROOM / 2
     for dimension in (1, 2, 3, 217_236, module.MOST_NUMBERS):
         grid = NoisySteps(1.0).grid(dimension)

@@ -20,8 +20,8 @@ from tacit.direct.exact_rows import WholeRows, whole_rows
 from tacit.direct.examples import PrivateExamples
 from tacit.errors import InvalidArgument
 
-ROWS = 512
-"""Records computed at a time."""
+ROWS = 128
+"""Records computed at a time: their coordinates stay in the processor's cache."""
 
 
 class LayerRows(NamedTuple):
