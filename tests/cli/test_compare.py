@@ -20,7 +20,7 @@ def test_a_comparison_prints_and_writes(tacit):
     assert outcome.code == 0, outcome.err
     assert "not private" in outcome.err
     assert "prototypes" in outcome.out
-    assert "epsilon 8" in outcome.out
+    assert "At epsilon 8" in outcome.out
     names = {"results.csv", "results.json", "comparison.md", "comparison.png", "comparison.svg"}
     assert names <= {path.name for path in Path("compared").iterdir()}
     again = tacit("compare", *QUICK, "--out", "compared", "--json")

@@ -14,12 +14,16 @@ from tacit.errors import InvalidArgument
 if TYPE_CHECKING:
     from tacit.estimators.comparing import Comparison, Row
 
+_WIDE = 100  # columns from which the table also shows the smallest of the repetitions
 LEVELS = "0.1,0.2,0.5,1,2,8"
 
 
 def compare(
     data: Annotated[
-        str, typer.Option(help="digits, affairs, mnist:DIR, adult:DIR, npz:FILE or csv:FILE: public data.")
+        str,
+        typer.Option(
+            help="digits, affairs, mnist:DIR, adult:DIR, npz:FILE or csv:FILE: public data."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="The folder of finished cells, tables and figures.")],
     methods: Annotated[
@@ -123,19 +127,15 @@ def show(result: Comparison, out: Path) -> None:
     """Print the table, the advice, and where the files are."""
     from tacit.estimators.comparing.advice import advice
 
-    levels = result.epsilons
-    heading = f"{result.about.data}: held-out accuracy, mean (smallest), at delta "
-    shown = table(
-        heading + f"{result.about.delta:g}",
-        "method",
-        *(f"epsilon {level:g}" for level in levels),
-        "CPU-s",
-        "MiB",
-    )
+    levels, wide = result.epsilons, screen().width >= _WIDE
+    what = "mean (smallest)" if wide else "mean"
+    title = f"{result.about.data}: held-out accuracy in %, {what}, by epsilon"
+    title += f" at delta {result.about.delta:g}"
+    shown = table(title, "method", *(f"{level:g}" for level in levels), "CPU-s", "MiB")
     rows = {(row.method, row.epsilon): row for row in result.rows()}
     for name in [*result.methods, *result.about.references]:
         mine = [row for key, row in rows.items() if key[0] == name]
-        cells = [_cell(rows.get((name, level), rows.get((name, None)))) for level in levels]
+        cells = [_cell(rows.get((name, level), rows.get((name, None))), wide) for level in levels]
         shown.add_row(result.about.title(name), *cells, *_cost(mine))
     screen().print(shown)
     for sentence in advice(result):
@@ -143,12 +143,13 @@ def show(result: Comparison, out: Path) -> None:
     screen().print(f"Page: {out / 'comparison.md'}, figure: {out / 'comparison.png'}")
 
 
-def _cell(row: Row | None) -> str:
+def _cell(row: Row | None, wide: bool) -> str:
     if row is None:
         return "not run"
     if row.accuracy is None or row.least is None:
         return row.reasons[0].partition(":")[0] if row.reasons else "failed"
-    return f"{100 * row.accuracy:.1f} ({100 * row.least:.1f})"
+    smallest = f" ({100 * row.least:.1f})" if wide and row.runs > 1 else ""
+    return f"{100 * row.accuracy:.1f}{smallest}"
 
 
 def _cost(rows: list[Row]) -> tuple[str, str]:

@@ -70,11 +70,17 @@ Result = tuple[Cell, Outcome]
 
 
 def settings_of(estimator: Any) -> str:
-    """Return a hash of an estimator's parameters: a changed setting makes another cell."""
-    try:
-        text = estimator.__repr__(N_CHAR_MAX=10**7)
-    except TypeError:
-        text = repr(estimator)
+    """Return a hash of an estimator's parameters: a changed setting makes another cell.
+
+    Defaults are written out, so that a default that changes is a changed setting, too.
+    """
+    from sklearn import config_context
+
+    with config_context(print_changed_only=False):
+        try:
+            text = estimator.__repr__(N_CHAR_MAX=10**7)
+        except TypeError:
+            text = repr(estimator)
     return hashlib.sha256(_ADDRESS.sub("", text).encode("utf-8")).hexdigest()[:16]
 
 
