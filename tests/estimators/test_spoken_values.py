@@ -185,6 +185,12 @@ class TestRefusals:
             make(kind, ledger=tmp_path / "a.ledger", **changes).fit(X, Y, X_public=OUTSIDE)
         assert not (tmp_path / "a.ledger").exists()
 
+    def test_public_inputs_that_say_nothing_cost_nothing(self, tmp_path):
+        model = make(MomentRegressor, ledger=tmp_path / "a.ledger")
+        with pytest.raises(InvalidArgument, match="differ"):
+            model.fit(X, Y, X_public=np.ones((20, 2)))
+        assert not (tmp_path / "a.ledger").exists()
+
     @EVERY
     def test_a_spent_ledger_refuses_before_private_rows_are_worked_on(self, kind, tmp_path):
         ledger = Ledger(tmp_path / "one.ledger", budget=Budget(2.0, 1e-5))

@@ -9,6 +9,8 @@ import numpy as np
 from audits import TRIALS, proved, secure_noise
 from summary_cases import STEPS, spoken
 
+from tacit.estimators.spoken import PrivateSpeakers
+from tacit.estimators.spoken_values import level_of
 from tacit.mechanisms import NoisySum, Plan
 from tacit.summaries import prototype_votes
 
@@ -50,6 +52,10 @@ def _votes(labels: list[int], units: Any = None) -> Any:
     return prototype_votes(near, np.array(labels), n_prototypes=VOTES, n_classes=1, units=owners)
 
 
+def _numbers(numbers: list[float]) -> Any:
+    return level_of(PrivateSpeakers(np.empty((len(numbers), 0)), np.array(numbers), None))
+
+
 EVERYWHERE = np.full(VOTES, VOTES**-0.5)
 SUM_AUDITS = {
     "a vote at three prototypes": SumAudit(_votes([0, 0]), _votes([0]), EVERYWHERE),
@@ -57,6 +63,9 @@ SUM_AUDITS = {
         spoken([[1e300, 0, 0], [0, 0.5, 0]], [[7.0], [1.0]]),
         spoken([[0, 0.5, 0]], [[1.0]]),
         [1.0, 0.0, 0.0],
+    ),
+    "a number, its square and its count": SumAudit(
+        _numbers([0.5, 1.0]), _numbers([0.5]), EVERYWHERE, NoisySum(1.0, 1, 3)
     ),
     "a person of four records": SumAudit(
         _votes([0] * 5, ["p", "p", "p", "p", "q"]), _votes([0], ["q"]), EVERYWHERE

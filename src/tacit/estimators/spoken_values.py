@@ -113,6 +113,8 @@ class SpokenRegressor(RegressorMixin, Speaking):  # type: ignore[misc]  # sklear
         rounds, _ = at_least(1, rounds=self.rounds), positive(clip=self.clip)
         basis = self._basis(outside)
         view = np.asarray(basis.steps(basis.space.view(outside)) * STEP)
+        if not view.any():
+            raise InvalidArgument("Expected public inputs that differ from each other.")
         plans = [NoisySum.for_budget(*budget, rows=1, columns=3, share=COUNT_SHARE)]
         share = (1 - COUNT_SHARE) / rounds
         plan = NoisySum.for_budget(*budget, rows=view.shape[1], columns=columns, share=share)
