@@ -73,7 +73,7 @@ def draw_dice(rows: list[dict[str, Any]], path: Path) -> None:
 
 def draw_students(rows: list[dict[str, Any]], path: Path) -> None:
     """Dice of releases (dashed) and of the students they teach, against the number of queries."""
-    figure, axis = _pyplot().subplots(figsize=(6.4, 4))
+    figure, axis = _pyplot().subplots(figsize=(8, 4))
     asked = [row["N"] for row in rows]
     inks = {"true masks": INK[3], "four rounds": INK[1], "paper": INK[0]}
     for name, ink in inks.items():
@@ -88,7 +88,7 @@ def draw_students(rows: list[dict[str, Any]], path: Path) -> None:
     axis.set_xlabel("queries at one epsilon")
     axis.set_ylabel("Dice")
     axis.set_title(f"100 perfect teachers, epsilon 8, delta {DELTA:g}", fontsize=10)
-    axis.legend(frameon=False, fontsize=8, loc="center right", bbox_to_anchor=(1.0, 0.27))
+    axis.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     _save(figure, path)
 
 
