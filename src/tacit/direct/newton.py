@@ -21,7 +21,7 @@ from tacit.direct.layer_parts import upper_triangle
 from tacit.direct.training import GradientSteps
 from tacit.errors import InvalidArgument
 
-MOST_NUMBERS = 2**24
+MOST_NUMBERS = 2**22
 """Released in one step, at the most: beyond, curvature is noise and nothing else."""
 
 
