@@ -1,7 +1,7 @@
 """`DPSGDSegmenter`: a U-Net trained on private scans by DP-SGD, the baseline of private masks.
 
-Gradients are those of whole volumes, one at a time. With a hundred patients the noise is far larger
-than what a volume may say: expect little, and compare (docs/results/direct-speed.md).
+Gradients are those of whole volumes, one at a time. With a hundred patients the noise of a step is
+larger than what all of them say: small networks, few steps (docs/results/direct-speed.md).
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class DPSGDSegmenter(SteppedEstimator):
         self,
         n_classes: int = 2,
         *,
-        channels: tuple[int, ...] = (8, 16, 32),
-        residual_units: int = 2,
+        channels: tuple[int, ...] = (4, 8, 16),
+        residual_units: int = 0,
         clipping: str = "flat",
-        clip: float = 0.1,
+        clip: float = 0.01,
         split: str = "minimal",
         optimizer: str = "adam",
-        learning_rate: float = 2e-3,
+        learning_rate: float = 2e-2,
         decay: float = 0.1,
-        epochs: float = 20,
-        batch_size: int = 32,
+        epochs: float = 30,
+        batch_size: int = 64,
         n_records: Any = None,
         noise_multiplier: float | None = None,
         epsilon: float = 8.0,
