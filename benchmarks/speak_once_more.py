@@ -87,15 +87,18 @@ def people(data: Path, epsilon: float) -> Task:
     return Task("adult", *problem[:5], bins, epsilon, 300)
 
 
-def tasks(data: Path) -> Iterator[Task]:
-    yield from (affairs(seed, epsilon) for epsilon in EPSILONS for seed in range(3))
-    yield from (people(data, epsilon) for epsilon in (0.1, 1.0))
-    yield mnist(data, 0.1)
+def tasks(data: Path, sets: str) -> Iterator[Task]:
+    if "affairs" in sets:
+        yield from (affairs(seed, epsilon) for epsilon in EPSILONS for seed in range(3))
+    if "adult" in sets:
+        yield from (people(data, epsilon) for epsilon in (0.1, 1.0))
+    if "mnist" in sets:
+        yield mnist(data, 0.1)
 
 
 def rule(options: argparse.Namespace) -> None:
     print("set, epsilon: spreading, linear (held-out accuracy); gains; chosen", flush=True)
-    for task in tasks(options.data):
+    for task in tasks(options.data, options.sets):
         model = PrototypeClassifier(
             n_prototypes=task.prototypes,
             epsilon=task.epsilon,
@@ -148,7 +151,7 @@ def methods(task: Task) -> dict[str, Callable[[], Any]]:
 def compare(options: argparse.Namespace) -> None:
     larger = [float(np.mean(affairs(seed).truth == 0)) for seed in range(options.runs)]
     print(f"larger class: {np.mean(larger):.4f}", flush=True)
-    for epsilon in EPSILONS:
+    for epsilon in options.epsilon or EPSILONS:
         for name in methods(affairs(0)):
             scores, start = [], time.process_time()
             for seed in range(options.runs):
@@ -184,7 +187,7 @@ def values(options: argparse.Namespace) -> None:
             features=StandardScaler(), random_state=0, **given
         ),
     }
-    for epsilon in (0.1, 0.5, 1.0, 2.0, 4.0, 8.0):
+    for epsilon in options.epsilon or (0.1, 0.5, 1.0, 2.0, 4.0, 8.0):
         for name, make in kinds.items():
             found, start = [], time.process_time()
             for _ in range(options.runs):
@@ -200,6 +203,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TACIT_DATA", ".")))
     parser.add_argument("--part", choices=("rule", "affairs", "housing"), required=True)
+    parser.add_argument("--sets", default="affairs,adult,mnist", help="of the rule")
+    parser.add_argument("--epsilon", type=float, nargs="*", help="instead of those of the page")
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
     with warnings.catch_warnings():  # tables hold a few rows that look the same

@@ -25,7 +25,7 @@ from tacit.summaries.prototypes import (
     one_hot,
     prototype_votes,
 )
-from tacit.summaries.shrinking import Shrinkage, shrinkage
+from tacit.summaries.shrinking import Residual, Shrinkage, shrinkage
 from tacit.summaries.table import table_posterior
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "ExactNystroem",
     "NoisyEcho",
     "NoisyMoment",
+    "Residual",
     "Shrinkage",
     "Solution",
     "WeightPrior",

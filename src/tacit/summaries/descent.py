@@ -12,7 +12,7 @@ import numpy as np
 
 from tacit._checks import Floats
 from tacit.summaries.exact import WEIGHT_STEP, whole_weights
-from tacit.summaries.shrinking import shrinkage
+from tacit.summaries.shrinking import Residual, shrinkage
 
 
 class Descent:
@@ -20,7 +20,8 @@ class Descent:
 
     `variance`, of one target, says what there is to explain, where that is known.
 
-    >>> descent = Descent(np.eye(2), total=200.0, columns=1, variance=0.5)
+    >>> view = np.repeat(np.eye(2), 100, axis=0)
+    >>> descent = Descent(view, total=200.0, columns=1, variance=0.5)
     >>> descent.step(np.array([[80.0], [-40.0]]), 0.01)
     >>> descent.weights.round(1).ravel().tolist()
     [0.8, -0.4]
@@ -42,8 +43,9 @@ class Descent:
         self.bends = np.repeat(total * np.maximum(values, 0.0)[:, None], columns, axis=1)
         self.prior = np.ones(self.bends.shape)
         self.weights = np.zeros(self.bends.shape)
-        self.classes, self.total = classes, total
-        self.variance = variance
+        self.classes = classes
+        ratio = total / len(view)
+        self.residual = None if variance is None else Residual(variance, total, ratio)
 
     def step(self, moment: Floats, variance: float) -> None:
         """Move by the posterior mean of what is missing, given one residual moment.
@@ -54,13 +56,13 @@ class Descent:
         if self.classes:
             turned -= turned.mean(axis=1, keepdims=True)
         # Curvature in units of the residuals' variance, which `shrinkage` fits as a spread.
-        left = None if self.variance is None else (self.variance, self.total)
-        shrunk = shrinkage(turned, self.bends, variance, self.prior, residual=left)
+        shrunk = shrinkage(turned, self.bends, variance, self.prior, residual=self.residual)
         moved = self.weights + self.basis @ shrunk.mean(turned)
-        if self.variance is not None:
-            missing = float((shrunk.posterior * self.bends).sum()) / self.total
-            spread = self.variance - float((shrunk.prior * self.bends).sum()) / self.total
-            self.variance = max(spread, 0.01 * self.variance) + missing
+        if self.residual is not None:
+            explained = self.residual.explained(1.0, shrunk.prior * self.bends)
+            missing = self.residual.explained(1.0, shrunk.posterior * self.bends)
+            variance = self.residual.variance - explained + missing
+            self.residual = self.residual._replace(variance=variance)
         self.prior = shrunk.posterior / max(float(shrunk.posterior.max()), 1e-300)
         self.weights = whole_weights(moved) * WEIGHT_STEP
 

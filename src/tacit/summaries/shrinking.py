@@ -11,6 +11,7 @@ seen but a release and public inputs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,20 +46,44 @@ class Shrinkage:
         return np.asarray(self.prior * self.error / total)
 
 
+class Residual(NamedTuple):
+    """What is left to explain of the targets: its variance, among how many records.
+
+    `ratio` is the number of records over that of the public inputs which tell the curvature.
+    """
+
+    variance: float
+    records: float
+    ratio: float
+
+    def explained(self, scale: float, energy: Floats) -> float:
+        """Return the variance that weights of this scale explain: scale tr C, but not all."""
+        return min(scale * float(energy.sum()) / self.records, (1 - _LEAST_LEFT) * self.variance)
+
+    def spread(self, scale: float, energy: Floats) -> float:
+        """Return the sampling error, in units of the curvature.
+
+        Records: what is not explained. Public inputs: n C theta is wrong by
+        n^2/n_public E[phi_k^2 (phi theta)^2], about curvature x ratio x what is explained.
+        """
+        explained = self.explained(scale, energy)
+        return self.variance - explained + self.ratio * explained
+
+
 def shrinkage(
     moments: ArrayLike,
     curvature: ArrayLike,
     noise: float,
     prior: ArrayLike = 1.0,
     *,
-    residual: tuple[float, float] | None = None,
+    residual: Residual | None = None,
 ) -> Shrinkage:
     """Fit scale and spread to noisy moments (directions, columns) of known noise variance.
 
     `curvature` and `prior` (relative variances of weights) fit the moments' shape. Where curvature
     is the same along all directions, scale and spread cannot be told apart by the moments alone;
-    `residual` is then what is left to explain of the targets and the number of records, (variance,
-    count), and the spread is the part of the variance that weights of this scale leave.
+    `residual` then says what there is to explain, and the spread is the part of its variance that
+    weights of this scale leave, and what few public inputs get wrong of the part they explain.
 
     >>> moments = np.array([[90.0], [-70.0], [1.0], [-110.0]])
     >>> shrinkage(moments, 10.0, noise=1.0).mean(moments).round().ravel().tolist()
@@ -75,17 +100,11 @@ def shrinkage(
     scales = 10 * top * np.logspace(-_RANGE, 0.0, _SCALES)
     best, chosen = -np.inf, (scales[0], _SPREADS[0])
     for scale in scales:
-        left = _SPREADS if residual is None else _left(scale, relative * bends, *residual)
-        for spread in left:
+        spreads = _SPREADS if residual is None else [residual.spread(scale, relative * bends)]
+        for spread in spreads:
             variance = scale * signal + spread * bends + known
             evidence = -0.5 * float((np.log(variance) + seen**2 / variance).sum())
             if evidence > best:
                 best, chosen = evidence, (scale, spread)
     scale, spread = chosen
     return Shrinkage(scale * relative, spread * bends + known, bends)
-
-
-def _left(scale: float, energy: Floats, variance: float, count: float) -> list[float]:
-    """Return the variance that weights of this scale leave, of which a hundredth always stays."""
-    explained = scale * float(energy.sum()) / count
-    return [max(variance - explained, _LEAST_LEFT * variance)]
