@@ -11,11 +11,19 @@ from mac_shared import examples, network, parameters, parts_of, weights
 from scipy import special
 
 from tacit.direct.auxiliary import AuxiliaryCoordinates, slopes
-from tacit.direct.exact_rows import WholeMatrix, logistic, relu, row_bits, softplus, whole_rows
+from tacit.direct.exact_rows import (
+    WholeMatrix,
+    logistic,
+    relu,
+    row_bits,
+    softplus,
+    tanh,
+    whole_rows,
+)
 from tacit.direct.layer_parts import target_rows
 from tacit.errors import InvalidArgument
 
-BOTH = pytest.mark.parametrize("activation", ["relu", "softplus"])
+BOTH = pytest.mark.parametrize("activation", ["tanh", "relu", "softplus"])
 
 
 def bits(found):
@@ -51,7 +59,11 @@ def test_wild_company_changes_nobody():
 
 def exact_energy(net, layers, x, y, z):
     """E of one batch in torch, written out again (spec B.1)."""
-    f = {"relu": torch.relu, "softplus": lambda u: torch.logaddexp(u, torch.zeros_like(u))}
+    f = {
+        "tanh": torch.tanh,
+        "relu": torch.relu,
+        "softplus": lambda u: torch.logaddexp(u, torch.zeros_like(u)),
+    }
     total, flow = torch.zeros((), dtype=torch.float64), x
     for k, (matrix, bias) in enumerate(layers):
         u = flow @ matrix.T + bias
@@ -78,7 +90,9 @@ def torch_layers(net, seed=0):
 
 def adam_coordinates(net, layers, x, y):
     """The Z-steps by torch's own Adam, on the sum of losses."""
-    f = torch.relu if net.activation == "relu" else torch.nn.functional.softplus
+    f = {"tanh": torch.tanh, "relu": torch.relu, "softplus": torch.nn.functional.softplus}[
+        net.activation
+    ]
     z, flow = [], x
     for matrix, bias in layers[:-1]:
         flow = f(flow @ matrix.T + bias).detach()
@@ -162,6 +176,8 @@ def test_activations_agree_with_their_definitions():
     assert value == pytest.approx(-special.log_expit(-u), rel=1e-10, abs=1e-300)
     assert slope == pytest.approx(special.expit(u), rel=1e-10, abs=1e-300)
     assert logistic(u) == pytest.approx(special.expit(u), rel=1e-10, abs=1e-300)
+    assert tanh(u)[0] == pytest.approx(np.tanh(u), abs=1e-11)
+    assert tanh(u)[1] == pytest.approx(np.cosh(np.clip(u, -300, 300)) ** -2, abs=1e-10)
     assert np.array_equal(relu(u)[0], np.maximum(u, 0))
     assert np.array_equal(relu(u)[1], u > 0)
     assert np.isnan(softplus(np.array([np.nan]))[0]).all()
@@ -169,7 +185,7 @@ def test_activations_agree_with_their_definitions():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"loss": "hinge"}, {"activation": "tanh"}, {"rate": 0.0}, {"weight": -1.0}, {"widths": (3,)}],
+    [{"loss": "hinge"}, {"activation": "sine"}, {"rate": 0.0}, {"weight": -1.0}, {"widths": (3,)}],
 )
 def test_unusable_settings_are_refused(wrong):
     with pytest.raises(InvalidArgument):

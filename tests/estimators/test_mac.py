@@ -176,7 +176,7 @@ def test_parameters_survive_clone(make):
     "wrong",
     [
         {"n_records": None},
-        {"activation": "tanh"},
+        {"activation": "sine"},
         {"order": 3},
         {"thresholds": "median"},
         {"z_steps": 0},

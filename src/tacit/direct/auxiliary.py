@@ -36,7 +36,7 @@ class AuxiliaryCoordinates:
 
     widths: tuple[int, ...]
     loss: str = "squares"
-    activation: str = "relu"
+    activation: str = "tanh"
     steps: int = 30
     rate: float = 1e-3
     weight: float = 1.0

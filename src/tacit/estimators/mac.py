@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class MACClassifier(MACTraining, DPSGDClassifier):
     """Train a classifier on private records by DP-MAC; output units have binary cross-entropy.
 
-    hidden: widths of the hidden layers. activation: "relu" or "softplus".
+    hidden: widths of the hidden layers. activation: "tanh", "relu" or "softplus".
     z_steps, z_rate: steps of each example's auxiliary coordinates, and their rate; None for the
         larger of 30 and twice the hidden layers.
     thresholds: "small" clips every layer's gradient to `clip`, far below its length, so that
@@ -44,7 +44,7 @@ class MACClassifier(MACTraining, DPSGDClassifier):
         self,
         hidden: tuple[int, ...] = (300, 100),
         *,
-        activation: str = "relu",
+        activation: str = "tanh",
         z_steps: int | None = None,
         z_rate: float = 1e-3,
         thresholds: str = "small",
@@ -112,7 +112,7 @@ class MACAutoencoder(MACTraining, DPSGDAutoencoder):
         self,
         hidden: tuple[int, ...] = (300, 100, 20, 100, 300),
         *,
-        activation: str = "relu",
+        activation: str = "tanh",
         z_steps: int | None = None,
         z_rate: float = 1e-3,
         thresholds: str = "small",
