@@ -19,6 +19,7 @@ from tacit.cli.compare import compare
 from tacit.cli.demo import demo
 from tacit.cli.ledger import ledger_app
 from tacit.cli.plan import plan
+from tacit.cli.predict import predict
 from tacit.cli.report import report
 from tacit.cli.sanitise import sanitise
 from tacit.cli.segment import segment
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 app.command()(plan)
 app.command()(train)
+app.command()(predict)
 app.command()(segment)
 app.command()(aggregate)
 app.command()(sanitise)

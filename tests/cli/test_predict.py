@@ -1,0 +1,84 @@
+"""`tacit predict`: the student of a run labels other rows, in the run's own words."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+CONFIG = """
+method = "prototype"
+
+[data]
+source = "csv:private.csv"
+public_source = "csv:public.csv"
+
+[data.options]
+target = "side"
+classes = ["left", "right"]
+numeric = ["height", "place"]
+
+[privacy]
+epsilon = 8.0
+delta = 1e-4
+
+[prototype]
+prototypes = 10
+votes = 1
+student = "label-spreading"
+"""
+
+
+def write(path, rows, seed, *, labelled):
+    """Left and right of 0, far apart. Columns of the two kinds of file come in another order."""
+    draw = np.random.default_rng(seed)
+    sides = draw.choice(["left", "right"], size=rows).tolist()
+    lines = ["place,height,side" if labelled else "height,place"]
+    for side, height in zip(sides, draw.uniform(size=rows), strict=True):
+        place = (5 if side == "right" else -5) + height
+        lines.append(f"{place},{height},{side}" if labelled else f"{height},{place}")
+    path.write_text("\n".join(lines))
+    return sides
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, tacit):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "private.csv", 400, 0, labelled=True)
+    write(tmp_path / "public.csv", 60, 1, labelled=False)
+    (tmp_path / "run.toml").write_text(CONFIG)
+    assert tacit("train", "run.toml", "--out", "run").code == 0
+    return tmp_path
+
+
+def test_labels_are_the_runs_own_words(run, tacit):
+    truth = write(run / "new.csv", 30, 2, labelled=False)
+    assert tacit("predict", "run", "csv:new.csv", "--out", "labels.csv").code == 0
+    with (run / "labels.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["label"] for row in rows] == truth
+    assert all(0.5 <= float(row["probability"]) <= 1 for row in rows)
+
+
+def test_machines_get_json(run, tacit):
+    write(run / "new.csv", 3, 2, labelled=False)
+    said = tacit("predict", "run", "csv:new.csv", "--out", "labels.csv", "--json")
+    assert json.loads(said.out) == {"rows": 3, "out": "labels.csv"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("predict", "run", "csv:none.csv", "--out", "x.csv"), "none.csv"),
+        (("predict", "nowhere", "csv:public.csv", "--out", "x.csv"), "configuration"),
+        (("predict", "run", "csv:public.csv", "--out", "run.toml"), "to be new"),
+    ],
+)
+def test_refusals_are_one_line_and_write_nothing(run, tacit, arguments, complaint):
+    said = tacit(*arguments)
+    assert said.code == 2
+    assert complaint in said.err
+    assert len(said.err.strip().splitlines()) == 1
+    assert not (run / "x.csv").exists()
