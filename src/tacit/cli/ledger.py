@@ -50,7 +50,7 @@ def show(file: File, as_json: options.AsJson = False) -> None:
         return
     currency = {"gaussian": "mu^2", "rdp": "RDP", "fixed": "epsilon"}
     listing = table(
-        f"{file.name}: {len(entries)} releases, unit: one {ledger.unit}",
+        f"{file.name}: {_counted(len(entries), 'release', 'releases')}, unit: one {ledger.unit}",
         "purpose",
         "when, UTC",
         "mechanism",
@@ -89,7 +89,9 @@ def verify(
     if as_json:
         print_json({"verified": True, "head": current, "entries": len(ledger)})
         return
-    screen().print(f"[green]Verified[/]: {len(ledger)} entries, head {current}")
+    screen().print(
+        f"[green]Verified[/]: {_counted(len(ledger), 'entry', 'entries')}, head {current}"
+    )
     if head is None:
         screen().print(
             "Without --head, a ledger that was cut short or rolled back looks intact: "
@@ -104,3 +106,7 @@ def existing(file: Path):  # type: ignore[no-untyped-def]  # Ledger is imported 
     if not file.is_file():
         raise LedgerUnavailable(f"Expected a ledger at {str(file)!r}; there is none.")
     return Ledger(file)
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
