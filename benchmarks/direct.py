@@ -68,7 +68,7 @@ def loss_of(name: str) -> Any:
 
 def ours(name: str, kind: str) -> Callable[[], None]:
     """One step as the mechanism takes it: sums, exact noise, Adam."""
-    from tacit import InsecureNoise
+    from tacit import SecureNoise
     from tacit.direct.examples import PrivateExamples
     from tacit.direct.opacus_steps import HookParts
     from tacit.direct.stacks import StackParts
@@ -83,7 +83,7 @@ def ours(name: str, kind: str) -> Callable[[], None]:
     examples = PrivateExamples(*data_of(name))
     made = lambda data: engine(module, data, loss, blocks)  # noqa: E731
     run = GradientSteps(recipe, module, made, examples, blocks)
-    mechanism, noise = NoisySteps(1.5, 1.0), InsecureNoise(0)
+    mechanism, noise = NoisySteps(1.5, 1.0), SecureNoise()
     if kind == "noise":
         grid = mechanism.grid(run.dimension)
         drawn = (mechanism.deviation, grid, run.dimension)
@@ -151,7 +151,7 @@ def opacus_step(name: str, kind: str) -> Callable[[], None]:
 
 def private_mac(name: str, kind: str) -> Callable[[], None]:
     """One step of DP-MAC as the mechanism takes it."""
-    from tacit import InsecureNoise
+    from tacit import SecureNoise
     from tacit.direct.auxiliary import AuxiliaryCoordinates
     from tacit.direct.blocks import Blocks
     from tacit.direct.examples import PrivateExamples
@@ -168,7 +168,7 @@ def private_mac(name: str, kind: str) -> Callable[[], None]:
     made = lambda data: LayerParts(network, data, blocks, bounds)  # noqa: E731
     module = network_of(name).double()
     run = GradientSteps(recipe, module, made, PrivateExamples(*data_of(name)), blocks)
-    mechanism, noise, everyone = NoisySteps(1.5, 1.0), InsecureNoise(0), np.arange(lot)
+    mechanism, noise, everyone = NoisySteps(1.5, 1.0), SecureNoise(), np.arange(lot)
     if kind == "mac-sums":
         return lambda: _ignore(run.sums, everyone)
     return lambda: run.learn(mechanism._noisy_sums(run, noise))
