@@ -97,7 +97,10 @@ def tasks(data: Path, sets: str) -> Iterator[Task]:
 
 
 def rule(options: argparse.Namespace) -> None:
-    print("set, epsilon: spreading, linear (held-out accuracy); gains; chosen", flush=True)
+    print(
+        "set, epsilon: spreading, linear (held-out accuracy); gains (noise), neighbours; chosen",
+        flush=True,
+    )
     for task in tasks(options.data, options.sets):
         model = PrototypeClassifier(
             n_prototypes=task.prototypes,
@@ -114,7 +117,9 @@ def rule(options: argparse.Namespace) -> None:
                 student.set_params(features=task.features)
             student.fit(task.public, model.prototypes_, model.posterior_)
             found.append(float((student.predict(task.held_out) == task.truth).mean()))
-        gains = " ".join(f"{gain:,.0f}" for gain in model.gains_)
+        choice = model.choice_
+        gains = " ".join(f"{gain:,.0f}" for gain in choice.gains)
+        gains += f" ({choice.noise:.0f}), neighbours {choice.agreement:.2f}"
         chosen = type(model.student_).__name__
         shares = " ".join(f"{share:.3f}" for share in found)
         print(f"{task.name}, {task.epsilon}: {shares}; {gains}; {chosen}", flush=True)

@@ -8,6 +8,7 @@ import pytest
 from tacit.errors import InvalidArgument
 from tacit.students import LabelSpreadingStudent, LinearStudent
 from tacit.summaries import choose_student, default_students
+from tacit.summaries.choosing import neighbours_agree
 
 
 def rings(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -23,6 +24,13 @@ def haze(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(seed)
     X = random.normal(size=(count, 10))
     return X, (X[:, 0] + random.normal(scale=0.5, size=count) > 0).astype(int)
+
+
+def lobes(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Two clouds far from each other."""
+    random = np.random.default_rng(seed)
+    y = np.arange(count) % 2
+    return random.normal(size=(count, 2)) + 8 * y[:, None], y
 
 
 def asked(problem, *, sigma: float, seed: int = 0):
@@ -79,15 +87,23 @@ class TestChoice:
         gains = np.mean([choice.gains for choice in found], axis=0)
         assert np.abs(gains).max() < 4 * 10.0 * np.sqrt(100) / np.sqrt(10)
 
-    def test_one_candidate_is_not_tested(self):
-        inputs, places, table = asked(rings, sigma=5.0)
-        choice = choose_student([LinearStudent()], inputs, places, table, 5.0)
-        assert isinstance(choice.student, LinearStudent)
-        assert choice.noise == np.inf
+    def test_within_the_noise_clusters_decide(self, monkeypatch):
+        monkeypatch.setattr("tacit.summaries.choosing.CLEAR", np.inf)
+        chosen = []
+        for problem in (lobes, haze):
+            choice = choose_student(default_students(), *asked(problem, sigma=5.0), 5.0)
+            chosen.append((type(choice.student), choice.agreement > 0.8))
+        assert chosen == [(LabelSpreadingStudent, True), (LinearStudent, False)]
+
+    def test_a_table_that_says_nothing_is_no_reason(self):
+        inputs, places, _ = asked(haze, sigma=5.0)
+        table = np.full((120, 2), 3.0)
+        with pytest.raises(InvalidArgument, match="answered"):
+            choose_student(default_students(), inputs, places, table, 1000.0)
 
     def test_mistakes_are_named(self):
         inputs, places, table = asked(rings, sigma=5.0)
-        with pytest.raises(InvalidArgument, match="candidates"):
+        with pytest.raises(InvalidArgument, match="two students"):
             choose_student([], inputs, places, table, 5.0)
         with pytest.raises(InvalidArgument, match="row of the table"):
             choose_student(default_students(), inputs, places[:3], table, 5.0)
@@ -102,3 +118,21 @@ def test_lessons_share_a_graph_and_nothing_else():
     ):
         alone = LabelSpreadingStudent().fit(inputs, *lesson)
         np.testing.assert_array_equal(together.spread_, alone.spread_)
+
+
+class TestAgreement:
+    def test_agrees_with_counting_by_hand(self):
+        points = np.random.default_rng(0).normal(size=(40, 2))
+        labels = (points[:, 0] > 0.3).astype(int)
+        gaps = ((points[:, None] - points) ** 2).sum(axis=2)
+        np.fill_diagonal(gaps, np.inf)
+        near = np.argsort(gaps, axis=1)[:, :7]
+        same, chance = (labels[near] == labels[:, None]).mean(), (np.bincount(labels) / 40) ** 2
+        expected = (same - chance.sum()) / (1 - chance.sum())
+        assert neighbours_agree(points, labels) == pytest.approx(expected)
+
+    def test_extremes(self):
+        points, y = lobes(200)
+        assert neighbours_agree(points, y) > 0.99
+        assert abs(neighbours_agree(points, np.random.default_rng(1).integers(2, size=200))) < 0.1
+        assert neighbours_agree(points, np.zeros(200, dtype=int)) == 0

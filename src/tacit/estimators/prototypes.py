@@ -60,8 +60,8 @@ class PrototypeClassifier(SpokenOnce):
 
     Unit: one record (norm 1: added or removed, the table moves by 1; replaced, by sqrt 2 at most),
     or one person with `groups=`, whose summed votes are shortened to norm 1, however many records.
-    After `fit`: `table_` (the release), `posterior_`, `prototypes_` (rows of X_public), `gains_`
-    (noisy masses of records that each candidate had right at prototypes left out).
+    After `fit`: `table_` (the release), `posterior_`, `prototypes_` (rows of X_public), `choice_`
+    (why the student was chosen, or None).
     """
 
     def __init__(
@@ -129,21 +129,24 @@ class PrototypeClassifier(SpokenOnce):
         purpose = f"vote once at {mechanism.rows} public prototypes"
         release = self._release(ledger, public.plan, said, purpose)
         table = np.asarray(release.values)
-        choice = choose_student(self._candidates(), outside, public.places, table, mechanism.sigma)
         return {
             "table_": release,
-            "posterior_": table_posterior(table, mechanism.sigma),
             "prototypes_": public.places,
             "prototype_inputs_": outside[public.places],
-            "student_": choice.student,
-            "gains_": choice.gains,
+            **self._learned(outside, public.places, table, mechanism.sigma),
         }
 
-    def _candidates(self) -> list[Any]:
-        """Return the student that was asked for, or those between which the table decides."""
+    def _learned(
+        self, outside: NDArray[Any], places: Integers, table: Floats, sigma: float
+    ) -> dict[str, Any]:
+        """Teach the student that was asked for, or the one that the table supports."""
         if self.student is not None:
-            return [self._new_student()]
-        return [self._with_features(student) for student in default_students()]
+            posterior = table_posterior(table, sigma)
+            student = self._new_student().fit(outside, places, posterior)
+            return {"posterior_": posterior, "student_": student, "choice_": None}
+        students = [self._with_features(student) for student in default_students()]
+        choice = choose_student(students, outside, places, table, sigma)
+        return {"posterior_": choice.posterior, "student_": choice.student, "choice_": choice}
 
     def report(
         self, path: str | Path | None = None, *, image_shape: tuple[int, int] | None = None
