@@ -28,7 +28,7 @@ from tacit.estimators.records import (
     RecordIndex,
     public_rounds,
 )
-from tacit.estimators.taught import RECORD, TaughtEstimator
+from tacit.estimators.taught import TaughtEstimator
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import Plan, Release, SelectiveMechanism
 from tacit.students import choose_queries
@@ -100,15 +100,6 @@ class PrivateNeighbours(TaughtEstimator):
         if outside is None:
             return self._keep(private, task.public)
         return self._teach(private, outside, task.public)
-
-    def _check_unit(self, by_person: bool) -> None:
-        """Refuse people on a ledger of records: a person's coin is not a record's."""
-        ledger = self.ledger
-        if by_person and isinstance(ledger, Ledger) and ledger.unit == RECORD:
-            raise InvalidArgument(
-                f"Expected a ledger whose unit is the person where groups= are given, got one of "
-                f'unit={ledger.unit!r}; create it with unit="person".'
-            )
 
     def _asking(self, people: NDArray[Any] | None, n_classes: int | None) -> Neighbourly:
         votes = at_least(1, votes_per_person=self.votes_per_person)

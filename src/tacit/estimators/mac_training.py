@@ -77,7 +77,7 @@ class MACTraining(SteppedEstimator):
     ) -> tuple[Module, Ledger]:
         """Price, ask the ledger, train and return the network; `private()` makes the examples."""
         del loss, probes  # DP-MAC has its own objective, and rows apart by arithmetic
-        size, self._size_from_data = self._declared_size(n_units)
+        size, from_data = self._declared_size(n_units)
         public = self._public_run(module, *self._recipe(size))
         terms = {} if isinstance(self.ledger, Ledger) else {"plans": public.plans}
         ledger = self._open_ledger(by_person=by_person, **terms)
@@ -89,6 +89,7 @@ class MACTraining(SteppedEstimator):
                 "diverged. The run stays charged."
             )
         set_parameters(trained_parameters(module), learned)
+        self._size_from_data = from_data
         return module, ledger
 
     def _public_run(self, module: Module, recipe: Recipe, rate: float) -> _Public:

@@ -165,7 +165,7 @@ class SteppedEstimator(TaughtEstimator):
         Everything that can be refused is refused before the ledger is charged, and before the
         features of a private row are computed.
         """
-        size, self._size_from_data = self._declared_size(n_units)
+        size, from_data = self._declared_size(n_units)
         recipe, rate = self._recipe(size)
         blocks = blocks_of(recipe, module)
         plan = self._steps_plan(recipe, rate)
@@ -186,6 +186,7 @@ class SteppedEstimator(TaughtEstimator):
                 "diverged. The run stays charged."
             )
         set_parameters(trained_parameters(module), learned)
+        self._size_from_data = from_data
         return module, ledger
 
     @property

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 RECORD = "record"
 """The unit of a ledger where each row is its own."""
+LARGE_DELTA = (
+    "delta was not compared with the number of units (allow_large_delta=True): if it is one over "
+    "that number or more, it allows one unit to be published in full"
+)
 
 
 class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
@@ -45,24 +49,42 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
     noise: InsecureNoise | None
     random_state: int | None
     ledger_: Ledger
+    _large_delta = False
 
     def _check_delta(self, n_units: int) -> None:
         """Refuse too large a delta; the number of units goes into no file and no message."""
         delta = self.ledger.budget.delta if isinstance(self.ledger, Ledger) else self.delta
-        if delta * n_units >= 1 and not self.allow_large_delta:
+        if self.allow_large_delta:
+            self._large_delta = True  # and so it stays: an earlier student keeps its warning
+        elif delta * n_units >= 1:
             raise InvalidArgument(
                 f"Expected delta={delta!r} to be below one over the number of records or people; "
                 "lower it, or say allow_large_delta=True."
             )
 
+    def _check_unit(self, by_person: bool) -> None:
+        """Refuse a ledger of another unit than the rows have.
+
+        People on a ledger of records would claim too little: one record less can turn what its
+        person says around, which moves a sum by two bounds.
+        """
+        if not isinstance(self.ledger, Ledger):
+            return
+        if by_person and self.ledger.unit == RECORD:
+            raise InvalidArgument(
+                f"Expected a ledger whose unit is the person where groups= are given, got one of "
+                f'unit={self.ledger.unit!r}; create it with unit="person".'
+            )
+        if not by_person and self.ledger.unit != RECORD:
+            raise InvalidArgument(
+                f"Expected groups= for a ledger whose unit is {self.ledger.unit!r}: whose each "
+                "row is. Where each has one row, groups=range(len(X)) says so."
+            )
+
     def _open_ledger(self, *, by_person: bool, **terms: Any) -> Ledger:
         """Return the ledger that was given, or make one for this fit's budget."""
+        self._check_unit(by_person)
         if isinstance(self.ledger, Ledger):
-            if not by_person and self.ledger.unit != RECORD:
-                raise InvalidArgument(
-                    f"Expected groups= for a ledger whose unit is {self.ledger.unit!r}: whose each "
-                    "row is. Where each has one row, groups=range(len(X)) says so."
-                )
             return self.ledger
         path = self.ledger
         if path is None:
@@ -106,7 +128,10 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
     @property
     def statement_(self) -> Statement:
         """What may be said of all that was released so far: never older than the ledger."""
-        return self.ledger_.statement()
+        statement = self.ledger_.statement()
+        if not self._large_delta:
+            return statement
+        return replace(statement, warnings=(*statement.warnings, LARGE_DELTA))
 
     def _public_facts(self) -> dict[str, Any]:
         """Return what a user of the student must know to read its output, as plain data."""

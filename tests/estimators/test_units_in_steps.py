@@ -1,0 +1,155 @@
+"""Units, warnings and names around training in steps and masks: each was once a claim too small.
+
+A person's part may turn around when one record leaves, so people need a ledger of people; a refused
+refit may not take a warning from an older student; no message names a patient.
+"""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from knn_shared import blobs
+
+from tacit import Budget, BudgetExceeded, DPSGDClassifier, InsecureNoise, Ledger, MACClassifier
+from tacit.direct.auxiliary import AuxiliaryCoordinates
+from tacit.direct.blocks import Blocks
+from tacit.direct.examples import PrivateExamples, flat_parameters
+from tacit.direct.layer_parts import LayerParts
+from tacit.direct.per_example import UnitParts
+from tacit.errors import InvalidArgument
+from tacit.estimators import PATESegmenter
+from tacit.estimators.config import RunConfig
+from tacit.estimators.dpsgd import cross_entropy
+from tacit.estimators.runs import run_config
+from tacit.estimators.scans import ScanOptions, load_scans
+from tacit.estimators.stepped import READ_SIZE
+from tacit.estimators.taught import LARGE_DELTA
+
+X, Y = blobs(60)
+PEOPLE = np.arange(60) // 2
+STEPS = {
+    "hidden": (4,),
+    "classes": (0, 1, 2),
+    "n_records": 60,
+    "batch_size": 20,
+    "epochs": 1.0,
+    "noise_multiplier": 4.0,
+    "epsilon": 20.0,
+    "delta": 1e-3,
+    "random_state": 0,
+    "noise": InsecureNoise(0),
+}
+BOTH = pytest.mark.parametrize("kind", [DPSGDClassifier, MACClassifier])
+
+
+def test_one_record_less_may_turn_its_person_around():
+    """Why a person's clipped mean is not priced for records: it moves by two bounds."""
+    module = torch.nn.Sequential(torch.nn.Linear(1, 2, bias=False)).double()
+    blocks = Blocks.cut([2], clip=1e-3, clipping="flat", split="equal")
+    inputs, labels = np.array([[5.0], [9.0]]), np.array([0, 1])
+
+    def part(rows):
+        examples = PrivateExamples(inputs[rows], labels[rows], np.zeros(len(rows)))
+        engine = UnitParts(module, examples, cross_entropy, blocks)
+        engine.load(flat_parameters(module) * 0)
+        return engine.part(0)
+
+    assert np.linalg.norm(part([0, 1]) - part([0])) > 1.99
+
+
+@BOTH
+def test_people_need_a_ledger_of_people(kind, tmp_path):
+    records = Ledger(tmp_path / "r.ledger", budget=Budget(20, 1e-3), accountant="rdp")
+    with pytest.raises(InvalidArgument, match='unit="person"'):
+        kind(**STEPS, ledger=records).fit(X, Y, groups=PEOPLE)
+    assert len(records) == 0
+
+
+def test_patients_need_a_ledger_of_patients(tmp_path):
+    records = Ledger(tmp_path / "r.ledger", budget=Budget(8, 1e-3))
+    model = PATESegmenter(each_alone=True, delta=1e-3, ledger=records, random_state=0)
+    scans = np.random.default_rng(0).normal(size=(12, 8, 8, 8))
+    masks = (scans > 0).astype(np.int64)
+    with pytest.raises(InvalidArgument, match='unit="person"'):
+        model.fit(scans[:8], masks[:8], scans[8:], public_masks=masks[8:], groups=[0, 0, *range(6)])
+    assert len(records) == 0
+
+
+@BOTH
+def test_a_refused_refit_keeps_the_warning_of_the_older_student(kind, tmp_path):
+    ledger = Ledger(tmp_path / "r.ledger", budget=Budget(1.0, 1e-3), accountant="rdp")
+    settings = {**STEPS, "ledger": ledger, "n_records": "from_data"}
+    model = kind(**settings).fit(X, Y)
+    assert READ_SIZE in model.statement_.warnings
+    with pytest.raises(BudgetExceeded):
+        model.set_params(n_records=60, noise_multiplier=0.5).fit(X, Y)
+    assert READ_SIZE in model.statement_.warnings
+
+
+@BOTH
+def test_a_delta_that_was_not_compared_is_told(kind):
+    model = kind(**{**STEPS, "delta": 0.5, "allow_large_delta": True}).fit(X, Y)
+    assert LARGE_DELTA in model.statement_.warnings
+    assert LARGE_DELTA not in kind(**STEPS).fit(X, Y).statement_.warnings
+
+
+@pytest.mark.parametrize("clip", [1e-164, 1e-310, 1e200])
+@BOTH
+def test_a_radius_whose_square_leaves_the_numbers_is_refused(kind, clip):
+    with pytest.raises(InvalidArgument, match="clip"):
+        kind(**STEPS, clip=clip).fit(X, Y)
+
+
+def test_parts_cannot_be_pickled_and_print_nothing():
+    network = AuxiliaryCoordinates((2, 3, 2), loss="binary", activation="softplus", steps=4, rate=0.01)
+    blocks = Blocks.cut(network.sizes, clip=1.0, clipping="per-layer", split="equal")
+    examples = PrivateExamples(np.full((3, 2), 0.123456), np.array([0, 1, 1]))
+    parts = LayerParts(network, examples, blocks, [1.0, 1.0])
+    assert "0.123456" not in repr(parts)
+    with pytest.raises(TypeError, match="stay where they are"):
+        pickle.dumps(parts)
+
+
+def test_no_message_names_a_private_scan(tmp_path):
+    for folder in ("images", "labels"):
+        (tmp_path / "inside" / folder).mkdir(parents=True)
+        (tmp_path / "inside" / folder / "smith_john.nii").write_bytes(b"no scan")
+    run = {
+        "method": "segmentation",
+        "data": {
+            "source": f"nifti:{tmp_path / 'inside'}",
+            "public_source": f"nifti:{tmp_path / 'inside'}",
+            "options": {
+                "masks_source": f"nifti:{tmp_path / 'inside'}",
+                "classes": ["background", "organ"],
+                "grid": [8, 8, 8],
+            },
+        },
+        "privacy": {"epsilon": 8.0, "delta": 1e-3},
+    }
+    config = RunConfig.parse(run)
+    with pytest.raises(InvalidArgument, match="Expected source to hold readable scans") as raised:
+        load_scans(config.data, ScanOptions.of(config.data))
+    assert "smith" not in str(raised.value)
+    assert raised.value.__context__ is None
+
+
+def test_what_teachers_said_goes_when_the_ledger_refuses_to_go_on(tmp_path):
+    """A start that had released and was killed in training the student: its votes are secret."""
+    config = RunConfig.parse(
+        {
+            "data": {"source": "digits", "private": 1200, "public": 300},
+            "privacy": {"epsilon": 2.0, "delta": 1e-5},
+            "pate": {"teachers": 20, "queries": 5, "features": "digits"},
+        }
+    )
+    result = run_config(config, tmp_path / "run")
+    (result.folder / "statement.json").unlink()
+    (result.folder / "teachers").mkdir()
+    (result.folder / "teachers" / "votes").write_bytes(b"secret")
+    with pytest.raises(BudgetExceeded):
+        run_config(config, result.folder)
+    assert not (result.folder / "teachers").exists()
