@@ -13,15 +13,26 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from tacit._checks import Floats, one_of, positive
+from tacit._checks import Floats, one_of, positive, refuse
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 MARGIN = 1e-6
 """By how much a part stays below norm 1: far more than float64 can be wrong by in a norm."""
+_LARGEST = 1e100
 CLIPPINGS = ("per-layer", "flat")
 SPLITS = ("minimal", "equal")
+
+
+def radius(clip: float) -> float:
+    """Return a radius of clipping, neither so small nor so large that squares leave float64.
+
+    A square that underflows would make a norm 0, and a part of norm 0 may not be scaled by 1/clip.
+    """
+    if not 1 / _LARGEST <= positive(clip=clip) <= _LARGEST:
+        raise refuse("clip", clip, f"between {1 / _LARGEST:g} and {_LARGEST:g}")
+    return float(clip)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +62,7 @@ class Blocks:
         sizes = tuple(layers) if clipping == "per-layer" else (sum(layers),)
         roots = np.sqrt(sizes) if split == "minimal" else np.ones(len(sizes))
         shares = np.sqrt(roots / roots.sum())
-        return cls(sizes, tuple(float(share) for share in shares), positive(clip=clip))
+        return cls(sizes, tuple(float(share) for share in shares), radius(clip))
 
     @property
     def dimension(self) -> int:

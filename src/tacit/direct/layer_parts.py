@@ -9,7 +9,7 @@ all blocks together, has norm at most 1. A unit of several records says the mean
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -36,6 +36,9 @@ class LayerRows(NamedTuple):
     norms: Floats
     input_norms: Floats
 
+    def __repr__(self) -> str:
+        return "LayerRows(secret)"
+
 
 class LayerParts:
     """Parts of private examples for DP-MAC; an engine of `GradientSteps`. Secret.
@@ -61,6 +64,9 @@ class LayerParts:
         self._targets = target_rows(network, examples)
         self._rows = None if examples.owners is None else examples.rows_by_unit()
         self._weights: PublicWeights | None = None
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Expected private examples to stay where they are; save the student.")
 
     @property
     def n_units(self) -> int:

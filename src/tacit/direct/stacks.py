@@ -89,6 +89,9 @@ class _Rows(NamedTuple):
     deltas: list[WholeRows]
     norms: Floats
 
+    def __repr__(self) -> str:
+        return "_Rows(secret)"
+
 
 class StackParts:
     """Parts of single records in a stack of linear layers, in exact rows. Secret."""
