@@ -108,12 +108,11 @@ def units_of(groups: Any, n_rows: int) -> NDArray[np.bytes_] | None:
 
 
 def warn_of_overlap(X: NDArray[Any], X_public: NDArray[Any]) -> None:
-    """Warn, with their number, of rows that are both private and public."""
+    """Warn of rows that are both private and public; how many is secret."""
     public = set(_row_bytes(X_public))
-    shared = sum(row in public for row in _row_bytes(X))
-    if shared:
+    if any(row in public for row in _row_bytes(X)):
         warnings.warn(
-            f"{shared} private rows are identical to public rows; a row cannot be both.",
+            "Some private rows are identical to public rows; a row cannot be both.",
             OverlapWarning,
             stacklevel=3,
         )

@@ -12,7 +12,6 @@ report.html     for the person who signs, with pictures of public scans
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,11 @@ from numpy.typing import NDArray
 from tacit._files import write_atomically
 from tacit._unet import UNetRecipe
 from tacit.datasets.volumes import Volumes, save_masks
-from tacit.errors import InvalidArgument
+from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.estimators.config import RunConfig
 from tacit.estimators.mask_metrics import mask_metrics
 from tacit.estimators.mask_rounds import one_hot_masks
-from tacit.estimators.run_folders import enter, leave
+from tacit.estimators.run_folders import enter, forget_teachers, leave
 from tacit.estimators.runs import RunResult
 from tacit.estimators.scans import ScanOptions, Scans, load_scans
 from tacit.estimators.sections import SegmentationConfig
@@ -51,7 +50,10 @@ def run_masks(config: RunConfig, section: SegmentationConfig, folder: Path) -> R
     except InvalidArgument:
         leave(folder)
         raise
-    shutil.rmtree(folder / "teachers", ignore_errors=True)  # finished teachers' codes are secret
+    except BudgetExceeded:
+        forget_teachers(folder)  # an earlier start released, and was stopped before it finished
+        raise
+    forget_teachers(folder)
     model.statement_.write(folder / "statement.json")
     model.save(folder / "student.tacit", classes=scans.options.classes)
     asked = scans.public.take(model.queries_)

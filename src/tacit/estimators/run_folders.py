@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from pathlib import Path
 
 from tacit._files import write_atomically
@@ -21,6 +22,16 @@ def enter(folder: Path, settings: str) -> None:
                 "finished: a run never overwrites another's ledger."
             ) from None
     write_atomically(folder / "config.toml", settings.encode("utf-8"))
+
+
+def forget_teachers(folder: Path) -> None:
+    """Remove what finished teachers said: it is secret, and of no use once it was released."""
+    shutil.rmtree(folder / "teachers", ignore_errors=True)
+    if (folder / "teachers").exists():
+        raise InvalidArgument(
+            f"Expected {str(folder / 'teachers')!r} to be removable: it holds secret answers. "
+            "Remove it before anything in the directory is published."
+        )
 
 
 def leave(folder: Path) -> None:

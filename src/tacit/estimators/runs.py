@@ -11,7 +11,6 @@ report.html     for the person who signs
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,10 @@ from numpy.typing import NDArray
 
 from tacit._files import write_atomically
 from tacit.datasets import Dataset, load_dataset, load_public
-from tacit.errors import InvalidArgument
+from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.estimators.builders import BUILDERS, Figures, Setting
 from tacit.estimators.config import RunConfig
-from tacit.estimators.run_folders import enter, leave
+from tacit.estimators.run_folders import enter, forget_teachers, leave
 from tacit.estimators.sections import SegmentationConfig
 from tacit.estimators.taught import TaughtClassifier
 from tacit.ledger import Ledger, Statement
@@ -88,7 +87,10 @@ def run_config(config: RunConfig, folder: str | Path) -> RunResult:
     except InvalidArgument:
         leave(folder)
         raise
-    shutil.rmtree(folder / "teachers", ignore_errors=True)  # finished teachers' votes are secret
+    except BudgetExceeded:
+        forget_teachers(folder)  # an earlier start released, and was stopped before it finished
+        raise
+    forget_teachers(folder)
     model.statement_.write(folder / "statement.json")
     model.save(folder / "student.tacit")
     return _measured(config, model, rows, folder)

@@ -10,7 +10,7 @@ import csv
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,8 +85,8 @@ class Scans:
     """The scans of a run as they were read, and on the public grid. Private ones are secret."""
 
     options: ScanOptions
-    private: Volumes
-    patients: list[str] | None
+    private: Volumes = field(repr=False)
+    patients: list[str] | None = field(repr=False)
     public: Volumes
     codec_masks: NDArray[Any]
     held_out: Volumes | None
@@ -126,7 +126,18 @@ def _volumes(source: str, key: str, options: ScanOptions) -> Volumes:
 
 
 def _with_masks(source: str, key: str, options: ScanOptions) -> Volumes:
-    volumes = _volumes(source, key, options)
+    try:
+        volumes: Volumes | None = _volumes(source, key, options)
+    except InvalidArgument:
+        if key != "source":
+            raise
+        volumes = None
+    if volumes is None:  # outside the handler: the first message may name a patient
+        raise InvalidArgument(
+            f"Expected source to hold readable scans of {len(options.grid)} dimensions, each with "
+            f"a mask of classes 0 .. {len(options.classes) - 1} on its grid. "
+            "tacit.datasets.load_volumes says which file is wrong."
+        )
     if volumes.masks is None:
         raise InvalidArgument(f"Expected masks beside the scans of {key}.")
     return volumes

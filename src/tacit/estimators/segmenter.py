@@ -35,6 +35,9 @@ class Shards(NamedTuple):
     n_teachers: int
     names: list[bytes] | None
 
+    def __repr__(self) -> str:
+        return "Shards(secret)"
+
 
 def _fits(scans: NDArray[Any], truth: NDArray[Any]) -> bool:
     """Tell whether scans, with or without channels in front, have the masks' shapes."""
@@ -158,7 +161,8 @@ class PATESegmenter(TaughtEstimator):
         self._refuse_early(ledger, rounds.plans())
         shards = self._shards(scans, truth, people)
         codes = self._codes(scans, truth, shards, outside[rows], codec)
-        self.__dict__.pop("student_", None)  # an earlier fit's: it would get this fit's statement
+        for earlier in ("student_", "released_"):  # they would get this fit's statement
+            self.__dict__.pop(earlier, None)
         self.codec_, self.ledger_, self.queries_ = codec, ledger, rows
         self.grid_ = truth.shape[1:]
         self.releases_: list[Release] = []
