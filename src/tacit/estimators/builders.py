@@ -72,6 +72,12 @@ class Builder(NamedTuple):
 
 
 def _pate(section: PateConfig, setting: Setting) -> TaughtClassifier:
+    unscaled = section.features == "none" and setting.data.image_shape is None
+    if section.teacher == "kernel-ridge" and unscaled:
+        raise InvalidArgument(
+            "Expected features = 'bins' for teacher = 'kernel-ridge' of a table: distances of "
+            "unscaled columns mean nothing. Or take teacher = 'logistic'."
+        )
     return PATEClassifier(
         make_teacher(section.teacher, section.features),
         n_teachers=section.teachers,
