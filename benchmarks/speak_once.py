@@ -59,7 +59,10 @@ def digit_model(options: argparse.Namespace, **changes: Any) -> Any:
     if options.method == "ridge":
         student = LabelSpreadingStudent() if options.spread else None
         return ResidualRidgeClassifier(student, **common)
-    return PrototypeClassifier(n_prototypes=options.prototypes, votes=options.votes, **common)
+    student = None if options.rule else LabelSpreadingStudent()
+    return PrototypeClassifier(
+        student, n_prototypes=options.prototypes, votes=options.votes, **common
+    )
 
 
 def mnist(options: argparse.Namespace) -> None:
@@ -175,6 +178,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cnn", action="store_true", help="train the convolutional student too")
+    parser.add_argument("--rule", action="store_true", help="let the table choose the student")
     parser.add_argument("--spread", action="store_true", help="spread what the ridge says")
     parser.add_argument("--shift", action="store_true", help="public inputs of another kind")
     parser.add_argument("--choices", action="store_true", help="try prototypes and votes on USPS")
