@@ -15,7 +15,7 @@ from tacit._unet import UNetRecipe
 from tacit.codecs import IdentityCodec, PCACodec, noise_to_signal
 from tacit.datasets.phantoms import generated_volumes
 from tacit.errors import BudgetExceeded, InvalidArgument, TeacherFailed
-from tacit.estimators.mask_rounds import foreground, one_hot_masks
+from tacit.estimators.mask_rounds import cut_masks, foreground, one_hot_masks
 from tacit.estimators.segmenter import PATESegmenter
 from tacit.ledger import Budget, Ledger
 from tacit.noise import InsecureNoise
@@ -306,3 +306,24 @@ def test_scans_that_do_not_fit_their_masks(scans: tuple[Any, Any], shape: Any) -
     model = PATESegmenter(thresholded, fitted_codec(), Stub(), delta=1e-3)
     with pytest.raises(InvalidArgument, match="channels"):
         model.fit(np.zeros(shape), scans[1][:40], np.zeros((2, *shape[1:])))
+
+
+def test_soft_masks_are_cut_at_the_public_volume() -> None:
+    """Three classes: the level is found for all foregrounds together, the larger one wins."""
+    draw = np.random.default_rng(0)
+    soft = 0.45 * draw.uniform(size=(50, 2, 20, 20)) ** 2
+    for volume in (30.0, 80.0):
+        cut = cut_masks(soft, 3, volume)
+        assert abs(cut.sum() / 50 - volume) < 0.05 * volume
+        assert set(np.unique(cut)) == {0.0, 1.0}
+        assert (cut.sum(axis=1) <= 1).all()
+        np.testing.assert_array_equal(
+            cut.argmax(axis=1)[cut.any(axis=1)], soft.argmax(axis=1)[cut.any(axis=1)]
+        )
+    half = cut_masks(soft[:, 0], 2)
+    np.testing.assert_array_equal(half, soft[:, 0] > 0.5)
+
+
+def test_a_cut_of_another_name_is_refused(scans: tuple[Any, Any]) -> None:
+    with pytest.raises(InvalidArgument, match="cut="):
+        made(scans, cut="third")

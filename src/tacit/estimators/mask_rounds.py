@@ -20,6 +20,7 @@ from tacit.mechanisms import GaussianMean, Plan, Release, UnitMean
 
 SHARES = {1: (1.0,), 2: (0.3, 0.7), 4: (0.1, 0.15, 0.25, 0.5)}
 """Shares of mu^2 for so many rounds."""
+_LEVELS = np.arange(0.2, 0.651, 0.01)
 
 
 class MaskRounds:
@@ -126,6 +127,11 @@ class MaskRounds:
             return np.asarray(self.codec.decode(self._codes))
         return np.asarray(self._smoothed.answers)
 
+    @property
+    def public_volume(self) -> float | None:
+        """How many voxels an organ has in the codec's public masks, on average, if it knows."""
+        return float(np.sum(self.codec.mean)) if self.linear else None
+
 
 @dataclass(frozen=True, slots=True)
 class EncodeMasks:
@@ -152,6 +158,26 @@ def foreground(soft: ArrayLike, n_classes: int, *, last: bool = False) -> NDArra
     array = np.asarray(soft)
     array = np.moveaxis(array, -1, 1) if last else array
     return array[:, 1] if n_classes == 2 else array[:, 1:]
+
+
+def cut_masks(soft: ArrayLike, n_classes: int, volume: float | None = None) -> Floats:
+    """Return released foregrounds with every voxel 0 or 1, where together they exceed a level.
+
+    The level is 1/2, or the one at which an organ has `volume` voxels on average: a mean of masks
+    that disagree is soft, and too small where it is cut at 1/2.
+
+    >>> cut_masks([[0.1, 0.3, 0.45, 0.9]], 2, volume=3.0).tolist()
+    [[0.0, 1.0, 1.0, 1.0]]
+    """
+    array = np.asarray(soft, dtype=np.float64)
+    parts = array[:, None] if n_classes == 2 else array
+    total, best = parts.sum(axis=1), parts.argmax(axis=1)
+    level = 0.5
+    if volume is not None:
+        volumes = np.array([(total > one).sum() / len(total) for one in _LEVELS])
+        level = float(_LEVELS[np.abs(volumes - volume).argmin()])
+    hard = [(total > level) & (best == place) for place in range(parts.shape[1])]
+    return np.stack(hard, axis=1).reshape(array.shape).astype(np.float64)
 
 
 def one_hot_masks(answers: ArrayLike, n_classes: int) -> NDArray[np.float32]:

@@ -15,10 +15,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tacit._checks import Floats, Integers, at_least
+from tacit._checks import Floats, Integers, at_least, one_of
 from tacit.errors import InvalidArgument
 from tacit.estimators.inputs import units_of
-from tacit.estimators.mask_rounds import EncodeMasks, MaskRounds, foreground, one_hot_masks
+from tacit.estimators.mask_rounds import (
+    EncodeMasks,
+    MaskRounds,
+    cut_masks,
+    foreground,
+    one_hot_masks,
+)
 from tacit.estimators.taught import TaughtEstimator
 from tacit.mechanisms import Release
 from tacit.students import choose_queries
@@ -67,6 +73,9 @@ class PATESegmenter(TaughtEstimator):
     queries: how many public scans are asked, or None for all; strategy: "medoids", "random", rows.
     rounds: 2 or 4 spend a part of mu^2 on each release, about what the earlier ones and the public
         scans together predict.
+    cut: "volume" makes masks of what was released such that an organ has, on average over the
+        scans asked, the volume that it has in the codec's public masks; "half" where the released
+        foreground exceeds 1/2, for scans whose organs are of another size.
     executor: "serial", "local", a Dask client or address; checkpoint: a directory (mode 0700) of
         finished teachers, from which a run that was stopped goes on.
     groups in `fit` are the patients: the unit is then a person, otherwise a scan.
@@ -97,6 +106,7 @@ class PATESegmenter(TaughtEstimator):
         queries: int | None = None,
         strategy: Any = "medoids",
         rounds: int = 1,
+        cut: str = "volume",
         executor: Any = "serial",
         checkpoint: Any = None,
         ledger: Any = None,
@@ -116,6 +126,7 @@ class PATESegmenter(TaughtEstimator):
         self.queries = queries
         self.strategy = strategy
         self.rounds = rounds
+        self.cut = cut
         self.executor = executor
         self.checkpoint = checkpoint
         self.ledger = ledger
@@ -138,6 +149,7 @@ class PATESegmenter(TaughtEstimator):
         Shapes are checked and the plan is priced before a teacher looks at a scan; the ledger is
         charged before noise is drawn.
         """
+        one_of("volume", "half", cut=self.cut)
         scans, truth = self._private(images, masks)
         dimensions = truth.ndim - 1
         outside = self._outside(X_public, scans.shape[1:])
@@ -172,7 +184,8 @@ class PATESegmenter(TaughtEstimator):
                 release = grant.release(codes, **public)
             self.releases_.append(release)
             rounds.learn(release)
-        self.released_ = rounds.answers()
+        volume = rounds.public_volume if self.cut == "volume" else None
+        self.released_ = cut_masks(rounds.answers(), self.n_classes, volume)
         self.student_ = student.fit(outside[rows], one_hot_masks(self.released_, self.n_classes))
         return self
 
