@@ -104,7 +104,9 @@ def test_a_radius_whose_square_leaves_the_numbers_is_refused(kind, clip):
 
 
 def test_parts_cannot_be_pickled_and_print_nothing():
-    network = AuxiliaryCoordinates((2, 3, 2), loss="binary", activation="softplus", steps=4, rate=0.01)
+    network = AuxiliaryCoordinates(
+        (2, 3, 2), loss="binary", activation="softplus", steps=4, rate=0.01
+    )
     blocks = Blocks.cut(network.sizes, clip=1.0, clipping="per-layer", split="equal")
     examples = PrivateExamples(np.full((3, 2), 0.123456), np.array([0, 1, 1]))
     parts = LayerParts(network, examples, blocks, [1.0, 1.0])
