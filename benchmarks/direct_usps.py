@@ -7,8 +7,9 @@ DP-SGD without saying of what; the summed squared error of an image (SSE) and ha
 Classifier: MNIST, 60,000 private images, the test set held out, widths 784-300-100-10; the paper
 prints 0.91 at 0.5 and 0.95 at 2. Settings were chosen on MNIST images shrunk to 16 x 16
 (`--set shrunk`) for the autoencoder. With `--waves 64` the network sees the 64 lowest cosines of an
-image, a public change of basis; what they cannot show counts as error. Every run is one priced entry of a ledger, with fresh secure
-noise; docs/results/direct.md says what had been seen of the data.
+image, a public change of basis; what they cannot show counts as error. Every run is one priced
+entry of a ledger, with fresh secure noise; docs/results/direct.md says what had been seen of the
+data.
 
     python -m benchmarks.direct_usps --data DIR --set usps --method mac --epsilon 1 2 4 8
     python -m benchmarks.direct_usps --data DIR --set mnist --method layerwise --epsilon 0.5 2
@@ -154,7 +155,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--z-steps", type=int, default=30)
     parser.add_argument("--z-rate", type=float, default=1e-3)
     parser.add_argument("--thresholds", default="small")
-    parser.add_argument("--waves", type=int, help="learn so many low cosines of an image; none: pixels")
+    parser.add_argument(
+        "--waves", type=int, help="learn so many low cosines of an image; none: pixels"
+    )
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 
