@@ -21,7 +21,7 @@ floors: $(VENV)/.dev
 	@$(BIN)/lint-imports
 
 unit: $(VENV)/.dev
-	@$(BIN)/python -m pytest --numprocesses auto --cov --cov-report=term
+	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal --cov --cov-report=term
 
 # The same fuzz tests as in `make unit`, with many more examples.
 fuzz: $(VENV)/.dev

@@ -133,7 +133,7 @@ def test_no_message_names_a_private_scan(tmp_path):
         "privacy": {"epsilon": 8.0, "delta": 1e-3},
     }
     config = RunConfig.parse(run)
-    with pytest.raises(InvalidArgument, match="Expected source to hold readable scans") as raised:
+    with pytest.raises(InvalidArgument, match="to hold scans of 3 dimensions") as raised:
         load_scans(config.data, ScanOptions.of(config.data))
     assert "smith" not in str(raised.value)
     assert raised.value.__context__ is None
