@@ -134,8 +134,8 @@ def _with_masks(source: str, key: str, options: ScanOptions) -> Volumes:
         volumes = None
     if volumes is None:  # outside the handler: the first message may name a patient
         raise InvalidArgument(
-            f"Expected source={source!r} to hold scans of {len(options.grid)} dimensions, each with "
-            f"a mask of classes 0 .. {len(options.classes) - 1} on its grid. "
+            f"Expected source={source!r} to hold scans of {len(options.grid)} dimensions, each "
+            f"with a mask of classes 0 .. {len(options.classes) - 1} on its grid. "
             "tacit.datasets.load_volumes says which file is wrong."
         )
     if volumes.masks is None:
