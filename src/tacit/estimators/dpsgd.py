@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -18,7 +17,7 @@ from tacit._checks import at_least, one_of
 from tacit.direct.examples import PrivateExamples, need_torch
 from tacit.direct.losses import cross_entropy
 from tacit.errors import InvalidArgument
-from tacit.estimators.inputs import class_indices, private_rows, units_of
+from tacit.estimators.inputs import class_indices, count_units, private_rows, units_of
 from tacit.estimators.stepped import PublicFrame, SteppedEstimator, public_rows
 from tacit.estimators.taught import TaughtClassifier
 from tacit.students.inputs import seed_of
@@ -128,7 +127,7 @@ class DPSGDClassifier(SteppedEstimator, TaughtClassifier):
         known, targets, from_data = class_indices(labels, self.classes)
         people = units_of(groups, len(rows))
         outside = self._public_inputs(X_public, rows)
-        n_units = len(rows) if people is None else int(np.unique(people).size)
+        n_units = count_units(people, len(rows))
         self._check_delta(n_units)
         frame = PublicFrame.around(self.features, outside, rows.shape[1])
         width, n_classes = frame.width(rows.shape[1]), int(known.size)

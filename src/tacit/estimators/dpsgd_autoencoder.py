@@ -18,7 +18,7 @@ from tacit.direct.examples import PrivateExamples
 from tacit.direct.losses import half_squares
 from tacit.errors import InvalidArgument
 from tacit.estimators.dpsgd import ACTIVATIONS
-from tacit.estimators.inputs import private_rows, units_of
+from tacit.estimators.inputs import count_units, private_rows, units_of
 from tacit.estimators.stepped import PublicFrame, SteppedEstimator, public_rows
 from tacit.students.inputs import seed_of
 from tacit.students.layers import build_layers, perceptron
@@ -101,7 +101,7 @@ class DPSGDAutoencoder(TransformerMixin, SteppedEstimator):  # type: ignore[misc
         rows: Any = private_rows(self, X, "no_validation")
         people = units_of(groups, len(rows))
         outside = self._public_inputs(X_public, rows)
-        n_units = len(rows) if people is None else int(np.unique(people).size)
+        n_units = count_units(people, len(rows))
         self._check_delta(n_units)
         width = int(rows.shape[1])
         frame = PublicFrame.around(None, outside, width)

@@ -16,7 +16,7 @@ from tacit._checks import at_least
 from tacit._unet import UNetRecipe, channelled, make_unet
 from tacit.direct.examples import PrivateExamples
 from tacit.errors import InvalidArgument
-from tacit.estimators.inputs import units_of
+from tacit.estimators.inputs import count_units, units_of
 from tacit.estimators.stepped import SteppedEstimator
 from tacit.students.inputs import seed_of
 from tacit.students.networks import seeded
@@ -103,7 +103,7 @@ class DPSGDSegmenter(SteppedEstimator):
         if (len(scans), *scans.shape[2:]) != truth.shape or not np.isfinite(scans).all():
             raise InvalidArgument("Expected finite images, one of its mask's shape for each mask.")
         people = units_of(groups, len(scans))
-        n_units = len(scans) if people is None else int(np.unique(people).size)
+        n_units = count_units(people, len(scans))
         self._check_delta(n_units)
         student = self._student(dimensions, scans.shape[1])
         recipe = student._recipe()

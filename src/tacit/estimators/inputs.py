@@ -107,6 +107,11 @@ def units_of(groups: Any, n_rows: int) -> NDArray[np.bytes_] | None:
     return people
 
 
+def count_units(people: NDArray[np.bytes_] | None, n_rows: int) -> int:
+    """Return how many units there are: people, or rows where each is its own. Secret."""
+    return n_rows if people is None else int(np.unique(people).size)
+
+
 def warn_of_overlap(X: NDArray[Any], X_public: NDArray[Any]) -> None:
     """Warn of rows that are both private and public; how many is secret."""
     public = set(_row_bytes(X_public))

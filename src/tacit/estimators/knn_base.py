@@ -19,7 +19,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit._checks import Integers, at_least, sampling_rate
 from tacit.errors import InvalidArgument
-from tacit.estimators.inputs import private_rows, public_matrix, units_of, warn_of_overlap
+from tacit.estimators.inputs import (
+    count_units,
+    private_rows,
+    public_matrix,
+    units_of,
+    warn_of_overlap,
+)
 from tacit.estimators.knn_planning import Neighbourly
 from tacit.estimators.records import (
     LearnedView,
@@ -95,7 +101,7 @@ class PrivateNeighbours(TaughtEstimator):
         if outside is not None:
             warn_of_overlap(rows, outside)
         self._check_unit(people is not None)
-        self._check_delta(len(rows) if people is None else np.unique(people).size)
+        self._check_delta(count_units(people, len(rows)))
         private = PrivateRecords(rows, task.targets, people, self._asking(people, task.n_classes))
         if outside is None:
             return self._keep(private, task.public)

@@ -20,6 +20,7 @@ from tacit._checks import Integers, at_least
 from tacit.errors import InvalidArgument
 from tacit.estimators.inputs import (
     class_indices,
+    count_units,
     private_rows,
     public_matrix,
     units_of,
@@ -120,7 +121,7 @@ class PATEClassifier(TaughtClassifier):
         people = units_of(groups, len(records))
         outside = public_matrix(X_public, records.shape[1])
         warn_of_overlap(records, outside)
-        self._check_size(len(records) if people is None else np.unique(people).size)
+        self._check_size(count_units(people, len(records)))
         self._new_student()  # refuses, before anything is spent, what is no student
         inside, view = self._views(records, outside)
         rows = self._choose(view)

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, Integers, at_least, one_of
 from tacit.errors import InvalidArgument
-from tacit.estimators.inputs import units_of
+from tacit.estimators.inputs import count_units, units_of
 from tacit.estimators.mask_rounds import (
     EncodeMasks,
     MaskRounds,
@@ -154,7 +154,7 @@ class PATESegmenter(TaughtEstimator):
         dimensions = truth.ndim - 1
         outside = self._outside(X_public, scans.shape[1:])
         people = units_of(groups, len(scans))
-        self._check_delta(len(scans) if people is None else np.unique(people).size)
+        self._check_delta(count_units(people, len(scans)))
         codec = self._codec(public_masks, truth.shape[1:])
         student = self._new_student()
         if hasattr(student, "check"):  # a student that cannot be made would cost the whole budget

@@ -19,6 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from tacit._checks import Floats, positive
 from tacit.estimators.inputs import (
     class_indices,
+    count_units,
     private_rows,
     public_matrix,
     units_of,
@@ -92,7 +93,7 @@ class Speaking(TaughtEstimator):
         people = units_of(groups, len(rows))
         outside = public_matrix(X_public, rows.shape[1])
         warn_of_overlap(rows, outside)
-        self._check_delta(len(rows) if people is None else np.unique(people).size)
+        self._check_delta(count_units(people, len(rows)))
         self._new_student()
         budget = self._budget()
         public = self._prepare(outside, columns, budget)
