@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from tacit._checks import at_least, one_of, positive, refuse
+from tacit._checks import Floats, at_least, one_of, positive, refuse
 from tacit.direct.auxiliary import AuxiliaryCoordinates
 from tacit.direct.blocks import Blocks
 from tacit.direct.examples import (
     PrivateExamples,
     flat_parameters,
     need_torch,
-    set_parameters,
-    trained_parameters,
 )
 from tacit.direct.layer_parts import LayerParts
 from tacit.direct.newton import NewtonSteps, NoisyNewton, second_order_blocks
 from tacit.direct.thresholds import histogram_of, histogram_plan, thresholds_from
 from tacit.direct.training import GradientSteps, Recipe
-from tacit.errors import InvalidArgument
 from tacit.estimators.stepped import SteppedEstimator
 from tacit.ledger import Ledger
 from tacit.mechanisms import NoisySteps, Plan
@@ -82,14 +79,10 @@ class MACTraining(SteppedEstimator):
         terms = {} if isinstance(self.ledger, Ledger) else {"plans": public.plans}
         ledger = self._open_ledger(by_person=by_person, **terms)
         self._refuse_early(ledger, public.plans)
-        learned = self._run(module, public, ledger, private())
-        if not np.isfinite(learned).all():
-            raise InvalidArgument(
-                f"Expected learning_rate={self.learning_rate!r} to be small enough: training "
-                "diverged. The run stays charged."
-            )
-        set_parameters(trained_parameters(module), learned)
-        self._size_from_data = from_data
+        examples = private()
+        thresholds = self._find_thresholds(module, public, ledger, examples)
+        self._take_over(module, self._run(module, public, thresholds, ledger, examples))
+        self._size_from_data, self.thresholds_ = from_data, thresholds
         return module, ledger
 
     def _public_run(self, module: Module, recipe: Recipe, rate: float) -> _Public:
@@ -137,20 +130,25 @@ class MACTraining(SteppedEstimator):
         return Plan(NoisySteps(noise, rate), recipe.steps)
 
     def _run(
-        self, module: Module, public: _Public, ledger: Ledger, examples: PrivateExamples
-    ) -> Any:
-        """Release the histogram, if there is one, then the run; return the parameters learned."""
-        self.thresholds_ = self._find_thresholds(module, public, ledger, examples)
+        self,
+        module: Module,
+        public: _Public,
+        thresholds: tuple[float, ...],
+        ledger: Ledger,
+        examples: PrivateExamples,
+    ) -> Floats:
+        """Release the run and return the parameters learned."""
         recipe, plan = public.recipe, public.plans[-1]
         purpose = f"train {sum(public.network.sizes)} parameters in {recipe.steps} noisy steps"
         with training_bar("Training in noisy steps", recipe.steps) as tick:
-            run = self._steps_of(module, public, examples, tick)
+            run = self._steps_of(module, public, thresholds, examples, tick)
             with ledger.release(plan, purpose=purpose, noise=self.noise) as grant:
                 return np.asarray(grant.release(run).values)
 
     def _find_thresholds(
         self, module: Module, public: _Public, ledger: Ledger, examples: PrivateExamples
     ) -> tuple[float, ...]:
+        """Return T_k, from a histogram that is released where the plans have one."""
         layers = len(public.network.sizes)
         if len(public.plans) == 1:
             return (public.recipe.clip,) * layers
@@ -162,12 +160,17 @@ class MACTraining(SteppedEstimator):
         return thresholds_from(np.asarray(released.values), layers)
 
     def _steps_of(
-        self, module: Module, public: _Public, examples: PrivateExamples, tick: Any
+        self,
+        module: Module,
+        public: _Public,
+        thresholds: tuple[float, ...],
+        examples: PrivateExamples,
+        tick: Any,
     ) -> GradientSteps:
         curvatures = _curvature_bounds(public.network) if self.order == 2 else ()
 
         def make(private: PrivateExamples) -> LayerParts:
-            return LayerParts(public.network, private, public.blocks, self.thresholds_, curvatures)
+            return LayerParts(public.network, private, public.blocks, thresholds, curvatures)
 
         run = (public.recipe, module, make, examples, public.blocks, tick)
         if self.order == 1:
@@ -176,7 +179,7 @@ class MACTraining(SteppedEstimator):
         newton = NoisyNewton(
             public.network.widths,
             public.blocks,
-            self.thresholds_,
+            thresholds,
             curvatures,
             mechanism.noise_multiplier,
             public.recipe.lot,

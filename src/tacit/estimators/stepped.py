@@ -179,15 +179,18 @@ class SteppedEstimator(TaughtEstimator):
             run = GradientSteps(recipe, module, engine, examples, blocks, tick)
             with ledger.release(plan, purpose=purpose, noise=self.noise) as grant:
                 release = grant.release(run)
-        learned = np.asarray(release.values)
+        self._take_over(module, np.asarray(release.values))
+        self._size_from_data = from_data
+        return module, ledger
+
+    def _take_over(self, module: Module, learned: Floats) -> None:
+        """Put what was learned into the network, if it is numbers."""
         if not np.isfinite(learned).all():
             raise InvalidArgument(
                 f"Expected learning_rate={self.learning_rate!r} to be small enough: training "
                 "diverged. The run stays charged."
             )
         set_parameters(trained_parameters(module), learned)
-        self._size_from_data = from_data
-        return module, ledger
 
     @property
     def statement_(self) -> Statement:
