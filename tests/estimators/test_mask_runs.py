@@ -16,7 +16,8 @@ from tacit.datasets.phantoms import generated_volumes
 from tacit.errors import InvalidArgument
 from tacit.estimators.config import RunConfig
 from tacit.estimators.mask_metrics import mask_metrics
-from tacit.estimators.runs import RunResult, run_config
+from tacit.estimators.run_folders import RunResult
+from tacit.estimators.runs import run_config
 from tacit.estimators.simulated import SIMULATION
 from tacit.ledger import Statement
 from tacit.students import saved_extra

@@ -11,7 +11,7 @@ from tacit.cli import options
 from tacit.cli.show import print_budget, print_json, print_statement, screen, table
 
 if TYPE_CHECKING:
-    from tacit.estimators.runs import RunResult
+    from tacit.estimators.run_folders import RunResult
 
 
 def train(

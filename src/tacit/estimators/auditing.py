@@ -30,6 +30,7 @@ from tacit._files import write_atomically
 from tacit.errors import InvalidArgument
 from tacit.estimators.config import RunConfig
 from tacit.estimators.inputs import OverlapWarning
+from tacit.estimators.run_folders import forget_teachers
 from tacit.estimators.runs import load_rows, make_classifier
 from tacit.privacy import one_run_epsilon
 
@@ -245,7 +246,7 @@ def own_folder(folder: Path, settings: str) -> Iterator[None]:
     try:
         yield
     finally:
-        shutil.rmtree(folder / "teachers", ignore_errors=True)  # their votes are secret
+        forget_teachers(folder)
         if not (folder / "run.ledger").exists():
             shutil.rmtree(folder)
 

@@ -104,14 +104,14 @@ class RunConfig:
         """Build the configuration from plain tables."""
         parts = dict(raw)
         for name, kind in (("data", DataConfig), ("privacy", PrivacyConfig)):
-            parts[name] = _section(kind, parts.get(name), name)
+            parts[name] = section_of(kind, parts.get(name), name)
         method = one_of(*SECTIONS, method=parts.pop("method", PateConfig.method))
         if strange := [name for name in SECTIONS if name in parts and name != method]:
             raise InvalidArgument(f"Expected no [{strange[0]}] where method = {method!r}.")
-        section = _section(SECTIONS[method], parts.pop(method, {}), method)
+        section = section_of(SECTIONS[method], parts.pop(method, {}), method)
         if "section" in parts:
             raise InvalidArgument(f"Expected no [section]: method = {method!r} has [{method}].")
-        return _section(cls, {**parts, "section": section}, "the configuration")
+        return section_of(cls, {**parts, "section": section}, "the configuration")
 
     def to_toml(self) -> str:
         """Return the resolved configuration, defaults included, as TOML."""
@@ -125,7 +125,8 @@ class RunConfig:
         return "\n".join(lines) + "\n"
 
 
-def _section(kind: type[Kind], table: Any, name: str) -> Kind:
+def section_of(kind: type[Kind], table: Any, name: str) -> Kind:
+    """Return a section of the configuration; what is unknown or missing in its table is named."""
     if not isinstance(table, dict):
         raise InvalidArgument(f"Expected a table [{name}] in the configuration.")
     fields = {item.name: item for item in dataclasses.fields(kind)}  # type: ignore[arg-type]

@@ -21,12 +21,10 @@ from numpy.typing import NDArray
 from tacit._files import write_atomically
 from tacit._unet import UNetRecipe
 from tacit.datasets.volumes import Volumes, save_masks
-from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.estimators.config import RunConfig
 from tacit.estimators.mask_metrics import mask_metrics
 from tacit.estimators.mask_rounds import one_hot_masks
-from tacit.estimators.run_folders import enter, forget_teachers, leave
-from tacit.estimators.runs import RunResult
+from tacit.estimators.run_folders import RunResult, releasing
 from tacit.estimators.scans import ScanOptions, Scans, load_scans
 from tacit.estimators.sections import SegmentationConfig
 from tacit.estimators.segmenter import PATESegmenter
@@ -43,17 +41,9 @@ def run_masks(config: RunConfig, section: SegmentationConfig, folder: Path) -> R
     model = make_segmenter(config, section, scans, folder)
     inside, truth = scans.on_grid(scans.private).arrays()
     outside = scans.on_grid(scans.public).arrays()[0]
-    enter(folder, config.to_toml())
-    try:
-        known = {"public_masks": scans.codec_masks, "groups": scans.patients}
+    known = {"public_masks": scans.codec_masks, "groups": scans.patients}
+    with releasing(folder, config.to_toml()):
         model.fit(inside, np.asarray(truth), outside, **known)
-    except InvalidArgument:
-        leave(folder)
-        raise
-    except BudgetExceeded:
-        forget_teachers(folder)  # an earlier start released, and was stopped before it finished
-        raise
-    forget_teachers(folder)
     model.statement_.write(folder / "statement.json")
     model.save(folder / "student.tacit", classes=scans.options.classes)
     asked = scans.public.take(model.queries_)

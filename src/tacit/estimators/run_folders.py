@@ -1,13 +1,53 @@
-"""The directory of a run: new, or this very run's that was stopped; never another's."""
+"""The directory of a run: new, or this very run's that was stopped; never another's.
+
+And `RunResult`, what a finished run left there.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tacit._files import write_atomically
-from tacit.errors import InvalidArgument
+from tacit.errors import BudgetExceeded, InvalidArgument
+from tacit.ledger import Ledger, Statement
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run left behind; no accuracy where no rows were held out.
+
+    Of masks, `accuracy` is the Dice of all that is not background, and `metrics` has more.
+    """
+
+    folder: Path
+    statement: Statement
+    accuracy: float | None
+    held_out: int
+    ledger: Ledger
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+
+@contextlib.contextmanager
+def releasing(folder: Path, settings: str) -> Iterator[None]:
+    """Enter a run's directory to release; nothing secret is there afterwards, or nothing at all.
+
+    What finished teachers said stays only where the run was stopped and can still go on.
+    """
+    enter(folder, settings)
+    try:
+        yield
+    except InvalidArgument:
+        leave(folder)
+        raise
+    except BudgetExceeded:
+        forget_teachers(folder)  # an earlier start released, and was stopped before it finished
+        raise
+    forget_teachers(folder)
 
 
 def enter(folder: Path, settings: str) -> None:

@@ -11,7 +11,7 @@ report.html     for the person who signs
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +20,16 @@ from numpy.typing import NDArray
 
 from tacit._files import write_atomically
 from tacit.datasets import Dataset, load_dataset, load_public
-from tacit.errors import BudgetExceeded, InvalidArgument
+from tacit.errors import InvalidArgument
 from tacit.estimators.builders import BUILDERS, Figures, Setting
 from tacit.estimators.config import RunConfig
-from tacit.estimators.run_folders import enter, forget_teachers, leave
+from tacit.estimators.run_folders import RunResult, releasing
 from tacit.estimators.sections import SegmentationConfig
 from tacit.estimators.taught import TaughtClassifier
-from tacit.ledger import Ledger, Statement
 from tacit.report import write_report
 
 _NOT_HELD_OUT = ("groups", "ignored")
 """Roles that a file of held-out rows need not have."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """What a run left behind; no accuracy where no rows were held out.
-
-    Of masks, `accuracy` is the Dice of all that is not background, and `metrics` has more.
-    """
-
-    folder: Path
-    statement: Statement
-    accuracy: float | None
-    held_out: int
-    ledger: Ledger
-    metrics: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +59,14 @@ def run_config(config: RunConfig, folder: str | Path) -> RunResult:
     """
     folder = Path(folder)
     if isinstance(config.section, SegmentationConfig):
-        from tacit.estimators.mask_runs import run_masks  # which needs RunResult, from here
+        from tacit.estimators.mask_runs import run_masks  # MONAI loads where there are scans
 
         return run_masks(config, config.section, folder)
     rows = load_rows(config)
     model = make_classifier(config, rows.private, folder)
-    enter(folder, config.to_toml())
-    try:
-        private = rows.private
+    private = rows.private
+    with releasing(folder, config.to_toml()):
         model.fit(private.X, private.labels, X_public=rows.public, groups=private.groups)
-    except InvalidArgument:
-        leave(folder)
-        raise
-    except BudgetExceeded:
-        forget_teachers(folder)  # an earlier start released, and was stopped before it finished
-        raise
-    forget_teachers(folder)
     model.statement_.write(folder / "statement.json")
     model.save(folder / "student.tacit")
     return _measured(config, model, rows, folder)

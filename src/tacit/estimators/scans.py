@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,7 @@ from tacit.datasets._reading import existing_file, reading
 from tacit.datasets.grids import resample_labels
 from tacit.datasets.volumes import Volumes, check_file_names, load_volumes
 from tacit.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from tacit.estimators.config import DataConfig
+from tacit.estimators.config import DataConfig, section_of
 
 _COLUMNS = ("case", "patient")
 
@@ -70,14 +68,12 @@ class ScanOptions:
     @classmethod
     def of(cls, data: DataConfig) -> ScanOptions:
         """Read the options of a configuration, before any file is opened."""
-        from tacit.estimators.config import _section
-
         if not data.public_source:
             raise InvalidArgument(
                 "Expected public_source, the folder of public scans: scans of one folder are not "
                 "split, since one patient could become private and public."
             )
-        return _section(cls, data.options, "data.options")
+        return section_of(cls, data.options, "data.options")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
