@@ -28,11 +28,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.segment_picture import draw_case
-from benchmarks.segment_teaching import Overheard, VolumeStudent, public_level, score
+from benchmarks.segment_teaching import Overheard, score
 from benchmarks.segmentation_data import Array
 from tacit._unet import UNetRecipe
 from tacit.codecs import PCACodec
 from tacit.datasets.volumes import load_volumes
+from tacit.estimators.mask_rounds import level_of_volume
 from tacit.estimators.segmenter import PATESegmenter
 from tacit.students.masks import organ_dice
 from tacit.students.segmentation import UNetStudent
@@ -95,7 +96,7 @@ def taught(name: str, data: Split, options: argparse.Namespace) -> tuple[dict[st
     model = PATESegmenter(
         heard,
         codec,
-        VolumeStudent(data.volume, members=options.members),
+        UNetStudent(random_state=0),
         epsilon=options.epsilon,
         delta=DELTA,
         rounds=options.rounds,
@@ -110,7 +111,7 @@ def taught(name: str, data: Split, options: argparse.Namespace) -> tuple[dict[st
         "teachers": f"{name} (K = {model.n_teachers})",
         "epsilon": model.ledger_.spent(),
         "teachers' mean": cut_score(heard.mean, truth, data.volume),
-        "released": cut_score(model.released_, truth, data.volume),
+        "released": score(model.released_, truth),
         "student": float(dices.mean()),
         "error": float(dices.std(ddof=1) / np.sqrt(len(dices))),
         "CPU (s)": time.process_time() - start,
@@ -119,13 +120,13 @@ def taught(name: str, data: Split, options: argparse.Namespace) -> tuple[dict[st
 
 
 def cut_score(soft: Array, truth: Array, volume: float) -> float:
-    return score(soft > public_level(soft, volume), truth)
+    return score(soft > level_of_volume(soft, volume), truth)
 
 
 def references(data: Split) -> Iterator[tuple[str, float]]:
     """Students of true masks, and the public mean mask."""
     mean = data.known.masks.mean(axis=0)
-    mask = mean > public_level(mean[None], data.volume)
+    mask = mean > level_of_volume(mean[None], data.volume)
     held_out = data.held_out
     everywhere = np.broadcast_to(mask, held_out.masks.shape)
     yield "public mean mask", score(everywhere, held_out.masks)
@@ -194,7 +195,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", default=",".join(PARTS), help="some of " + ",".join(PARTS))
     parser.add_argument("--epsilon", type=float, default=8.0)
     parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--members", type=int, default=1, help="networks of the student")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--runs", type=int, default=1, help="of each kind, with other noise")
     parser.add_argument("--keep", type=Path, default=None, help="for answers, secret: to go on")

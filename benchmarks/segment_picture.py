@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.segment_teaching import public_level
 from benchmarks.segmentation_data import Array
 from benchmarks.segmentation_figures import INK, _pyplot, _save
+from tacit.estimators.mask_rounds import level_of_volume
 from tacit.students.masks import organ_dice
 
 COLUMNS = ("scan", "teachers' mean (secret)", "released", "student", "truth")
@@ -23,13 +23,13 @@ def draw_case(data: Any, model: Any, said: Array, path: Path) -> None:
     held_out, asked = data.held_out, model.queries_[:2]
     predicted = model.predict(held_out.images)
     scores = organ_dice(predicted, held_out.masks)
-    level, own = model.student_.level_, model.predict(data.asked.images[asked])
-    spoken = public_level(said, data.volume)
+    own = model.predict(data.asked.images[asked])
+    spoken = level_of_volume(said, data.volume)
     rows = [
         (
             "asked",
             data.asked.images[number],
-            [said[i] > spoken, model.released_[i] > level, own[i], data.asked.masks[number]],
+            [said[i] > spoken, model.released_[i], own[i], data.asked.masks[number]],
         )
         for i, number in enumerate(asked)
     ]

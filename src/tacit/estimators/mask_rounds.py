@@ -172,12 +172,15 @@ def cut_masks(soft: ArrayLike, n_classes: int, volume: float | None = None) -> F
     array = np.asarray(soft, dtype=np.float64)
     parts = array[:, None] if n_classes == 2 else array
     total, best = parts.sum(axis=1), parts.argmax(axis=1)
-    level = 0.5
-    if volume is not None:
-        volumes = np.array([(total > one).sum() / len(total) for one in _LEVELS])
-        level = float(_LEVELS[np.abs(volumes - volume).argmin()])
+    level = 0.5 if volume is None else level_of_volume(total, volume)
     hard = [(total > level) & (best == place) for place in range(parts.shape[1])]
     return np.stack(hard, axis=1).reshape(array.shape).astype(np.float64)
+
+
+def level_of_volume(soft: NDArray[Any], volume: float) -> float:
+    """Return the level above which soft masks (n, *spatial) have `volume` voxels on average."""
+    volumes = np.array([(soft > level).sum() / len(soft) for level in _LEVELS])
+    return float(_LEVELS[np.abs(volumes - volume).argmin()])
 
 
 def one_hot_masks(answers: ArrayLike, n_classes: int) -> NDArray[np.float32]:
