@@ -17,7 +17,9 @@ from tacit.estimators.comparing.cells import Cell
 from tacit.estimators.comparing.summary import Description, standard_error
 
 
-def comparison_of(scores: dict[tuple[str, float | None], list[float]], rows: int = 10_000) -> Comparison:
+def comparison_of(
+    scores: dict[tuple[str, float | None], list[float]], rows: int = 10_000
+) -> Comparison:
     """A comparison of given accuracies; a method's CPU-seconds are its name's length."""
     results = tuple(
         (
