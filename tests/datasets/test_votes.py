@@ -5,37 +5,16 @@ from __future__ import annotations
 import io
 import pickle
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from refusals import read_or_refuse
+from vote_files import PREDICTIONS, VOTES, saved, write_csv
 
 from tacit.datasets import demo_votes, read_rows, read_votes
 from tacit.errors import InvalidArgument
-
-VOTES = np.array([[3, 1, 0], [0, 2, 2], [4, 0, 0]])
-PREDICTIONS = np.array([[0, 1, 0], [0, 2, 0], [0, 1, 0], [1, 2, 0]])
-
-
-def write_csv(path: Path, rows: object, header: str = "") -> Path:
-    lines = [",".join(map(str, row)) for row in np.asarray(rows).tolist()]
-    path.write_text("\n".join([header, *lines] if header else lines) + "\n", encoding="utf-8")
-    return path
-
-
-def saved(folder: Path, kind: str, array: np.ndarray, key: str) -> Path:
-    path = folder / f"file.{kind}"
-    if kind == "npy":
-        np.save(path, array)
-    elif kind == "npz":
-        np.savez(path, **{key: array})
-    else:
-        write_csv(path, array)
-    return path
-
 
 # --- what is read ---------------------------------------------------------------------------
 

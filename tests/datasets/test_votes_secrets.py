@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from refusals import everything_said
+from vote_files import PREDICTIONS, VOTES, saved
 
 from tacit.datasets import read_rows, read_votes
 from tacit.errors import InvalidArgument
 
-VOTES = np.array([[3, 1, 0], [0, 2, 2], [4, 0, 0]])
-
-
-PREDICTIONS = np.array([[0, 1, 0], [0, 2, 0], [0, 1, 0], [1, 2, 0]])
-
-
 CANARY = 987_654_321
-
-
-def write_csv(path: Path, rows: object, header: str = "") -> Path:
-    lines = [",".join(map(str, row)) for row in np.asarray(rows).tolist()]
-    path.write_text("\n".join([header, *lines] if header else lines) + "\n", encoding="utf-8")
-    return path
-
-
-def saved(folder: Path, kind: str, array: np.ndarray, key: str) -> Path:
-    path = folder / f"file.{kind}"
-    if kind == "npy":
-        np.save(path, array)
-    elif kind == "npz":
-        np.savez(path, **{key: array})
-    else:
-        write_csv(path, array)
-    return path
-
-
-# --- no message quotes a vote ---------------------------------------------------------------
 
 
 def with_canary(array: np.ndarray) -> np.ndarray:
@@ -51,11 +24,13 @@ def with_canary(array: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("change", [0, 0.25, 1e40], ids=["out of range", "fraction", "huge"])
 def test_errors_quote_no_vote(tmp_path, kind, format, array, change):
     key = {"histogram": "votes", "predictions": "predictions"}[format]
-    path = saved(tmp_path, kind, with_canary(array) + change, key)
+    planted = with_canary(array) + change
+    path = saved(tmp_path, kind, planted, key)
     with pytest.raises(InvalidArgument) as caught:
         read_votes(path, format=format, n_classes=3)
-    assert str(CANARY) not in everything_said(caught.value)
-    assert f"{CANARY:g}" not in everything_said(caught.value)
+    hidden = planted[1, 1]  # the huge change swallows the canary, so look for what is left
+    for quoted in (str(CANARY), str(hidden), f"{hidden:g}", str(int(hidden))):
+        assert quoted not in everything_said(caught.value)
 
 
 @pytest.mark.parametrize("cell", [f"{CANARY}x", f"x{CANARY}", f'"{CANARY}'])
