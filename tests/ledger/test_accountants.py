@@ -4,41 +4,24 @@ from __future__ import annotations
 
 import math
 
-import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ledger_shared import BUDGET, conversion, gaussian_delta, spend
 
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import GNMax, Plan
 
-BUDGET = Budget(2.6, 1e-5)
-
-
-def spend(ledger, plan, votes, **options):
-    with ledger.release(plan, purpose="test", **options) as grant:
-        return grant.release(votes)
-
-
-def gaussian_delta(epsilon: float, mu: float) -> float:
-    with mpmath.workdps(40):
-        e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
-        return float(mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m))
-
-
-# Accountants
-
 
 def test_an_rdp_ledger_takes_any_mechanism_at_one_order(path, fakes):
     ledger = Ledger(path, budget=BUDGET, accountant="rdp", order=10.0)
-    conversion = math.log(0.9) - (math.log(1e-5) + math.log(10.0)) / 9.0
-    room = 2.6 - conversion
+    room = 2.6 - conversion(10.0, 1e-5)
     plan = Plan(fakes.Laplace(room / 2 / 5.0 * 0.999), queries=1)  # a bit less than half
     for count in (1, 2):
         spend(ledger, plan, [0])
-        expected = count * 0.999 * room / 2 + conversion
+        expected = count * 0.999 * room / 2 + conversion(10.0, 1e-5)
         assert ledger.spent() == pytest.approx(expected, rel=1e-12)
     assert ledger.would_exceed(plan)
     assert ledger.would_exceed(Plan(fakes.Unbounded(), queries=1))

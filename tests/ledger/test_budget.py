@@ -6,11 +6,11 @@ import math
 from fractions import Fraction
 from itertools import pairwise
 
-import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ledger_shared import conversion, gaussian_delta
 
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.ledger import Budget
@@ -30,17 +30,6 @@ from tacit.privacy import DEFAULT_ORDERS, WorstCase
 BUDGETS = st.builds(
     Budget, epsilon=st.floats(0.05, 20.0), delta=st.floats(1e-12, 1e-2, exclude_min=True)
 )
-
-
-def exact_delta(epsilon: float, mu: float) -> mpmath.mpf:
-    """delta(epsilon) of a Gaussian, with 50 digits."""
-    with mpmath.workdps(50):
-        e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
-        return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
-
-
-def improved_conversion(rdp: float, order: float, delta: float) -> float:
-    return rdp + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
 
 
 @pytest.mark.parametrize(
@@ -74,14 +63,14 @@ def test_a_budget_is_a_frozen_value():
 def test_the_gaussian_capacity_is_the_largest_that_keeps_delta(budget):
     capacity = GaussianAccountant.within(budget, budget.delta).capacity
     tolerance = 1e-9
-    assert exact_delta(budget.epsilon, math.sqrt(capacity)) <= budget.delta * (1 + tolerance)
-    assert exact_delta(budget.epsilon, math.sqrt(capacity) * (1 + 1e-6)) > budget.delta
+    assert gaussian_delta(budget.epsilon, math.sqrt(capacity)) <= budget.delta * (1 + tolerance)
+    assert gaussian_delta(budget.epsilon, math.sqrt(capacity) * (1 + 1e-6)) > budget.delta
 
 
 @settings(deadline=None, max_examples=100)
 @given(budget=BUDGETS, order=st.floats(1.5, 500.0))
 def test_the_rdp_capacity_converts_to_exactly_the_budget(budget, order):
-    room = budget.epsilon - improved_conversion(0.0, order, budget.delta)
+    room = budget.epsilon - conversion(order, budget.delta)
     if room <= 0:
         with pytest.raises(InvalidArgument, match="order="):
             RdpAccountant.within(budget, budget.delta, order)
@@ -96,7 +85,7 @@ def test_the_rdp_capacity_converts_to_exactly_the_budget(budget, order):
 @given(budget=BUDGETS)
 def test_no_other_order_buys_more_gaussian(budget):
     def worth(order: float) -> float:
-        return (budget.epsilon - improved_conversion(0.0, order, budget.delta)) / order
+        return (budget.epsilon - conversion(order, budget.delta)) / order
 
     best = best_order(budget, budget.delta)
     assert worth(best) >= max(worth(float(order)) for order in DEFAULT_ORDERS) * (1 - 1e-12)
@@ -159,11 +148,11 @@ def test_a_list_is_priced_as_a_whole_by_the_tightest_accountant(fakes):
     gaussian = [Plan(fakes.Base(0.05), queries=2), Plan(fakes.Base(0.15), queries=1)]
     price = price_of_list(gaussian, 1e-5)
     assert price.accountant == "gaussian"
-    assert exact_delta(price.epsilon, math.sqrt(0.25)) == pytest.approx(1e-5, rel=1e-6)
+    assert gaussian_delta(price.epsilon, math.sqrt(0.25)) == pytest.approx(1e-5, rel=1e-6)
     mixed = price_of_list([*gaussian, Plan(fakes.Laplace(0.05), queries=1)], 1e-5)
     assert mixed.accountant == "rdp"
     expected = min(
-        improved_conversion(float(order) * 0.30 / 2, float(order), 1e-5) for order in DEFAULT_ORDERS
+        float(order) * 0.30 / 2 + conversion(float(order), 1e-5) for order in DEFAULT_ORDERS
     )
     assert mixed.epsilon == pytest.approx(expected, rel=1e-12)
 

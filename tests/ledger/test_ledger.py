@@ -8,28 +8,15 @@ import pickle
 import shutil
 import threading
 
-import mpmath
 import numpy as np
 import pytest
+from ledger_shared import BUDGET, gaussian_delta, spend
 
 from tacit.errors import BudgetExceeded, InvalidArgument, LedgerDamaged, LedgerUnavailable
-from tacit.ledger import Budget, Ledger, store
+from tacit.ledger import Ledger, store
 from tacit.ledger import ledger as ledger_module
 from tacit.mechanisms import GNMax, Plan
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
-
-BUDGET = Budget(2.6, 1e-5)
-
-
-def spend(ledger, plan, votes, **options):
-    with ledger.release(plan, purpose="test", **options) as grant:
-        return grant.release(votes)
-
-
-def gaussian_delta(epsilon: float, mu: float) -> float:
-    with mpmath.workdps(40):
-        e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
-        return float(mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m))
 
 
 def test_an_empty_ledger_has_spent_nothing(ledger):

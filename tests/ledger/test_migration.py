@@ -8,6 +8,7 @@ import json
 import sqlite3
 
 import pytest
+from ledger_shared import APPLICATION_ID, spend, sql
 
 from tacit.errors import (
     BudgetExceeded,
@@ -15,23 +16,6 @@ from tacit.errors import (
 )
 from tacit.ledger import Budget, Ledger, store
 from tacit.mechanisms import GNMax, Plan
-
-APPLICATION_ID = 0x74616369
-
-
-def sql(path, *statements: str) -> list:
-    """Do what no part of tacit would do."""
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
-        return [database.execute(statement).fetchall() for statement in statements]
-
-
-def spend(ledger, plan, votes, times: int = 1) -> None:
-    for _ in range(times):
-        with ledger.release(plan, purpose="test") as grant:
-            grant.release(votes)
-
-
-# Migration: schema 1, written as schema 1 was, by nothing of ours
 
 PLAN_1 = {
     "mechanism": "gnmax",

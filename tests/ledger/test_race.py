@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import subprocess
 import sys
 from pathlib import Path
 
-import mpmath
 import pytest
+from ledger_shared import gaussian_delta
 
 ROUNDS = 300
 SIGKILLED = -9
@@ -45,18 +46,10 @@ def rounds(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def most() -> int:
-    """How many entries the budget holds, from the exact Gaussian curve with 40 digits."""
-
-    def delta(count: int) -> mpmath.mpf:
-        mu = mpmath.sqrt(count * mpmath.mpf(COST))
-        return mpmath.ncdf(mu / 2 - EPSILON / mu) - mpmath.exp(EPSILON) * mpmath.ncdf(
-            -mu / 2 - EPSILON / mu
-        )
-
-    with mpmath.workdps(40):
-        count = 1
-        while delta(count + 1) <= DELTA:
-            count += 1
+    """How many entries the budget holds, from the exact Gaussian curve."""
+    count = 1
+    while gaussian_delta(EPSILON, math.sqrt((count + 1) * COST)) <= DELTA:
+        count += 1
     return count
 
 

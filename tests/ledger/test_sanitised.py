@@ -7,6 +7,8 @@ import math
 
 import numpy as np
 import pytest
+from ledger_shared import conversion
+from sanitised_shared import BETA, DELTA, ORDER, RESERVED, SIGMA, SIGMA_LOG, sanitiser
 from scipy import stats
 
 from tacit.errors import BudgetExceeded, InvalidArgument
@@ -17,14 +19,11 @@ from tacit.mechanisms import (
     LNMax,
     Plan,
     Release,
-    Sanitise,
     SecretCost,
     secret_cost_of,
 )
 from tacit.noise import InsecureNoise
 
-DELTA, RESERVED = 1e-5, 2e-6
-ORDER, BETA, SIGMA, SIGMA_LOG = 6.0, 0.03, 6.0, 0.15
 OWN = ORDER / 2 * (BETA**2 / SIGMA_LOG**2 + 1 / SIGMA**2)
 HALF = {"delta_value": RESERVED / 4, "delta_scale": RESERVED / 4}
 VOTES = np.tile([[990, 5, 5]], (2000, 1))  # clear enough for a sanitised cost to pay
@@ -51,19 +50,6 @@ def labelled(book, mechanism=MECHANISM, votes=VOTES, **options):
         return grant.release(votes)
 
 
-def sanitiser(covers, **changed):
-    chosen = {
-        "order": ORDER,
-        "beta": BETA,
-        "sigma": SIGMA,
-        "sigma_log": SIGMA_LOG,
-        "delta_value": RESERVED / 2,
-        "delta_scale": RESERVED / 2,
-        **changed,
-    }
-    return Sanitise(covers=covers, **chosen)
-
-
 def publish(book, sanitise, secret, noise=None):
     with book.release(Plan(sanitise, 1), purpose="cost", noise=noise) as grant:
         return grant.release(secret)
@@ -74,11 +60,6 @@ def sanitised(book, labels, noise=None, votes=VOTES, **changed):
     made = sanitiser(labels.entry, **changed)
     secret = secret_cost_of(labels.mechanism, votes, labels, made.order, made.beta)
     return publish(book, made, secret, noise), secret
-
-
-def conversion(order, delta):
-    """Canonne, Kamath and Steinke 2020, Prop. 12."""
-    return math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
 
 
 def upper_bound(release):

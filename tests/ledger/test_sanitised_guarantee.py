@@ -6,40 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from ledger_shared import conversion
+from sanitised_shared import BETA, sanitiser
 from scipy import stats
 
-from tacit.mechanisms import (
-    GNMax,
-    Sanitise,
-    secret_cost_of,
-)
+from tacit.mechanisms import GNMax, secret_cost_of
 from tacit.noise import InsecureNoise
-
-DELTA, RESERVED = 1e-5, 2e-6
-
-
-ORDER, BETA, SIGMA, SIGMA_LOG = 6.0, 0.03, 6.0, 0.15
-
-
-def sanitiser(covers, **changed):
-    chosen = {
-        "order": ORDER,
-        "beta": BETA,
-        "sigma": SIGMA,
-        "sigma_log": SIGMA_LOG,
-        "delta_value": RESERVED / 2,
-        "delta_scale": RESERVED / 2,
-        **changed,
-    }
-    return Sanitise(covers=covers, **chosen)
-
-
-def conversion(order, delta):
-    """Canonne, Kamath and Steinke 2020, Prop. 12."""
-    return math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
-
-
-# The guarantee -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from ledger_shared import APPLICATION_ID, spend, sql
 
 from tacit import _files
 from tacit.errors import (
@@ -18,24 +19,11 @@ from tacit.errors import (
 from tacit.ledger import Budget, Ledger, store
 
 BUDGET = Budget(2.0, 1e-5)
-APPLICATION_ID = 0x74616369
-
-
-def sql(path, *statements: str) -> list:
-    """Do what no part of tacit would do."""
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
-        return [database.execute(statement).fetchall() for statement in statements]
 
 
 def without_guards(path) -> list[str]:
     names = sql(path, "SELECT name FROM sqlite_master WHERE type = 'trigger'")[0]
     return [f"DROP TRIGGER {name}" for (name,) in names]
-
-
-def spend(ledger, plan, votes, times: int = 1) -> None:
-    for _ in range(times):
-        with ledger.release(plan, purpose="test") as grant:
-            grant.release(votes)
 
 
 # Creation
