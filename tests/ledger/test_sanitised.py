@@ -11,7 +11,7 @@ from ledger_shared import conversion
 from sanitised_shared import BETA, DELTA, ORDER, RESERVED, SIGMA, SIGMA_LOG, sanitiser
 from scipy import stats
 
-from tacit.errors import BudgetExceeded, InvalidArgument
+from tacit.errors import BudgetExceeded, GrantError, InvalidArgument
 from tacit.ledger import Budget, Ledger, Statement, sanitised_statement
 from tacit.mechanisms import (
     ConfidentGNMax,
@@ -238,7 +238,7 @@ def test_sanitising_is_charged_before_it_runs(book):
 def test_a_secret_of_another_order_is_refused_and_stays_charged(book):
     labels = labelled(book)
     secret = secret_cost_of(MECHANISM, VOTES, labels, 12.0, BETA)
-    with pytest.raises(Exception, match="order"):
+    with pytest.raises(GrantError, match="order"):
         publish(book, sanitiser(labels.entry), secret)
     assert len(book) == 2
 
