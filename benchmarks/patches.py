@@ -26,13 +26,18 @@ def squares(image: np.ndarray) -> np.ndarray:
     return cut.transpose(0, 2, 1, 3).reshape(height * width, SIDE * SIDE)
 
 
-def main() -> None:
+def patch_table() -> tuple[np.ndarray, np.ndarray]:
+    """Return all squares and the name of the photograph that each was cut from."""
     from sklearn.datasets import load_sample_images
 
     parts = [squares(image) for image in load_sample_images().images]
-    labels = np.repeat(CLASSES, [len(part) for part in parts])
-    np.savez_compressed(sys.argv[1], x=np.concatenate(parts), y=labels, classes=np.array(CLASSES))
-    print(f"{sum(map(len, parts)):,} squares")
+    return np.concatenate(parts), np.repeat(CLASSES, [len(part) for part in parts])
+
+
+def main() -> None:
+    rows, labels = patch_table()
+    np.savez_compressed(sys.argv[1], x=rows, y=labels, classes=np.array(CLASSES))
+    print(f"{len(rows):,} squares")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from tacit.features import HOG, Categorical, Deskew, Numeric, PublicBins, digit_
 from tacit.students import (
     CNNStudent,
     LabelSpreadingStudent,
+    NearestStudent,
     SupervisedStudent,
     VATStudent,
     load_student,
@@ -30,6 +31,7 @@ from tacit.students import (
 )
 
 NATIVE: dict[str, Callable[[], Any]] = {
+    "nearest": lambda: NearestStudent(n_neighbors=2),
     "spreading": lambda: LabelSpreadingStudent(n_neighbors=5, alpha=0.9, sharpness=2.0),
     "cnn": lambda: CNNStudent((8, 8), epochs=1, batch_size=16, views=3),
     "vat": lambda: VATStudent(steps=5, batch_size=16),

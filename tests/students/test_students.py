@@ -21,6 +21,7 @@ from tacit.errors import InvalidArgument, MissingExtra
 from tacit.students import (
     CNNStudent,
     LabelSpreadingStudent,
+    NearestStudent,
     SupervisedStudent,
     VATStudent,
     label_posterior,
@@ -28,6 +29,7 @@ from tacit.students import (
 
 STUDENTS: dict[str, Callable[[], Any]] = {
     "spreading": lambda: LabelSpreadingStudent(n_neighbors=5),
+    "nearest": lambda: NearestStudent(n_neighbors=2),
     "supervised": lambda: SupervisedStudent(LogisticRegression()),
     "cnn": lambda: CNNStudent((8, 8), n_neighbors=5, epochs=4, batch_size=16),
     "vat": lambda: VATStudent(steps=40, batch_size=16),
@@ -182,6 +184,7 @@ def test_unusable_lessons_are_refused(change: dict[str, Any], message: str, clou
         (LabelSpreadingStudent(n_neighbors=0), "n_neighbors=0"),
         (LabelSpreadingStudent(alpha=1.0), "alpha=1.0"),
         (LabelSpreadingStudent(sharpness=0), "sharpness=0"),
+        (NearestStudent(n_neighbors=0), "n_neighbors=0"),
         (CNNStudent((28, 28)), "image_shape=(28, 28)"),
         (CNNStudent((64,)), "image_shape=(64,)"),
         (CNNStudent((8, 8), epochs=0), "epochs=0"),
@@ -215,11 +218,12 @@ def test_a_sure_release_outweighs_an_unsure_one_on_the_same_input(
     ("student", "least"),
     [
         (LabelSpreadingStudent(), 0.94),
+        (NearestStudent(), 0.8),
         (SupervisedStudent(KNeighborsClassifier(1)), 0.85),
         (VATStudent(steps=150), 0.9),
         (CNNStudent((8, 8), epochs=12, batch_size=50), 0.93),
     ],
-    ids=["spreading", "supervised", "vat", "cnn"],
+    ids=["spreading", "nearest", "supervised", "vat", "cnn"],
 )
 def test_digits_are_learned_from_eighty_labels(student: Any, least: float, digits: Lesson) -> None:
     student.fit(digits.X_public, digits.indices, digits.posterior)
@@ -247,6 +251,7 @@ def test_public_features_are_applied_to_public_and_new_inputs(clouds: Lesson) ->
     halved = FunctionTransformer(lambda X: X[:, ::2])
     for student in (
         LabelSpreadingStudent(halved, n_neighbors=5),
+        NearestStudent(halved),
         SupervisedStudent(LogisticRegression(), features=halved),
         VATStudent(halved, steps=30, batch_size=16),
     ):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tacit.errors import InvalidArgument
-from tacit.students import LabelSpreadingStudent, LinearStudent
+from tacit.students import LabelSpreadingStudent, LinearStudent, NearestStudent, choose_queries
+from tacit.students.graph import nearest
 from tacit.summaries import choose_student, default_students
 from tacit.summaries.choosing import neighbours_agree
 
@@ -24,6 +25,13 @@ def haze(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(seed)
     X = random.normal(size=(count, 10))
     return X, (X[:, 0] + random.normal(scale=0.5, size=count) > 0).astype(int)
+
+
+def uneven(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """A dense class within a sparse one: most medoids speak for the class with fewer inputs."""
+    random = np.random.default_rng(seed)
+    y = (random.uniform(size=count) < 0.4).astype(int)
+    return random.normal(size=(count, 6)) * np.where(y == 1, 3.0, 1.0)[:, None], y
 
 
 def lobes(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +53,7 @@ class TestChoice:
     def test_labels_spread_where_inputs_cluster(self, seed):
         choice = choose_student(default_students(), *asked(rings, sigma=5.0, seed=seed), 5.0)
         assert isinstance(choice.student, LabelSpreadingStudent)
-        assert choice.gains[0] - choice.gains[1] > 5 * choice.noise
+        assert choice.gains[0] - choice.gains[1] > 5 * choice.noise.max()
 
     @pytest.mark.parametrize("seed", range(3))
     def test_a_line_where_they_do_not(self, seed):
@@ -53,6 +61,23 @@ class TestChoice:
         assert isinstance(choice.student, LinearStudent)
         inputs, y = haze(2000, seed=99)
         assert (choice.student.predict(inputs) == y).mean() > 0.75
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_neighbours_where_neither_helps(self, seed):
+        """Spreading and the line both name the sparse class everywhere, and are worse than chance;
+        so it was with squares of photographs, the more the less noise there was."""
+        inputs, _ = uneven(1000, seed)
+        places = choose_queries(inputs, 150, random_state=0)
+        rows, y = uneven(4000, seed + 50)
+        masses = np.zeros((150, 2))
+        np.add.at(masses, (nearest(rows, inputs[places], 1)[0][:, 0], y), 1.0)
+        table = masses + np.random.default_rng(seed).normal(0, 2.0, masses.shape)
+        choice = choose_student(default_students(), inputs, places, table, 2.0)
+        assert isinstance(choice.student, NearestStudent)
+        others, truth = uneven(1000, seed + 99)
+        assert (choice.student.predict(others) == truth).mean() > 0.85
+        spread = LabelSpreadingStudent().fit(inputs, places, choice.posterior)
+        assert (spread.predict(others) == truth).mean() < 0.6
 
     def test_the_chosen_student_learned_from_the_whole_table(self):
         inputs, places, table = asked(rings, sigma=5.0)
@@ -88,7 +113,7 @@ class TestChoice:
         assert np.abs(gains).max() < 4 * 10.0 * np.sqrt(100) / np.sqrt(10)
 
     def test_within_the_noise_clusters_decide(self, monkeypatch):
-        monkeypatch.setattr("tacit.summaries.choosing.CLEAR", np.inf)
+        monkeypatch.setattr("tacit.summaries.choosing.CLEAR", 1e9)
         chosen = []
         for problem in (lobes, haze):
             choice = choose_student(default_students(), *asked(problem, sigma=5.0), 5.0)

@@ -44,8 +44,8 @@ class _Public(NamedTuple):
 class PrototypeClassifier(SpokenOnce):
     """Noisy votes of private records at public prototypes, worst-case priced, released once.
 
-    student: by default `LabelSpreadingStudent()` or `LinearStudent()`, whichever the released table
-        supports (`tacit.summaries.choose_student`); any student, `CNNStudent` for example.
+    student: by default `LabelSpreadingStudent()`, `LinearStudent()` or `NearestStudent()`, as the
+        released table supports (`tacit.summaries.choose_student`); any, `CNNStudent` for example.
     n_prototypes: how many public inputs are prototypes; the price does not depend on it, but more
         of them share the same votes. strategy: "medoids", "random", or row numbers.
     votes: at how many nearest prototypes each record votes, with weight 1/sqrt(votes).

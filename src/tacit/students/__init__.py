@@ -14,6 +14,7 @@ _HOME = {
     "KernelStudent": "linear",
     "LabelSpreadingStudent": "label_spreading",
     "LinearStudent": "linear",
+    "NearestStudent": "nearest",
     "NetworkStudent": "trained",
     "ReconstructionStudent": "trained",
     "Student": "base",
@@ -32,6 +33,7 @@ __all__ = [
     "KernelStudent",
     "LabelSpreadingStudent",
     "LinearStudent",
+    "NearestStudent",
     "NetworkStudent",
     "ReconstructionStudent",
     "Student",
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from tacit.students.cnn import CNNStudent
     from tacit.students.label_spreading import LabelSpreadingStudent
     from tacit.students.linear import KernelStudent, LinearStudent
+    from tacit.students.nearest import NearestStudent
     from tacit.students.posterior import answer_weights, label_posterior
     from tacit.students.queries import choose_queries
     from tacit.students.saving import load_student, saved_extra

@@ -31,6 +31,7 @@ _STUDENTS = (
     *_LINEAR,
     *_TRAINED,
     "LabelSpreadingStudent",
+    "NearestStudent",
     "CNNStudent",
     "VATStudent",
 )

@@ -1,12 +1,12 @@
-"""Labels that spread, or a line: the student that public inputs and a released table support.
+"""Labels that spread, a line, or neighbours: the student that a released table supports.
 
 Two public signs. First, the table is its own test set: prototypes are cut into folds, a student
 that never saw the rows of a fold says a class for each of its prototypes, and sum_j T[j, said_j]
 estimates without bias how many records there it has right, for the noise of the rows left out knows
 nothing of the student. Second, how well the public inputs cluster: whether the labels of the line,
-which knows no neighbours, agree between neighbours beyond chance. The first decides where it is
-clear of its noise, the second otherwise (docs/theory/speak-once.md says when that is wrong).
-Public: it sees public inputs and a release.
+which knows no neighbours, agree between neighbours beyond chance. The second names a student; the
+first overrules it where another is ahead beyond the noise (docs/theory/speak-once.md says when that
+is wrong). Public: it sees public inputs and a release.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats, Integers, at_least, finite_array, positive
 from tacit.errors import InvalidArgument
-from tacit.students import LabelSpreadingStudent, LinearStudent
+from tacit.students import LabelSpreadingStudent, LinearStudent, NearestStudent
 from tacit.students.graph import nearest
 from tacit.students.posterior import answer_weights
 from tacit.summaries.table import table_posterior
@@ -38,24 +38,25 @@ _NEIGHBOURS = 7
 class Choice(NamedTuple):
     """The chosen student, the posterior it was fitted on, and why.
 
-    `gains` are sums of noisy table entries at prototypes left out, for spreading and for the line;
-    `noise` is the deviation of the noise in their difference; `agreement` is that of neighbours.
+    `gains` are sums of noisy table entries at prototypes left out, for spreading, the line and
+    neighbours; `noise` are the deviations of the noise in their differences from the student that
+    the public inputs alone would choose; `agreement` is that of neighbours.
     """
 
     student: Any
     posterior: Floats
     gains: Floats
-    noise: float
+    noise: Floats
     agreement: float
 
 
 def default_students() -> list[Any]:
-    """Return the two: labels that spread over a graph, and a linear student.
+    """Return the three: labels that spread over a graph, a line, and the nearest prototypes.
 
     >>> [type(student).__name__ for student in default_students()]
-    ['LabelSpreadingStudent', 'LinearStudent']
+    ['LabelSpreadingStudent', 'LinearStudent', 'NearestStudent']
     """
-    return [LabelSpreadingStudent(), LinearStudent(penalty=PENALTY)]
+    return [LabelSpreadingStudent(), LinearStudent(penalty=PENALTY), NearestStudent()]
 
 
 def choose_student(
@@ -67,34 +68,37 @@ def choose_student(
     *,
     folds: int = 5,
 ) -> Choice:
-    """Fit the two `students`, spreading first, on a noisy table; return the one it supports.
+    """Fit the `students` on a noisy table and return the one it supports.
 
+    The first spreads labels, the second is linear: public inputs choose between these two.
     `places` are the prototypes' rows of X_public; row j of the table speaks of places[j].
 
     >>> inputs = np.array([[-3.0], [-2.9], [-2.8], [2.8], [2.9], [3.0]])
     >>> table = [[9, 1], [8, 0], [9, 0], [1, 9], [0, 8], [1, 9]]
     >>> choice = choose_student(default_students(), inputs, np.arange(6), table, 0.5, folds=3)
     >>> choice.gains.tolist(), type(choice.student).__name__  # a graph of six says little
-    ([36.0, 52.0], 'LinearStudent')
+    ([36.0, 52.0, 52.0], 'LinearStudent')
     """
     cells, noise = finite_array(table=table), positive(sigma=sigma)
-    if len(students) != 2 or len(cells) != len(places):
+    if len(students) < 2 or len(cells) != len(places):
         raise InvalidArgument("Expected two students, and a row of the table for each prototype.")
     whole = (places, table_posterior(cells, noise))
     parts = _folds(len(cells), at_least(2, folds=folds))
     lessons = [whole, *(_without(out, places, cells, noise) for out in parts)]
     if not all((answer_weights(rows) > 0).any() for _, rows in lessons):
         # Hardly anything was released: too little to compare students by.
-        return Choice(students[0].fit(X_public, *whole), whole[1], np.zeros(2), np.inf, np.nan)
+        nothing = np.zeros(len(students))
+        return Choice(students[0].fit(X_public, *whole), whole[1], nothing, nothing, np.nan)
     fitted = [student.fit_each(X_public, lessons) for student in students]
     said = np.array([_said(each[1:], X_public, places, parts) for each in fitted])
-    gains = cells[np.arange(len(cells)), said].sum(axis=1)
-    spread = noise * float(np.sqrt(2 * (said[0] != said[1]).sum()))
     agreement = neighbours_agree(fitted[0][0].points_, fitted[1][0].predict(X_public))
-    better = int(gains[1] > gains[0])
-    if abs(gains[1] - gains[0]) <= CLEAR * spread:
-        better = int(agreement < CLUSTERED)
-    return Choice(fitted[better][0], whole[1], gains, spread, agreement)
+    preferred = int(agreement < CLUSTERED)
+    gains = cells[np.arange(len(cells)), said].sum(axis=1)
+    spread = noise * np.sqrt(2.0 * (said != said[preferred]).sum(axis=1))
+    best = int(gains.argmax())
+    if gains[best] - gains[preferred] <= CLEAR * spread[best]:
+        best = preferred
+    return Choice(fitted[best][0], whole[1], gains, spread, agreement)
 
 
 def neighbours_agree(points: NDArray[Any], labels: Integers) -> float:

@@ -77,7 +77,6 @@ def _fitted(likelihood: Floats) -> Floats:
     weights = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
     uniform = weights
     for _ in range(_ROUNDS):
-        shares = likelihood * weights
-        weights = (shares / shares.sum(axis=1, keepdims=True)).mean(axis=0)
+        weights = weights * (likelihood.T @ (1 / (likelihood @ weights))) / len(likelihood)
     # The uniform prior counts as one cell: no mass is ever ruled out.
     return np.asarray((len(likelihood) * weights + uniform) / (len(likelihood) + 1))
