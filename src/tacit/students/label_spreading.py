@@ -32,8 +32,8 @@ class LabelSpreadingStudent(BaseStudent):
     rows, weighted by inverse squared distance. Spreading flattens: a row is raised to the power
     `sharpness` before it is normalised, or its probabilities would be far too modest.
 
-    It assumes that classes cluster. Queries count alike, however many inputs they stand for: where a
-    dense class has few of them and a sparse one many, the sparse one wins everywhere; then take
+    It assumes that classes cluster. Queries count alike, however many inputs they stand for: where
+    a dense class has few of them and a sparse one many, the sparse one wins everywhere; then take
     `NearestStudent`, or a smaller alpha.
 
     features: a public scikit-learn transformer, or None to use the inputs as they are.
