@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from canary_traces import CANARY, canary_people, left_of, traces
 from knn_shared import KINDS, NAMES, OWN, PROBLEMS, Spy, blobs, make
 from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer
@@ -28,13 +29,6 @@ from tacit.ledger.store import Store
 from tacit.neighbours import Neighbourhoods
 
 EVERY = pytest.mark.parametrize("kind", KINDS, ids=NAMES)
-CANARY = 77123.40625  # exact in binary, so its bytes are its bytes wherever it stands
-MARKS = (
-    np.float64(CANARY).tobytes(),
-    np.float32(CANARY).tobytes(),
-    b"77123",
-    b"c4n4ry",
-)
 
 
 def planted(kind: type) -> tuple[np.ndarray, np.ndarray, list[str]]:
@@ -43,12 +37,7 @@ def planted(kind: type) -> tuple[np.ndarray, np.ndarray, list[str]]:
     X[::10] = CANARY
     if kind is PrivateKNNRegressor:
         y[::10] = CANARY
-    return X, y, [f"c4n4ry-{row}" for row in range(300)]
-
-
-def traces(*contents: bytes | str) -> list[bytes]:
-    data = b"\n".join(part.encode() if isinstance(part, str) else part for part in contents)
-    return [mark for mark in MARKS if mark in data]
+    return X, y, canary_people(300)
 
 
 class TestNothingPrivateStays:
@@ -62,13 +51,7 @@ class TestNothingPrivateStays:
         X, y, people = planted(kind)
         model = make(kind, ledger=tmp_path / "run.ledger", dataset="clouds", sampling_rate=rate)
         model.fit(X, y, X_public=blobs(60, seed=1)[0], groups=people)
-        model.save(tmp_path / "student.tacit")
-        page = model.report(tmp_path / "report.html")
-        files = [path.read_bytes() for path in sorted(tmp_path.iterdir())]
-        assert len(files) >= 3
-        assert not traces(pickle.dumps(model), page, *files)
-        assert not traces(repr(model), str(model.statement_), model._repr_html_())
-        assert not traces(pprint.pformat(vars(model)), *capfd.readouterr())
+        assert not traces(*left_of(model, tmp_path), *capfd.readouterr())
 
     @EVERY
     def test_while_it_answers(self, kind, tmp_path, capfd):

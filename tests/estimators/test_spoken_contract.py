@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
+from contract_shared import PublicSupplied, contract_checks
 from knn_shared import Quiet
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from tacit import (
     MomentClassifier,
@@ -18,41 +17,23 @@ from tacit import (
 from tacit.students import SupervisedStudent
 
 
-class Supplied:
-    """For scikit-learn's checks: supplies public inputs."""
-
-    def fit(self, X, y, X_public=None, groups=None):
-        try:
-            array = np.asarray(X, dtype=np.float64)
-        except (TypeError, ValueError):  # what the check feeds is refused by the parent
-            array = np.zeros((1, 1))
-        if array.ndim == 2 and len(array) and np.isfinite(array).all():
-            generator = np.random.default_rng(0)
-            X_public = array[generator.integers(len(array), size=60)] + generator.normal(
-                scale=1e-3, size=(60, array.shape[1])
-            )
-        elif X_public is None:
-            X_public = np.zeros((2, array.shape[-1] if array.ndim else 1))
-        return super().fit(X, y, X_public=X_public, groups=groups)
-
-
-class CheckedPrototypes(Supplied, PrototypeClassifier):
+class CheckedPrototypes(PublicSupplied, PrototypeClassifier):
     pass
 
 
-class CheckedMoments(Supplied, MomentClassifier):
+class CheckedMoments(PublicSupplied, MomentClassifier):
     pass
 
 
-class CheckedRidge(Supplied, ResidualRidgeClassifier):
+class CheckedRidge(PublicSupplied, ResidualRidgeClassifier):
     pass
 
 
-class CheckedLine(Supplied, MomentRegressor):
+class CheckedLine(PublicSupplied, MomentRegressor):
     pass
 
 
-class CheckedKernel(Supplied, ResidualRidgeRegressor):
+class CheckedKernel(PublicSupplied, ResidualRidgeRegressor):
     pass
 
 
@@ -67,20 +48,10 @@ CHECKED = [
     CheckedLine(low=-5.0, high=5.0, **VALUES),
     CheckedKernel(low=-5.0, high=5.0, **VALUES),
 ]
-EXPECTED_FAILURES = {
-    "check_estimators_overwrite_params": "InsecureNoise is a stream: drawing from it changes it",
-}
 
 
 @pytest.mark.parametrize(
-    ("estimator", "check"),
-    [
-        pair
-        for model in CHECKED
-        for pair in estimator_checks_generator(
-            model, mark="skip", expected_failed_checks=EXPECTED_FAILURES
-        )
-    ],
+    ("estimator", "check"), [pair for model in CHECKED for pair in contract_checks(model)]
 )
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_contract(estimator, check):
