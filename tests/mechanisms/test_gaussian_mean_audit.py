@@ -40,6 +40,11 @@ def test_noise_too_small_by_sqrt_2_is_caught(name):
     assert audit.finds(noise=weak_noise()) > audit.claim()
 
 
+def unclipped_mean(answers):
+    codes = teacher_codes(answers)
+    return sum(codes.part(k, slice(None)) for k in range(codes.shape[0])) / codes.shape[0]
+
+
 class ClipAfterMean(GaussianMean):
     """Clips the mean instead of each code: one teacher can move it by the whole diameter."""
 
@@ -47,8 +52,7 @@ class ClipAfterMean(GaussianMean):
 
     def release(self, answers, noise, **public):
         entry = admit(noise)
-        codes = teacher_codes(answers)
-        mean = sum(codes.part(k, slice(None)) for k in range(codes.shape[0])) / codes.shape[0]
+        mean = unclipped_mean(answers)
         values = clip_rows(mean, self.radius) + noise.gaussian(self.sigma, mean.shape)
         return Release(self, values=values, entry=entry)
 
@@ -60,8 +64,7 @@ class Unclipped(GaussianMean):
 
     def release(self, answers, noise, **public):
         entry = admit(noise)
-        codes = teacher_codes(answers)
-        mean = sum(codes.part(k, slice(None)) for k in range(codes.shape[0])) / codes.shape[0]
+        mean = unclipped_mean(answers)
         return Release(self, values=mean + noise.gaussian(self.sigma, mean.shape), entry=entry)
 
 

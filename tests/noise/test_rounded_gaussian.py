@@ -9,7 +9,6 @@ Kolmogorov tests use the Dvoretzky-Kiefer-Wolfowitz-Massart bound, which holds f
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 
 import mpmath
@@ -18,6 +17,7 @@ import pytest
 from mpmath import libmp
 from scipy.special import ndtri
 from scipy.stats import chi2
+from tapes import Tape
 
 from tacit.errors import InvalidArgument
 from tacit.noise import InsecureNoise, SecureNoise, exact
@@ -27,20 +27,6 @@ CONTEXT.prec = 300
 
 RATIOS = [(0.3, 1.0), (1.0, 1.0), (40.0, 1.0), (0.7, 0.1), (1.0, 2.0**-20), (3e7, 0.3)]
 every_ratio = pytest.mark.parametrize(("sigma", "grid"), RATIOS)
-
-
-class Tape:
-    """A source of chosen words, followed by random ones; it counts what was read."""
-
-    def __init__(self, *words: int) -> None:
-        self.words = list(words)
-        self.read = 0
-
-    def __call__(self, count: int) -> np.ndarray:
-        self.read += count
-        taken, self.words = self.words[:count], self.words[count:]
-        extra = np.frombuffer(os.urandom(8 * (count - len(taken))), dtype=np.uint64)
-        return np.concatenate([np.array(taken, dtype=np.uint64), extra])
 
 
 def steps_of(tape: Tape, sigma: float, grid: float, count: int = 1) -> np.ndarray:

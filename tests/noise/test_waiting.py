@@ -7,13 +7,13 @@ too; the chi-square tests reject at 1e-12, with at least 300 draws expected in e
 from __future__ import annotations
 
 import math
-import os
 from fractions import Fraction
 
 import mpmath
 import numpy as np
 import pytest
 from scipy.stats import binom, chi2
+from tapes import Tape
 
 from tacit.noise import InsecureNoise, Noise, SecureNoise, waiting
 
@@ -24,20 +24,6 @@ RATES = [0.5, 0.15, 0.05, 1e-3, 1 / 3, 0.999, 1 - 1e-12, 1 - 2.0**-53]
 TINY = [1e-6, 1e-9, 1e-12, 2.0**-50, 2.0**-49 * (1 - 2.0**-53)]
 every_rate = pytest.mark.parametrize("rate", RATES)
 tiny_rates = pytest.mark.parametrize("rate", TINY)
-
-
-class Tape:
-    """A source of chosen words, followed by random ones; it counts what was read."""
-
-    def __init__(self, *words: int) -> None:
-        self.words = list(words)
-        self.read = 0
-
-    def __call__(self, count: int) -> np.ndarray:
-        self.read += count
-        taken, self.words = self.words[:count], self.words[count:]
-        extra = np.frombuffer(os.urandom(8 * (count - len(taken))), dtype=np.uint64)
-        return np.concatenate([np.array(taken, dtype=np.uint64), extra])
 
 
 def exact_skip(uniform: Fraction, rate: float) -> int:

@@ -117,15 +117,18 @@ def test_a_figure_saved_as_secret_is_marked_and_closed_to_others(tmp_path):
     assert SECRET_MARK in secret.read_text(encoding="utf-8").replace("&#39;", "'")
 
 
+def printed_by(code: str) -> str:
+    """What a new interpreter prints: this one has long loaded everything."""
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def test_the_package_loads_no_heavy_library_before_it_draws():
     code = (
         "import sys, tacit.report; "
         "print([m for m in ('matplotlib', 'jinja2', 'PIL', 'tacit.cli') if m in sys.modules])"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-    assert found.strip() == "[]"
+    assert printed_by(code) == "[]"
 
 
 def test_no_figure_touches_the_global_state_of_pyplot():
@@ -133,7 +136,4 @@ def test_no_figure_touches_the_global_state_of_pyplot():
         "import sys; from tacit.report import budget_figure, figure_svg; "
         "figure_svg(budget_figure([1.0], budget=2)); print('matplotlib.pyplot' in sys.modules)"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-    assert found.strip() == "False"
+    assert printed_by(code) == "False"
