@@ -46,7 +46,7 @@ def read_lesson(X_public: ArrayLike, indices: ArrayLike, posterior: ArrayLike) -
     if not (weights > 0).any():
         raise InvalidArgument(
             "Expected at least one answered query; with none there is nothing to learn: "
-            "lower the threshold or the noise."
+            "lower the threshold or the noise. What was spent on asking stays spent."
         )
     return Lesson(inputs, numbers, rows, weights)
 
