@@ -81,7 +81,9 @@ def choose_student(
     """
     cells, noise = finite_array(table=table), positive(sigma=sigma)
     if len(students) < 2 or len(cells) != len(places):
-        raise InvalidArgument("Expected two students, and a row of the table for each prototype.")
+        raise InvalidArgument(
+            "Expected two students or more, and a row of the table for each prototype."
+        )
     whole = (places, table_posterior(cells, noise))
     parts = _folds(len(cells), at_least(2, folds=folds))
     lessons = [whole, *(_without(out, places, cells, noise) for out in parts)]

@@ -238,8 +238,8 @@ METHODS: dict[str, Method] = {
         "prototypes",
         build_prototype,
         "300 prototypes from n mu = 1,000 on, 100 from 300 on, else 50, at most a third of the "
-        "public inputs; 3 votes (USPS); label spreading or a linear student, whichever the "
-        "release supports.",
+        "public inputs; 3 votes (USPS); label spreading, a linear student or the nearest "
+        "prototypes, whichever the release supports.",
     ),
     "moments": Method(
         "moments",
