@@ -30,7 +30,9 @@ def released(tacit, votes):
 
 class TestPlan:
     def test_proposals_fit_the_budget_as_printed(self):
-        for plan in propose(250, 640, 2.0, 0.9e-5, 10):
+        plans = propose(250, 640, 2.0, 0.9e-5, 10)
+        assert len(plans) == 3
+        for plan in plans:
             assert plan.epsilon(0.9e-5) <= 2.0
             assert plan.epsilon(0.9e-5) > 1.99  # and do not waste it
 

@@ -38,9 +38,13 @@ features = "digits"
 class TestPlan:
     @pytest.mark.parametrize("rate", [1.0, 0.25])
     def test_proposals_fit_the_budget_as_printed(self, rate):
-        for plan in propose_neighbours(100, rate, 50, Budget(1.0, 1e-5), 10):
+        plans = propose_neighbours(100, rate, 50, Budget(1.0, 1e-5), 10)
+        assert len(plans) == 3
+        for plan in plans:
             assert 0.99 < plan.epsilon(1e-5) <= 1.0
-            for name in {"sigma", "sigma_screen"} & set(plan.as_dict()["parameters"]):
+            printed = {"sigma", "sigma_screen"} & set(plan.as_dict()["parameters"])
+            assert printed
+            for name in printed:
                 value = plan.as_dict()["parameters"][name]
                 assert value == float(f"{value:.4g}")
 

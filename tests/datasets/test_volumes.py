@@ -266,18 +266,18 @@ class TestVolumes:
             Volumes((np.zeros((4, 4, 4)), np.zeros((4, 4, 5)))).arrays()
 
     @pytest.mark.parametrize(
-        "options",
+        ("options", "complaint"),
         [
-            {"masks": (np.zeros((4, 4, 5), int),)},
-            {"masks": (np.full((4, 4, 4), 2),)},
-            {"masks": (np.zeros((4, 4, 4)),)},
-            {"cases": ("a", "b")},
-            {"dimensions": 4},
-            {"dimensions": 2, "masks": (np.zeros((4, 4, 4), int),)},
+            ({"masks": (np.zeros((4, 4, 5), int),)}, "shape of its image"),
+            ({"masks": (np.full((4, 4, 4), 2),)}, "class indices"),
+            ({"masks": (np.zeros((4, 4, 4)),)}, "class indices"),
+            ({"cases": ("a", "b")}, "one mask, case and affine"),
+            ({"dimensions": 4}, "dimensions=4"),
+            ({"dimensions": 2, "masks": (np.zeros((4, 4, 4), int),)}, "shape of its image"),
         ],
     )
-    def test_parts_that_do_not_fit(self, options):
-        with pytest.raises(InvalidArgument):
+    def test_parts_that_do_not_fit(self, options, complaint):
+        with pytest.raises(InvalidArgument, match=complaint):
             Volumes((np.zeros((4, 4, 4)),), **options)
 
 

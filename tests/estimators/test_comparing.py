@@ -125,22 +125,23 @@ class TestCompare:
             assert (tmp_path / "out" / name).stat().st_size > 5000
 
     @pytest.mark.parametrize(
-        "bad",
+        ("bad", "complaint"),
         [
-            {"methods": ["magic"]},
-            {"epsilon": []},
-            {"epsilon": [0]},
-            {"seeds": 0},
-            {"delta": 2},
-            {"jobs": 0},
-            {"methods": [], "estimators": None},
-            {"estimators": {"majority": Stub()}, "methods": None},
+            ({"methods": ["magic"]}, "methods='magic'"),
+            ({"epsilon": []}, "epsilon"),
+            ({"epsilon": [0]}, "epsilon=0"),
+            ({"seeds": 0}, "seeds=0"),
+            ({"delta": 2}, "delta=2"),
+            ({"jobs": 0}, "jobs=0"),
+            ({"methods": [], "estimators": None}, "at least one method"),
+            ({"estimators": {"majority": Stub()}, "methods": None}, "named as a reference"),
         ],
     )
-    def test_mistakes_are_refused_before_anything_runs(self, tmp_path, bad):
-        with pytest.raises(InvalidArgument):
+    def test_mistakes_are_refused_before_anything_runs(self, tmp_path, bad, complaint):
+        with pytest.raises(InvalidArgument, match=complaint):
             self.run(tmp_path, **bad)
         assert not list(tmp_path.glob("out/cells/*.json"))
+        assert not fits(tmp_path / "notes")
 
 
 @pytest.mark.usefixtures("without_references")

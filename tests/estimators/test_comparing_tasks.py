@@ -57,7 +57,7 @@ class TestTask:
             make_task(data)
 
     def test_too_many_public_rows_are_refused(self):
-        with pytest.raises(InvalidArgument):
+        with pytest.raises(InvalidArgument, match="fewer than the rows"):
             make_task(blobs(), public=399)
 
 

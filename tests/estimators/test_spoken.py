@@ -147,8 +147,7 @@ class TestSensitivity:
             assert max(seen) <= 1
             assert seen[-1] > 0
 
-    def test_a_record_says_the_same_in_any_company(self):
-        """What the others' rows are decides about no bit of one record's contribution."""
+    def test_the_order_of_records_changes_no_bit(self):
         for kind in KINDS:
             first = make(kind, noise=Quiet()).fit(X[:90], Y[:90], X_public=OUTSIDE)
             order = np.random.default_rng(0).permutation(90)

@@ -152,7 +152,7 @@ class TestSensitivity:
                 assert np.sqrt(float((size._total(said).astype(float) ** 2).sum())) <= 2**28
 
     @EVERY
-    def test_a_record_says_the_same_in_any_company(self, kind):
+    def test_the_order_of_records_changes_no_bit(self, kind):
         order = np.random.default_rng(0).permutation(90)
         first, second = (
             make(kind, noise=Quiet()).fit(X[rows], Y[rows], X_public=OUTSIDE)

@@ -190,8 +190,11 @@ def test_a_ledger_that_exists_is_priced_at_its_own_order(tmp_path):
 def test_groups_may_be_objects():
     rng = np.random.default_rng(0)
     X, Q = rng.normal(size=(200, 3)), rng.normal(size=(50, 3))
-    people = np.array([f"a{i}" for i in range(200)], dtype=object)
-    knn(X, (X[:, 0] > 0).astype(int), Q, people)
+    people = np.array([f"a{i}" for i in range(200)])
+    models = [knn(X, (X[:, 0] > 0).astype(int), Q, who) for who in (people, people.astype(object))]
+    assert [model.ledger_.unit for model in models] == ["person", "person"]
+    releases = [np.asarray(model.releases_[0]) for model in models]
+    np.testing.assert_array_equal(*releases)
 
 
 def test_tiny_rates_are_refused_by_name():

@@ -192,8 +192,11 @@ def test_another_order_than_the_ledgers(path, accountant):
         sanitised_statement(book, [release])
 
 
-def test_a_ledger_for_a_fixed_list(path):
-    """Its entries are priced as a whole: no single one can be replaced by a sanitised cost."""
+def test_a_ledger_for_a_fixed_list(path, monkeypatch):
+    """Its entries are priced as a whole: no single one can be replaced by a sanitised cost.
+
+    Nobody knows an entry's hash when the list is made; who could guess it is refused, too.
+    """
     sizes = {"n_teachers": 1000, "n_classes": 3}
     budget = Budget(ROOM.epsilon, DELTA)
     order = Ledger(path.with_name("twin"), budget=budget, reserved_delta=RESERVED).sanitise_order
@@ -202,7 +205,12 @@ def test_a_ledger_for_a_fixed_list(path):
     book = Ledger(path, budget=budget, reserved_delta=RESERVED, plans=plans)
     labelled(book)
     release = publish(book, made, SecretCost(0.5, 0.01, order, BETA))
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(InvalidArgument, match="earlier entry"):
+        sanitised_statement(book, [release])
+    labels, cost = book.entries()
+    guessed = (dataclasses.replace(labels, hash=made.covers), cost)
+    monkeypatch.setattr(Ledger, "entries", lambda _: guessed)
+    with pytest.raises(InvalidArgument, match="priced as a whole"):
         sanitised_statement(book, [release])
 
 

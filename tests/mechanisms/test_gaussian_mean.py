@@ -109,7 +109,7 @@ class TestRelease:
         ],
     )
     def test_a_frame_that_does_not_fit_is_refused(self, public):
-        with pytest.raises(InvalidArgument):
+        with pytest.raises(InvalidArgument, match=next(iter(public))):
             GaussianMean(0.3, 1.0, 2).release(np.zeros((2, 2, 2)), InsecureNoise(0), **public)
 
     def test_groups_must_be_whole(self):
@@ -156,7 +156,7 @@ class TestLedger:
 
     def test_other_teachers_and_classes_are_refused(self):
         mechanism = GaussianMean(1.0, 1.0, 4)
-        with pytest.raises(InvalidArgument):
+        with pytest.raises(InvalidArgument, match="n_teachers=4 teachers, got 5"):
             Plan(mechanism, 2).accept(np.zeros((5, 2, 3)))
         with pytest.raises(InvalidArgument, match="n_classes"):
             Plan(mechanism, 2, n_classes=3).accept(np.zeros((4, 2, 3)))

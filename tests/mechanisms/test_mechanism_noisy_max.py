@@ -120,9 +120,9 @@ def test_noisy_votes_take_hard_votes_only():
     from tacit.mechanisms import sum_soft_votes
 
     soft = sum_soft_votes([[[0.5, 0.5]], [[0.25, 0.75]]])
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(InvalidArgument, match="votes"):
         NoisyVotes(2.0).release(soft, InsecureNoise(0))
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(InvalidArgument, match="votes"):
         NoisyVotes(2.0).accept(soft, queries=1, n_teachers=2, n_classes=2)
 
 
