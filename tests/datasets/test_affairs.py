@@ -57,6 +57,6 @@ def test_anything_else_is_refused_without_a_quote(tmp_path, rows, head):
     assert "c4n4ry" not in str(caught.value)
 
 
-def test_no_file(tmp_path):
+def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(InvalidArgument, match=r"absent\.csv"):
         load_affairs(tmp_path / "absent.csv")

@@ -24,7 +24,7 @@ def saved(folder, **arrays):
     return path
 
 
-def test_one_part(tmp_path):
+def test_an_archive_of_one_part_is_read_as_it_is(tmp_path):
     data = load_npz(saved(tmp_path, x=X, y=Y), classes=3)
     np.testing.assert_array_equal(data.X, X)
     np.testing.assert_array_equal(data.y, Y)

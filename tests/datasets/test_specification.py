@@ -23,7 +23,7 @@ def test_files_are_loaded_with_their_options(tmp_path):
     assert data.X.tolist() == [[3]]
 
 
-def test_inputs_alone(tmp_path):
+def test_public_inputs_are_loaded_without_their_labels(tmp_path):
     np.savez(tmp_path / "set.npz", x=np.eye(3), y=[0, 1, 1])
     assert load_public(f"npz:{tmp_path / 'set.npz'}", classes=2).tolist() == np.eye(3).tolist()
     for word in ("", "csv", "csv:", "cifar:x", None):

@@ -72,7 +72,7 @@ class Summed(nn.Module):
         (Summed(), "its own outputs"),
     ],
 )
-def test_modules(layer, complaint):
+def test_modules_that_couple_examples_are_refused_and_no_others(layer, complaint):
     tail = [nn.Flatten(), nn.Linear(WIDTH, 3)]
     module = nn.Sequential(layer, *tail)
     if complaint is None:

@@ -53,7 +53,7 @@ def fitted():
     return classifier(epochs=20, z_steps=10, noise=InsecureNoise(1)).fit(X, y)
 
 
-def test_it_learns(fitted):
+def test_a_classifier_learns(fitted):
     X, y = data(300, seed=5)
     assert fitted.score(X, y) > 0.9
     assert np.allclose(fitted.predict_proba(X).sum(axis=1), 1)

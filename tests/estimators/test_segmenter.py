@@ -147,7 +147,7 @@ def test_nothing_private_is_left(scans: tuple[Any, Any], tmp_path: Path) -> None
         assert scan[8].tobytes() not in kept
 
 
-def test_several_classes(scans: tuple[Any, Any]) -> None:
+def test_several_classes_are_released_without_the_background(scans: tuple[Any, Any]) -> None:
     images, masks = generated_volumes(60, SIDE, n_classes=3, seed=4).normalised().arrays()
 
     def knows(images: Any, masks: Any, queries: Any, *, n_classes: int, seed: int) -> Any:

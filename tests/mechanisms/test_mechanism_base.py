@@ -164,7 +164,7 @@ def test_a_release_is_an_array():
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 6), st.integers(1, 8), st.integers(2, 5), st.randoms(use_true_random=False))
-def test_count_votes(teachers, queries, n_classes, random):
+def test_count_votes_counts_each_teacher_once_a_query(teachers, queries, n_classes, random):
     rows = [[random.randrange(n_classes) for _ in range(queries)] for _ in range(teachers)]
     expected = [
         [[row[q] for row in rows].count(c) for c in range(n_classes)] for q in range(queries)

@@ -105,7 +105,7 @@ def test_two_laplace_coordinates_have_the_known_law():
 
 @pytest.mark.parametrize("m", [2, 3])
 @pytest.mark.parametrize("sigma", [0.7, 2.0, 6.0])
-def test_gnmax(m, sigma):
+def test_gnmax_is_priced_above_every_pair(m, sigma):
     for n in TEACHERS:
         votes = histograms(n, m)
         assert check_costs(GNMax(sigma), votes, gaussian_winners(votes, sigma)) > 0.1
@@ -113,7 +113,7 @@ def test_gnmax(m, sigma):
 
 @pytest.mark.parametrize("m", [2, 3])
 @pytest.mark.parametrize("gamma", [0.2, 1.0])
-def test_lnmax(m, gamma):
+def test_lnmax_is_priced_above_every_pair(m, gamma):
     for n in TEACHERS:
         votes = histograms(n, m)
         assert check_costs(LNMax(gamma), votes, laplace_winners(votes, gamma)) > 0.1
@@ -121,7 +121,7 @@ def test_lnmax(m, gamma):
 
 @pytest.mark.parametrize("m", [2, 3])
 @pytest.mark.parametrize("threshold", [1.0, 3.5, 9.0])
-def test_threshold_check(m, threshold):
+def test_threshold_check_is_priced_above_every_pair(m, threshold):
     for n in TEACHERS:
         votes = histograms(n, m)
         outcomes = selective_outcomes(votes.max(axis=1), threshold, 1.3, np.ones((len(votes), 1)))
@@ -131,7 +131,7 @@ def test_threshold_check(m, threshold):
 @pytest.mark.parametrize("m", [2, 3])
 @pytest.mark.parametrize("threshold", [1.0, 4.0, 9.0])
 @pytest.mark.parametrize(("sigma_check", "sigma_answer"), [(1.0, 1.0), (0.6, 4.0), (5.0, 1.5)])
-def test_confident_gnmax(m, threshold, sigma_check, sigma_answer):
+def test_confident_gnmax_is_priced_above_every_pair(m, threshold, sigma_check, sigma_answer):
     for n in TEACHERS:
         votes = histograms(n, m)
         winners = gaussian_winners(votes, sigma_answer)
@@ -155,7 +155,7 @@ STUDENTS = {
 @pytest.mark.parametrize("m", [2, 3])
 @pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize(("sigma_check", "sigma_answer"), [(1.0, 1.0), (0.6, 4.0)])
-def test_interactive_gnmax(m, which, sigma_check, sigma_answer):
+def test_interactive_gnmax_is_priced_above_every_pair(m, which, sigma_check, sigma_answer):
     """Its own label is a public function of "the check failed": the same outcomes."""
     student = [Fraction(share) for share in STUDENTS[m][which]]
     mechanism = InteractiveGNMax(1.5, sigma_check, sigma_answer, confidence=0.9)

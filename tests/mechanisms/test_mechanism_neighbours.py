@@ -198,7 +198,7 @@ def test_which_need_the_number_of_classes():
                 Plan(mechanism, 5, n_classes=2).accept(Reference(CLASSES, 5))
 
 
-def test_names():
+def test_every_mechanism_says_what_it_assumes():
     assert {case[0].name for case in CASES} <= set(ASSUMES)
     assert tacit.NoisyScreening is NoisyScreening
 

@@ -51,7 +51,7 @@ def test_noise_must_be_positive(kind, parameter):
 
 
 @pytest.mark.parametrize("mechanism", LABELLERS)
-def test_labels(mechanism):
+def test_clear_votes_give_their_winners_as_labels(mechanism):
     release = mechanism.release([[40, 0, 0], [0, 0, 40]], InsecureNoise(0))
     assert release.values is None
     assert release.labels.dtype == np.int64

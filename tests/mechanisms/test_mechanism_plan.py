@@ -185,7 +185,7 @@ def test_interactive_needs_no_number_of_classes():
         ({"mechanism": GNMax(1.0), "queries": 5, "n_classes": 1}, "n_classes=1"),
     ],
 )
-def test_refuses(arguments, message):
+def test_plans_with_wrong_parts_are_refused_by_name(arguments, message):
     with pytest.raises(InvalidArgument, match=message):
         Plan(**arguments)
 

@@ -96,7 +96,7 @@ def test_every_noise_that_is_accepted_can_be_drawn(ends):
     assert np.isfinite(np.asarray(made.release(SECRET, InsecureNoise(0)))).all()
 
 
-def test_price():
+def test_the_price_is_that_of_two_gaussians():
     """mu^2 = beta^2/sigma_log^2 + 1/sigma^2, delta_value + delta_scale (spec 4.7)."""
     mu_squared = 0.025**2 / 0.1**2 + 1 / 25
     assert SANITISE.gaussian_cost() == pytest.approx(mu_squared)
@@ -187,7 +187,7 @@ def test_one_cost_is_published_at_a_time():
         SANITISE.accept(SECRET, queries=2, n_teachers=None, n_classes=None)
 
 
-def test_secure_release():
+def test_a_granted_release_names_its_entry():
     release = SANITISE.release(SECRET, GrantedNoise(SecureNoise(), entry="e" * 64))
     assert (release.secure, release.entry, release.labels) == (True, "e" * 64, None)
     assert release.values.shape == (2,)

@@ -137,7 +137,7 @@ def test_errors_about_costs():
 
 
 @EVERY
-def test_representations(mechanism, public, tmp_path):
+def test_representations_show_no_vote(mechanism, public, tmp_path):
     plan = Plan(mechanism, 2, n_teachers=17927, n_classes=3)
     ledger = Ledger(tmp_path / "run.ledger", budget=Budget(50.0, 1e-5), accountant="rdp")
     with ledger.release(plan, purpose="canaries") as grant:

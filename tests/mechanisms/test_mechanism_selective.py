@@ -203,7 +203,7 @@ def test_teachers_answer_where_they_disagree_with_the_student():
         ([3, 5], [0.25, 0.75], 1),
     ],
 )
-def test_disagreement(votes, student, expected):
+def test_disagreement_is_the_rounded_largest_difference(votes, student, expected):
     assert disagreement(np.array([votes]), np.array([student])).tolist() == [expected]
 
 

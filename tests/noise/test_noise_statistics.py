@@ -39,7 +39,7 @@ def follows(draws: np.ndarray, law: Any) -> bool:
 
 @both_sources
 @pytest.mark.parametrize("sigma", [0.01, 1.0, 40.0])
-def test_gaussian(noise: Noise, sigma: float) -> None:
+def test_gaussian_draws_follow_their_law(noise: Noise, sigma: float) -> None:
     draws = noise.gaussian(sigma, COUNT)
     assert follows(draws, norm(scale=sigma))
     assert plausible(norm(scale=math.sqrt(COUNT)), draws.sum() / sigma)
@@ -49,7 +49,7 @@ def test_gaussian(noise: Noise, sigma: float) -> None:
 
 @both_sources
 @pytest.mark.parametrize("scale", [0.01, 1.0, 20.0])
-def test_laplace(noise: Noise, scale: float) -> None:
+def test_laplace_draws_follow_their_law(noise: Noise, scale: float) -> None:
     draws = noise.laplace(scale, COUNT)
     assert follows(draws, laplace(scale=scale))
     assert plausible(gamma(COUNT), np.abs(draws).sum() / scale)
@@ -69,7 +69,9 @@ def test_neighbouring_draws_are_independent(noise: Noise) -> None:
 @both_sources
 @pytest.mark.parametrize("rate", [1e-3, 0.1, 0.5, 0.9])
 @pytest.mark.parametrize("method", ["bernoulli", "poisson_mask"])
-def test_masks(noise: Noise, method: str, rate: float) -> None:
+def test_masks_take_each_entry_at_the_rate_and_independently(
+    noise: Noise, method: str, rate: float
+) -> None:
     mask = getattr(noise, method)(rate, COUNT)
     assert plausible(binom(COUNT, rate), np.count_nonzero(mask))
     pairs = mask.reshape(-1, 2).all(axis=1)

@@ -301,7 +301,7 @@ def massart_bound(count: int) -> float:
 
 
 @pytest.mark.parametrize("ratio", [2.0**-3, 0.3, 1.0, 40.0, 2.0**20, 2.0**30])
-def test_distribution_function(ratio: float) -> None:
+def test_steps_follow_the_distribution_function(ratio: float) -> None:
     steps = SecureNoise().rounded_gaussian_steps(ratio, 1.0, 200_000)
     assert kolmogorov_distance(steps, ratio) < massart_bound(steps.size)
 

@@ -123,6 +123,6 @@ def test_it_is_wrong_no_more_often_than_it_says():
         ((10, 5, 5, 0.0, 1.0), "confidence_delta=1.0"),
     ],
 )
-def test_refuses(arguments, message):
+def test_impossible_counts_are_refused(arguments, message):
     with pytest.raises(InvalidArgument, match=message):
         one_run_epsilon(*arguments)

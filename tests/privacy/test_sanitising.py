@@ -102,7 +102,7 @@ class TestGnss:
 
     @settings(max_examples=60)
     @given(order=st.floats(1.1, 200), share=st.floats(0.01, 0.95), sigma=st.floats(0.5, 100))
-    def test_shape(self, order, share, sigma):
+    def test_costs_more_than_the_plain_gaussian_and_falls_with_noise(self, order, share, sigma):
         beta = share * math.log(order / (order - 1)) / 2
         cost = gnss_rdp(order, beta, sigma)
         assert cost >= gaussian_rdp(sigma, [order])[0]  # a private scale is not free

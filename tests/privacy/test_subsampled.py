@@ -220,6 +220,6 @@ class TestShape:
     ("name", "bad"), cases(rate=NOT_RATES, noise_multiplier=NOT_POSITIVE, orders=NOT_ORDERS)
 )
 @pytest.mark.parametrize("rate", [0.1, 1.0])
-def test_refusals(rate, name, bad):
+def test_bad_arguments_are_refused_by_name(rate, name, bad):
     good = {"rate": rate, "noise_multiplier": 1.0, "orders": [2, 2.5]}
     refuses(poisson_gaussian_rdp, good, name, bad)

@@ -75,7 +75,7 @@ def test_close_to_certain_disagreement_is_the_plateau(sigma, order):
 
 
 @pytest.mark.parametrize("sigma", [0.05, 1, 40, 1e4])
-def test_extreme_q(sigma):
+def test_certain_queries_are_free(sigma):
     assert cost(-np.inf, sigma, 8) == 0.0
     if sigma >= 1:
         assert cost(-1e5, sigma, 8) == 0.0

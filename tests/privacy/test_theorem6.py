@@ -95,7 +95,7 @@ def test_the_bound_never_applies_where_q_times_exp_eps2_reaches_one(sigma, order
     assert cost(edge * (1 - 1e-9), sigma, order) == order / sigma**2
 
 
-def test_extreme_q():
+def test_certain_queries_are_free_and_hopeless_ones_cost_the_worst_case():
     assert cost(-1e5, 40, 14) == 0.0
     assert cost(-np.inf, 40, 14) == 0.0
     assert cost(-np.inf, 1e-3, 200) == 0.0

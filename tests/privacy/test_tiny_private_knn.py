@@ -85,14 +85,14 @@ def test_screening(k, rate, threshold, sigma):
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("sigma", [0.8, 2.5])
-def test_noisy_plurality(k, rate, sigma):
+def test_noisy_plurality_is_priced_above_every_pair(k, rate, sigma):
     claim = sampled_noisy_max_rdp(sigma, rate, ORDERS)
     assert tightest(claim, winner(sigma), k, rate) > 0.04
 
 
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("sigma", [1.5, 3.0])
-def test_noisy_histogram(rate, sigma):
+def test_noisy_histogram_is_priced_above_every_pair(rate, sigma):
     """At a low rate a record seldom displaces another: it costs little more than an added vote."""
     claim = sampled_noisy_max_rdp(sigma, rate, ORDERS)
     sizes = [(records, 2) for records in range(1, 5)]

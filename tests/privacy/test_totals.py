@@ -113,7 +113,7 @@ def test_sparse_nodes_round_up_too(monkeypatch):
 
 @pytest.mark.parametrize("bound", ["tight", "theorem6"])
 @pytest.mark.parametrize("n_queries", [200, 2600])
-def test_weights(bound, n_queries):
+def test_weighted_totals_are_weighted_sums(bound, n_queries):
     votes = varied_votes(n_queries, seed=2)
     weights = np.random.default_rng(3).uniform(0, 1, n_queries)
     exact = weights @ gnmax_rdp(votes, 60, ORDERS, bound)
@@ -172,7 +172,7 @@ def test_only_a_few_tables_are_kept():
         {"weights": [1.0, 2.0]},
     ],
 )
-def test_bad_input(change):
+def test_bad_input_is_refused_by_name(change):
     good = {"votes": [[3, 2]], "sigma": 2.0, "orders": [2.0]}
-    with pytest.raises(InvalidArgument):
+    with pytest.raises(InvalidArgument, match=next(iter(change))):
         gnmax_rdp_total(**{**good, **change})

@@ -129,7 +129,7 @@ def test_memory_is_that_of_a_block():
     ("options", "message"),
     [({"gamma": 0}, "gamma=0"), ({"alpha": -1}, "alpha=-1"), ({"precision": "half"}, "precision")],
 )
-def test_refusals(options, message):
+def test_settings_out_of_range_are_refused(options, message):
     with pytest.raises(InvalidArgument, match=message):
         KernelRidgeTeachers(**options)
 

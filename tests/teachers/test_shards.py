@@ -142,7 +142,7 @@ def test_ids_that_are_refused_are_not_quoted(ids):
     assert "2.5" not in str(caught.value)
 
 
-def test_other_refusals():
+def test_wrong_shapes_are_refused_and_no_record_is_fine():
     with pytest.raises(InvalidArgument, match="n_teachers=0"):
         shard_of([1], 0, KEY)
     with pytest.raises(InvalidArgument, match="array of numbers"):
