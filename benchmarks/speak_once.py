@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import rotate
 
 from benchmarks.mnist import SIDE, convolutional, splits
 from benchmarks.pate_adult import adult, housing
@@ -95,8 +96,15 @@ def mnist(options: argparse.Namespace) -> None:
             print(f"{student}: random splits mean {np.mean(random):.4f}, minimum {min(random):.4f}")
 
 
+def turned(images: Any, angle: float) -> Any:
+    """Return the features of images that are turned about their middle."""
+    grey = np.asarray(images, dtype=np.float64).reshape(-1, *SIDE)
+    flat = rotate(grey, angle, axes=(1, 2), reshape=False, order=1).reshape(len(grey), -1)
+    return digit_features(SIDE).fit_transform(flat)
+
+
 def shift(options: argparse.Namespace) -> None:
-    """Public inputs of another kind: USPS, or digits of which some classes are missing."""
+    """Public inputs of another kind: turned, of USPS, or without some of the classes."""
     data = load_idx(options.data / "mnist")
     train, test = data.train, data.test
     features = digit_features(SIDE)
@@ -107,6 +115,7 @@ def shift(options: argparse.Namespace) -> None:
     few = public[test.y[public] > 2]
     for name, view in {
         "as the private ones": outside[public],
+        **{f"turned by {angle} degrees": turned(test.X[public], angle) for angle in (15, 30, 60)},
         "USPS digits": foreign,
         "without the digits 0 to 2": outside[few],
     }.items():
