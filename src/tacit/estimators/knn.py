@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from tacit._checks import Floats
-from tacit.estimators.inputs import class_indices
+from tacit.estimators.inputs import READ_CLASSES, class_indices
 from tacit.estimators.knn_base import PrivateNeighbours, Task
 from tacit.estimators.knn_planning import Neighbourly, plan_classes
 from tacit.estimators.taught import TaughtClassifier
@@ -97,7 +97,8 @@ class PrivateKNNClassifier(TaughtClassifier, PrivateNeighbours):
     def _read(self, y: NDArray[Any]) -> Task:
         check_classification_targets(y)
         known, targets, from_data = class_indices(y, self.classes)
-        return Task(targets, int(known.size), {"classes_": known, "_from_data": from_data})
+        faults = (READ_CLASSES,) if from_data else ()
+        return Task(targets, int(known.size), {"classes_": known}, faults)
 
     def _price(self, asked: Neighbourly, queries: int, budget: Budget, *, listed: bool) -> Plan:
         return plan_classes(self.mechanism, asked, queries, budget, listed=listed)

@@ -42,11 +42,15 @@ from tacit.students import choose_queries
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Task:
-    """What y means: the records' targets (secret), and what is public about them."""
+    """What y means: the records' targets (secret), and what is public about them.
+
+    `faults` are what the statement must confess.
+    """
 
     targets: NDArray[Any]
     n_classes: int | None = None
     public: dict[str, Any] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
 
 
 class PrivateNeighbours(TaughtEstimator):
@@ -104,8 +108,8 @@ class PrivateNeighbours(TaughtEstimator):
         self._check_delta(count_units(people, len(rows)))
         private = PrivateRecords(rows, task.targets, people, self._asking(people, task.n_classes))
         if outside is None:
-            return self._keep(private, task.public)
-        return self._teach(private, outside, task.public)
+            return self._keep(private, task)
+        return self._teach(private, outside, task)
 
     def _asking(self, people: NDArray[Any] | None, n_classes: int | None) -> Neighbourly:
         votes = at_least(1, votes_per_person=self.votes_per_person)
@@ -124,7 +128,7 @@ class PrivateNeighbours(TaughtEstimator):
             self.__dict__.pop(name, None)
         self.__dict__.update(state)
 
-    def _keep(self, private: PrivateRecords, public: dict[str, Any]) -> Self:
+    def _keep(self, private: PrivateRecords, task: Task) -> Self:
         """Make ready to answer: the ledger is charged by each answer."""
         plan = self._plan(private.asked, at_least(1, queries=self.queries), listed=False)
         space = PublicSpace.given(self.features, self.radius, private.rows.shape[1])
@@ -132,12 +136,12 @@ class PrivateNeighbours(TaughtEstimator):
         ledger = self._open_ledger(by_person=private.by_person, **terms)
         self._refuse_early(ledger, [private.asked.plan(plan.mechanism, 1)])
         index = private.index(space)
-        self._become({**public, "ledger_": ledger, "_mechanism": plan.mechanism, "_index": index})
+        state = {"ledger_": ledger, "_mechanism": plan.mechanism, "_index": index}
+        self._become({**task.public, **state})
+        self._confess(ledger, *task.faults)
         return self
 
-    def _teach(
-        self, private: PrivateRecords, outside: NDArray[Any], public: dict[str, Any]
-    ) -> Self:
+    def _teach(self, private: PrivateRecords, outside: NDArray[Any], task: Task) -> Self:
         """Ask public inputs round by round, each student from all releases so far."""
         counts = public_rounds(self.strategy, self.queries, self.rounds)
         self._check_student(len(counts))
@@ -147,7 +151,21 @@ class PrivateNeighbours(TaughtEstimator):
         plans = [_share(private.asked, plan, count) for count in counts]
         ledger = self._open_ledger(by_person=private.by_person, **_terms(plans))
         self._refuse_early(ledger, plans)
-        self._become({**public, "ledger_": ledger, "releases_": [], "queries_": chosen[:0]})
+        state = {"ledger_": ledger, "releases_": [], "queries_": chosen[:0]}
+        self._become({**task.public, **state})
+        with self._confessing(ledger, *task.faults):
+            self._ask(private, outside, space, chosen, plans)
+        return self
+
+    def _ask(
+        self,
+        private: PrivateRecords,
+        outside: NDArray[Any],
+        space: PublicSpace,
+        chosen: Integers,
+        plans: list[Plan],
+    ) -> None:
+        """Release round by round; from the second on, in the last student's space."""
         for number, each in enumerate(plans, start=1):
             if number > 1:
                 space = PublicSpace.around(LearnedView(self.student_), outside)
@@ -157,7 +175,6 @@ class PrivateNeighbours(TaughtEstimator):
             self.queries_ = np.concatenate([self.queries_, chosen])
             self.releases_.append(release)
             self.student_ = self._taught(self._new_student(), outside)
-        return self
 
     def _check_student(self, rounds: int) -> None:
         """Refuse, before anything is spent, a student that could not learn or be looked through."""

@@ -120,12 +120,12 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
     def _default_student(self) -> Any:
         return ValueStudent()
 
-    def _keep(self, private: PrivateRecords, public: dict[str, Any]) -> Self:
+    def _keep(self, private: PrivateRecords, task: Task) -> Self:
         if self._matched:
             raise InvalidArgument(
                 f"Expected threshold={self.threshold!r} with X_public= only: it is a student's."
             )
-        return super()._keep(private, public)
+        return super()._keep(private, task)
 
     @property
     def _matched(self) -> bool:

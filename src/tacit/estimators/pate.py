@@ -19,6 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from tacit._checks import Integers, at_least
 from tacit.errors import InvalidArgument
 from tacit.estimators.inputs import (
+    READ_CLASSES,
     class_indices,
     count_units,
     private_rows,
@@ -117,7 +118,7 @@ class PATEClassifier(TaughtClassifier):
         """
         records, labels = private_rows(self, X, y)
         check_classification_targets(labels)
-        known, y_index, self._from_data = class_indices(labels, self.classes)
+        known, y_index, from_data = class_indices(labels, self.classes)
         people = units_of(groups, len(records))
         outside = public_matrix(X_public, records.shape[1])
         warn_of_overlap(records, outside)
@@ -134,7 +135,8 @@ class PATEClassifier(TaughtClassifier):
         votes = self._votes(inside, y_index, shards, view[np.concatenate(rows)], known.size)
         self.__dict__.pop("student_", None)  # an earlier fit's: it would get this fit's statement
         self.classes_, self.ledger_, self.queries_ = known, ledger, np.concatenate(rows)
-        self._learn(plans, rows, votes, outside)
+        with self._confessing(ledger, *([READ_CLASSES] if from_data else [])):
+            self._learn(plans, rows, votes, outside)
         return self
 
     def _check_size(self, n_units: int) -> None:

@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from tacit._checks import Floats, positive
 from tacit.estimators.inputs import (
+    READ_CLASSES,
     class_indices,
     count_units,
     private_rows,
@@ -88,8 +89,12 @@ class Speaking(TaughtEstimator):
         columns: int,
         X_public: ArrayLike | None,
         groups: ArrayLike | None,
+        *faults: str,
     ) -> None:
-        """Check everything, ask the ledger, and only then let the private records speak."""
+        """Check everything, ask the ledger, and only then let the private records speak.
+
+        `faults` are what the statement must confess.
+        """
         people = units_of(groups, len(rows))
         outside = public_matrix(X_public, rows.shape[1])
         warn_of_overlap(rows, outside)
@@ -100,7 +105,8 @@ class Speaking(TaughtEstimator):
         ledger = self._open_ledger(by_person=people is not None)
         self._refuse_early(ledger, [NoisySum.for_budget(*budget, rows=1, columns=1)])
         private = PrivateSpeakers(rows, targets, people)
-        self.__dict__.update(self._speak(public, private, ledger, outside))
+        with self._confessing(ledger, *faults):
+            self.__dict__.update(self._speak(public, private, ledger, outside))
         self.ledger_ = ledger
 
     def _release(self, ledger: Ledger, plan: Plan, said: Contributions, purpose: str) -> Release:
@@ -128,8 +134,9 @@ class SpokenOnce(TaughtClassifier, Speaking):
         rows, labels = private_rows(self, X, y)
         check_classification_targets(labels)
         known, targets, from_data = class_indices(labels, self.classes)
-        self._listen(rows, targets, int(known.size), X_public, groups)
-        self.classes_, self._from_data = known, from_data
+        faults = [READ_CLASSES] if from_data else []
+        self._listen(rows, targets, int(known.size), X_public, groups, *faults)
+        self.classes_ = known
         return self
 
     def _count(self, ledger: Ledger, plan: Plan, private: PrivateSpeakers) -> Release:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,6 +52,7 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
     random_state: int | None
     ledger_: Ledger
     _large_delta = False
+    _confessions: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     def _check_delta(self, n_units: int) -> None:
         """Refuse too large a delta; the number of units goes into no file and no message."""
@@ -97,6 +100,25 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
             **terms,
         )
 
+    def _confess(self, ledger: Ledger, *faults: str) -> None:
+        """Remember what no cost of this ledger covers.
+
+        It stays said, whatever later fits do: the ledger's statement covers this one for ever.
+        """
+        origin = _origin(ledger)
+        known = dict.fromkeys((*self._confessions.get(origin, ()), *faults))
+        self._confessions = {**self._confessions, origin: tuple(known)}
+
+    @contextmanager
+    def _confessing(self, ledger: Ledger, *faults: str) -> Iterator[None]:
+        """Confess if the ledger was charged in the block, even by a fit that then failed."""
+        before = ledger.head
+        try:
+            yield
+        finally:
+            if ledger.head != before:
+                self._confess(ledger, *faults)
+
     def _refuse_early(self, ledger: Ledger, plans: Sequence[Plan]) -> None:
         """Let the ledger refuse before any private row is worked on."""
         if ledger.would_exceed(*plans):
@@ -129,9 +151,9 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
     def statement_(self) -> Statement:
         """What may be said of all that was released so far: never older than the ledger."""
         statement = self.ledger_.statement()
-        if not self._large_delta:
-            return statement
-        return replace(statement, warnings=(*statement.warnings, LARGE_DELTA))
+        faults = self._confessions.get(_origin(self.ledger_), ())
+        large = (LARGE_DELTA,) if self._large_delta else ()
+        return replace(statement, warnings=(*statement.warnings, *large, *faults))
 
     def _public_facts(self) -> dict[str, Any]:
         """Return what a user of the student must know to read its output, as plain data."""
@@ -163,10 +185,16 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
         return render_report(self.ledger_, statement=statement)
 
 
+def _origin(ledger: Ledger) -> str:
+    """Return the hash of a ledger's header, which tells it from others as long as it lives."""
+    entries = ledger.entries()
+    return entries[0].previous if entries else ledger.head
+
+
 class TaughtClassifier(ClassifierMixin, TaughtEstimator):  # type: ignore[misc]  # sklearn is untyped
     """A classifier whose predictions are a student's."""
 
-    _from_data: bool
+    _from_data = False
 
     def _opinion(self, inputs: NDArray[Any]) -> NDArray[np.float64]:
         return np.asarray(self.student_.predict_proba(inputs), dtype=np.float64)
@@ -175,7 +203,7 @@ class TaughtClassifier(ClassifierMixin, TaughtEstimator):  # type: ignore[misc] 
     def statement_(self) -> Statement:
         """What may be said of all that was released so far; and if labels were read off y, that."""
         statement = super().statement_
-        if not self._from_data:
+        if not self._from_data or READ_CLASSES in statement.warnings:
             return statement
         return replace(statement, warnings=(*statement.warnings, READ_CLASSES))
 
