@@ -56,6 +56,15 @@ def positive(**named: Any) -> float:
     return number
 
 
+def noise_scale(**named: Any) -> float:
+    """Return the argument as a float > 0 whose square, and that of its inverse, is finite."""
+    name, value = _one(named)
+    number = positive(**named)
+    if not 1e-100 <= number <= 1e100:
+        raise refuse(name, value, "between 1e-100 and 1e100")
+    return number
+
+
 def non_negative(**named: Any) -> float:
     """Return the argument as a finite float >= 0."""
     name, value = _one(named)

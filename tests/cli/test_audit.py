@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tacit import Ledger
+from tacit.cli.described import NAMES, parse_mechanism
+from tacit.mechanisms import SampledMedian
+from tacit.mechanisms.auditing import AUDITED, suspicions
 from tacit.noise import SecureNoise
 
 CONFIG = """
@@ -37,7 +40,7 @@ def run(tacit):
 @pytest.fixture
 def quiet(monkeypatch):
     """Noise ten times too small, from the very source that releases use."""
-    for name in ("gaussian", "rounded_gaussian_steps"):
+    for name in ("gaussian", "laplace", "rounded_gaussian_steps"):
         honest = getattr(SecureNoise, name)
         monkeypatch.setattr(
             SecureNoise,
@@ -83,6 +86,60 @@ def test_a_broken_mechanism_is_contradicted(tacit, quiet):
     assert any(finding["contradicts"] for finding in json.loads(outcome.out)["findings"])
 
 
+DESCRIBED = {
+    "gnmax": "sigma=40",
+    "lnmax": "gamma=0.05",
+    "noisy-votes": "sigma=40",
+    "threshold-check": "threshold=20,sigma=10,from_zero=true",
+    "confident-gnmax": "threshold=20,sigma_check=8,sigma_answer=7",
+    "interactive-gnmax": "threshold=20,sigma-check=8,sigma-answer=7,confidence=0.9",
+    "sanitise": "order=14,beta=0.0143,sigma=6,sigma_log=0.1,delta_value=1e-6,delta_scale=1e-6",
+    "sampled-max": "sigma=3,k=1,sampling_rate=0.5",
+    "sampled-votes": "sigma=5,k=10,sampling_rate=0.5",
+    "screening-check": "threshold=0.5,sigma=1,k=3,sampling_rate=0.5",
+    "noisy-screening": "threshold=0.5,sigma_screen=1,sigma=3,k=3,sampling_rate=0.5",
+    "sampled-labels": "sigma=2,k=3,sampling_rate=0.5,tau=2,clip=l2",
+    "sampled-mean": "sigma=0.1,k=50,sampling_rate=0.5,low=0,high=5",
+    "sampled-median": "epsilon_per_query=2,k=2,low=0,high=1,points=2",
+    "unit-mean": "sigma=0.5,radius=1,n_teachers=2",
+    "gaussian-mean": "sigma=1,radius=2,n_teachers=5",
+    "distributed-gaussian-mean": "sigma=1,radius=1,n_teachers=4,dropouts=1,colluders=0",
+    "noisy-sum": "sigma=3,rows=2,columns=3",
+    "noisy-second-moment": "sigma=3,dimension=2",
+    "noisy-steps": "noise_multiplier=1.8,sampling_rate=0.1",
+}
+QUIET = sorted(set(DESCRIBED) - {"sampled-median"})
+
+
+def test_every_mechanism_has_a_name_and_help_lists_them(tacit):
+    assert tuple(AUDITED) == NAMES == tuple(DESCRIBED)
+    shown = " ".join(tacit("audit", "--help").out.replace("\u2502", " ").split())
+    assert all(name in shown for name in NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_described_mechanism_is_made_and_audited(name):
+    mechanism = parse_mechanism(f"{name}:{DESCRIBED[name]}")
+    assert type(mechanism) is AUDITED[name]
+    assert suspicions(mechanism)
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_every_mechanism_with_too_little_noise_is_contradicted(tacit, quiet, name):
+    described = f"{name}:{DESCRIBED[name]}"
+    outcome = tacit("audit", "--mechanism", described, "--trials", 20_000, "--json")
+    assert outcome.code == CONTRADICTED, outcome.out + outcome.err
+
+
+def test_a_median_that_listens_too_closely_is_contradicted(tacit, monkeypatch):
+    weights = SampledMedian(20.0, k=2, grid=(0, 1, 2)).weights()
+    monkeypatch.setattr(SampledMedian, "weights", lambda self: weights)
+    described = f"sampled-median:{DESCRIBED['sampled-median']}"
+    outcome = tacit("audit", "--mechanism", described, "--trials", 20_000)
+    assert outcome.code == CONTRADICTED
+    assert "Renyi, order 1.5" in outcome.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -97,11 +154,20 @@ def test_a_broken_mechanism_is_contradicted(tacit, quiet):
         (("run.toml", "--out", "audit", "--error", 2), "confidence_delta=2"),
         (("run.toml", "--out", "."), "new"),
         (("--mechanism", "gnmax:sigma=4", "--canaries", 50), "--canaries"),
-        (("--mechanism", "gnmax"), "--sigma"),
+        (("--mechanism", "gnmax"), "gnmax takes sigma"),
         (("--mechanism", "gnmax:sigma=x"), "'sigma=x'"),
         (("--mechanism", "gnmax:sigma=-1"), "sigma=-1"),
-        (("--mechanism", "gnmax:gamma=1,sigma=1"), "--gamma"),
-        (("--mechanism", "sanitise:sigma=1"), "sanitise"),
+        (("--mechanism", "gnmax:sigma=1e300"), "sigma=1e+300"),
+        (("--mechanism", "gnmax:sigma=4,sigma=5"), "sigma once"),
+        (("--mechanism", "gnmax:gamma=1,sigma=1"), "Expected no gamma"),
+        (("--mechanism", "private-steps:sigma=1"), "'private-steps' to be one of gnmax"),
+        (("--mechanism", "sanitise:sigma=1"), "order in --mechanism=sanitise"),
+        (("--mechanism", "sampled-max:sigma=4,k=2.5"), "k=2.5 to be an integer"),
+        (("--mechanism", "sampled-labels:sigma=4,k=2,clip=l3"), "clip='l3'"),
+        (("--mechanism", "sampled-median:epsilon_per_query=1,k=2,points=1"), "points=1"),
+        (("--mechanism", "threshold-check:threshold=2,sigma=1,from_zero=no"), "from_zero=no"),
+        (("--mechanism", "noisy-sum:sigma=1,rows=20000,columns=50"), "audit a small one"),
+        (("--mechanism", "noisy-sum:sigma=1,rows=20,columns=50", "--trials", 10**7), "trials="),
         (("--mechanism", "gnmax:sigma=4", "--trials", 5), "trials=5"),
     ],
 )

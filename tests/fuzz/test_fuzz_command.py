@@ -15,10 +15,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from mangled import damaged, fuzzed
 
-import tacit.cli.audit as audit_module
 from tacit.cli import main
 from tacit.cli.app import app
 from tacit.datasets import demo_votes
+from tacit.ledger import auditing as audit_module
 
 DOCUMENTED = {0, 2, 3, 4, 5}
 CONFIG = """
@@ -55,7 +55,10 @@ WORDS = st.one_of(
     st.sampled_from(
         ["votes.npz", "votes.csv", "odd.npz", "run.ledger", "labels.csv", "odd.toml", "folder",
          "missing.npz", "new.out", "", ".", "gnmax", "confident-gnmax", "histogram", "predictions",
-         "gnmax:sigma=4", "lnmax:gamma=0.1", "auto", "rdp", "knn", "digits", "mnist:folder"]
+         "gnmax:sigma=4", "lnmax:gamma=0.1",
+         "noisy-sum:sigma=1,rows=2,columns=0",
+         "sampled-max:sigma=3,k=2,sampling_rate=0.5", "sanitise:order=nan", "noisy-steps:",
+         "gnmax:sigma=1e300", "auto", "rdp", "knn", "digits", "mnist:folder"]
     ),
     st.sampled_from(["0", "1", "2", "10", "-1", "0.5", "1e-5", "40", "nan", "inf", "1e400", "1e-9",
                      "1e-400", "99999999999999999999", "-0.0", "0x10", "true"]),

@@ -23,6 +23,7 @@ from tacit.mechanisms import (
     SecretCost,
     ThresholdCheck,
 )
+from tacit.mechanisms.auditing import labelled as label
 from tacit.noise import GrantedNoise, Noise, SecureNoise
 from tacit.privacy import events_lower_bound
 
@@ -58,7 +59,7 @@ class Audit:
     def released(self, mechanism: Any, answers: Any, noise: Noise) -> Outputs:
         """A million independent releases of the same answers."""
         if isinstance(mechanism, Sanitise):  # what `release` draws, a million times over
-            return mechanism._draw(mechanism._checked(answers), noise, TRIALS)
+            return mechanism._draws(answers, noise, TRIALS)
         rows = np.tile(np.asarray(answers), (TRIALS, 1))
         public = {
             name: np.tile(np.asarray(value), (TRIALS, 1)) for name, value in self.public.items()
@@ -84,11 +85,6 @@ def proved(
 def secure_noise() -> Noise:
     """The noise of an open grant, as a ledger lends it."""
     return GrantedNoise(SecureNoise(), entry="a" * 64)
-
-
-def label(*wanted: int) -> Callable[[Outputs], Outputs]:
-    """The event that one of these labels comes out."""
-    return lambda outputs: np.isin(outputs, wanted)
 
 
 def _log_scale_below(limit: float) -> Callable[[Outputs], Outputs]:

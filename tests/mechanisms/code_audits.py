@@ -42,8 +42,7 @@ class CodeAudit:
     def released(self, mechanism: Any, answers: Any, noise: Noise) -> Outputs:
         """A million independent bounds, flat: (trials, numbers of a bound)."""
         if isinstance(mechanism, NoisySecondMoment):
-            moment = mechanism._moment(mechanism._checked(np.asarray(answers)))
-            return mechanism._draw(moment, noise, TRIALS).reshape(TRIALS, -1)
+            return mechanism._draws(np.asarray(answers), noise, TRIALS).reshape(TRIALS, -1)
         rows = np.tile(np.asarray(answers), (1, TRIALS, 1))
         return np.asarray(mechanism.release(rows, noise, **self.public)).reshape(TRIALS, -1)
 

@@ -37,7 +37,7 @@ class SumAudit:
         subject = mechanism or self.mechanism
         draws = noise or (secure_noise(), secure_noise())
         outputs = [
-            subject._draw(subject._total(said), source, TRIALS).reshape(TRIALS, -1)
+            subject._draws(said, source, TRIALS).reshape(TRIALS, -1)
             for said, source in zip((self.with_unit, self.without), draws, strict=True)
         ]
         direction = np.asarray(self.direction, dtype=float).ravel()

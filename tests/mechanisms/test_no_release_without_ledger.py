@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from knn_reference import Reference
-from step_audits import Counting
 from summary_cases import spoken
 
 import tacit
@@ -44,6 +43,7 @@ from tacit.mechanisms import (
     ThresholdCheck,
     secret_cost_of,
 )
+from tacit.mechanisms.auditing.steps import Counting
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
 
 SOURCES = Path(tacit.__file__).parent

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from mutants import mutated, seeded_noise, weak_noise
 from scipy import stats
-from step_audits import STEP_AUDITS, Counting
+from step_audits import STEP_AUDITS
 
 from tacit.errors import GrantError, InvalidArgument, UnlicensedNoise
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import NoisySteps, Plan
 from tacit.mechanisms import noisy_steps as module
+from tacit.mechanisms.auditing.steps import Counting
 from tacit.noise import InsecureNoise, SecureNoise
 
 EVERY = pytest.mark.parametrize("name", STEP_AUDITS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tacit.cli import options
+from tacit.cli.described import NAMES, parse_mechanism
 from tacit.cli.show import print_json, screen, table
 from tacit.errors import InvalidArgument
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 CONTRADICTED = 5
 """Exit code of an audit that refutes the claim."""
 
-CANARIES, TRIALS = 200, 200_000
+CANARIES = 200
 _RUN_ERROR, _MECHANISM_ERROR = 0.05, 1e-6
 _PASS = (
     "The audit did not refute the claim. That proves nothing: a better attack, or more canaries, "
@@ -34,7 +35,10 @@ def audit(
     ] = None,
     mechanism: Annotated[
         str | None,
-        typer.Option(help="Audit a mechanism instead: gnmax:sigma=40, or NAME:KEY=VALUE,..."),
+        typer.Option(
+            help="Audit a mechanism instead: NAME:KEY=VALUE,... for example gnmax:sigma=40. "
+            f"Names: {', '.join(NAMES)}."
+        ),
     ] = None,
     canaries: Annotated[
         int | None, typer.Option(help=f"How many canaries; {CANARIES} by default.")
@@ -48,7 +52,10 @@ def audit(
     ] = None,
     trials: Annotated[
         int | None,
-        typer.Option(help=f"Releases on each side, for --mechanism; {TRIALS:,} by default."),
+        typer.Option(
+            help="Releases on each side, for --mechanism; 200,000 by default, fewer where one "
+            "takes many numbers."
+        ),
     ] = None,
     error: Annotated[
         float | None,
@@ -92,35 +99,13 @@ def audit(
     _end(plain, lambda: _show_run(result, out), as_json)
 
 
-def parse_mechanism(text: str) -> Mechanism:
-    """Make the mechanism that "name:key=value,..." describes.
-
-    >>> parse_mechanism("gnmax:sigma=40")
-    GNMax(sigma=40.0)
-    """
-    name, _, rest = text.partition(":")
-    known = [each.value for each in options.MechanismName]
-    if name not in known:
-        raise InvalidArgument(
-            f"Expected --mechanism={name!r} to be one of {', '.join(known)}, with its parameters."
-        )
-    given: dict[str, float | None] = {}
-    for part in filter(None, rest.split(",")):
-        key, _, value = part.partition("=")
-        try:
-            given[key.strip().replace("-", "_")] = float(value)
-        except ValueError:
-            raise InvalidArgument(f"Expected KEY=NUMBER in --mechanism, got {part!r}.") from None
-    return options.make_mechanism(options.MechanismName(name), **given)
-
-
 def _audit_mechanism(made: Mechanism, trials: int | None, error: float | None) -> list[Finding]:
     from tacit.ledger.auditing import audit_mechanism
 
-    with screen().status("Releasing made-up votes ..."):
+    with screen().status("Releasing made-up answers ..."):
         return audit_mechanism(
             made,
-            trials=TRIALS if trials is None else trials,
+            trials=trials,
             confidence_delta=_MECHANISM_ERROR if error is None else error,
         )
 
@@ -172,12 +157,12 @@ def _mechanism_plain(made: Mechanism, findings: list[Finding]) -> dict[str, Any]
 
 
 def _show_mechanism(made: Mechanism, findings: list[Finding]) -> None:
-    shown = table(
-        f"Audit of {made}", "looking at", "delta", "claimed epsilon", "proved epsilon", ""
-    )
+    title = f"Audit of {made}, {findings[0].trials:,} releases on each side"
+    shown = table(title, "looking at", "loss", "claimed", "proved", "")
     for each in findings:
+        loss = f"Renyi, order {each.order:g}" if each.order else f"epsilon at delta {each.delta:g}"
         mark = "contradicts" if each.contradicts else ""
-        shown.add_row(each.what, f"{each.delta:g}", f"{each.claim:.4f}", f"{each.proved:.4f}", mark)
+        shown.add_row(each.what, loss, f"{each.claim:.4g}", f"{each.proved:.4g}", mark)
     screen().print(shown)
 
 

@@ -1,6 +1,6 @@
-"""Audits of mechanisms through the one door: many releases of synthetic votes, and what they prove.
+"""Audits of mechanisms through the one door: many releases of made-up answers, and what they prove.
 
-The votes are made up, so nothing private is at stake; each experiment has a ledger of its own,
+The answers are made up, so nothing private is at stake; each experiment has a ledger of its own,
 which is thrown away, and the noise is that of its grants: what is audited is what users get.
 """
 
@@ -13,25 +13,33 @@ from typing import Any
 
 import numpy as np
 
-from tacit._checks import Floats, at_least, probability
+from tacit._checks import Floats, at_least, probability, refuse
+from tacit.errors import InvalidArgument
 from tacit.ledger.budget import Budget
 from tacit.ledger.ledger import Ledger
 from tacit.mechanisms import Mechanism, Plan
-from tacit.mechanisms.auditing import Suspicion, suspicions
-from tacit.privacy import events_lower_bound
+from tacit.mechanisms.auditing import Look, Suspicion, suspicions
+from tacit.privacy import RdpCurve
 
-_DELTA = 1e-5
-_ROOM = 1.001
+TRIALS = 200_000
+_FEWEST, _QUICK, _MOST = 100, 1 << 24, 1 << 27
+"""Trials that tell anything; numbers that are drawn in a second or two; numbers that fit."""
+_DELTA, _ORDER, _ROOM = 1e-5, 2.0, 1.001
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one experiment proved, next to what the mechanism claims at the same delta."""
+    """What one look proved, next to what the mechanism claims of the same quantity.
+
+    The quantity is epsilon where `delta` is given, and the Renyi divergence of an `order` else.
+    """
 
     what: str
-    delta: float
     claim: float
     proved: float
+    trials: int
+    delta: float | None = None
+    order: float | None = None
 
     @property
     def contradicts(self) -> bool:
@@ -40,43 +48,82 @@ class Finding:
 
 
 def audit_mechanism(
-    mechanism: Mechanism, *, trials: int = 200_000, confidence_delta: float = 1e-6
+    mechanism: Mechanism, *, trials: int | None = None, confidence_delta: float = 1e-6
 ) -> list[Finding]:
-    """Release made-up votes `trials` times on each of two neighbouring rows, and compare.
+    """Release made-up answers `trials` times on each of two neighbouring inputs, and compare.
 
     One experiment for each of `tacit.mechanisms.auditing.suspicions`. An honest mechanism is
-    contradicted by any of them with probability at most `confidence_delta`.
+    contradicted by any of them with probability at most `confidence_delta`. By default there are
+    200,000 trials, fewer where one release takes many numbers.
 
     >>> from tacit import GNMax
     >>> findings = audit_mechanism(GNMax(sigma=40), trials=20_000)
     >>> any(finding.contradicts for finding in findings)
     False
     """
-    at_least(100, trials=trials)
+    probability(confidence_delta=confidence_delta)
+    if trials is not None:
+        at_least(_FEWEST, trials=trials)
     experiments = suspicions(mechanism)
-    share = probability(confidence_delta=confidence_delta) / len(experiments)
+    share = confidence_delta / sum(len(each.looks) for each in experiments)
+    often = _trials(sum(each.numbers for each in experiments), trials)
     findings = []
     for each in experiments:
-        first, second = _outputs(mechanism, each, trials)
-        proved = events_lower_bound(first, second, [each.event], each.delta, share)
-        findings.append(Finding(each.what, each.delta, each.claim(mechanism), proved))
+        first, second = _outputs(each, often)
+        findings += [_finding(each, look, first, second, share) for look in each.looks]
     return findings
 
 
-def _outputs(mechanism: Mechanism, each: Suspicion, trials: int) -> tuple[Floats, Floats]:
-    """Release both rows, many times over, through a ledger that is opened for just that."""
-    plan = each.plan(mechanism, trials)
-    whole = Plan(mechanism, 2 * trials, n_teachers=plan.n_teachers, n_classes=2)
-    budget = Budget(whole.epsilon(_DELTA) * _ROOM, _DELTA)
+def _trials(numbers: int, asked: int | None) -> int:
+    """Return how often to release; refuse what would take too long, or tell too little."""
+    if asked is not None:
+        if asked * numbers > _MOST:
+            raise refuse("trials", asked, f"at most {_MOST // numbers} for this mechanism")
+        return asked
+    trials = min(TRIALS, _QUICK // numbers)
+    if trials < 10 * _FEWEST:
+        raise InvalidArgument(
+            f"Expected fewer numbers in a release to audit: with {numbers} of them there is time "
+            "for too few trials; noise and price do not depend on the size, so audit a small one."
+        )
+    return trials
+
+
+def _finding(
+    each: Suspicion, look: Look, first: Floats, second: Floats, confidence_delta: float
+) -> Finding:
+    return Finding(
+        each.what,
+        look.claim(each.one),
+        look.proved(first, second, confidence_delta),
+        len(first),
+        look.delta,
+        look.order,
+    )
+
+
+def _outputs(each: Suspicion, trials: int) -> tuple[Floats, Floats]:
+    """Release both inputs, many times over, through a ledger that is opened for just that."""
+    plan = each.many(each.one, trials)
+    cost = 2 * float(plan.cost([_ORDER]).total().values[0])
+    enough = RdpCurve([_ORDER], [cost]).epsilon(_DELTA) * _ROOM
     with tempfile.TemporaryDirectory(prefix="tacit-audit-") as folder:
-        ledger = Ledger(Path(folder) / "audit.ledger", budget=budget, plans=(plan, plan))
-        return _released(ledger, plan, each.first, each), _released(ledger, plan, each.second, each)
+        ledger = Ledger(
+            Path(folder) / "audit.ledger",
+            budget=Budget(enough, _DELTA),
+            accountant="rdp",
+            order=_ORDER,
+        )
+        public = each.public(trials)
+        return (
+            _released(ledger, plan, each.answers(each.first, trials), public, trials),
+            _released(ledger, plan, each.answers(each.second, trials), public, trials),
+        )
 
 
-def _released(ledger: Ledger, plan: Plan, row: tuple[int, int], each: Suspicion) -> Floats:
-    votes = np.tile(np.array(row), (plan.queries, 1))
-    public: dict[str, Any] = {
-        name: np.tile(np.asarray(value), (plan.queries, 1)) for name, value in each.public.items()
-    }
-    with ledger.release(plan, purpose="audit of made-up votes") as grant:
-        return np.asarray(grant.release(votes, **public), dtype=np.float64)
+def _released(
+    ledger: Ledger, plan: Plan, answers: Any, public: dict[str, Any], trials: int
+) -> Floats:
+    with ledger.release(plan, purpose="audit of made-up answers") as grant:
+        values = np.asarray(grant.release(answers, **public), dtype=np.float64)
+    return values.reshape(trials, -1)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Integers, positive, vote_matrix
+from tacit._checks import Integers, noise_scale, vote_matrix
 from tacit.mechanisms.base import BLOCK, Release, VoteMechanism
 from tacit.mechanisms.soft_votes import hard_or_soft
 from tacit.noise import admit
@@ -40,7 +40,7 @@ class GNMax(VoteMechanism):
     sigma: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", positive(sigma=self.sigma))
+        object.__setattr__(self, "sigma", noise_scale(sigma=self.sigma))
 
     def votes(self, answers: Any) -> NDArray[Any]:
         """Return hard or soft votes."""
@@ -83,7 +83,7 @@ class LNMax(VoteMechanism):
     gamma: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gamma", positive(gamma=self.gamma))
+        object.__setattr__(self, "gamma", noise_scale(gamma=self.gamma))
 
     def votes(self, answers: Any) -> NDArray[Any]:
         """Return hard or soft votes."""
@@ -129,7 +129,7 @@ class NoisyVotes(VoteMechanism):
     sigma: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", positive(sigma=self.sigma))
+        object.__setattr__(self, "sigma", noise_scale(sigma=self.sigma))
 
     def release(self, answers: Any, noise: Noise) -> Release:
         """Return noisy counts (queries, classes); some are negative."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit._checks import Floats, Integers, positive, refuse, sampling_rate
+from tacit._checks import Floats, Integers, noise_scale, refuse, sampling_rate
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.base import Release
 from tacit.mechanisms.codes import power_of_two_above
@@ -103,7 +103,7 @@ class NoisySteps:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "noise_multiplier", positive(noise_multiplier=self.noise_multiplier))
+        put(self, "noise_multiplier", noise_scale(noise_multiplier=self.noise_multiplier))
         put(self, "sampling_rate", sampling_rate(sampling_rate=self.sampling_rate))
         check_rate(self.sampling_rate)
         if self.noise_multiplier > _MOST_NOISE:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import Floats, Integers, finite, one_of, positive, refuse
+from tacit._checks import Floats, Integers, finite, noise_scale, one_of, refuse
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.base import Release
 from tacit.mechanisms.neighbours import GRID, GaussianNeighbours, check_grid, number_targets
@@ -52,8 +52,8 @@ class SampledLabels(GaussianNeighbours):
     votes_per_unit: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", positive(sigma=self.sigma))
-        object.__setattr__(self, "tau", positive(tau=self.tau))
+        object.__setattr__(self, "sigma", noise_scale(sigma=self.sigma))
+        object.__setattr__(self, "tau", noise_scale(tau=self.tau))
         one_of("l1", "l2", clip=self.clip)
         self._validate_sample()
         check_grid(self.sigma, GRID)
@@ -124,7 +124,7 @@ class SampledMean(GaussianNeighbours):
     votes_per_unit: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", positive(sigma=self.sigma))
+        object.__setattr__(self, "sigma", noise_scale(sigma=self.sigma))
         object.__setattr__(self, "low", finite(low=self.low))
         object.__setattr__(self, "high", finite(high=self.high))
         if not self.low < self.high or not 0 < self._half < math.inf:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tacit._checks import Integers, positive
+from tacit._checks import Integers, noise_scale
 from tacit.mechanisms.base import Release
 from tacit.mechanisms.neighbours import (
     GaussianNeighbours,
@@ -61,7 +61,7 @@ class SampledMax(_Votes):
     votes_per_unit: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", positive(sigma=self.sigma))
+        object.__setattr__(self, "sigma", noise_scale(sigma=self.sigma))
         self._validate_sample()
 
     def release(self, answers: Any, noise: Noise, *, n_classes: int | None = None) -> Release:
@@ -102,7 +102,7 @@ class SampledVotes(_Votes):
     votes_per_unit: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", positive(sigma=self.sigma))
+        object.__setattr__(self, "sigma", noise_scale(sigma=self.sigma))
         self._validate_sample()
         check_grid(self.sigma, 1.0)
 

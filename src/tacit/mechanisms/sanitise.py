@@ -145,11 +145,14 @@ class Sanitise:
     def release(self, answers: Any, noise: Noise) -> Release:
         """Return (noisy log-scale, noisy cost)."""
         entry = admit(noise)
-        pair = self._draw(self._checked(answers), noise, 1)[0]
+        pair = self._draws(answers, noise, 1)[0]
         return Release(self, values=pair, entry=entry, secure=noise.secure)
 
-    def _draw(self, secret: SecretCost, noise: Noise, copies: int) -> Floats:
+    def _draws(self, answers: Any, noise: Noise, copies: int) -> Floats:
         """Return (noisy log-scale, noisy cost), one for a release, many for an audit."""
+        return self._draw(self._checked(answers), noise, copies)
+
+    def _draw(self, secret: SecretCost, noise: Noise, copies: int) -> Floats:
         grid = np.full(copies, self._log_grid())
         # Rounded answers differ by at most beta + grid: the noise grows in the same proportion.
         log_noise = self.sigma_log * (1 + grid / self.beta)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Integers, at_least, finite, positive
+from tacit._checks import Integers, at_least, finite, noise_scale
 from tacit.mechanisms.base import NO_ANSWER, Release
 from tacit.mechanisms.neighbours import NeighbourMechanism, class_targets, count_classes
 from tacit.mechanisms.sampled_votes import SampledMax
@@ -46,7 +46,7 @@ class ScreeningCheck(NeighbourMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "threshold", finite(threshold=self.threshold))
-        object.__setattr__(self, "sigma", positive(sigma=self.sigma))
+        object.__setattr__(self, "sigma", noise_scale(sigma=self.sigma))
         self._validate_sample()
 
     def _targets(self, answers: Any, n_classes: int | None) -> Integers:
@@ -110,8 +110,8 @@ class NoisyScreening(NeighbourMechanism):
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "threshold", finite(threshold=self.threshold))
-        put(self, "sigma_screen", positive(sigma_screen=self.sigma_screen))
-        put(self, "sigma", positive(sigma=self.sigma))
+        put(self, "sigma_screen", noise_scale(sigma_screen=self.sigma_screen))
+        put(self, "sigma", noise_scale(sigma=self.sigma))
         self._validate_sample()
 
     @property

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tacit._checks import Floats, at_least, number_array, positive, refuse
+from tacit._checks import Floats, at_least, noise_scale, number_array, positive, refuse
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.base import Release
 from tacit.mechanisms.codes import Frame, bounded_steps
@@ -56,7 +56,7 @@ class NoisySecondMoment(ReleasedOnce):
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", positive(sigma=self.sigma))
+        object.__setattr__(self, "sigma", noise_scale(sigma=self.sigma))
         object.__setattr__(self, "dimension", at_least(1, dimension=self.dimension))
         object.__setattr__(self, "radius", positive(radius=self.radius))
         if not 1e-100 <= self.radius <= 1e100:
@@ -66,8 +66,12 @@ class NoisySecondMoment(ReleasedOnce):
     def release(self, answers: Any, noise: Noise) -> Release:
         """Return the noisy symmetric matrix (dimension, dimension); it may have negative roots."""
         entry = admit(noise)
-        moment = self._draw(self._moment(self._checked(answers)), noise, 1)[0]
+        moment = self._draws(answers, noise, 1)[0]
         return Release(self, values=moment, entry=entry, secure=noise.secure)
+
+    def _draws(self, answers: Any, noise: Noise, copies: int) -> Floats:
+        """Return noisy matrices, one for a release, many for an audit."""
+        return self._draw(self._moment(self._checked(answers)), noise, copies)
 
     def _moment(self, vectors: Floats) -> Floats:
         """Return the exact sum of outer products, in squared steps. Secret."""
@@ -82,7 +86,6 @@ class NoisySecondMoment(ReleasedOnce):
         return total
 
     def _draw(self, moment: Floats, noise: Noise, copies: int) -> Floats:
-        """Return noisy matrices, one for a release, many for an audit."""
         rows, columns = np.triu_indices(self.dimension)
         deviations = np.where(rows == columns, self.sigma, self.sigma * _SQRT_HALF)
         noisy = noise.rounded_gaussian_steps(deviations, _STEP**2, (copies, rows.size))

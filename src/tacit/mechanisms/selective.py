@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats, Integers, at_least, finite, finite_array, positive
+from tacit._checks import Floats, Integers, at_least, finite, finite_array, noise_scale
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.base import NO_ANSWER, Release, VoteMechanism
 from tacit.mechanisms.noisy_max import GNMax, noisy_argmax
@@ -52,7 +52,7 @@ class ThresholdCheck(VoteMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "threshold", finite(threshold=self.threshold))
-        object.__setattr__(self, "sigma", positive(sigma=self.sigma))
+        object.__setattr__(self, "sigma", noise_scale(sigma=self.sigma))
 
     def votes(self, answers: Any) -> NDArray[Any]:
         """Return hard or soft votes."""
@@ -114,8 +114,8 @@ class _Selective(VoteMechanism):
 
     def _validate(self) -> None:
         object.__setattr__(self, "threshold", finite(threshold=self.threshold))
-        object.__setattr__(self, "sigma_check", positive(sigma_check=self.sigma_check))
-        object.__setattr__(self, "sigma_answer", positive(sigma_answer=self.sigma_answer))
+        object.__setattr__(self, "sigma_check", noise_scale(sigma_check=self.sigma_check))
+        object.__setattr__(self, "sigma_answer", noise_scale(sigma_answer=self.sigma_answer))
 
     @property
     def check(self) -> ThresholdCheck:

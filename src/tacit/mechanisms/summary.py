@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats, Integers, at_least, number_array, positive, probability, refuse
+from tacit._checks import Floats, Integers, at_least, noise_scale, number_array, probability, refuse
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.base import BLOCK, Release
 from tacit.mechanisms.codes import certify, clip_rows
@@ -101,7 +101,7 @@ class NoisySum(ReleasedOnce):
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "sigma", positive(sigma=self.sigma))
+        put(self, "sigma", noise_scale(sigma=self.sigma))
         put(self, "rows", at_least(1, rows=self.rows))
         put(self, "columns", at_least(1, columns=self.columns))
         for name in ("rows", "columns"):
@@ -129,11 +129,14 @@ class NoisySum(ReleasedOnce):
     def release(self, answers: Any, noise: Noise) -> Release:
         """Return the noisy sum (rows, columns)."""
         entry = admit(noise)
-        values = self._draw(self._total(self._checked(answers)), noise, 1)[0]
+        values = self._draws(answers, noise, 1)[0]
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
-    def _draw(self, total: Integers, noise: Noise, copies: int) -> Floats:
+    def _draws(self, answers: Any, noise: Noise, copies: int) -> Floats:
         """Return noisy sums, one for a release, many for an audit."""
+        return self._draw(self._total(self._checked(answers)), noise, copies)
+
+    def _draw(self, total: Integers, noise: Noise, copies: int) -> Floats:
         noisy = noise.rounded_gaussian_steps(self.sigma, STEP**2, (copies, *total.shape))
         noisy += total
         return np.asarray(noisy * STEP**2)
