@@ -57,7 +57,7 @@ PUBLIC = [
         "all answers",
         "including refusals",
         "the student",
-        "every checkpoint",
+        "every checkpoint of the student",
         "computed from the releases",
         "exact composition of Gaussian",
         "epsilon = 2.0",
