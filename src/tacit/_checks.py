@@ -202,5 +202,6 @@ def _integral(array: NDArray[Any]) -> NDArray[Any]:
         raise InvalidArgument(f"{problem}, got NaN or infinity.")
     if (array != np.floor(array)).any():
         raise InvalidArgument(f"{problem}, got fractions; sum soft votes with sum_soft_votes.")
-    # The caller refuses both ends.
-    return np.asarray(np.clip(array, -1, _MOST_VOTES + 1), dtype=np.int64)
+    # The caller refuses both ends, of which float16 knows the upper one as infinity.
+    wide = array.astype(np.result_type(array, np.float64), copy=False)
+    return np.asarray(np.clip(wide, -1, _MOST_VOTES + 1), dtype=np.int64)

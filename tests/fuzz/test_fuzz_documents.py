@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mangled import damaged, fuzzed, survives
 
 from tacit import Budget, GNMax, Ledger, Plan, Statement
+from tacit.errors import LedgerDamaged
 from tacit.estimators.config import RunConfig
 from tacit.students import LabelSpreadingStudent, load_student, saved_extra
 
@@ -109,6 +110,16 @@ def test_damaged_ledgers(tmp_path, ledger_bytes, data):
         survives(ledger.verify)
         survives(ledger.spent)
         survives(lambda: str(ledger.statement()))
+
+
+@pytest.mark.parametrize("name", [b"epsilon REAL", b"purpose TEXT"])
+def test_a_ledger_whose_columns_have_no_name(tmp_path, ledger_bytes, name):
+    """Found by `make fuzz`: SQLite reads names of columns as UTF-8, whatever the text factory."""
+    assert ledger_bytes.count(name) == 1
+    path = tmp_path / "run.ledger"
+    path.write_bytes(ledger_bytes.replace(name, b"\x80" + name[1:]))
+    with pytest.raises(LedgerDamaged):
+        Ledger(path)
 
 
 @fuzzed

@@ -252,10 +252,14 @@ def _schema_version(database: sqlite3.Connection) -> int:
 
 def _load(database: sqlite3.Connection) -> Chain:
     _schema_version(database)
-    header = database.execute("SELECT * FROM header").fetchall()
+    try:
+        header = database.execute("SELECT * FROM header").fetchall()
+        entries = database.execute("SELECT * FROM entries ORDER BY sequence")
+    except UnicodeDecodeError:  # of a column's name, which no text factory reads
+        raise LedgerDamaged("Expected the ledger's tables as tacit makes them.") from None
     if len(header) != 1:
         raise LedgerDamaged("Expected one header in the ledger; restore it from a copy.")
-    return Chain.verified(header[0], database.execute("SELECT * FROM entries ORDER BY sequence"))
+    return Chain.verified(header[0], entries)
 
 
 def _insert(database: sqlite3.Connection, text: str) -> Entry:
