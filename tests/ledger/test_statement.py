@@ -16,6 +16,8 @@ import tacit
 from tacit.errors import InvalidArgument, SecretDisclosure
 from tacit.ledger import STATEMENT_SCHEMA, Budget, Statement
 from tacit.ledger.statement import _rounded_up
+from tacit.mechanisms import assumptions
+from tacit.mechanisms.base import ASSUMES
 
 HEAD = "ab" * 32
 
@@ -217,3 +219,10 @@ def test_a_statement_is_written_in_one_step(tmp_path):
     os.umask(umask)
     assert stat.S_IMODE(target.stat().st_mode) == 0o644 & ~umask
     assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("name", sorted(ASSUMES))
+def test_whatever_the_mechanism_choices_are_presumed_to_be_public(name):
+    text = str(make(assumes=assumptions([name])))
+    assert "hyper-parameters" in text
+    assert "were chosen without the private records" in text

@@ -164,17 +164,23 @@ ASSUMES |= {
     "noisy-second-moment": "each unit brought one vector, centred and scaled without the private "
     "records",
     "noisy-steps": "what each unit said in a step was computed from that unit and from earlier "
-    "releases alone, that inputs were scaled and hyper-parameters chosen without the private "
-    "records, and that nobody learns who was sampled",
+    "releases alone, that inputs were scaled without the private records, and that nobody learns "
+    "who was sampled",
 }
+_CHOICES = (
+    "method and hyper-parameters (numbers of teachers and of queries included) were chosen without "
+    "the private records, or from earlier releases alone"
+)
+ASSUMES = {name: f"{presumed}, and that {_CHOICES}" for name, presumed in ASSUMES.items()}
 """What must hold outside tacit's sight for a mechanism's price to be right, by its name."""
 
 
 def assumptions(names: Iterable[str]) -> tuple[str, ...]:
     """Return what the named mechanisms presume, each once.
 
-    >>> assumptions(["gnmax", "sanitise", "gnmax"])
-    ("each unit's records reached one teacher only, whoever else is in the data",)
+    >>> for each in assumptions(["gnmax", "sanitise", "gnmax"]):
+    ...     print(each.split(", and that ")[0])
+    each unit's records reached one teacher only, whoever else is in the data
     """
     return tuple(dict.fromkeys(ASSUMES[name] for name in names if name in ASSUMES))
 
