@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from tacit import Ledger
-from tacit.cli.described import NAMES, parse_mechanism
+from tacit.cli.described import NAMES, parameters_of, parse_mechanism
 from tacit.mechanisms import SampledMedian
 from tacit.mechanisms.auditing import AUDITED, suspicions
 from tacit.noise import SecureNoise
@@ -115,6 +116,17 @@ def test_every_mechanism_has_a_name_and_help_lists_them(tacit):
     assert tuple(AUDITED) == NAMES == tuple(DESCRIBED)
     shown = " ".join(tacit("audit", "--help").out.replace("\u2502", " ").split())
     assert all(name in shown for name in NAMES)
+
+
+def test_the_documented_examples_are_all_mechanisms():
+    page = Path(__file__).parents[2] / "docs" / "audit.md"
+    rows = re.findall(r"^\| `(\S+)` \| (.*?) \| `(\S+)` \|$", page.read_text("utf-8"), re.M)
+    assert [name for name, _, _ in rows] == list(NAMES)
+    for name, parameters, example in rows:
+        assert parse_mechanism(example).name == name
+        assert parameters == "the same" or all(
+            each.split("=")[0] in parameters for each in parameters_of(name)
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -23,8 +23,8 @@ CONTRADICTED = 5
 CANARIES = 200
 _RUN_ERROR, _MECHANISM_ERROR = 0.05, 1e-6
 _PASS = (
-    "The audit did not refute the claim. That proves nothing: a better attack, or more canaries, "
-    "might."
+    "The audit did not refute the claim. That proves nothing: a better attack, more canaries or "
+    "more trials might."
 )
 _FAIL = "The audit CONTRADICTS the claim: something is wrong. Do not publish."
 
