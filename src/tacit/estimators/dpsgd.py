@@ -11,7 +11,6 @@ import copy
 from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import ArrayLike
-from sklearn.utils.multiclass import check_classification_targets
 
 from tacit._checks import at_least, one_of
 from tacit.direct.examples import PrivateExamples, need_torch
@@ -38,7 +37,9 @@ class DPSGDClassifier(SteppedEstimator, TaughtClassifier):
 
     module: a torch module from rows to class scores, in its first state, which must be public and
         must treat every row by itself (no batch normalisation, no dropout); None for linear layers
-        of the widths `hidden` with `activation` between them.
+        of the widths `hidden` with `activation` between them. Records share a batch only in chains
+        of torch's own layers; a module with a `forward` of its own meets them one at a time. A
+        record on which it fails adds nothing.
     clipping: "per-layer" clips and noises every layer by itself, "flat" the whole gradient; `clip`
         is the radius. Small radii only set directions: the learning rate counts in units of `clip`.
         split: "minimal" or "equal", how layers share the noise.
@@ -50,8 +51,8 @@ class DPSGDClassifier(SteppedEstimator, TaughtClassifier):
         in units of what one record can add to a sum.
     optimizer: "adam" or "sgd"; decay: to which part of itself the learning rate falls. The default
         rate is for Adam (USPS digits, epsilon 2, best of 2e-3, 5e-3, 1e-2, 2e-2 on its test rows).
-    engine: "ghost" (no gradient of a single record is ever stored), "hooks" (Opacus), "single" (one
-        at a time) or "auto".
+    engine: "ghost" (no gradient of a single record is ever stored), "hooks" (Opacus; refused unless
+        all layers are known to treat every row by itself), "single" (one at a time) or "auto".
     features: a public transformer, fitted on X_public. classes: the public label set, or
         "from_data". ledger: a `Ledger`, a path, or None for one in a temporary directory.
     random_state seeds the first weights, never noise or samples.
@@ -123,7 +124,6 @@ class DPSGDClassifier(SteppedEstimator, TaughtClassifier):
         `groups` says whose each row is: then one person is one unit, with all records.
         """
         rows, labels = private_rows(self, X, y)
-        check_classification_targets(labels)
         known, targets, from_data = class_indices(labels, self.classes)
         people = units_of(groups, len(rows))
         outside = self._public_inputs(X_public, rows)

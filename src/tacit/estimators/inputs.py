@@ -1,13 +1,20 @@
-"""What every estimator checks before anything private is touched, let alone released."""
+"""What every estimator checks before anything private is touched, let alone released.
+
+A refusal of private cells has one of a few fixed texts: what scikit-learn and NumPy say of an array
+may quote it, and so may a warning, a cause or a context.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from tacit._checks import Integers
@@ -25,6 +32,13 @@ READ_CLASSES = (
     "the set of class labels was read from the private data, which no cost covers; declare "
     "classes= to remove this warning"
 )
+
+
+_Read = TypeVar("_Read")
+
+
+class NotNumbers(InvalidArgument, TypeError):
+    """A private cell is no number; scikit-learn's contract calls that a `TypeError`, too."""
 
 
 class OverlapWarning(UserWarning):
@@ -61,33 +75,128 @@ def class_indices(y: NDArray[Any], classes: Any) -> tuple[NDArray[Any], Integers
             "the private labels, which the statement then says."
         )
     from_data = isinstance(classes, str) and classes == FROM_DATA
-    known = np.unique(y) if from_data else np.unique(np.asarray(classes))
+    declared = None if from_data else np.unique(np.asarray(classes))
+    return (*unquoted(lambda: _placed(y, declared)), from_data)
+
+
+def _placed(y: NDArray[Any], declared: NDArray[Any] | None) -> tuple[NDArray[Any], Integers]:
+    """Return the label set, unless declared that of y, and y as indices into it."""
+    check_classification_targets(y)
+    known = np.unique(y) if declared is None else declared
     if known.size < 2:
-        raise InvalidArgument(f"Expected at least two classes, got {known.size} class.")
+        raise InvalidArgument("Expected at least two classes; of one class there is no other.")
     place = np.searchsorted(known, y).clip(0, known.size - 1)
     if (known[place] != y).any():
         raise InvalidArgument(
             "Expected every label of y to be one of classes=; some are not. Add them or drop rows."
         )
-    return known, place.astype(np.int64), from_data
+    return known, place.astype(np.int64)
 
 
 def private_rows(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, Any]:
-    """Validate private inputs and labels as scikit-learn does; no message quotes a cell."""
+    """Validate private inputs and labels as scikit-learn does; no message quotes a cell.
+
+    With `y_numeric=True`, y comes back as finite float64.
+    """
+    found = unquoted(lambda: _validated(estimator, X, y, checks))
+    if isinstance(found, tuple) and found[1].ndim < unquoted(lambda: np.asarray(y).ndim):
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected; its one column is used.",
+            DataConversionWarning,
+            stacklevel=3,
+        )
+    return found  # type: ignore[no-any-return]
+
+
+def _validated(estimator: Any, X: Any, y: Any, checks: dict[str, Any]) -> Any:
+    found = validate_data(estimator, X, y, dtype="numeric", **checks)
+    rows = found[0] if isinstance(found, tuple) else found
+    if rows.dtype.kind not in "biuf":
+        raise NotNumbers(_NO_NUMBER)
+    if not checks.get("y_numeric"):
+        return found
+    numbers = found[1].astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise InvalidArgument(_NOT_FINITE)
+    return rows, numbers
+
+
+def unquoted(work: Callable[[], _Read]) -> _Read:
+    """Return what `work` reads of private cells; if it fails, in words that quote none of them.
+
+    Its warnings are silenced: whether one comes may depend on a single cell.
+    """
     try:
-        return validate_data(estimator, X, y, dtype="numeric", **checks)  # type: ignore[no-any-return]
-    except ValueError as error:
-        if "could not convert" not in str(error):
-            raise
-    raise InvalidArgument(
-        "Expected X and y to hold numbers (y may hold labels); some cell is text. Encode "
-        "categories with a public list of them."
+        with quiet():
+            return work()
+    except InvalidArgument:
+        raise
+    except Exception as error:
+        refusal = _refusal(error)
+    raise refusal  # out here it has no context, which would be shown or logged with it
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Let no warning tell of private numbers, neither NumPy's nor anybody's."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+_NO_NUMBER = (
+    "Expected every cell of X to be a number: an argument must be a string that reads as a number, "
+    "or a real number."
+)
+_NOT_FINITE = "Expected X and y to hold finite numbers only; some cell is NaN, inf or too large."
+_SHAPE = (
+    "Expected X of shape (rows, features). Reshape your data with .reshape(-1, 1) if it has a "
+    "single feature, or .reshape(1, -1) if it is a single record."
+)
+_TEXT = (
+    "Expected X and y to hold numbers (y may hold labels); some cell is text. Encode categories "
+    "with a public list of them."
+)
+_REFUSALS = {
+    "y is None": "Expected y: this estimator requires y to be passed, but the target y is None.",
+    "Complex data": "Expected X and y to hold real numbers. Complex data not supported.",
+    "could not convert": _TEXT,
+    "bytes/strings": _TEXT,
+    "argument must be": _NO_NUMBER,
+    "Sparse": "Expected dense X and y. Sparse data is not supported; use .toarray().",
+    "sparse": "Expected dense X and y. Sparse data is not supported; use .toarray().",
+    "Reshape your data": _SHAPE,
+    "expected <=": _SHAPE,
+    "NaN": _NOT_FINITE,
+    "infinity": _NOT_FINITE,
+    "too large": _NOT_FINITE,
+    "inconsistent": "Expected y with one entry for each row of X: the input variables have "
+    "inconsistent numbers of samples.",
+    "1d array": "Expected y of shape (rows,): y should be a 1d array.",
+    "feature(s)": "Expected X with columns: 0 feature(s) (shape=(, 0)) while a minimum of 1 is "
+    "required.",
+    "sample(s)": "Expected X with rows: 0 sample(s) while a minimum of 1 is required.",
+    "Unknown label type": "Expected y to hold labels, words or whole numbers. Unknown label type: "
+    "something else.",
+    "eature names": "Expected the columns of X to have names that are text, or no names.",
+}
+"""What is said where scikit-learn's message has these words; they are those of its contract."""
+
+
+def _refusal(error: Exception) -> InvalidArgument:
+    said = str(error)
+    for words, text in _REFUSALS.items():
+        if words in said:
+            return NotNumbers(text) if text is _NO_NUMBER else InvalidArgument(text)
+    return InvalidArgument(
+        "Expected X and y to be arrays of numbers (y may hold labels), one row a record; reading "
+        f"them fails with {type(error).__name__}."
     )
 
 
 def view_alone(features: Any, rows: NDArray[Any]) -> NDArray[Any]:
     """Return features of private rows, each as if it were alone. Secret."""
-    with training_bar("Features of private records", total=len(rows)) as step:
+    with training_bar("Features of private records", total=len(rows)) as step, quiet():
         return transform_rows(features, rows, step=step)
 
 
@@ -99,11 +208,10 @@ def units_of(groups: Any, n_rows: int) -> NDArray[np.bytes_] | None:
     """
     if groups is None:
         return None
-    if np.ndim(groups) != 1 and not isinstance(groups, list | tuple | range):
-        raise InvalidArgument(f"Expected groups of length {n_rows}, one per row of X.")
-    people = unit_names(groups)
-    if len(people) != n_rows:
-        raise InvalidArgument(f"Expected groups of length {n_rows}, one per row of X.")
+    listed = isinstance(groups, list | tuple | range) or np.ndim(groups) == 1
+    people = unit_names(groups) if listed else None
+    if people is None or len(people) != n_rows:
+        raise InvalidArgument("Expected groups= to say for each row of X whose it is, once.")
     return people
 
 
@@ -114,8 +222,10 @@ def count_units(people: NDArray[np.bytes_] | None, n_rows: int) -> int:
 
 def warn_of_overlap(X: NDArray[Any], X_public: NDArray[Any]) -> None:
     """Warn of rows that are both private and public; how many is secret."""
-    public = set(_row_bytes(X_public))
-    if any(row in public for row in _row_bytes(X)):
+    with np.errstate(all="ignore"):
+        public = set(_row_bytes(X_public))
+        overlap = any(row in public for row in _row_bytes(X))
+    if overlap:
         warnings.warn(
             "Some private rows are identical to public rows; a row cannot be both.",
             OverlapWarning,

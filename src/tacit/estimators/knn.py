@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.multiclass import check_classification_targets
 
 from tacit._checks import Floats
 from tacit.estimators.inputs import READ_CLASSES, class_indices
@@ -95,7 +94,6 @@ class PrivateKNNClassifier(TaughtClassifier, PrivateNeighbours):
         self.random_state = random_state
 
     def _read(self, y: NDArray[Any]) -> Task:
-        check_classification_targets(y)
         known, targets, from_data = class_indices(y, self.classes)
         faults = (READ_CLASSES,) if from_data else ()
         return Task(targets, int(known.size), {"classes_": known}, faults)

@@ -97,7 +97,7 @@ class PrivateKNNRegressor(RegressorMixin, PrivateNeighbours):  # type: ignore[mi
         low, high = finite(low=self.low), finite(high=self.high)
         if not low < high:
             raise refuse("low", self.low, f"below high={self.high!r}")
-        targets = np.clip(np.asarray(y, dtype=np.float64), low, high)
+        targets = np.clip(y, low, high)
         return Task(targets, public={"bounds_": (low, high)})
 
     def _price(self, asked: Neighbourly, queries: int, budget: Budget, *, listed: bool) -> Plan:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils.multiclass import check_classification_targets
 
 from tacit._checks import Integers, at_least
 from tacit.errors import InvalidArgument
@@ -117,7 +116,6 @@ class PATEClassifier(TaughtClassifier):
         charged before noise is drawn.
         """
         records, labels = private_rows(self, X, y)
-        check_classification_targets(labels)
         known, y_index, from_data = class_indices(labels, self.classes)
         people = units_of(groups, len(records))
         outside = public_matrix(X_public, records.shape[1])

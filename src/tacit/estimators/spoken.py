@@ -14,7 +14,6 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.multiclass import check_classification_targets
 
 from tacit._checks import Floats, positive
 from tacit.estimators.inputs import (
@@ -132,7 +131,6 @@ class SpokenOnce(TaughtClassifier, Speaking):
         `groups` says whose each row is: then one person is one unit, with all records.
         """
         rows, labels = private_rows(self, X, y)
-        check_classification_targets(labels)
         known, targets, from_data = class_indices(labels, self.classes)
         faults = [READ_CLASSES] if from_data else []
         self._listen(rows, targets, int(known.size), X_public, groups, *faults)

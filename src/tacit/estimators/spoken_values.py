@@ -90,7 +90,7 @@ class SpokenRegressor(RegressorMixin, Speaking):  # type: ignore[misc]  # sklear
         low, high = self._bounds()
         # Each number by itself; halves first, so that nothing overflows.
         middle, half = low / 2 + high / 2, high / 2 - low / 2
-        targets = np.clip((np.clip(numbers.astype(np.float64), low, high) - middle) / half, -1, 1)
+        targets = np.clip((np.clip(numbers, low, high) - middle) / half, -1, 1)
         self._listen(rows, targets, 1, X_public, groups)
         self.bounds_ = (low, high)
         return self
