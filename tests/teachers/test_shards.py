@@ -147,7 +147,7 @@ def test_wrong_shapes_are_refused_and_no_record_is_fine():
         shard_of([1], 0, KEY)
     with pytest.raises(InvalidArgument, match="array of numbers"):
         record_ids([["a", "b"]])
-    with pytest.raises(InvalidArgument, match="one label for each of 2"):
+    with pytest.raises(InvalidArgument, match="one label for each record"):
         record_ids([[1], [2]], [0])
     assert shard_of([], 5, KEY).shape == (0,)
     assert record_ids(np.zeros((0, 4))).shape == (0,)

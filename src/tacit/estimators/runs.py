@@ -125,8 +125,8 @@ def split_rows(config: RunConfig, n_rows: int) -> Split:
     private, public = config.data.private, config.data.public
     if private + public >= n_rows:
         raise InvalidArgument(
-            f"Expected private={private} and public={public} to leave rows to hold out: "
-            f"{config.data.source!r} has {n_rows}."
+            f"Expected private={private} and public={public} to leave rows of "
+            f"{config.data.source!r} to hold out; there are too few. Lower one of them."
         )
     order = np.random.default_rng(config.seed).permutation(n_rows)
     return Split(order[:private], order[private : private + public], order[private + public :])

@@ -7,6 +7,7 @@ others change teachers. A hash of the unit's own id cannot.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import operator
 from collections.abc import Iterable, Iterator
@@ -74,7 +75,8 @@ def record_ids(X: ArrayLike, y: ArrayLike | None = None) -> NDArray[np.bytes_]:
     labels = None if y is None else _labels(y, len(rows))
     digests = []
     for start in range(0, len(rows), _ROWS):
-        block = np.ascontiguousarray(rows[start : start + _ROWS], dtype="<f8")
+        with np.errstate(all="ignore"):  # a number too large for float64 is nobody's business
+            block = np.ascontiguousarray(rows[start : start + _ROWS], dtype="<f8")
         if np.isnan(block).any():
             block = np.where(np.isnan(block), np.nan, block)  # there are many NaNs: one for all
         block = block + 0.0  # and no negative zero
@@ -115,9 +117,7 @@ def _labels(y: ArrayLike, n_records: int) -> list[bytes]:
     values = np.asarray(y)
     labels = list(_names(values.astype(np.int64) if values.dtype.kind == "b" else values))
     if len(labels) != n_records:
-        raise InvalidArgument(
-            f"Expected one label for each of {n_records} records, got {len(labels)}."
-        )
+        raise InvalidArgument("Expected y with one label for each record of X.")
     return labels
 
 
@@ -129,7 +129,7 @@ def _names(ids: Any) -> Iterator[bytes]:
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
         raise InvalidArgument("Expected ids to be a sequence, one id a record.")
     if isinstance(ids, np.ndarray) and ids.ndim != 1:
-        raise InvalidArgument(f"Expected ids to be one-dimensional, got shape {ids.shape}.")
+        raise InvalidArgument("Expected ids to be one-dimensional, one id a record.")
     return map(_name, ids)
 
 
@@ -140,11 +140,9 @@ def _name(one: Any) -> bytes:
         return one.encode("utf-8", "surrogatepass")
     if isinstance(one, float | np.floating) and float(one).is_integer():
         one = int(one)
-    try:
-        if isinstance(one, bool | np.bool_):
-            raise TypeError
-        return str(operator.index(one)).encode()
-    except (TypeError, ValueError):
-        raise InvalidArgument(
-            "Expected ids (and labels) to be bytes, strings or whole numbers, with none missing."
-        ) from None
+    with contextlib.suppress(Exception):  # whatever it says may quote the id
+        if not isinstance(one, bool | np.bool_):
+            return str(operator.index(one)).encode()
+    raise InvalidArgument(
+        "Expected ids (and labels) to be bytes, strings or whole numbers, with none missing."
+    )
