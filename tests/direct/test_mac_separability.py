@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mac_shared import examples, network, parameters, parts_of, weights
 from scipy import special
 
+from tacit.direct import auxiliary, exact_rows, layer_parts, stacks
 from tacit.direct.auxiliary import AuxiliaryCoordinates, slopes
 from tacit.direct.exact_rows import (
     WholeMatrix,
@@ -44,6 +45,22 @@ def test_an_example_has_the_same_bits_in_any_company(activation, loss):
         chosen = draw.permutation(97)[:size]
         found = bits(slopes(net, own, made.inputs[chosen], targets[chosen]))
         assert np.array_equal(found, reference[chosen])
+
+
+SECRET = [
+    auxiliary.Slopes,
+    auxiliary._Layer,
+    exact_rows.WholeRows,
+    layer_parts.LayerRows,
+    stacks._Rows,
+]
+
+
+@pytest.mark.parametrize("kind", SECRET, ids=lambda kind: kind.__name__)
+def test_what_is_made_of_private_rows_prints_nothing(kind):
+    """A tuple that a traceback or a debugger shows may not show a row."""
+    made = kind(*[np.full(3, 70613.25)] * len(kind._fields))
+    assert "70613" not in f"{made!r} {made} {[made]}"
 
 
 def test_wild_company_changes_nobody():

@@ -91,6 +91,9 @@ class Slopes(NamedTuple):
     deltas: list[Floats]
     curvatures: list[Floats]
 
+    def __repr__(self) -> str:
+        return "Slopes(secret)"
+
 
 def slopes(
     network: AuxiliaryCoordinates, weights: PublicWeights, inputs: Floats, targets: Floats
@@ -114,6 +117,9 @@ class _Layer(NamedTuple):
     """mu (z - f(u)), what the layer's own coordinates feel; None for the output."""
     curvature: Floats
     """Gauss-Newton: never negative."""
+
+    def __repr__(self) -> str:
+        return "_Layer(secret)"
 
 
 def _layer(
