@@ -19,10 +19,12 @@ from tacit.direct.blocks import Blocks
 from tacit.direct.examples import PrivateExamples, flat_parameters
 from tacit.direct.layer_parts import LayerParts
 from tacit.direct.per_example import UnitParts
+from tacit.direct.training import GradientSteps
 from tacit.errors import InvalidArgument
 from tacit.estimators import PATESegmenter
 from tacit.estimators.config import RunConfig
 from tacit.estimators.dpsgd import cross_entropy
+from tacit.estimators.inputs import READ_CLASSES
 from tacit.estimators.runs import run_config
 from tacit.estimators.scans import ScanOptions, load_scans
 from tacit.estimators.stepped import READ_SIZE
@@ -87,6 +89,34 @@ def test_a_refused_refit_keeps_the_warning_of_the_older_student(kind, tmp_path):
     with pytest.raises(BudgetExceeded):
         model.set_params(n_records=60, noise_multiplier=0.5).fit(X, Y)
     assert READ_SIZE in model.statement_.warnings
+
+
+@BOTH
+def test_what_was_read_for_an_older_student_stays_said(kind, tmp_path):
+    """The ledger's statement covers both fits: the later one may not take a warning away."""
+    ledger = Ledger(tmp_path / "r.ledger", budget=Budget(20, 1e-3), accountant="rdp")
+    settings = {**STEPS, "ledger": ledger, "n_records": "from_data", "classes": "from_data"}
+    model = kind(**settings).fit(X, Y)
+    model.set_params(n_records=60, classes=(0, 1, 2)).fit(X, Y)
+    assert len(ledger) == 2
+    for warning in (READ_SIZE, READ_CLASSES):
+        assert model.statement_.warnings.count(warning) == 1
+    other = Ledger(tmp_path / "other.ledger", budget=Budget(20, 1e-3), accountant="rdp")
+    model.set_params(ledger=other).fit(X, Y)
+    assert not {READ_SIZE, READ_CLASSES} & set(model.statement_.warnings)
+
+
+@BOTH
+def test_what_was_read_for_a_run_that_was_charged_and_failed_is_said(kind, tmp_path, monkeypatch):
+    ledger = Ledger(tmp_path / "r.ledger", budget=Budget(20, 1e-3), accountant="rdp")
+    model = kind(**{**STEPS, "ledger": ledger}).fit(X, Y)
+    assert READ_SIZE not in model.statement_.warnings
+    with monkeypatch.context() as patch:
+        patch.setattr(GradientSteps, "result", lambda run: np.full(run.dimension, np.inf))
+        with pytest.raises(InvalidArgument, match="diverged"):
+            model.set_params(n_records="from_data", classes="from_data").fit(X, Y)
+    assert len(ledger) == 2
+    assert {READ_SIZE, READ_CLASSES} <= set(model.statement_.warnings)
 
 
 @BOTH

@@ -16,7 +16,13 @@ from tacit._checks import at_least, one_of
 from tacit.direct.examples import PrivateExamples, need_torch
 from tacit.direct.losses import cross_entropy
 from tacit.errors import InvalidArgument
-from tacit.estimators.inputs import class_indices, count_units, private_rows, units_of
+from tacit.estimators.inputs import (
+    READ_CLASSES,
+    class_indices,
+    count_units,
+    private_rows,
+    units_of,
+)
 from tacit.estimators.stepped import PublicFrame, SteppedEstimator, public_rows
 from tacit.estimators.taught import TaughtClassifier
 from tacit.students.inputs import seed_of
@@ -139,6 +145,7 @@ class DPSGDClassifier(SteppedEstimator, TaughtClassifier):
             lambda: PrivateExamples(frame.inside(rows), targets, people),
             n_units=n_units,
             by_person=people is not None,
+            faults=(READ_CLASSES,) if from_data else (),
         )
         self.student_ = NetworkStudent(describe_layers(network), self.features).told(
             network,
@@ -148,7 +155,7 @@ class DPSGDClassifier(SteppedEstimator, TaughtClassifier):
             centre=frame.centre,
             scale=frame.scale,
         )
-        self.classes_, self.ledger_, self._from_data = known, ledger, from_data
+        self.classes_, self.ledger_ = known, ledger
         return self
 
     def _network(self, width: int, n_classes: int) -> Module:

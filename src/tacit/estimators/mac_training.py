@@ -6,7 +6,7 @@ starts. Everything before and after is that of the other estimators that train i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -71,18 +71,21 @@ class MACTraining(SteppedEstimator):
         *,
         n_units: int,
         by_person: bool,
+        faults: Sequence[str] = (),
     ) -> tuple[Module, Ledger]:
         """Price, ask the ledger, train and return the network; `private()` makes the examples."""
         del loss, probes  # DP-MAC has its own objective, and rows apart by arithmetic
-        size, from_data = self._declared_size(n_units)
+        size, read = self._declared_size(n_units)
         public = self._public_run(module, *self._recipe(size))
         terms = {} if isinstance(self.ledger, Ledger) else {"plans": public.plans}
         ledger = self._open_ledger(by_person=by_person, **terms)
         self._refuse_early(ledger, public.plans)
         examples = private()
-        thresholds = self._find_thresholds(module, public, ledger, examples)
-        self._take_over(module, self._run(module, public, thresholds, ledger, examples))
-        self._size_from_data, self.thresholds_ = from_data, thresholds
+        with self._confessing(ledger, *faults, *read):
+            thresholds = self._find_thresholds(module, public, ledger, examples)
+            learned = self._run(module, public, thresholds, ledger, examples)
+        self._take_over(module, learned)
+        self.thresholds_ = thresholds
         return module, ledger
 
     def _public_run(self, module: Module, recipe: Recipe, rate: float) -> _Public:

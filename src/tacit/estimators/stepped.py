@@ -9,7 +9,8 @@ network and a ledger, and nothing private.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ from tacit.estimators.inputs import FROM_DATA, public_matrix, view_alone, warn_o
 from tacit.estimators.knn_planning import fit_noise
 from tacit.estimators.taught import TaughtEstimator
 from tacit.features.rows import is_row_wise
-from tacit.ledger import Budget, Ledger, Statement
+from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import NoisySteps, Plan
 from tacit.privacy import calibrate_steps
 from tacit.students.progress import training_bar
@@ -92,7 +93,6 @@ class SteppedEstimator(TaughtEstimator):
     learning_rate: float
     decay: float
     engine: str
-    _size_from_data: bool
 
     def _public_inputs(self, X_public: Any, rows: NDArray[Any]) -> NDArray[Any] | None:
         if X_public is None:
@@ -101,17 +101,17 @@ class SteppedEstimator(TaughtEstimator):
         warn_of_overlap(rows, outside)
         return outside
 
-    def _declared_size(self, n_units: int) -> tuple[int, bool]:
-        """Return the public number of units, and whether it was read from the data."""
+    def _declared_size(self, n_units: int) -> tuple[int, tuple[str, ...]]:
+        """Return the public number of units; and if it was read from the data, that."""
         if isinstance(self.n_records, str) and self.n_records == FROM_DATA:
-            return n_units, True
+            return n_units, (READ_SIZE,)
         if self.n_records is None:
             raise InvalidArgument(
                 "Expected n_records= about how many records (with groups=, people) there are, a "
                 'public number that sets rate and steps; or n_records="from_data", which the '
                 "statement then says."
             )
-        return at_least(1, n_records=self.n_records), False
+        return at_least(1, n_records=self.n_records), ()
 
     def _recipe(self, size: int) -> tuple[Recipe, float]:
         """Return the recipe and the sampling rate, from public numbers alone."""
@@ -159,13 +159,14 @@ class SteppedEstimator(TaughtEstimator):
         *,
         n_units: int,
         by_person: bool,
+        faults: Sequence[str] = (),
     ) -> tuple[Module, Ledger]:
         """Price, ask the ledger, train and return the network; `private()` makes the examples.
 
         Everything that can be refused is refused before the ledger is charged, and before the
-        features of a private row are computed.
+        features of a private row are computed. `faults` are read from private data and confessed.
         """
-        size, from_data = self._declared_size(n_units)
+        size, read = self._declared_size(n_units)
         recipe, rate = self._recipe(size)
         blocks = blocks_of(recipe, module)
         plan = self._steps_plan(recipe, rate)
@@ -175,12 +176,14 @@ class SteppedEstimator(TaughtEstimator):
         self._refuse_early(ledger, [plan])
         examples = private()
         purpose = f"train {blocks.dimension} parameters in {recipe.steps} noisy steps"
-        with training_bar("Training in noisy steps", recipe.steps) as tick:
+        with (
+            self._confessing(ledger, *faults, *read),
+            training_bar("Training in noisy steps", recipe.steps) as tick,
+        ):
             run = GradientSteps(recipe, module, engine, examples, blocks, tick)
             with ledger.release(plan, purpose=purpose, noise=self.noise) as grant:
                 release = grant.release(run)
         self._take_over(module, np.asarray(release.values))
-        self._size_from_data = from_data
         return module, ledger
 
     def _take_over(self, module: Module, learned: Floats) -> None:
@@ -191,14 +194,6 @@ class SteppedEstimator(TaughtEstimator):
                 "diverged. The run stays charged."
             )
         set_parameters(trained_parameters(module), learned)
-
-    @property
-    def statement_(self) -> Statement:
-        """What may be said of all that was released so far; and if the size was read, that."""
-        statement = super().statement_
-        if not self._size_from_data:
-            return statement
-        return replace(statement, warnings=(*statement.warnings, READ_SIZE))
 
 
 def public_rows(width: int, targets: Any, seed: int = 0) -> Any:
