@@ -33,6 +33,24 @@ class Sorted(nn.Module):
         return rows + 1e-6 * rows.max()
 
 
+class Huge(nn.Module):
+    """Scales by the largest number of the batch, if it is absurd."""
+
+    def forward(self, rows):
+        return rows / rows.abs().max().clamp_min(1e4)
+
+
+class Haunted(nn.Module):
+    """Never forgets that it has seen a row that is no number."""
+
+    seen = False
+
+    def forward(self, rows):
+        outputs = rows + float(self.seen)
+        self.seen = self.seen or bool(rows.isnan().any())
+        return outputs
+
+
 class Noisy(nn.Module):
     def forward(self, rows):
         return rows + torch.randn_like(rows)
@@ -66,6 +84,8 @@ class Summed(nn.Module):
         (nn.Unflatten(1, (WIDTH, 1)), None),
         (Centred(), "change what another one gets"),
         (Sorted(), "change what another one gets"),
+        (Huge(), "change what another one gets"),
+        (Haunted(), "remembers a row"),
         (Noisy(), "random, or remembers"),
         (Counting(), "buffers"),
         (Bad(), "RuntimeError"),
@@ -157,9 +177,12 @@ class TestEngines:
                 return self.head(self.cell(rows[:, :, None])[0][:, -1])
 
         torch.manual_seed(0)
-        assert self.choose(Recurrent().double()) == "UnitParts"
-        with pytest.raises(InvalidArgument, match="engine='single'"):
-            self.choose(Recurrent().double(), "hooks")
+        module = Recurrent().double()
+        assert self.choose(module) == "UnitParts"
+        with pytest.raises(InvalidArgument, match="Recurrent is not among the layers"):
+            self.choose(module, "hooks")
+        with pytest.raises(InvalidArgument, match="Opacus cannot give each record"):
+            HookParts(module, examples(3), losses, blocks_of(recipe(), module))
 
     def test_missing_opacus_is_named(self, monkeypatch):
         monkeypatch.setitem(__import__("sys").modules, "opacus.grad_sample", None)

@@ -7,7 +7,9 @@ parameters alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -97,6 +99,14 @@ def need_torch() -> Any:
             "Expected the package torch to train a network; install tacit[torch]."
         ) from None
     return torch
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep warnings to themselves: one that a private row raises would tell of it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def trained_parameters(module: Module) -> list[Parameter]:

@@ -3,8 +3,10 @@
 A bounded part protects a unit only if it is the unit's own. Layers that look across a batch
 (batch normalisation), random layers and layers that remember are refused; and whatever the module
 is made of, it is tried out on public random rows: what one row is must not change, by a bit, what
-another row gets. An engine that computes rows in batches by a library is asked the same of its
-parts, so that rounding that depends on the company of a row is noticed.
+another row gets, and strange rows of several sizes are among the company. Engines are asked the
+same of their parts, so that rounding by the company of a row, and memory of earlier rows, are
+noticed. Trials refuse early and clearly; they prove nothing. What may share a batch is decided by
+`structure`, and every other module sees one unit at a time.
 """
 
 from __future__ import annotations
@@ -15,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit._checks import Floats
-from tacit.direct.examples import PrivateExamples, flat_parameters, need_torch
+from tacit._checks import Floats, Integers
+from tacit.direct.examples import PrivateExamples, flat_parameters, need_torch, quiet
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-_FAR = 1e3
-"""How large the strange row of a trial is: a shared statistic would show it."""
+STRANGE = (1e3, 1e8, 1e38, np.inf, np.nan)
+"""How large the strange rows of a trial are: a shared statistic would show them."""
 
 
 def refuse_coupled(module: Any, examples: Callable[[int], PrivateExamples]) -> None:
@@ -44,29 +46,42 @@ def _try_out(trial: Module, made: PrivateExamples) -> None:
     first, second = _outputs(trial, rows), _outputs(trial, rows)
     if not torch.equal(first, second):
         raise _refusal("gives other outputs to the same rows: it is random, or remembers")
+    others = [0, 1, 3, 4, 5]
+    for size in STRANGE:
+        strange = rows.clone()
+        strange[2] = size * torch.sign(strange[2])
+        company = _called(trial, strange)
+        # A row that makes a module fail says nothing in a run, and nothing here.
+        if isinstance(company, torch.Tensor) and not torch.equal(company[others], first[others]):
+            raise _refusal("lets one row change what another one gets")
+    if not torch.equal(_outputs(trial, rows), first):
+        raise _refusal("remembers a row that it has seen")
     if any(not torch.equal(before[name], value) for name, value in trial.state_dict().items()):
         raise _refusal("changes its own buffers when it is called")
-    strange = rows.clone()
-    strange[2] = _FAR * strange[2] + _FAR
-    others = [0, 1, 3, 4, 5]
-    if not torch.equal(_outputs(trial, strange)[others], first[others]):
-        raise _refusal("lets one row change what another one gets")
 
 
 def _outputs(module: Module, rows: Tensor) -> Tensor:
     torch = need_torch()
-    try:
-        with torch.no_grad():
-            outputs: Any = module(rows)
-    except Exception as error:
-        kind = type(error).__name__
-        outputs = None
-    if outputs is None:
-        raise InvalidArgument(f"Expected a module for rows like those of X; it fails with {kind}.")
+    outputs = _called(module, rows)
+    if isinstance(outputs, Exception):
+        raise _failure(type(outputs).__name__)
     if not isinstance(outputs, torch.Tensor) or outputs.ndim < 2 or len(outputs) != len(rows):
         raise InvalidArgument("Expected a module that gives each row its own outputs, in order.")
     result: Tensor = outputs
     return result
+
+
+def _called(module: Module, rows: Tensor) -> Any:
+    """Return what a module makes of public rows, or how it failed."""
+    try:
+        with quiet(), need_torch().no_grad():
+            return module(rows)
+    except Exception as error:
+        return error
+
+
+def _failure(kind: str) -> InvalidArgument:
+    return InvalidArgument(f"Expected a module for rows like those of X; it fails with {kind}.")
 
 
 def _refuse_layers(module: Module) -> None:
@@ -86,6 +101,38 @@ def _refusal(problem: str) -> InvalidArgument:
     )
 
 
+def refuse_failing(
+    engine: Callable[[PrivateExamples], Any],
+    module: Module,
+    examples: Callable[[int], PrivateExamples],
+    rows: int,
+) -> None:
+    """Raise where an engine cannot compute the parts of public random rows.
+
+    In a run a row that fails says nothing, so that nobody can stop it; a module that fails on all
+    of them would train on nothing.
+    """
+    if (kind := failure_of(engine, module, examples, rows)) is not None:
+        raise _failure(kind)
+
+
+def failure_of(
+    engine: Callable[[PrivateExamples], Any],
+    module: Module,
+    examples: Callable[[int], PrivateExamples],
+    rows: int,
+) -> str | None:
+    """Return the kind of error that an engine meets on public random rows, or None."""
+    parts = engine(examples(rows))
+    parts.load(_shaken(module))
+    try:
+        with quiet():
+            parts.attempt(np.arange(rows))
+    except Exception as error:
+        return type(error).__name__
+    return None
+
+
 def keeps_apart(
     engine: Callable[[PrivateExamples], Any],
     module: Module,
@@ -94,22 +141,28 @@ def keeps_apart(
 ) -> bool:
     """Tell whether a row's part has the same bits in any place of a batch and any company.
 
-    Tried on public random rows, with this module, on this machine.
+    Tried on public random rows, strange ones among them, with this module, on this machine.
     """
-    made = examples(3 * rows)
-    made.inputs[2 * rows :] *= _FAR
+    made = examples(rows + len(STRANGE))
+    for place, size in enumerate(STRANGE, start=rows):
+        made.inputs[place] = np.sign(made.inputs[place]) * size
     parts = engine(made)
     parts.load(_shaken(module))
+    reference = _flat(parts.each(np.arange(rows)))[:rows]
+    return all(
+        np.array_equal(own[: units.size][known], reference[units[known]])
+        for units in _companies(rows)
+        for own, known in [(_flat(parts.each(units)), units < rows)]
+    )
+
+
+def _companies(rows: int) -> list[Integers]:
+    """Return units for trials: in another order, few, alone, and each after a strange row."""
     order = np.random.default_rng(1).permutation(rows)
-    full = np.arange(rows)
-    mixed = np.where(np.arange(rows) % 2 == 0, order, 2 * rows + np.arange(rows))
-    reference = _flat(parts.each(full))
-    for units in (order, mixed, full[: max(1, rows // 3)]):
-        own = _flat(parts.each(units))
-        known = units < rows
-        if not np.array_equal(own[: units.size][known], reference[units[known]]):
-            return False
-    return True
+    strange = [np.column_stack([np.full(rows, rows + one), order]) for one in range(len(STRANGE))]
+    alone = [np.array([row]) for row in range(rows)]
+    mixed = [pairs.reshape(-1)[half : half + rows] for pairs in strange for half in (0, rows)]
+    return [order, order[: max(1, rows // 3)], *alone, *mixed]
 
 
 def _shaken(module: Module) -> Floats:

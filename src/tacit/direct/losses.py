@@ -65,3 +65,5 @@ cross_entropy = RowLoss(_cross_entropies, softmax_slope)
 """Cross-entropy of class scores; targets are class indices."""
 half_squares = RowLoss(_half_squares, _gaps)
 """Half the summed squared error; targets are rows of numbers."""
+LOSSES = (cross_entropy, half_squares)
+"""Losses that are known to give each row its own."""

@@ -1,8 +1,9 @@
-"""Per-example gradients of any module by Opacus' hooks, in small batches of one size.
+"""Per-example gradients of known layers by Opacus' hooks, in small batches of one size.
 
 Only Opacus' gradients are used (`GradSampleModule`); its optimiser, its accountant, its sampler and
 its noise are not. Whatever tensor the hooks leave for a record is clipped as it is, so that the
-bound on a part does not rest on the hooks being right, only on a row's tensor being its own.
+bound on a part does not rest on the hooks being right, only on a row's tensor being its own: for
+which `training.choose_engine` asks the module's `structure`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tacit.direct.examples import (
     Loss,
     PrivateExamples,
     need_torch,
+    quiet,
     set_parameters,
     trained_parameters,
 )
@@ -66,24 +68,30 @@ def hooks_fit(module: Module) -> bool:
 
 
 class HookParts:
-    """Parts of single records of any module that Opacus accepts, in float64. Secret."""
+    """Parts of single records of a module that Opacus accepts, in float64. Secret."""
 
     def __init__(
         self, module: Module, examples: PrivateExamples, loss: Loss, blocks: Blocks
     ) -> None:
-        opacus = need_opacus()
+        need_opacus()
         self._examples, self._loss, self._blocks = examples, loss, blocks
-        inner = copy.deepcopy(module).double().train()
-        self._parameters = trained_parameters(inner)
-        ends = np.cumsum([parameter.numel() for parameter in self._parameters])
-        places = np.searchsorted(np.cumsum(blocks.sizes), ends)
-        self._block_of = need_torch().from_numpy(places)
+        self._pristine = copy.deepcopy(module).double().train()
         if not hooks_fit(module):
             raise InvalidArgument(
                 "Expected engine='single': the module has layers for which Opacus cannot give "
                 "each record a gradient of its own."
             )
-        self._module = opacus.grad_sample.GradSampleModule(inner, loss_reduction="sum")
+        self._renew()
+        ends = np.cumsum([parameter.numel() for parameter in self._parameters])
+        places = np.searchsorted(np.cumsum(blocks.sizes), ends)
+        self._block_of = need_torch().from_numpy(places)
+
+    def _renew(self) -> None:
+        """Put hooks on a fresh copy: after an error old ones hold what they saw of other rows."""
+        inner = copy.deepcopy(self._pristine)
+        self._parameters = trained_parameters(inner)
+        sampler = need_opacus().grad_sample.GradSampleModule
+        self._module = sampler(inner, loss_reduction="sum")
 
     @property
     def n_units(self) -> int:
@@ -93,16 +101,23 @@ class HookParts:
     def load(self, parameters: Floats) -> None:
         """Take the parameters of the next step."""
         set_parameters(self._parameters, parameters)
+        set_parameters(trained_parameters(self._pristine), parameters)
 
     def sums(self, units: Integers) -> Floats:
         """Return the sum of the parts of some records, each of norm at most 1."""
         torch = need_torch()
         total = np.zeros(self._blocks.dimension)
         for start in range(0, units.size, ROWS):
-            gradients, factors = self._clipped(units[start : start + ROWS])
+            with quiet():
+                gradients, factors = self._clipped(units[start : start + ROWS])
             sums = [own @ rows for own, rows in zip(factors, gradients, strict=True)]
             total += torch.cat(sums).numpy()
         return total
+
+    def attempt(self, units: Integers) -> None:
+        """Compute the gradients of public, made-up units, and let errors out."""
+        for start in range(0, units.size, ROWS):
+            self._gradients(units[start : start + ROWS])
 
     def each(self, units: Integers) -> list[Tensor]:
         """Return each record's part, parameter by parameter; padding and invalid rows are 0."""

@@ -1,13 +1,18 @@
 """One unit at a time: the gradient of any module, clipped, with nothing but autograd.
 
 Slow and sure: every unit is computed in a batch of its own, so that no module, kernel or rounding
-can mix units. The engine for people, whose records' mean loss has one gradient; for modules that
-come in float32; and the yardstick that the faster engines are tested against.
+can mix units. A module that is not known to be stateless (`structure`) is copied afresh for every
+unit, and random numbers start anew, so that nothing a module keeps reaches the next unit. The
+engine for people, whose records' mean loss has one gradient; for modules that nobody knows; and
+the yardstick that the faster engines are tested against.
 """
 
 from __future__ import annotations
 
 import copy
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,9 +23,11 @@ from tacit.direct.examples import (
     Loss,
     PrivateExamples,
     need_torch,
+    quiet,
     set_parameters,
     trained_parameters,
 )
+from tacit.direct.structure import foreign_layer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,9 +41,9 @@ class UnitParts:
         self, module: Module, examples: PrivateExamples, loss: Loss, blocks: Blocks
     ) -> None:
         self._module = copy.deepcopy(module).train()
-        self._parameters = trained_parameters(self._module)
         self._examples, self._loss, self._blocks = examples, loss, blocks
         self._rows = examples.rows_by_unit()
+        self._known = foreign_layer(module) is None
 
     @property
     def n_units(self) -> int:
@@ -45,19 +52,40 @@ class UnitParts:
 
     def load(self, parameters: Floats) -> None:
         """Take the parameters of the next step."""
-        set_parameters(self._parameters, parameters)
+        set_parameters(trained_parameters(self._module), parameters)
 
     def sums(self, units: Integers) -> Floats:
         """Return the sum of the parts of some units, each of norm at most 1."""
         total = np.zeros(self._blocks.dimension)
-        for unit in units:
-            total += self.part(int(unit))
+        with quiet():
+            for unit in units:
+                total += self.part(int(unit))
         return total
 
+    def each(self, units: Integers) -> list[Tensor]:
+        """Return the parts of some units, one after another, as rows of a matrix."""
+        with quiet():
+            parts = [self.part(int(unit)) for unit in units]
+        return [need_torch().from_numpy(np.stack(parts))]
+
+    def attempt(self, units: Integers) -> None:
+        """Compute the gradients of public, made-up units, and let errors out."""
+        for unit in units:
+            self._gradient(self._rows[unit])
+
     def part(self, unit: int) -> Floats:
-        """Return the part of one unit; one whose gradient is not finite says nothing."""
+        """Return the part of one unit; one that fails or is not finite says nothing.
+
+        An error would end the run for certain where this unit is sampled, and tell that it was.
+        """
+        try:
+            gradient = self._gradient(self._rows[unit])
+        except Exception:
+            return np.zeros(self._blocks.dimension)
+        return self._clipped(gradient)
+
+    def _clipped(self, gradient: Tensor) -> Floats:
         torch = need_torch()
-        gradient = self._gradient(self._rows[unit])
         pieces = torch.split(gradient, list(self._blocks.sizes))
         norms = torch.stack([_norm(piece) for piece in pieces])
         if not bool(torch.isfinite(norms).all()):
@@ -68,16 +96,39 @@ class UnitParts:
 
     def _gradient(self, rows: Integers) -> Tensor:
         """Return the gradient of the mean loss of one unit's rows, as flat float64."""
+        if self._known:
+            return self._gradient_by(self._module, rows)
+        with _same_chances():
+            return self._gradient_by(copy.deepcopy(self._module), rows)
+
+    def _gradient_by(self, module: Module, rows: Integers) -> Tensor:
         torch = need_torch()
-        inputs, targets = self._examples.batch(rows, rows.size, self._parameters[0].dtype)
-        loss = self._loss(self._module(inputs), targets).mean()
-        gradients = torch.autograd.grad(loss, self._parameters, allow_unused=True)
+        parameters = trained_parameters(module)
+        inputs, targets = self._examples.batch(rows, rows.size, parameters[0].dtype)
+        loss = self._loss(module(inputs), targets).mean()
+        gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
         flat = [
             (torch.zeros_like(parameter) if gradient is None else gradient).double().reshape(-1)
-            for parameter, gradient in zip(self._parameters, gradients, strict=True)
+            for parameter, gradient in zip(parameters, gradients, strict=True)
         ]
         result: Tensor = torch.cat(flat)
         return result
+
+
+@contextmanager
+def _same_chances() -> Iterator[None]:
+    """Let every unit meet the same random numbers, however many units were before it."""
+    torch = need_torch()
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            random.seed(0)
+            np.random.seed(0)  # noqa: NPY002
+            yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])  # noqa: NPY002
 
 
 def _norm(piece: Tensor) -> Tensor:

@@ -22,12 +22,13 @@ from tacit.direct.examples import (
     flat_parameters,
     layer_sizes,
 )
-from tacit.direct.isolation import keeps_apart, refuse_coupled
-from tacit.direct.losses import RowLoss
+from tacit.direct.isolation import failure_of, keeps_apart, refuse_coupled, refuse_failing
+from tacit.direct.losses import LOSSES, RowLoss
 from tacit.direct.opacus_steps import HookParts, hooks_fit
 from tacit.direct.optimisers import make_optimiser
 from tacit.direct.per_example import UnitParts
 from tacit.direct.stacks import StackParts, is_stack
+from tacit.direct.structure import foreign_layer
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 ENGINES = ("auto", "ghost", "hooks", "single")
 Maker = Callable[[PrivateExamples], Any]
+_TRIED = 2
+"""Rows of a trial of single units, each of which is computed many times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,8 @@ class Recipe:
 
     steps, lot: how many steps, and the expected size of a sample, by which sums are divided.
     decay: the learning rate falls in a straight line to this part of itself.
-    engine: "ghost" (linear stacks), "hooks" (Opacus), "single" (one unit at a time); "auto" takes
-        the first that fits.
+    engine: "ghost" (linear stacks), "hooks" (Opacus; known layers only), "single" (one unit at a
+        time); "auto" takes the first that fits.
     """
 
     steps: int
@@ -78,36 +81,79 @@ def choose_engine(
 ) -> Maker:
     """Return the engine that will sum parts; refuse a module, or an engine, that mixes rows.
 
-    Single units are alone, and ghost norms keep rows apart by arithmetic; hooks are tried out.
+    Ghost norms keep rows apart by arithmetic. Hooks put rows into one batch: only of known layers,
+    which keep them apart by what they are, and only where a trial finds no rounding by company. Any
+    other module meets one unit at a time, a copy of it each unit, whatever a trial would say.
     """
     refuse_coupled(module, probes)
-    single: Maker = partial(_make, UnitParts, module, loss, blocks)
-    exact = is_stack(module) and isinstance(loss, RowLoss)
-    if recipe.engine == "single" or (by_person and recipe.engine == "auto"):
-        return single
-    if by_person:
+    if recipe.engine not in ("auto", "single") and by_person:
         raise InvalidArgument(
             f"Expected engine={recipe.engine!r} to be 'single' or 'auto' where groups= are given: "
             "a person's records have one gradient together."
         )
-    if recipe.engine == "ghost" and not exact:
+    together = recipe.engine != "single" and not by_person
+    if together and recipe.engine != "hooks" and is_stack(module) and isinstance(loss, RowLoss):
+        return partial(_make, StackParts, module, loss, blocks)
+    if recipe.engine == "ghost":
         raise InvalidArgument(
             "Expected engine='hooks', 'single' or 'auto': ghost norms are for a Sequential of "
             "Linear layers with ReLU, Tanh or Softplus between them."
         )
-    if exact and recipe.engine != "hooks":
-        return partial(_make, StackParts, module, loss, blocks)
     hooks: Maker = partial(_make, HookParts, module, loss, blocks)
-    if recipe.engine == "auto" and not hooks_fit(module):
-        return single
-    if keeps_apart(hooks, module, probes, opacus_steps.ROWS):
+    if together and _hooks_serve(hooks, module, loss, probes, named=recipe.engine == "hooks"):
         return hooks
-    if recipe.engine == "auto":
-        return single
-    raise InvalidArgument(
-        "Expected engine='single': on this machine the hooks round a row's gradient differently "
-        "in another company."
+    return _one_by_one(module, blocks, loss, probes)
+
+
+def _hooks_serve(
+    hooks: Maker,
+    module: Module,
+    loss: Loss,
+    probes: Callable[[int], PrivateExamples],
+    *,
+    named: bool,
+) -> bool:
+    """Tell whether rows may share a batch; where hooks were asked for by name, refuse instead."""
+    foreign = foreign_layer(module)
+    if foreign is None and loss not in LOSSES:
+        foreign = "the loss"
+    if named and foreign is not None:
+        raise InvalidArgument(
+            f"Expected engine='single' or 'auto': {foreign} is not among the layers and losses "
+            "that are known to treat every row by itself, and hooks put rows into one batch."
+        )
+    if named:
+        _refuse_hooks(hooks, module, probes)
+        return True
+    rows = opacus_steps.ROWS
+    return (
+        foreign is None
+        and hooks_fit(module)
+        and failure_of(hooks, module, probes, rows) is None
+        and keeps_apart(hooks, module, probes, rows)
     )
+
+
+def _refuse_hooks(hooks: Maker, module: Module, probes: Callable[[int], PrivateExamples]) -> None:
+    refuse_failing(hooks, module, probes, opacus_steps.ROWS)
+    if not keeps_apart(hooks, module, probes, opacus_steps.ROWS):
+        raise InvalidArgument(
+            "Expected engine='single': on this machine the hooks round a row's gradient "
+            "differently in another company."
+        )
+
+
+def _one_by_one(
+    module: Module, blocks: Blocks, loss: Loss, probes: Callable[[int], PrivateExamples]
+) -> Maker:
+    single: Maker = partial(_make, UnitParts, module, loss, blocks)
+    refuse_failing(single, module, probes, _TRIED)
+    if not keeps_apart(single, module, probes, _TRIED):
+        raise InvalidArgument(
+            "Expected a module that treats every row by itself; this one remembers, outside of "
+            "itself, what it has seen."
+        )
+    return single
 
 
 def _make(kind: Any, module: Module, loss: Loss, blocks: Blocks, examples: PrivateExamples) -> Any:
