@@ -127,7 +127,7 @@ class HookParts:
     def _clipped(self, units: Integers) -> tuple[list[Tensor], list[Tensor]]:
         """Return rows' gradients, invalid ones 0, and each row's factor, for each parameter."""
         torch = need_torch()
-        gradients = self._gradients(units)
+        gradients = self._safe_gradients(units)
         squares = torch.stack([rows.square().sum(dim=1) for rows in gradients], dim=1)
         norms = torch.zeros(ROWS, len(self._blocks.sizes), dtype=torch.float64)
         norms.index_add_(1, self._block_of, squares).sqrt_()
@@ -137,6 +137,24 @@ class HookParts:
         for rows in gradients:
             rows[~usable] = 0
         return gradients, [factors[:, block] for block in self._block_of.tolist()]
+
+    def _safe_gradients(self, units: Integers) -> list[Tensor]:
+        """Return the rows' gradients; where rows fail, the others' all the same."""
+        try:
+            return self._gradients(units)
+        except Exception:  # told to nobody: it would tell that a certain row was sampled
+            self._renew()
+        torch = need_torch()
+        found = [torch.zeros(ROWS, own.numel(), dtype=torch.float64) for own in self._parameters]
+        for place in range(units.size):
+            try:
+                alone = self._gradients(units[[place]])
+            except Exception:
+                self._renew()
+                continue
+            for rows, own in zip(found, alone, strict=True):
+                rows[place] = own[0]
+        return found
 
     def _gradients(self, units: Integers) -> list[Tensor]:
         """Return the rows' gradients, one matrix (rows, numbers) a parameter."""
