@@ -85,16 +85,15 @@ def test_failures_are_told_by_type_and_the_number_of_units_not_at_all(tmp_path, 
     assert any(digit in said for digit in "123456") == (names is None)
 
 
-@pytest.mark.parametrize(
-    ("names", "said"), [(None, "2 of 6 teachers"), ([b"x"] * 6, "some teachers")]
-)
-def test_warnings_are_told_by_type(names, said):
+@pytest.mark.parametrize("names", [None, [b"x"] * 6])
+def test_that_some_warned_is_all_that_is_told(names):
     table = mask_table()
     keep = np.isin(table["shards"], [0, 1, 3, 5])
     some = {name: table[name][keep] for name in ("images", "masks", "shards")}
-    with pytest.warns(TeacherWarning, match=said) as caught:
+    with pytest.warns(TeacherWarning, match="depends on private records") as caught:
         answers(failing, names=names, **some)
-    assert "4712" not in str(caught[0].message)
+    assert len(caught) == 1
+    assert not any(character.isdigit() for character in str(caught[0].message))
 
 
 def test_an_executor_that_is_none_is_named(noting):
