@@ -65,6 +65,10 @@ def save_student(
 def load_student(path: PathLike, *, trusted: Iterable[str] = ()) -> Any:
     """Read a student that `save` wrote; its predictions are the same bits.
 
+    A student of classes predicts their places, 0 .. classes - 1, as it learned them; the labels
+    are what an estimator or a run saved with it, `saved_extra(path)["classes"]`. (`tacit predict`
+    and an estimator's own `predict` answer with labels.)
+
     `trusted` names further types that skops may load in a saved scikit-learn estimator; look at
     them first (the error lists them).
 
@@ -72,9 +76,12 @@ def load_student(path: PathLike, *, trusted: Iterable[str] = ()) -> Any:
     >>> from tacit.students import LabelSpreadingStudent
     >>> student = LabelSpreadingStudent().fit([[0.0], [1.0]], [0, 1], [[1, 0], [0, 1]])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     student.save(os.path.join(folder, "student.tacit"))
-    ...     load_student(os.path.join(folder, "student.tacit")).predict([[0.1], [0.9]]).tolist()
-    [0, 1]
+    ...     path = os.path.join(folder, "student.tacit")
+    ...     student.save(path, extra={"classes": ["well", "sick"]})
+    ...     places = load_student(path).predict([[0.1], [0.9]])
+    ...     labels = np.array(saved_extra(path)["classes"])[places]
+    >>> places.tolist(), labels.tolist()
+    ([0, 1], ['well', 'sick'])
     """
     manifest, arrays, blobs = read_container(path)
     try:
@@ -88,7 +95,7 @@ def load_student(path: PathLike, *, trusted: Iterable[str] = ()) -> Any:
 
 
 def saved_extra(path: PathLike) -> dict[str, Any]:
-    """Return the `extra` that was saved with a student."""
+    """Return the `extra` that was saved with a student; of an estimator or a run, its classes."""
     extra = read_container(path)[0].get("extra")
     if not isinstance(extra, dict):
         raise damaged(path)
