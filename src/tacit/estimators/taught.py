@@ -22,7 +22,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, i
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit.errors import BudgetExceeded, InvalidArgument
-from tacit.estimators.inputs import READ_CLASSES
 from tacit.ledger import Budget, Ledger, Statement
 from tacit.mechanisms import Plan
 from tacit.students import LabelSpreadingStudent
@@ -194,18 +193,8 @@ def _origin(ledger: Ledger) -> str:
 class TaughtClassifier(ClassifierMixin, TaughtEstimator):  # type: ignore[misc]  # sklearn is untyped
     """A classifier whose predictions are a student's."""
 
-    _from_data = False
-
     def _opinion(self, inputs: NDArray[Any]) -> NDArray[np.float64]:
         return np.asarray(self.student_.predict_proba(inputs), dtype=np.float64)
-
-    @property
-    def statement_(self) -> Statement:
-        """What may be said of all that was released so far; and if labels were read off y, that."""
-        statement = super().statement_
-        if not self._from_data or READ_CLASSES in statement.warnings:
-            return statement
-        return replace(statement, warnings=(*statement.warnings, READ_CLASSES))
 
     def _public_facts(self) -> dict[str, Any]:
         return {"classes": self.classes_.tolist()}
