@@ -252,14 +252,22 @@ def _schema_version(database: sqlite3.Connection) -> int:
 
 def _load(database: sqlite3.Connection) -> Chain:
     _schema_version(database)
-    try:
-        header = database.execute("SELECT * FROM header").fetchall()
-        entries = database.execute("SELECT * FROM entries ORDER BY sequence")
-    except UnicodeDecodeError:  # of a column's name, which no text factory reads
-        raise LedgerDamaged("Expected the ledger's tables as tacit makes them.") from None
+    header = _rows(database, "SELECT * FROM header", {"payload", "hash"}).fetchall()
     if len(header) != 1:
         raise LedgerDamaged("Expected one header in the ledger; restore it from a copy.")
-    return Chain.verified(header[0], entries)
+    entries = "SELECT * FROM entries ORDER BY sequence"
+    return Chain.verified(header[0], _rows(database, entries, {"payload", "hash", "sequence"}))
+
+
+def _rows(database: sqlite3.Connection, query: str, needed: set[str]) -> sqlite3.Cursor:
+    """Ask for rows, which must have these columns: damage may change the names as well."""
+    try:
+        rows = database.execute(query)
+        if needed <= {column[0] for column in rows.description}:
+            return rows
+    except UnicodeDecodeError:  # in a name, which no text factory reads
+        pass
+    raise LedgerDamaged("Expected the ledger's tables as tacit makes them; restore it from a copy.")
 
 
 def _insert(database: sqlite3.Connection, text: str) -> Entry:
