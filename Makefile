@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint types floors unit fuzz bench docs dist check-dist clean
+.PHONY: demo test lint types floors unit fuzz fuzz-atheris bench docs dist check-dist clean
 
 demo: $(VENV)/.core
 	@$(BIN)/tacit demo
@@ -26,6 +26,10 @@ unit: $(VENV)/.dev
 # The same fuzz tests as in `make unit`, with many more examples.
 fuzz: $(VENV)/.dev
 	@TACIT_FUZZ_EXAMPLES=2000 $(BIN)/python -m pytest --numprocesses auto tests/fuzz
+
+# The same readers under Atheris, which looks for new paths through them; stops at what it finds.
+fuzz-atheris: $(VENV)/.atheris
+	@$(BIN)/python -m tools.fuzz_atheris -max_total_time=300 -print_final_stats=1
 
 # Ratios side by side, next to the recorded ones; `-m benchmarks --record` records.
 bench: $(VENV)/.dev
@@ -68,6 +72,10 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.build: | $(VENV)/bin/python
 	@$(PIP) install 'build>=1.2'
+	@touch $@
+
+$(VENV)/.atheris: $(VENV)/.dev
+	@$(PIP) install 'atheris>=3.0'
 	@touch $@
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
