@@ -130,6 +130,13 @@ class Mixing(HookParts):
         return parts
 
 
+class Failing(HookParts):
+    """An engine that cannot do any row: all of them would say nothing."""
+
+    def _gradients(self, units):
+        raise RuntimeError("c4n4ry")
+
+
 def recipe(**changes):
     return Recipe(steps=3, lot=10.0, **changes)
 
@@ -194,6 +201,13 @@ class TestEngines:
         monkeypatch.setattr(training, "HookParts", Mixing)
         assert self.choose(convolution(), width=16) == "UnitParts"
         with pytest.raises(InvalidArgument, match="another company"):
+            self.choose(stack(), "hooks")
+
+    def test_an_engine_that_fails_on_every_row_is_passed_over_or_refused(self, monkeypatch):
+        need("hooks")
+        monkeypatch.setattr(training, "HookParts", Failing)
+        assert self.choose(convolution(), width=16) == "UnitParts"
+        with pytest.raises(InvalidArgument, match=r"it fails with RuntimeError\.$"):
             self.choose(stack(), "hooks")
 
     def test_refusals(self):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 import torch
@@ -122,20 +124,27 @@ class Watching(Quiet):
         return np.ones(size, dtype=bool)
 
 
+@contextmanager
+def watched_sums():
+    """Keep what each step of a run learned from."""
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        original = GradientSteps.learn
+
+        def learn(self, noisy):
+            seen.append(noisy)
+            original(self, noisy)
+
+        patch.setattr(GradientSteps, "learn", learn)
+        yield seen
+
+
 class TestSensitivity:
     """End to end, from rows to the sum that noise is added to: one unit moves it by at most 1."""
 
     @staticmethod
     def first_sum(rows, labels, people=None, **settings):
-        seen = []
-        with pytest.MonkeyPatch.context() as patch:
-            original = GradientSteps.learn
-
-            def learn(self, noisy):
-                seen.append(noisy)
-                original(self, noisy)
-
-            patch.setattr(GradientSteps, "learn", learn)
+        with watched_sums() as seen:
             small(noise=Watching(), allow_large_delta=True, **settings).fit(
                 rows, labels, X_public=OUTSIDE, groups=people
             )
@@ -168,6 +177,31 @@ class TestSensitivity:
             X[:60][kept], Y[:60][kept], people[kept], clip=1e-3
         )
         assert 0.99 < np.linalg.norm(moved) <= 1 + 2.0**-11
+
+    def test_one_person_with_half_of_the_records_of_an_autoencoder(self):
+        people = np.where(np.arange(40) < 20, "all mine", [f"p{row}" for row in range(40)])
+
+        def first_sum(kept):
+            with watched_sums() as seen:
+                DPSGDAutoencoder(
+                    (3, 1, 3), n_records=40, batch_size=40, epochs=1, clip=1e-3, random_state=0,
+                    noise_multiplier=1.0, epsilon=50.0, delta=1e-3, noise=Watching(),
+                ).fit(X[:40][kept], X_public=OUTSIDE, groups=people[kept])  # fmt: skip
+            return seen[0]
+
+        moved = first_sum(np.arange(40) >= 0) - first_sum(people != "all mine")
+        assert 0.99 < np.linalg.norm(moved) <= 1 + 2.0**-11
+
+    @pytest.mark.parametrize("features", [None, StandardScaler()])
+    def test_inputs_have_the_same_bits_in_any_company(self, features):
+        """How many private rows there are, and what they are, changes nobody's input."""
+        frame = PublicFrame.around(features, OUTSIDE, 2)
+        rows = np.vstack([X, 1e3 * X, 1e12 * X, [[1e300, -1e300]]])
+        alone = np.vstack([frame.inside(row[None]) for row in rows[:40]])
+        expected = (OUTSIDE if features is None else features.fit_transform(OUTSIDE)).std(axis=0)
+        assert frame.scale == pytest.approx(np.sqrt(np.square(expected).mean()))
+        for company in (rows, rows[:40], rows[:41], X[:300], rows[:3]):
+            np.testing.assert_array_equal(frame.inside(company)[:40], alone[: len(company)])
 
     def test_inputs_that_overflow_say_nothing(self):
         frame = PublicFrame.around(None, OUTSIDE, 2)

@@ -11,7 +11,7 @@ pytest.importorskip("monai")
 from tacit import DPSGDSegmenter, InsecureNoise
 from tacit.datasets.phantoms import generated_volumes
 from tacit.direct.per_example import UnitParts
-from tacit.direct.training import Recipe, blocks_of
+from tacit.direct.training import GradientSteps, Recipe, blocks_of
 from tacit.errors import InvalidArgument
 from tacit.estimators.dpsgd_segmenter import _phantoms, volume_losses
 from tacit.students.segmentation import load_segmenter
@@ -34,6 +34,13 @@ def make(**changes):
     return DPSGDSegmenter(**{**settings, **changes})
 
 
+class Silent(InsecureNoise):
+    """Adds no noise; where the rate is 1 everybody takes part."""
+
+    def rounded_gaussian_steps(self, sigma, grid, size):
+        return np.zeros(size, dtype=np.int64)
+
+
 @pytest.mark.filterwarnings("ignore:.*:UserWarning")
 class TestSegmenter:
     def test_learns_where_noise_is_small(self, tmp_path):
@@ -49,6 +56,21 @@ class TestSegmenter:
         model = make(n_records=12, batch_size=6).fit(IMAGES, MASKS, groups=np.arange(24) // 2)
         assert model.ledger_.unit == "person"
         assert model.predict(IMAGES).shape == MASKS.shape
+
+    def test_one_person_with_most_of_the_scans_adds_at_most_1(self):
+        people = np.array(["all mine"] * 6 + ["b", "c"])
+
+        def first_sum(kept):
+            seen = []
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(GradientSteps, "learn", lambda _, noisy: seen.append(noisy))
+                make(n_records=8, batch_size=8, clip=1e-3, noise=Silent(0), delta=1e-3).fit(
+                    IMAGES[:8][kept], MASKS[:8][kept], groups=people[kept]
+                )
+            return seen[0]
+
+        moved = first_sum(np.arange(8) >= 0) - first_sum(people != "all mine")
+        assert 0.99 < np.linalg.norm(moved) <= 1 + 2.0**-11
 
     def test_one_volume_adds_at_most_1(self):
         model = make()

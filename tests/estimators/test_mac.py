@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from tacit.direct.thresholds import EDGES
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.estimators.mac import MACAutoencoder, MACClassifier
 from tacit.ledger import Budget, Ledger
@@ -95,6 +96,35 @@ def test_epsilon_sets_the_noise_of_run_and_histogram_together():
     alone = Plan(NoisySteps(sigma, 0.2), 5).epsilon(1e-5)
     histogram = Plan(NoisySum(**first.plan["parameters"]), 1).epsilon(1e-5)
     assert alone < 3.0 < alone + histogram
+
+
+class Taped(InsecureNoise):
+    """Gives every count of the histogram noise that was written down before."""
+
+    def __init__(self, tape):
+        super().__init__(0)
+        self.tape, self.asked = tape, []
+
+    def rounded_gaussian_steps(self, sigma, grid, size):
+        self.asked.append(size)
+        if len(self.asked) > 1:
+            return super().rounded_gaussian_steps(sigma, grid, size)
+        return np.rint(self.tape.reshape(size) / grid).astype(np.int64)
+
+
+@pytest.mark.parametrize("places", [(3, 20), (30, 11)])
+def test_thresholds_come_from_the_released_histogram_and_from_nothing_else(places):
+    """The tape fills bins that no record is in; of those thresholds are the edges."""
+    X, y = data()
+    tape = np.zeros((2, EDGES.size))
+    tape[[0, 1], places] = 1e4
+    noise = Taped(tape.reshape(1, -1))
+    model = classifier(thresholds="histogram", epochs=0.2, noise=noise).fit(X, y)
+    assert np.prod(noise.asked[0]) == 2 * EDGES.size
+    assert model.thresholds_ == tuple(EDGES[list(places)])
+    quiet = Taped(np.zeros((1, 2 * EDGES.size)))
+    true = classifier(thresholds="histogram", epochs=0.2, noise=quiet).fit(X, y).thresholds_
+    assert true not in (model.thresholds_, (EDGES[0],) * 2)
 
 
 def test_a_run_beyond_the_budget_is_refused_before_anything_is_spent(tmp_path):

@@ -120,6 +120,33 @@ def test_what_was_read_for_a_run_that_was_charged_and_failed_is_said(kind, tmp_p
 
 
 @BOTH
+@pytest.mark.parametrize("by_person", [False, True])
+def test_plan_and_lot_follow_the_declared_size_and_never_the_rows(kind, by_person, tmp_path):
+    """Fewer rows or people than were declared, and more of them: one plan, one purpose, one lot."""
+    told, lots = [], []
+    for count in (30, 44, 60):
+        with pytest.MonkeyPatch.context() as patch:
+            made = GradientSteps.__init__
+
+            def watch(run, recipe, *rest, made=made):
+                lots.append(recipe)
+                made(run, recipe, *rest)
+
+            patch.setattr(GradientSteps, "__init__", watch)
+            groups = np.arange(count) // 2 if by_person else None
+            size = 20 if by_person else 40
+            settings = {**STEPS, "n_records": size, "batch_size": 8, "hidden": (2,), "delta": 1e-3}
+            model = kind(**settings, ledger=tmp_path / str(count))
+            (entry,) = model.fit(X[:count], Y[:count], groups=groups).ledger_.entries()
+        told.append((entry.plan, entry.purpose))
+    assert told[0] == told[1] == told[2]
+    assert told[0][0]["parameters"] == {"noise_multiplier": 4.0, "sampling_rate": 8 / size}
+    assert told[0][0]["queries"] == size // 8 + (size % 8 > 0)
+    assert lots[0] == lots[1] == lots[2]
+    assert lots[0].lot == 8
+
+
+@BOTH
 def test_a_delta_that_was_not_compared_is_told(kind):
     model = kind(**{**STEPS, "delta": 0.5, "allow_large_delta": True}).fit(X, Y)
     assert LARGE_DELTA in model.statement_.warnings
