@@ -141,6 +141,15 @@ class TestPeople:
         with pytest.raises(InvalidArgument, match="owner"):
             PrivateExamples(np.zeros((2, 2)), np.zeros(2), np.zeros(3))
 
+    def test_no_more_records_than_the_rounding_of_sums_was_bounded_for(self):
+        """docs/theory/direct.md, "Room": R <= 2^24, however few people they belong to."""
+        rows = np.broadcast_to(np.zeros((1, 1)), (2**24 + 1, 1))
+        owners = np.broadcast_to("all mine", len(rows))
+        assert len(PrivateExamples(rows[1:], rows[1:], owners[1:]).inputs) == 2**24
+        with pytest.raises(InvalidArgument, match=r"at most 2\*\*24 records") as caught:
+            PrivateExamples(rows, rows, owners)
+        assert str(len(rows)) not in str(caught.value)
+
     def test_private_examples_stay(self):
         assert repr(examples(3)) == "PrivateExamples(secret)"
         with pytest.raises(TypeError, match="stay"):

@@ -18,11 +18,14 @@ from numpy.typing import NDArray
 
 from tacit._checks import Floats, Integers
 from tacit.errors import InvalidArgument, MissingExtra
+from tacit.mechanisms.noisy_steps import MOST_UNITS
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module, Parameter
 
+MOST_RECORDS = MOST_UNITS
+"""Of all units together: what `ROOM` of `noisy_steps` presumes of the rounding of sums."""
 Loss = Callable[["Tensor", "Tensor"], "Tensor"]
 """From outputs and targets of some rows to one loss for each row, from that row alone."""
 
@@ -40,6 +43,8 @@ class PrivateExamples:
     owners: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
+        if len(self.inputs) > MOST_RECORDS:
+            raise InvalidArgument("Expected at most 2**24 records in a training run.")
         if len(self.inputs) != len(self.targets):
             raise InvalidArgument("Expected as many targets as inputs.")
         if self.owners is not None and len(self.owners) != len(self.inputs):
