@@ -20,6 +20,7 @@ from sklearn.preprocessing import FunctionTransformer
 from tacit import (
     DPSGDAutoencoder,
     DPSGDClassifier,
+    Ledger,
     MACClassifier,
     MomentClassifier,
     MomentRegressor,
@@ -235,6 +236,7 @@ def test_features_that_fail_quote_nothing(kind, tmp_path):
         if name in model.get_params():
             model.set_params(**{name: few})
     check_refused(said_about(lambda: model.fit(rows, targets_of(kind), X_public=OUTSIDE)))
+    assert not ledger.exists() or len(Ledger(ledger)) == 0
 
 
 class Nothing:

@@ -196,8 +196,8 @@ def _refusal(error: Exception) -> InvalidArgument:
 
 def view_alone(features: Any, rows: NDArray[Any]) -> NDArray[Any]:
     """Return features of private rows, each as if it were alone. Secret."""
-    with training_bar("Features of private records", total=len(rows)) as step, quiet():
-        return transform_rows(features, rows, step=step)
+    with training_bar("Features of private records", total=len(rows)) as step:
+        return unquoted(lambda: transform_rows(features, rows, step=step))
 
 
 def units_of(groups: Any, n_rows: int) -> NDArray[np.bytes_] | None:

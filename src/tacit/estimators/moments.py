@@ -128,6 +128,9 @@ class MomentClassifier(SpokenOnce):
         ]
         return _Public(space, view, weight_prior(space.features, view.shape[1]), plans)
 
+    def _see(self, public: _Public, private: PrivateSpeakers) -> PrivateSpeakers:
+        return private.seen_in(public.space, np.asarray)
+
     def _speak(
         self, public: _Public, private: PrivateSpeakers, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
@@ -135,7 +138,7 @@ class MomentClassifier(SpokenOnce):
         total, shares = believed_counts(counts)
         reach, plan = public.space.radius, public.plans[1]
         centre = best_centre(public.view, total, shares, 1 / _noise(plan), reach)
-        inside = public.space.view_alone(private.rows)
+        inside = private.rows
         bound = reach * longest_label(centre)
         said = moments_of(private, inside, reach, centre)
         first = self._release(ledger, plan, said, "a centred moment of the features")

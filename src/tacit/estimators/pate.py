@@ -123,14 +123,16 @@ class PATEClassifier(TaughtClassifier):
         self._check_size(count_units(people, len(records)))
         self._new_student()  # refuses, before anything is spent, what is no student
         inside, view = self._views(records, outside)
+        placed = np.isfinite(inside).all(axis=1)  # a row whose features are not teaches nobody
         rows = self._choose(view)
         plans = self._plans([len(part) for part in rows], known.size)
         ledger = self._open_ledger(by_person=people is not None)
         self._refuse_early(ledger, plans)
         # Ids come from the raw rows: a feature's last bit may depend on the rows beside it.
         ids = record_ids(records, y_index) if people is None else people
-        shards = shard_of(ids, self.n_teachers, self._shard_key())
-        votes = self._votes(inside, y_index, shards, view[np.concatenate(rows)], known.size)
+        shards = shard_of(ids[placed], self.n_teachers, self._shard_key())
+        asked = view[np.concatenate(rows)]
+        votes = self._votes(inside[placed], y_index[placed], shards, asked, known.size)
         self.__dict__.pop("student_", None)  # an earlier fit's: it would get this fit's statement
         self.classes_, self.ledger_, self.queries_ = known, ledger, np.concatenate(rows)
         with self._confessing(ledger, *([READ_CLASSES] if from_data else [])):

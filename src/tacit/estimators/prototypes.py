@@ -111,16 +111,18 @@ class PrototypeClassifier(SpokenOnce):
         plan = NoisySum.for_budget(*budget, rows=int(places.size), columns=columns)
         return _Public(space, places, view[places], plan)
 
+    def _see(self, public: _Public, private: PrivateSpeakers) -> PrivateSpeakers:
+        def near(view: Floats) -> Integers:
+            return nearest_prototypes(view, public.view, self.votes, radius=public.space.radius)
+
+        return private.seen_in(public.space, near)
+
     def _speak(
         self, public: _Public, private: PrivateSpeakers, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
         mechanism: Any = public.plan.mechanism
-        near = [
-            nearest_prototypes(block, public.view, self.votes, radius=public.space.radius)
-            for block in public.space.blocks_alone(private.rows)
-        ]
         said = prototype_votes(
-            np.concatenate(near),
+            private.rows,
             private.labels,
             n_prototypes=mechanism.rows,
             n_classes=mechanism.columns,

@@ -7,7 +7,7 @@ own row alone (`transform_rows`), as the sensitivity argument demands (SPEC-pate
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
@@ -21,6 +21,8 @@ from tacit.estimators.inputs import view_alone
 from tacit.estimators.knn_planning import Neighbourly
 from tacit.features.rows import is_row_wise
 from tacit.neighbours import Neighbourhoods, NeighbourIndex, default_reach
+from tacit.neighbours.quantising import Vectors, questions
+from tacit.neighbours.ranking import Ranking
 from tacit.teachers import record_ids
 
 _AT_ONCE = 2048
@@ -69,16 +71,23 @@ class PublicSpace:
         """Return public inputs in this space."""
         return _public_view(self.features, inputs) - self.centre
 
-    def view_alone(self, rows: NDArray[Any]) -> Floats:
-        """Return private rows in this space, each as if it were alone. Secret."""
-        inside = rows if self.features is None else view_alone(self.features, rows)
-        return np.asarray(inside, dtype=np.float64) - self.centre
+    def seen(
+        self, rows: NDArray[Any], look: Callable[[Floats], NDArray[Any]]
+    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return what `look` sees of private rows in this space, and which rows these are. Secret.
 
-    def blocks_alone(self, rows: NDArray[Any]) -> Iterator[Floats]:
-        """Yield `view_alone` of a few rows at a time, the same bits in less memory. Secret."""
+        Each row is there as if it were alone. One whose features are not finite has no place and
+        is left out: to refuse it, or to warn of it, would tell that it is in the data.
+        """
         inside = rows if self.features is None else view_alone(self.features, rows)
+        looks, places = [], []
         for start in range(0, len(rows), _AT_ONCE):
-            yield np.asarray(inside[start : start + _AT_ONCE], dtype=np.float64) - self.centre
+            with np.errstate(all="ignore"):
+                block = np.asarray(inside[start : start + _AT_ONCE], dtype=np.float64) - self.centre
+                placed = np.isfinite(block).all(axis=1)
+                looks.append(look(block if placed.all() else block[placed]))
+            places.append(placed)
+        return np.concatenate(looks), np.concatenate(places)
 
 
 def _public_view(features: Any, inputs: NDArray[Any]) -> Floats:
@@ -87,11 +96,29 @@ def _public_view(features: Any, inputs: NDArray[Any]) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class Nobody:
+    """An index without records: whatever is asked of it, noise alone answers. Secret."""
+
+    targets: NDArray[Any]
+    votes_per_unit: int
+    radius: float
+    n_units: int = 0
+
+    def ranking(self, asked: Vectors, reach: int) -> Ranking:
+        """Rank nobody."""
+        return Ranking(np.empty((len(asked), reach), dtype=np.int32), None)
+
+    def search(self, queries: Floats, reach: int) -> Neighbourhoods:
+        """Find nobody around each query."""
+        return Neighbourhoods(self, questions(queries, self.radius), reach)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class RecordIndex:
     """Private records ready to be asked. Secret; it refuses to be pickled."""
 
     space: PublicSpace
-    index: NeighbourIndex
+    index: NeighbourIndex | Nobody
     asked: Neighbourly
 
     def around(self, inputs: NDArray[Any]) -> Neighbourhoods:
@@ -121,13 +148,17 @@ class PrivateRecords:
         return self.people is not None
 
     def index(self, space: PublicSpace) -> RecordIndex:
-        """Index the records in a public feature space."""
+        """Index the records in a public feature space; those that have no place say nothing."""
+        seen, placed = space.seen(self.rows, np.asarray)
+        votes = self.asked.votes_per_unit
+        if not placed.any():
+            return RecordIndex(space, Nobody(self.targets[:0], votes, space.radius), self.asked)
         index = NeighbourIndex(
-            space.view_alone(self.rows),
-            self.targets,
-            keys=record_ids(self.rows),
-            units=self.people,
-            votes_per_unit=self.asked.votes_per_unit,
+            seen,
+            self.targets[placed],
+            keys=record_ids(self.rows)[placed],
+            units=None if self.people is None else self.people[placed],
+            votes_per_unit=votes,
             radius=space.radius,
         )
         return RecordIndex(space, index, self.asked)

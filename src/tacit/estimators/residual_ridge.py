@@ -122,16 +122,18 @@ class ResidualRidgeClassifier(SpokenOnce):
         plans += [NoisySum.for_budget(*budget, rows=rows, columns=columns, share=share)] * rounds
         return _Public(space, features, np.asarray(features.steps(view) * STEP), plans)
 
+    def _see(self, public: _Public, private: PrivateSpeakers) -> PrivateSpeakers:
+        return private.seen_in(public.space, public.features.steps)
+
     def _speak(
         self, public: _Public, private: PrivateSpeakers, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
         releases = [self._count(ledger, public.plans[0], private)]
         total, shares = believed_counts(releases[0])
-        steps = public.features.steps(public.space.view_alone(private.rows))
         descent = Descent(public.view, total, shares.size, classes=True)
         clip = longest_label(shares)  # nothing is explained yet, and nothing is shortened
         for number, plan in enumerate(public.plans[1:], start=1):
-            said = residuals_of(private, steps, descent.weights, shares, clip)
+            said = residuals_of(private, private.rows, descent.weights, shares, clip)
             purpose = f"a moment of residuals, round {number} of {len(public.plans) - 1}"
             releases.append(self._release(ledger, plan, said, purpose))
             descent.step(*measured(releases[-1], clip))

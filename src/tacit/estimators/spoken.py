@@ -9,6 +9,7 @@ student, releases and a ledger, and nothing private.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
@@ -25,6 +26,7 @@ from tacit.estimators.inputs import (
     units_of,
     warn_of_overlap,
 )
+from tacit.estimators.records import PublicSpace
 from tacit.estimators.taught import TaughtClassifier, TaughtEstimator
 from tacit.ledger import Ledger
 from tacit.mechanisms import Contributions, NoisySum, Plan, Release
@@ -36,7 +38,10 @@ COUNT_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PrivateSpeakers:
-    """The private rows of a fit, their class indices or numbers, and whose they are. Secret."""
+    """The private rows of a fit, their class indices or numbers, and whose they are. Secret.
+
+    `rows` are inputs, or what is seen of them in a public space.
+    """
 
     rows: NDArray[Any]
     labels: NDArray[Any]
@@ -54,6 +59,17 @@ class PrivateSpeakers:
         _, owner, count = np.unique(self.people, return_inverse=True, return_counts=True)
         return np.asarray(1.0 / count[owner])
 
+    def seen_in(
+        self, space: PublicSpace, look: Callable[[Floats], NDArray[Any]]
+    ) -> PrivateSpeakers:
+        """Return them with what `look` sees of each row in the space; who has no place is silent.
+
+        Who says nothing is not counted, either.
+        """
+        seen, placed = space.seen(self.rows, look)
+        people = None if self.people is None else self.people[placed]
+        return PrivateSpeakers(seen, self.labels[placed], people)
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("Expected private records to stay where they are; save the student.")
 
@@ -69,10 +85,17 @@ class Speaking(TaughtEstimator):
         """Check all settings and build what is public; nothing private is seen."""
 
     @abstractmethod
+    def _see(self, public: Any, private: PrivateSpeakers) -> PrivateSpeakers:
+        """Look at the private rows in the public space, before anything is paid."""
+
+    @abstractmethod
     def _speak(
         self, public: Any, private: PrivateSpeakers, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
-        """Release through the ledger and learn; return the fitted attributes."""
+        """Release through the ledger and learn; return the fitted attributes.
+
+        From the first release on nothing private may be refused: that would tell of one record.
+        """
 
     def _budget(self) -> tuple[float, float]:
         """Return epsilon, which sets the noise, and the delta at which it is counted."""
@@ -103,13 +126,14 @@ class Speaking(TaughtEstimator):
         public = self._prepare(outside, columns, budget)
         ledger = self._open_ledger(by_person=people is not None)
         self._refuse_early(ledger, [NoisySum.for_budget(*budget, rows=1, columns=1)])
-        private = PrivateSpeakers(rows, targets, people)
+        private = self._see(public, PrivateSpeakers(rows, targets, people))
         with self._confessing(ledger, *faults):
             self.__dict__.update(self._speak(public, private, ledger, outside))
         self.ledger_ = ledger
 
     def _release(self, ledger: Ledger, plan: Plan, said: Contributions, purpose: str) -> Release:
-        with ledger.release(plan, purpose=purpose, noise=self.noise) as grant:
+        paid = ledger.release(plan, purpose=purpose, noise=self.noise)
+        with paid as grant, np.errstate(all="ignore"):  # a warning would tell of a record
             return grant.release(said)
 
 

@@ -120,6 +120,9 @@ class SpokenRegressor(RegressorMixin, Speaking):  # type: ignore[misc]  # sklear
         plan = NoisySum.for_budget(*budget, rows=view.shape[1], columns=columns, share=share)
         return _Public(basis, view, plans + [plan] * rounds)
 
+    def _see(self, public: _Public, private: PrivateSpeakers) -> PrivateSpeakers:
+        return private.seen_in(public.basis.space, public.basis.steps)
+
     def _speak(
         self, public: _Public, private: PrivateSpeakers, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
@@ -128,12 +131,10 @@ class SpokenRegressor(RegressorMixin, Speaking):  # type: ignore[misc]  # sklear
         )
         releases = [first]
         count, level, variance = believed_level(first)
-        blocks = public.basis.space.blocks_alone(private.rows)
-        steps = np.concatenate([public.basis.steps(block) for block in blocks])
         descent = Descent(public.view, count, 1, variance=variance)
         clip = 1 + abs(level)  # nothing is explained yet, and nothing is shortened
         for number, plan in enumerate(public.plans[1:], start=1):
-            said = residues_of(private, steps, descent.weights, level, clip)
+            said = residues_of(private, private.rows, descent.weights, level, clip)
             purpose = f"a moment of residuals, round {number} of {len(public.plans) - 1}"
             releases.append(self._release(ledger, plan, said, purpose))
             descent.step(*measured(releases[-1], clip))
