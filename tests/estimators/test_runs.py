@@ -168,7 +168,7 @@ def test_rows_are_split_once_each():
     split = runs.split_rows(config(), 1797)
     rows = np.concatenate([split.private, split.public, split.held_out])
     assert sorted(rows.tolist()) == list(range(1797))
-    with pytest.raises(InvalidArgument, match="hold out"):
+    with pytest.raises(InvalidArgument, match="hold out; there are too few"):
         runs.split_rows(config(), 1200)
 
 
