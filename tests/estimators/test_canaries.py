@@ -7,7 +7,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from tacit import (
+    Budget,
     InsecureNoise,
+    Ledger,
     MomentClassifier,
     PATEClassifier,
     PrivateKNNClassifier,
@@ -25,6 +27,7 @@ from tacit.estimators.auditing import (
     guess_coins,
     make_canaries,
 )
+from tacit.privacy import one_run_epsilon
 from tacit.students import SupervisedStudent
 
 
@@ -195,6 +198,32 @@ def test_scores_that_know_nothing_contradict_no_more_often_than_they_may():
         found = guess_coins({"student": random.random(100)}, planted, 1e-5, 0.05)
         wrong += max(each.proved for each in found) > 0
     assert wrong <= 40  # at most 5 %: 20 expected at worst, five deviations more
+
+
+@pytest.mark.parametrize("names", [["student"], ["student", "releases"], ["a", "b", "c"]])
+def test_every_attempt_has_its_part_of_the_confidence(names):
+    planted = np.arange(100) < 50
+    scores = np.where(np.arange(100) % 10 == 0, ~planted, planted) + 0.0
+    found = guess_coins(dict.fromkeys(names, scores), planted, 1e-5, 0.05)
+    assert len(found) == 3 * len(names)
+    for each in found:
+        part = 0.05 / (3 * len(names))
+        assert each.proved > 0
+        assert each.proved == one_run_epsilon(100, each.guessed, each.right, 1e-5, part)
+
+
+@pytest.mark.parametrize("own_ledger", [False, True])
+def test_too_many_canaries_for_the_delta_are_refused_before_anything_is_spent(
+    own_ledger, world, tmp_path
+):
+    ledger = Ledger(tmp_path / "one.ledger", budget=Budget(1.0, 3e-3))
+    model = PrototypeClassifier(classes=CLASSES, noise=InsecureNoise(0), allow_large_delta=True)
+    model.set_params(**({"delta": 3e-3} if own_ledger else {"ledger": ledger}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PrototypeClassifier, "fit", None)
+        with pytest.raises(InvalidArgument, match="canaries=200"):
+            audit_estimator(model, *world[:3], planted_among(world))
+    assert len(ledger) == 0
 
 
 def test_an_estimator_without_probabilities_is_refused(world):

@@ -2,10 +2,11 @@
 
 Each canary is a record that nobody would miss: a public input with a wrong label, or an input that
 does not occur. A fair coin decides whether it is among the private records. The canaries' inputs
-are public inputs, too, and where the estimator asks about public inputs it asks about them: the
-strongest position that one who sees the releases can be in. Whoever then guesses more coins than
-(epsilon, delta) allows, from the student or from what was released about the canaries' inputs, has
-refuted the claim (Steinke, Nasr and Jagielski 2023). A claim that is not refuted is not proved.
+are public inputs, too, and where the estimator asks about public inputs it asks about them: a
+strong position to see the releases from. Whoever then guesses more coins than (epsilon, delta)
+allows, from the student or from what it was taught about the canaries' inputs, has refuted the
+claim (Steinke, Nasr and Jagielski 2023). A claim that is not refuted is not proved: whoever looks
+at the released numbers themselves may guess better.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from tacit.estimators.config import RunConfig
 from tacit.estimators.inputs import OverlapWarning
 from tacit.estimators.run_folders import forget_teachers
 from tacit.estimators.runs import load_rows, make_classifier
-from tacit.privacy import one_run_epsilon
+from tacit.ledger import Ledger
+from tacit.privacy import one_run_epsilon, one_run_p_value
 
 KINDS = ("mislabelled", "strange")
 """Wrong labels for inputs that occur; any labels for inputs that do not."""
@@ -178,6 +180,7 @@ def audit_estimator(
     model = asked_about(estimator, np.arange(len(inputs), len(outside)))
     if not hasattr(model, "predict_proba"):
         raise InvalidArgument(f"Expected a classifier to audit, got {type(model).__name__}.")
+    _refuse_early(model, len(canaries))
     planted = canaries.inputs[canaries.planted]
     records = np.concatenate([np.asarray(X), np.asarray(planted, dtype=np.asarray(X).dtype)])
     labels = np.concatenate([np.asarray(y), canaries.labels[canaries.planted]])
@@ -311,6 +314,12 @@ def guess_coins(
             proved = one_run_epsilon(planted.size, 2 * half, right, delta, part)
             results.append(Guesses(seen, 2 * half, right, proved))
     return tuple(results)
+
+
+def _refuse_early(model: Any, count: int) -> None:
+    """Refuse, before the fit spends anything, a delta at which so many coins prove nothing."""
+    delta = model.ledger.budget.delta if isinstance(model.ledger, Ledger) else model.delta
+    one_run_p_value(count, count, 0, 0.0, delta)
 
 
 def _seen(model: Any, canaries: Canaries, n_public: int) -> dict[str, Floats]:
