@@ -299,3 +299,18 @@ def test_numbers_come_back_as_floats():
 def test_people_may_be_any_sequence():
     for people in ([1, 2], (1, 2), range(1, 3), np.array([1, 2]), np.array(["1", "2"])):
         np.testing.assert_array_equal(units_of(people, 2), units_of(["1", "2"], 2))
+
+
+REFUSED = [(kind, {"delta": 1 / COUNT}) for kind in KINDS if kind is not PATEClassifier]
+REFUSED += [(PATEClassifier, {"delta": 1 / COUNT, "n_teachers": 9})]
+REFUSED += [(PATEClassifier, {"n_teachers": COUNT + 1})]
+
+
+@pytest.mark.parametrize(("kind", "changes"), REFUSED)
+def test_a_refusal_by_the_number_of_records_does_not_tell_it(kind, changes, tmp_path):
+    """That it is refused tells one bit, which docs/sharp-edges.md lists; the number is not told."""
+    model = kind(**{**KINDS[kind], **changes}, ledger=tmp_path / "a.ledger")
+    said = said_about(lambda: model.fit(ROWS, targets_of(kind), X_public=OUTSIDE))
+    check_refused(said)
+    assert f"Expected {next(iter(changes))}=" in said[1]
+    assert not list(tmp_path.iterdir())

@@ -140,7 +140,10 @@ class PATEClassifier(TaughtClassifier):
         return self
 
     def _check_size(self, n_units: int) -> None:
-        """Refuse too many teachers or too large a delta."""
+        """Refuse too many teachers or too large a delta.
+
+        Either refusal depends on the private number of units: see `_check_delta`.
+        """
         if at_least(1, n_teachers=self.n_teachers) > n_units:
             raise InvalidArgument(
                 f"Expected n_teachers={self.n_teachers} to be at most the number of people or "

@@ -54,7 +54,12 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
     _confessions: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     def _check_delta(self, n_units: int) -> None:
-        """Refuse too large a delta; the number of units goes into no file and no message."""
+        """Refuse too large a delta; the number of units goes into no file and no message.
+
+        But that it is refused tells whoever runs `fit` on which side of 1/delta the number is, and
+        one unit more can make the difference: a by-product, listed with why in
+        docs/sharp-edges.md. At such a delta a release may be one whole record.
+        """
         delta = self.ledger.budget.delta if isinstance(self.ledger, Ledger) else self.delta
         if self.allow_large_delta:
             self._large_delta = True  # and so it stays: an earlier student keeps its warning
