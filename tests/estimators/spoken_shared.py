@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 from knn_shared import blobs
 
 from tacit import InsecureNoise, MomentClassifier, PrototypeClassifier, ResidualRidgeClassifier
+from tacit.mechanisms import Contributions, NoisySum
 
 OWN: dict[type, dict[str, Any]] = {
     PrototypeClassifier: {"n_prototypes": 12, "votes": 2},
@@ -36,4 +40,61 @@ def tables_of(model: Any) -> list[np.ndarray]:
     return [np.asarray(release.values) for release in releases]
 
 
-__all__ = ["KINDS", "NAMES", "OWN", "blobs", "make", "tables_of"]
+@contextmanager
+def watching(look: Callable[[NoisySum, Contributions], Any]) -> Iterator[list[Any]]:
+    """Collect what `look` finds in the contributions to each sum that is released in the block."""
+    found: list[Any] = []
+    original = NoisySum._total
+
+    def watched(mechanism: NoisySum, said: Contributions) -> Any:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(NoisySum, "_total", original)
+            found.append(look(mechanism, said))
+        return original(mechanism, said)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NoisySum, "_total", watched)
+        yield found
+
+
+def moves_of(gone: np.ndarray) -> Callable[[NoisySum, Contributions], float]:
+    """Return by how much a sum moves if these records are taken away, all else being equal.
+
+    Else includes earlier releases, on which later contributions may depend.
+    """
+
+    def look(mechanism: NoisySum, said: Contributions) -> float:
+        kept = np.flatnonzero(~gone)
+        rest = Contributions(
+            len(kept),
+            lambda rows: said.left(kept[rows]),
+            lambda rows: said.right(kept[rows]),
+            None if said.units is None else said.units[kept],
+        )
+        moved = mechanism._total(said) - mechanism._total(rest)
+        return float(np.linalg.norm(moved.astype(float))) * 2.0**-28
+
+    return look
+
+
+def lefts_of(mechanism: NoisySum, said: Contributions) -> np.ndarray:
+    """Return the first forty records' features: their own, whoever else is there."""
+    del mechanism
+    return np.asarray(said.left(np.arange(40)))
+
+
+CROWD = 10_900
+"""Records of one person, so many that shares of 1/CROWD, rounded to the grid, add up to 4/3."""
+
+__all__ = [
+    "CROWD",
+    "KINDS",
+    "NAMES",
+    "OWN",
+    "blobs",
+    "lefts_of",
+    "make",
+    "moves_of",
+    "tables_of",
+    "watching",
+]

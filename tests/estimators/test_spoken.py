@@ -12,7 +12,17 @@ from knn_shared import Quiet
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import FunctionTransformer
-from spoken_shared import KINDS, NAMES, blobs, make, tables_of
+from spoken_shared import (
+    CROWD,
+    KINDS,
+    NAMES,
+    blobs,
+    lefts_of,
+    make,
+    moves_of,
+    tables_of,
+    watching,
+)
 
 from tacit import (
     Budget,
@@ -96,52 +106,77 @@ class TestLearning:
 
 
 class TestSensitivity:
-    """End to end, without noise: one unit more or less moves each released sum by at most 1."""
+    """End to end: one unit more or less moves each released sum by at most 1."""
 
     @staticmethod
-    def gaps(kind, left, right, n_public=OUTSIDE, **settings):
-        found = []
-        for rows, labels, people in (left, right):
-            model = make(kind, noise=Quiet(), allow_large_delta=True, **settings)
-            found.append(tables_of(model.fit(rows, labels, X_public=n_public, groups=people))[0])
-        return np.linalg.norm(found[0] - found[1])
+    def moves(kind, rows, labels, gone, people=None, **settings):
+        model = make(kind, noise=Quiet(), allow_large_delta=True, **settings)
+        with watching(moves_of(gone)) as moved:
+            model.fit(rows, labels, X_public=OUTSIDE, groups=people)
+        assert len(moved) == len(tables_of(model))
+        return moved
 
     @EVERY
     @pytest.mark.parametrize("gone", [0, 17, 99])
     def test_one_record(self, kind, gone):
+        moved = self.moves(kind, X[:100], Y[:100], np.arange(100) == gone)
+        assert 0.99 < moved[0] <= 1
+        assert 0 < min(moved) <= max(moved) <= 1
+
+    @EVERY
+    @pytest.mark.parametrize("gone", [0, 99])
+    def test_the_first_release_of_another_fit_moves_as_little(self, kind, gone):
+        """What one record changes around the contributions, it changes in no release."""
         kept = np.arange(100) != gone
-        moved = self.gaps(kind, (X[:100], Y[:100], None), (X[:100][kept], Y[:100][kept], None))
-        assert 0.99 < moved <= 1
+        first, second = (
+            tables_of(make(kind, noise=Quiet()).fit(X[some], Y[some], X_public=OUTSIDE))[0]
+            for some in (np.arange(100), np.flatnonzero(kept))
+        )
+        assert 0.99 < np.linalg.norm(first - second) <= 1
 
     @EVERY
     def test_one_person_with_half_of_the_records(self, kind):
-        people = np.where(np.arange(100) < 50, "all mine", [f"p{row}" for row in range(100)])
-        kept = people != "all mine"
-        moved = self.gaps(
-            kind, (X[:100], Y[:100], people), (X[:100][kept], Y[:100][kept], people[kept])
-        )
-        assert moved <= 1
+        mine = np.arange(100) < 50
+        people = np.where(mine, "all mine", [f"p{row}" for row in range(100)])
+        moved = self.moves(kind, X[:100], Y[:100], mine, people)
+        assert 0 < min(moved) <= max(moved) <= 1
+
+    @EVERY
+    @pytest.mark.parametrize("label", [0, 1, 2])
+    def test_one_person_with_thousands_of_records(self, kind, label):
+        """A share of each record, rounded to the grid, does not bound a person: the clip does."""
+        rows = np.vstack([X[:100], np.full((CROWD, 2), [9.0, -2.0])])
+        mine = np.arange(len(rows)) >= 100
+        labels = np.where(mine, label, np.append(Y[:100], np.zeros(CROWD, dtype=int)))
+        people = [f"p{row}" for row in range(100)] + ["all mine"] * CROWD
+        moved = self.moves(kind, rows, labels, mine, people)
+        assert 0.99 < max(moved) <= 1
 
     @EVERY
     def test_a_wild_record_moves_no_more(self, kind):
-        wild = np.vstack([X[:50], [[1e15, -1e15]]])
-        labels = np.append(Y[:50], 2)
-        moved = self.gaps(kind, (wild, labels, None), (X[:50], Y[:50], None))
-        assert 0.99 < moved <= 1
+        rows, labels = np.vstack([X[:50], [[1e15, -1e15]]]), np.append(Y[:50], 2)
+        moved = self.moves(kind, rows, labels, np.arange(51) == 50)
+        assert 0.99 < moved[0] <= 1
+        assert max(moved) <= 1
+
+    @EVERY
+    def test_a_wild_record_changes_nobody_elses_features(self, kind):
+        """Nothing is centred, scaled or binned by what private records are there."""
+        found = []
+        for extra in ([[1e15, -1e15]], [[0.5, 0.5]], np.empty((0, 2))):
+            rows, labels = np.vstack([X[:50], extra]), np.append(Y[:50], [2] * len(extra))
+            with watching(lefts_of) as lefts:
+                make(kind, noise=Quiet()).fit(rows, labels, X_public=OUTSIDE)
+            found.append(lefts)
+        for one, two, three in zip(*found, strict=True):
+            np.testing.assert_array_equal(one, two)
+            np.testing.assert_array_equal(two, three)
 
     def test_later_rounds_are_bounded_too(self):
         """Given the same earlier releases: contributions of a residual have norm at most 1."""
         for kind in (MomentClassifier, ResidualRidgeClassifier):
-            seen = []
-            original = NoisySum._total
-
-            def watching(self, said, seen=seen, original=original):
-                alone = [original(self, _only(said, row)) for row in range(20)]
-                seen.append(max(np.sqrt((a.astype(float) ** 2).sum()) / 2**28 for a in alone))
-                return original(self, said)
-
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(NoisySum, "_total", watching)
+            alone = [moves_of(np.arange(100) == row) for row in range(20)]
+            with watching(lambda *given: max(look(*given) for look in alone)) as seen:  # noqa: B023
                 make(kind).fit(X[:100], Y[:100], X_public=OUTSIDE)
             assert len(seen) == 3
             assert max(seen) <= 1
@@ -154,13 +189,6 @@ class TestSensitivity:
             second = make(kind, noise=Quiet()).fit(X[:90][order], Y[:90][order], X_public=OUTSIDE)
             for one, other in zip(tables_of(first), tables_of(second), strict=True):
                 np.testing.assert_array_equal(one, other)
-
-
-def _only(said, row):
-    from tacit.mechanisms import Contributions
-
-    rows = np.array([row])
-    return Contributions(1, lambda _: said.left(rows), lambda _: said.right(rows))
 
 
 class TestRefusals:
