@@ -147,6 +147,22 @@ def test_plan_and_lot_follow_the_declared_size_and_never_the_rows(kind, by_perso
 
 
 @BOTH
+def test_noise_is_chosen_for_the_delta_that_confidence_bounds_leave(kind, tmp_path):
+    """Half of delta is reserved: a run that was priced with all of it would not fit."""
+    noises = []
+    for reserved in (0.0, 5e-4):
+        ledger = Ledger(
+            tmp_path / str(reserved), budget=Budget(3.0, 1e-3), accountant="rdp",
+            reserved_delta=reserved,
+        )  # fmt: skip
+        settings = {**STEPS, "noise_multiplier": None, "epsilon": 3.0, "hidden": (2,)}
+        (entry,) = kind(**settings, ledger=ledger).fit(X, Y).ledger_.entries()
+        noises.append(entry.plan["parameters"]["noise_multiplier"])
+        assert ledger.spent() <= 3.0
+    assert noises[1] > 1.01 * noises[0]
+
+
+@BOTH
 def test_a_delta_that_was_not_compared_is_told(kind):
     model = kind(**{**STEPS, "delta": 0.5, "allow_large_delta": True}).fit(X, Y)
     assert LARGE_DELTA in model.statement_.warnings

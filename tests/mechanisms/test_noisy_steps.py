@@ -229,6 +229,14 @@ def test_secure_noise_needs_a_grant():
         NoisySteps(1.0).release(Counting(1, 1, 1), SecureNoise())
 
 
+@pytest.mark.parametrize(("sigma", "rate"), [(1.0, 0.1), (0.7, 0.5), (3.0, 1.0)])
+def test_one_step_costs_what_the_second_moment_says(sigma, rate):
+    """At order 2: E[(1 - q + q e^((2x - 1)/2s^2))^2] = 1 + q^2 (e^(1/s^2) - 1), exactly."""
+    second = math.log1p(rate**2 * math.expm1(sigma**-2))
+    found = NoisySteps(sigma, rate).cost([2.0]).values[0]
+    assert found == pytest.approx(min(second, sigma**-2), rel=1e-9)
+
+
 def test_only_a_full_sample_is_gaussian():
     assert NoisySteps(2.0).gaussian_cost() == 0.25
     assert NoisySteps(2.0, 0.5).gaussian_cost() is None
