@@ -159,6 +159,31 @@ def test_a_tiny_delta_or_a_huge_epsilon_is_left_to_rdp():
     assert sampled_steps_pld([SampledSteps(0.02, 0.5, 500)], DELTA) is None
 
 
+EXAMINED = [(0.6, 1e-3, 10_000), (4.0, 0.02, 100_000), (1.0, 1e-3, 10**6), (1.0, 1e-4, 10**6)]
+
+
+@pytest.mark.parametrize("run", EXAMINED)
+def test_rounding_of_transforms_is_far_below_its_allowance(run):
+    """A probability below 0, or a total below 1, is rounding; all else is on the safe side."""
+    loss = sampled_steps_pld([SampledSteps(*run)], DELTA)._loss
+    for side in (loss._pmf_remove, loss._pmf_add):
+        dense = side.to_dense_pmf()
+        below = -dense._probs[dense._probs < 0].sum()
+        short = 1 - dense._probs.sum() - dense._infinity_mass
+        assert below <= 2.5e-10
+        assert max(below, short) <= loss_distributions._FFT_DELTA / 4
+
+
+def test_longer_runs_than_were_examined_are_left_to_rdp():
+    longest = loss_distributions._MOST_STEPS
+    assert max(steps for *_, steps in EXAMINED) == longest
+    half = SampledSteps(8.0, 1e-4, longest // 2)
+    assert sampled_steps_pld([half, half], DELTA) is not None
+    more = [half, half, SampledSteps(8.0, 1e-4, 1)]
+    assert sampled_steps_pld(more, DELTA) is None
+    assert sampled_steps_epsilon(more, DELTA).accountant == "rdp"
+
+
 def test_other_mechanisms_are_not_taken_for_gaussian():
     plans = [Plan(NoisySteps(4.1, 0.05), 100), Plan(LNMax(0.01), 1)]
     assert price_of_list(plans, DELTA).accountant == "rdp"
