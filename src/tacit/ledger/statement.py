@@ -24,8 +24,8 @@ from tacit.ledger.chain import NOISE_LEVELS
 KINDS = ("worst-case", "sanitised", "secret")
 FORMAT = "tacit-statement/1"
 COVERS = (
-    "all queries, all answers including refusals, the student, every checkpoint of the student, and "
-    "anything else that is computed from the releases"
+    "all queries, all answers including refusals, the student, every checkpoint of the student, "
+    "and anything else that is computed from the releases"
 )
 
 
