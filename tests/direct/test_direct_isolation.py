@@ -219,6 +219,13 @@ class TestEngines:
             recipe(engine="magic")
 
 
+class Tanh(nn.Module):
+    """Bears the name of an activation that ghost norms know, and is another."""
+
+    def forward(self, rows):
+        return rows.sin()
+
+
 def test_what_counts_as_a_stack():
     linear = nn.Linear(3, 3)
     hooked = nn.Sequential(nn.Linear(2, 2))
@@ -227,8 +234,9 @@ def test_what_counts_as_a_stack():
     frozen[0].requires_grad_(False)
     tied = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3))
     tied[2].weight = tied[0].weight
+    named = nn.Sequential(nn.Linear(2, 2), Tanh(), nn.Linear(2, 2))
     assert is_stack(stack())
-    others = [linear, nn.Sequential(linear, nn.Tanh(), linear), hooked, frozen, tied]
+    others = [named, linear, nn.Sequential(linear, nn.Tanh(), linear), hooked, frozen, tied]
     assert not any(
         is_stack(module) for module in [*others, nn.Sequential(nn.Tanh()), convolution()]
     )

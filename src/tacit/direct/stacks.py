@@ -20,6 +20,7 @@ from tacit.direct.exact_rows import WholeMatrix, WholeRows, relu, softplus, whol
 from tacit.direct.exact_rows import _exp_of_negative as exp_of_negative
 from tacit.direct.examples import PrivateExamples, flat_parameters, need_torch
 from tacit.direct.losses import RowLoss
+from tacit.direct.structure import foreign_layer
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def is_stack(module: Any) -> bool:
     False
     """
     nn = need_torch().nn
-    if type(module) is not nn.Sequential or not len(module) % 2 or _hooked(module):
+    if type(module) is not nn.Sequential or not len(module) % 2 or foreign_layer(module):
         return False
     linear, between = list(module)[::2], list(module)[1::2]
     known = all(type(layer) is nn.Linear for layer in linear) and all(
@@ -67,11 +68,6 @@ def is_stack(module: Any) -> bool:
         return False
     # Shared parameters are listed once: their gradient has two terms.
     return len(list(module.parameters())) == sum(1 + (one.bias is not None) for one in linear)
-
-
-def _hooked(module: Any) -> bool:
-    """Tell whether somebody looks into, or changes, what passes through a module."""
-    return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
 
 
 class _Layer(NamedTuple):
