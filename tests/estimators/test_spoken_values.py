@@ -8,7 +8,7 @@ from canary_traces import CANARY, left_of, traces
 from knn_shared import Quiet
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import FunctionTransformer
-from spoken_shared import CROWD, lefts_of, moves_of, watching
+from spoken_shared import CROWD, farthest, lefts_of, moves_of, watching
 
 from tacit import (
     Budget,
@@ -105,8 +105,8 @@ class TestSensitivity:
     """End to end: one unit more or less moves each released sum by at most 1."""
 
     @staticmethod
-    def moves(kind, rows, y, gone, people=None):
-        model = make(kind, noise=Quiet(), allow_large_delta=True)
+    def moves(kind, rows, y, gone, people=None, **own):
+        model = make(kind, noise=Quiet(), allow_large_delta=True, **own)
         with watching(moves_of(gone)) as moved:
             model.fit(rows, y, X_public=OUTSIDE, groups=people)
         assert len(moved) == len(model.releases_) == 3
@@ -134,12 +134,20 @@ class TestSensitivity:
     @pytest.mark.parametrize("wild", [-40.0, 40.0])
     def test_one_person_with_thousands_of_records(self, kind, wild):
         """A share of each record, rounded to the grid, does not bound a person: the clip does."""
-        rows = np.vstack([X[:100], np.full((CROWD, 2), [1.0, -1.0])])
+        rows = np.vstack([X[:100], np.full((CROWD, 2), farthest(OUTSIDE))])
         mine = np.arange(len(rows)) >= 100
         y = np.append(Y[:100], np.full(CROWD, wild))
         people = [f"p{row}" for row in range(100)] + ["all mine"] * CROWD
-        moved = self.moves(kind, rows, y, mine, people)
+        # Every public input a landmark: kernel features are long there.
+        own = {"n_landmarks": len(OUTSIDE)} if kind is ResidualRidgeRegressor else {}
+        moved = self.moves(kind, rows, y, mine, people, **own)
         assert 0.99 < max(moved) <= 1
+
+    def test_the_count_and_the_mean_of_a_person_are_bounded_too(self):
+        many = 18_500  # a share of 1/(sqrt 3 many) is just above half a step
+        private = PrivateSpeakers(np.zeros((many, 1)), np.ones(many), np.zeros(many, dtype=int))
+        total = NoisySum(1.0, 1, 3)._total(level_of(private)).astype(float)
+        assert 0.99 < np.linalg.norm(total) * 2.0**-28 <= 1
 
     @EVERY
     def test_a_wild_record_changes_nobody_elses_features(self, kind):
