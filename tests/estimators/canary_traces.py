@@ -13,7 +13,7 @@ CANARY = 77123.40625  # exact in binary, so its bytes are its bytes wherever it 
 MARKS = (
     np.float64(CANARY).tobytes(),
     np.float32(CANARY).tobytes(),
-    b"77123",
+    b"77123.4",  # with its point: no hash and no time holds it by chance
     b"c4n4ry",
 )
 
@@ -27,6 +27,11 @@ def traces(*contents: bytes | str) -> list[bytes]:
     """The marks that stand in any of the contents."""
     data = b"\n".join(part.encode() if isinstance(part, str) else part for part in contents)
     return [mark for mark in MARKS if mark in data]
+
+
+def traces_in_words(*texts: str) -> list[bytes]:
+    """The marks, and the canary's first digits alone: messages hold no hashes."""
+    return traces(*texts, *("c4n4ry" for text in texts if "77123" in text))
 
 
 def left_of(model: Any, folder: Path) -> list[bytes | str]:

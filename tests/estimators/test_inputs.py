@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from canary_traces import CANARY, canary_people, traces
+from canary_traces import CANARY, canary_people, traces_in_words
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
@@ -169,7 +169,7 @@ def said_about(work: Any) -> list[str]:
 
 def check_refused(said: list[str]) -> None:
     assert said[0] in ("InvalidArgument", "NotNumbers"), said
-    assert not traces(*said)
+    assert not traces_in_words(*said)
     assert not any(re.search(rf"\b{COUNT}\b", text) for text in said), said
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from canary_traces import CANARY, canary_people, left_of, traces
+from canary_traces import CANARY, canary_people, left_of, traces, traces_in_words
 from knn_shared import KINDS, NAMES, OWN, PROBLEMS, Spy, blobs, make
 from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer
@@ -129,7 +129,7 @@ class TestNothingPrivateStays:
             except ValueError as error:
                 said.append(str(error))
         assert len(said) >= 4  # y out of its bounds is clipped, not refused
-        assert not traces(*said)
+        assert not traces_in_words(*said)
 
 
 class TestLedgerFirst:
