@@ -20,8 +20,9 @@ types: $(VENV)/.dev
 floors: $(VENV)/.dev
 	@$(BIN)/lint-imports
 
+# One thread for each process: threads of two processes on two cores wait for each other.
 unit: $(VENV)/.dev
-	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal --cov --cov-report=term
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal --cov --cov-report=term
 
 # The same fuzz tests as in `make unit`, with many more examples.
 fuzz: $(VENV)/.dev
