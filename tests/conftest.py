@@ -1,4 +1,4 @@
-"""Where real data is found, and a line at the end that says what was skipped without it."""
+"""Where real data is found, how many examples a property has, and what was skipped at the end."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Where a test does not say: the suite must stay below 12 minutes.
+settings.register_profile("suite", max_examples=50)
+settings.load_profile("suite")
 
 MISSING = "needs real data"
 
