@@ -117,7 +117,7 @@ def softplus(values: Floats) -> tuple[Floats, Floats]:
     >>> round(float(value[0]), 9), float(slope[0])
     (0.693147181, 0.5)
     """
-    power = _exp_of_negative(-np.abs(values))
+    power = exp_of_negative(-np.abs(values))
     ratio = power / (2.0 + power)  # log(1 + e) = 2 artanh(e / (2 + e)), at most artanh(1/3)
     square = ratio * ratio
     series = np.full_like(ratio, 1.0 / (2 * _LOG_TERMS - 1))
@@ -133,7 +133,7 @@ def tanh(values: Floats) -> tuple[Floats, Floats]:
     >>> [part.round(9).tolist() for part in tanh(np.array([0.0, 1.0, -1.0]))]
     [[0.0, 0.761594156, -0.761594156], [1.0, 0.419974342, 0.419974342]]
     """
-    power = _exp_of_negative(-2.0 * np.abs(values))
+    power = exp_of_negative(-2.0 * np.abs(values))
     value = np.copysign((1.0 - power) / (1.0 + power), values)
     return value, 1.0 - value * value
 
@@ -144,14 +144,14 @@ def logistic(values: Floats) -> Floats:
     >>> logistic(np.array([0.0, 800.0, -800.0])).round(6).tolist()
     [0.5, 1.0, 0.0]
     """
-    return _logistic(values, _exp_of_negative(-np.abs(values)))
+    return _logistic(values, exp_of_negative(-np.abs(values)))
 
 
 def _logistic(values: Floats, power: Floats) -> Floats:
     return np.asarray(np.where(values >= 0, 1.0, power) / (1.0 + power))
 
 
-def _exp_of_negative(values: Floats) -> Floats:
+def exp_of_negative(values: Floats) -> Floats:
     """e^x for x <= 0: 2^k times a Taylor series in x - k log 2, by correctly rounded operations."""
     x = np.maximum(values, _LOWEST)
     whole = np.rint(x * (1 / math.log(2.0)))

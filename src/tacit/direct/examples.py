@@ -7,9 +7,7 @@ parameters alone.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module, Parameter
 
-MOST_RECORDS = MOST_UNITS
-"""Of all units together: what `ROOM` of `noisy_steps` presumes of the rounding of sums."""
 Loss = Callable[["Tensor", "Tensor"], "Tensor"]
 """From outputs and targets of some rows to one loss for each row, from that row alone."""
 
@@ -43,7 +39,8 @@ class PrivateExamples:
     owners: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
-        if len(self.inputs) > MOST_RECORDS:
+        # Of records, too, for `ROOM` of `noisy_steps` presumes it of the rounding of sums.
+        if len(self.inputs) > MOST_UNITS:
             raise InvalidArgument("Expected at most 2**24 records in a training run.")
         if len(self.inputs) != len(self.targets):
             raise InvalidArgument("Expected as many targets as inputs.")
@@ -104,14 +101,6 @@ def need_torch() -> Any:
             "Expected the package torch to train a network; install tacit[torch]."
         ) from None
     return torch
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep warnings to themselves: one that a private row raises would tell of it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def trained_parameters(module: Module) -> list[Parameter]:

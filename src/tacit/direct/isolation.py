@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit._checks import Floats, Integers
-from tacit.direct.examples import PrivateExamples, flat_parameters, need_torch, quiet
+from tacit._quiet import quiet
+from tacit.direct.examples import PrivateExamples, flat_parameters, need_torch
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:

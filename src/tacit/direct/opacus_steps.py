@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit._checks import Floats, Integers
+from tacit._quiet import quiet
 from tacit.direct.blocks import Blocks
 from tacit.direct.examples import (
     Loss,
     PrivateExamples,
     need_torch,
-    quiet,
     set_parameters,
     trained_parameters,
 )

@@ -16,8 +16,14 @@ import numpy as np
 
 from tacit._checks import Floats, Integers
 from tacit.direct.blocks import Blocks
-from tacit.direct.exact_rows import WholeMatrix, WholeRows, relu, softplus, whole_rows
-from tacit.direct.exact_rows import _exp_of_negative as exp_of_negative
+from tacit.direct.exact_rows import (
+    WholeMatrix,
+    WholeRows,
+    exp_of_negative,
+    relu,
+    softplus,
+    whole_rows,
+)
 from tacit.direct.examples import PrivateExamples, flat_parameters, need_torch
 from tacit.direct.losses import RowLoss
 from tacit.direct.structure import foreign_layer

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from tacit._checks import Integers
+from tacit._quiet import quiet
 from tacit.errors import InvalidArgument
 from tacit.features.rows import transform_rows
 from tacit.students.progress import training_bar
@@ -134,14 +134,6 @@ def unquoted(work: Callable[[], _Read]) -> _Read:
     except Exception as error:
         refusal = _refusal(error)
     raise refusal  # out here it has no context, which would be shown or logged with it
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Let no warning tell of private numbers, neither NumPy's nor anybody's."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
 
 
 _NO_NUMBER = (
