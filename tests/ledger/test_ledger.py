@@ -158,6 +158,14 @@ def test_the_weakest_noise_is_stated(path, fakes):
 # Verification
 
 
+def test_the_origin_stays_and_is_nobody_elses(ledger, plan, votes, tmp_path):
+    before = ledger.origin
+    assert before == ledger.head
+    spend(ledger, plan, votes, times=2)
+    assert ledger.origin == before != ledger.head
+    assert Ledger(tmp_path / "other.ledger", budget=BUDGET).origin != before
+
+
 def test_verify_returns_the_head_and_knows_every_earlier_one(ledger, plan, votes):
     heads = [ledger.verify()]
     for _ in range(2):

@@ -65,7 +65,7 @@ def _outputs(module: Module, rows: Tensor) -> Tensor:
     torch = need_torch()
     outputs = _called(module, rows)
     if isinstance(outputs, Exception):
-        raise _failure(type(outputs).__name__)
+        raise InvalidArgument(_failure(outputs))
     if not isinstance(outputs, torch.Tensor) or outputs.ndim < 2 or len(outputs) != len(rows):
         raise InvalidArgument("Expected a module that gives each row its own outputs, in order.")
     result: Tensor = outputs
@@ -81,8 +81,8 @@ def _called(module: Module, rows: Tensor) -> Any:
         return error
 
 
-def _failure(kind: str) -> InvalidArgument:
-    return InvalidArgument(f"Expected a module for rows like those of X; it fails with {kind}.")
+def _failure(error: Exception) -> str:
+    return f"Expected a module for rows like those of X; it fails with {type(error).__name__}."
 
 
 def _refuse_layers(module: Module) -> None:
@@ -102,35 +102,24 @@ def _refusal(problem: str) -> InvalidArgument:
     )
 
 
-def refuse_failing(
-    engine: Callable[[PrivateExamples], Any],
-    module: Module,
-    examples: Callable[[int], PrivateExamples],
-    rows: int,
-) -> None:
-    """Raise where an engine cannot compute the parts of public random rows.
-
-    In a run a row that fails says nothing, so that nobody can stop it; a module that fails on all
-    of them would train on nothing.
-    """
-    if (kind := failure_of(engine, module, examples, rows)) is not None:
-        raise _failure(kind)
-
-
 def failure_of(
     engine: Callable[[PrivateExamples], Any],
     module: Module,
     examples: Callable[[int], PrivateExamples],
     rows: int,
 ) -> str | None:
-    """Return the kind of error that an engine meets on public random rows, or None."""
+    """Return what an engine that fails on public random rows is refused with, or None.
+
+    In a run a row that fails says nothing, so that nobody can stop it; a module that fails on all
+    of them would train on nothing.
+    """
     parts = engine(examples(rows))
     parts.load(_shaken(module))
     try:
         with quiet():
             parts.attempt(np.arange(rows))
     except Exception as error:
-        return type(error).__name__
+        return _failure(error)
     return None
 
 

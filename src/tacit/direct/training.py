@@ -22,7 +22,7 @@ from tacit.direct.examples import (
     flat_parameters,
     layer_sizes,
 )
-from tacit.direct.isolation import failure_of, keeps_apart, refuse_coupled, refuse_failing
+from tacit.direct.isolation import failure_of, keeps_apart, refuse_coupled
 from tacit.direct.losses import LOSSES, RowLoss
 from tacit.direct.opacus_steps import HookParts, hooks_fit
 from tacit.direct.optimisers import make_optimiser
@@ -99,55 +99,52 @@ def choose_engine(
             "Expected engine='hooks', 'single' or 'auto': ghost norms are for a Sequential of "
             "Linear layers with ReLU, Tanh or Softplus between them."
         )
-    hooks: Maker = partial(_make, HookParts, module, loss, blocks)
-    if together and _hooks_serve(hooks, module, loss, probes, named=recipe.engine == "hooks"):
-        return hooks
+    if together:
+        hooks: Maker = partial(_make, HookParts, module, loss, blocks)
+        objection = _objection(hooks, module, loss, probes, named=recipe.engine == "hooks")
+        if objection is None:
+            return hooks
+        if recipe.engine == "hooks":
+            raise InvalidArgument(objection)
     return _one_by_one(module, blocks, loss, probes)
 
 
-def _hooks_serve(
+def _objection(
     hooks: Maker,
     module: Module,
     loss: Loss,
     probes: Callable[[int], PrivateExamples],
     *,
     named: bool,
-) -> bool:
-    """Tell whether rows may share a batch; where hooks were asked for by name, refuse instead."""
-    foreign = foreign_layer(module)
-    if foreign is None and loss not in LOSSES:
-        foreign = "the loss"
-    if named and foreign is not None:
-        raise InvalidArgument(
+) -> str | None:
+    """Return why rows may not share a batch, or None.
+
+    Where hooks were asked for by name, making them says itself what Opacus lacks.
+    """
+    foreign = foreign_layer(module) or (None if loss in LOSSES else "the loss")
+    if foreign is not None:
+        return (
             f"Expected engine='single' or 'auto': {foreign} is not among the layers and losses "
             "that are known to treat every row by itself, and hooks put rows into one batch."
         )
-    if named:
-        _refuse_hooks(hooks, module, probes)
-        return True
-    rows = opacus_steps.ROWS
+    if not named and not hooks_fit(module):
+        return "Opacus is not there, or cannot take the module apart."
+    if (failure := failure_of(hooks, module, probes, opacus_steps.ROWS)) is not None:
+        return failure
+    if keeps_apart(hooks, module, probes, opacus_steps.ROWS):
+        return None
     return (
-        foreign is None
-        and hooks_fit(module)
-        and failure_of(hooks, module, probes, rows) is None
-        and keeps_apart(hooks, module, probes, rows)
+        "Expected engine='single': on this machine the hooks round a row's gradient differently "
+        "in another company."
     )
-
-
-def _refuse_hooks(hooks: Maker, module: Module, probes: Callable[[int], PrivateExamples]) -> None:
-    refuse_failing(hooks, module, probes, opacus_steps.ROWS)
-    if not keeps_apart(hooks, module, probes, opacus_steps.ROWS):
-        raise InvalidArgument(
-            "Expected engine='single': on this machine the hooks round a row's gradient "
-            "differently in another company."
-        )
 
 
 def _one_by_one(
     module: Module, blocks: Blocks, loss: Loss, probes: Callable[[int], PrivateExamples]
 ) -> Maker:
     single: Maker = partial(_make, UnitParts, module, loss, blocks)
-    refuse_failing(single, module, probes, _TRIED)
+    if (failure := failure_of(single, module, probes, _TRIED)) is not None:
+        raise InvalidArgument(failure)
     if not keeps_apart(single, module, probes, _TRIED):
         raise InvalidArgument(
             "Expected a module that treats every row by itself; this one remembers, outside of "

@@ -109,9 +109,8 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
 
         It stays said, whatever later fits do: the ledger's statement covers this one for ever.
         """
-        origin = _origin(ledger)
-        known = dict.fromkeys((*self._confessions.get(origin, ()), *faults))
-        self._confessions = {**self._confessions, origin: tuple(known)}
+        known = dict.fromkeys((*self._confessions.get(ledger.origin, ()), *faults))
+        self._confessions = {**self._confessions, ledger.origin: tuple(known)}
 
     @contextmanager
     def _confessing(self, ledger: Ledger, *faults: str) -> Iterator[None]:
@@ -155,7 +154,7 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
     def statement_(self) -> Statement:
         """What may be said of all that was released so far: never older than the ledger."""
         statement = self.ledger_.statement()
-        faults = self._confessions.get(_origin(self.ledger_), ())
+        faults = self._confessions.get(self.ledger_.origin, ())
         large = (LARGE_DELTA,) if self._large_delta else ()
         return replace(statement, warnings=(*statement.warnings, *large, *faults))
 
@@ -187,12 +186,6 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
         if path is not None:
             write_report(path, self.ledger_, statement=statement)
         return render_report(self.ledger_, statement=statement)
-
-
-def _origin(ledger: Ledger) -> str:
-    """Return the hash of a ledger's header, which tells it from others as long as it lives."""
-    entries = ledger.entries()
-    return entries[0].previous if entries else ledger.head
 
 
 class TaughtClassifier(ClassifierMixin, TaughtEstimator):  # type: ignore[misc]  # sklearn is untyped

@@ -143,6 +143,12 @@ class Ledger:
         """Hash of the last entry: keep it elsewhere, and `verify(head=…)` detects a roll-back."""
         return self._read().head
 
+    @property
+    def origin(self) -> str:
+        """Hash of the header, which tells this ledger from others as long as it lives."""
+        chain = self._read()
+        return chain.entries[0].previous if chain.entries else chain.head
+
     def __len__(self) -> int:
         return len(self._read().entries)
 
