@@ -77,6 +77,23 @@ def moves_of(gone: np.ndarray) -> Callable[[NoisySum, Contributions], float]:
     return look
 
 
+def check_features_are_ones_own(
+    fit: Callable[[Any, Any], Any], X: Any, y: Any, *, label: float
+) -> None:
+    """What 50 records say of their inputs is the same beside a wild record, a tame one, or none.
+
+    `fit` takes rows and labels; `label` is the extra record's.
+    """
+    found = []
+    for extra in ([[1e15, -1e15]], [[0.5, 0.5]], np.empty((0, 2))):
+        with watching(lefts_of) as lefts:
+            fit(np.vstack([X[:50], extra]), np.append(y[:50], [label] * len(extra)))
+        found.append(lefts)
+    for one, two, three in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(two, three)
+
+
 def lefts_of(mechanism: NoisySum, said: Contributions) -> np.ndarray:
     """Return the first forty records' features: their own, whoever else is there."""
     del mechanism
@@ -100,8 +117,8 @@ __all__ = [
     "NAMES",
     "OWN",
     "blobs",
+    "check_features_are_ones_own",
     "farthest",
-    "lefts_of",
     "make",
     "moves_of",
     "tables_of",
