@@ -103,6 +103,20 @@ def test_targets_of_any_kind_keep_their_type(targets: np.ndarray) -> None:
         around.targets[0] = targets[0]
 
 
+@pytest.mark.parametrize("votes", [None, 1, 2])
+@pytest.mark.parametrize("rate", [0.5, 1.0])
+def test_an_index_may_be_empty(votes: int | None, rate: float) -> None:
+    """Whoever is the only one may be removed: a refusal would tell that there was one."""
+    units = {} if votes is None else {"units": np.empty(0, int), "votes_per_unit": votes}
+    index = NeighbourIndex(
+        np.empty((0, 2)), np.empty((0, 3)), keys=np.empty(0, int), radius=1.0, **units
+    )
+    around = index.search(np.zeros((4, 2)), reach=5)
+    assert index.n_units == 0
+    assert around.targets.shape == (0, 3)
+    assert (around.draw(3, rate, InsecureNoise(0)) == -1).all()
+
+
 def test_a_search_keeps_to_its_memory() -> None:
     """16 MiB for 100,000 records: beside the result, blocks of some 40 queries and no more."""
     rng = np.random.default_rng(6)
@@ -124,7 +138,7 @@ X3, Y3, K3 = np.zeros((3, 2)), np.array([0, 1, 1]), np.array([5, 6, 7])
     ("changes", "message"),
     [
         ({"X": np.zeros(3)}, "Expected X to be an array"),
-        ({"X": np.zeros((0, 2))}, "Expected X to hold at least one record"),
+        ({"X": np.zeros((0, 2))}, "Expected targets to have one entry for each record"),
         ({"X": np.full((3, 2), np.nan)}, "finite"),
         ({"X": np.array([["a", "b"]] * 3)}, "Expected X to be an array of numbers"),
         ({"targets": [0, 1]}, "Expected targets to have one entry for each record"),

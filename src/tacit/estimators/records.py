@@ -21,8 +21,6 @@ from tacit.estimators.inputs import view_alone
 from tacit.estimators.knn_planning import Neighbourly
 from tacit.features.rows import is_row_wise
 from tacit.neighbours import Neighbourhoods, NeighbourIndex, default_reach
-from tacit.neighbours.quantising import Vectors, questions
-from tacit.neighbours.ranking import Ranking
 from tacit.teachers import record_ids
 
 _AT_ONCE = 2048
@@ -96,29 +94,11 @@ def _public_view(features: Any, inputs: NDArray[Any]) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Nobody:
-    """An index without records: whatever is asked of it, noise alone answers. Secret."""
-
-    targets: NDArray[Any]
-    votes_per_unit: int
-    radius: float
-    n_units: int = 0
-
-    def ranking(self, asked: Vectors, reach: int) -> Ranking:
-        """Rank nobody."""
-        return Ranking(np.empty((len(asked), reach), dtype=np.int32), None)
-
-    def search(self, queries: Floats, reach: int) -> Neighbourhoods:
-        """Find nobody around each query."""
-        return Neighbourhoods(self, questions(queries, self.radius), reach)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class RecordIndex:
     """Private records ready to be asked. Secret; it refuses to be pickled."""
 
     space: PublicSpace
-    index: NeighbourIndex | Nobody
+    index: NeighbourIndex
     asked: Neighbourly
 
     def around(self, inputs: NDArray[Any]) -> Neighbourhoods:
@@ -150,15 +130,12 @@ class PrivateRecords:
     def index(self, space: PublicSpace) -> RecordIndex:
         """Index the records in a public feature space; those that have no place say nothing."""
         seen, placed = space.seen(self.rows, np.asarray)
-        votes = self.asked.votes_per_unit
-        if not placed.any():
-            return RecordIndex(space, Nobody(self.targets[:0], votes, space.radius), self.asked)
         index = NeighbourIndex(
             seen,
             self.targets[placed],
             keys=record_ids(self.rows)[placed],
             units=None if self.people is None else self.people[placed],
-            votes_per_unit=votes,
+            votes_per_unit=self.asked.votes_per_unit,
             radius=space.radius,
         )
         return RecordIndex(space, index, self.asked)

@@ -7,6 +7,7 @@ matrix products and partial selection.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NoReturn
 
 import numpy as np
@@ -33,7 +34,8 @@ _KINDS = {
 class NeighbourIndex:
     """Private records, their targets, and the order in which they stand around any query. Secret.
 
-    X: (n, dimensions) public features of the private records. A feature map, a normalisation or a
+    X: (n, dimensions) public features of the private records; there may be none, as whoever is the
+    only one may be removed: then noise alone answers. A feature map, a normalisation or a
     `radius` that was fitted to private records breaks the guarantee.
     targets: (n, ...) what a neighbour says: a class, a row of 0/1 labels, a number.
     keys: (n,) uint64 or bytes, each record's own: a keyed hash of the record (or of its id), by
@@ -71,8 +73,8 @@ class NeighbourIndex:
         memory_mib: float = 256,
     ) -> None:
         rows = feature_rows("X", X)
-        if not 1 <= len(rows) <= _MOST_RECORDS:
-            raise InvalidArgument("Expected X to hold at least one record and fewer than 2**31.")
+        if len(rows) > _MOST_RECORDS:
+            raise InvalidArgument("Expected X to hold fewer than 2**31 records.")
         self._radius = positive(radius=radius)
         self._memory = int(positive(memory_mib=memory_mib) * _MIB)
         votes = at_least(1, votes_per_unit=votes_per_unit)
@@ -85,7 +87,9 @@ class NeighbourIndex:
         self._records = _extended_in_order(rows, order, self._radius)
         self._targets = said[order]
         self._targets.flags.writeable = False
-        self._units = None if owners is None else Units(owners[order], int(owners.max()) + 1, votes)
+        self._units = (
+            None if owners is None else Units(owners[order], int(owners.max(initial=-1)) + 1, votes)
+        )
 
     @property
     def votes_per_unit(self) -> int:
@@ -130,7 +134,7 @@ class NeighbourIndex:
     def _queries_at_once(self, reach: int) -> int:
         """Fit a block's distances, and the sorting of one row, into the memory allowed."""
         n = len(self._records)
-        row = 4 * n
+        row = 4 * max(n, 1)
         sorting = 5 * n + 24 * min(n, reach)
         return max(1, (self._memory - sorting) // row)
 
@@ -171,7 +175,7 @@ def _fixed_order(keys: NDArray[Any], units: Integers | None, targets: NDArray[An
     Two records that agree in all of these stand for the same unit and say the same, so that no
     answer depends on which comes first.
     """
-    flat = np.ascontiguousarray(targets).reshape(len(targets), -1)
+    flat = np.ascontiguousarray(targets).reshape(len(targets), math.prod(targets.shape[1:]))
     width = flat.shape[1] * flat.itemsize
     said = [flat.view(f"S{width}")[:, 0]] if width else []
     return np.lexsort((*said, *([] if units is None else [units]), keys))

@@ -146,7 +146,7 @@ def _turns(owners: Integers) -> Integers:
 
 def rank_rows(distances: Distances, reach: int, units: Units | None) -> Ranking:
     """Rank the records for each row of distances; `reach` counts units."""
-    if units is None:
+    if units is None or units.total == 0:
         reach = min(reach, distances.shape[1])
         positions = np.empty((len(distances), reach), dtype=np.int32)
         for row, its_distances in zip(positions, distances, strict=True):
