@@ -17,6 +17,7 @@ from tacit.datasets.phantoms import generated_volumes
 from tacit.errors import BudgetExceeded, InvalidArgument, TeacherFailed
 from tacit.estimators.mask_rounds import cut_masks, foreground, one_hot_masks
 from tacit.estimators.segmenter import PATESegmenter
+from tacit.estimators.taught import LARGE_DELTA
 from tacit.ledger import Budget, Ledger
 from tacit.noise import InsecureNoise
 from tacit.students import saved_extra
@@ -321,3 +322,9 @@ def test_soft_masks_are_cut_at_the_public_volume() -> None:
 def test_a_cut_of_another_name_is_refused(scans: tuple[Any, Any]) -> None:
     with pytest.raises(InvalidArgument, match="cut="):
         made(scans, cut="third")
+
+
+def test_a_delta_that_was_not_compared_is_told(scans: tuple[Any, Any]) -> None:
+    told = made(scans, delta=0.5, allow_large_delta=True)
+    assert LARGE_DELTA in told.statement_.warnings
+    assert LARGE_DELTA not in made(scans).statement_.warnings

@@ -50,7 +50,6 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
     noise: InsecureNoise | None
     random_state: int | None
     ledger_: Ledger
-    _large_delta = False
     _confessions: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     def _check_delta(self, n_units: int) -> None:
@@ -61,9 +60,7 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
         docs/sharp-edges.md. At such a delta a release may be one whole record.
         """
         delta = self.ledger.budget.delta if isinstance(self.ledger, Ledger) else self.delta
-        if self.allow_large_delta:
-            self._large_delta = True  # and so it stays: an earlier student keeps its warning
-        elif delta * n_units >= 1:
+        if not self.allow_large_delta and delta * n_units >= 1:
             raise InvalidArgument(
                 f"Expected delta={delta!r} to be below one over the number of records or people; "
                 "lower it, or say allow_large_delta=True."
@@ -109,7 +106,8 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
 
         It stays said, whatever later fits do: the ledger's statement covers this one for ever.
         """
-        known = dict.fromkeys((*self._confessions.get(ledger.origin, ()), *faults))
+        large = [LARGE_DELTA] if self.allow_large_delta else []
+        known = dict.fromkeys((*self._confessions.get(ledger.origin, ()), *large, *faults))
         self._confessions = {**self._confessions, ledger.origin: tuple(known)}
 
     @contextmanager
@@ -155,8 +153,7 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
         """What may be said of all that was released so far: never older than the ledger."""
         statement = self.ledger_.statement()
         faults = self._confessions.get(self.ledger_.origin, ())
-        large = (LARGE_DELTA,) if self._large_delta else ()
-        return replace(statement, warnings=(*statement.warnings, *large, *faults))
+        return replace(statement, warnings=(*statement.warnings, *faults))
 
     def _public_facts(self) -> dict[str, Any]:
         """Return what a user of the student must know to read its output, as plain data."""
