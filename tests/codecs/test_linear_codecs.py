@@ -159,11 +159,17 @@ class TestPCA:
             PCACodec.fit(np.ones((5, 3, 3)))
 
     @pytest.mark.parametrize(
-        "masks", [np.ones(5), np.empty((0, 3)), np.full((3, 2), np.nan), [["a"]]]
+        "masks", [np.ones(5), np.empty((0, 3)), np.full((3, 2), np.nan), [["a"]], [[1.0], [1.0, 2]]]
     )
     def test_other_masks_are_refused(self, masks):
-        with pytest.raises((InvalidArgument, TypeError)):
+        with pytest.raises(InvalidArgument, match="masks"):
             PCACodec.fit(masks)
+
+    def test_bits_are_numbers(self, flat):
+        bits = flat > 0.5
+        np.testing.assert_array_equal(
+            PCACodec.fit(bits).encode(bits), PCACodec.fit(bits * 1.0).encode(bits * 1.0)
+        )
 
 
 class TestBlocks:

@@ -47,7 +47,7 @@ class Codec(Protocol):
 
 def public_masks(masks: ArrayLike) -> Floats:
     """Return public masks as finite numbers (n, ...), at least one."""
-    array = number_array(masks=np.asarray(masks) * 1)  # a mask of bools is 0 and 1
+    array = _as_numbers("masks", masks)
     if array.ndim < 2 or 0 in array.shape or not np.isfinite(array).all():
         raise InvalidArgument(
             f"Expected public masks (n, ...) of finite numbers, got shape {array.shape}."
@@ -57,11 +57,19 @@ def public_masks(masks: ArrayLike) -> Floats:
 
 def answer_rows(answers: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Return answers (n, *shape) as float64, whatever their values; refuse another shape."""
-    array = np.asarray(answers)
-    array = number_array(answers=array.astype(np.uint8) if array.dtype == np.bool_ else array)
+    array = _as_numbers("answers", answers)
     if array.shape[1:] != shape or array.ndim != len(shape) + 1:
         raise InvalidArgument(f"Expected answers of shape (n, *{shape}), got {array.shape}.")
     return array
+
+
+def _as_numbers(name: str, masks: ArrayLike) -> Floats:
+    """Return masks as float64, where bools are 0 and 1."""
+    try:
+        array = np.asarray(masks)
+    except ValueError:  # ragged
+        array = np.empty(0, dtype=np.str_)
+    return number_array(**{name: array.astype(np.uint8) if array.dtype == np.bool_ else array})
 
 
 def code_rows(codes: ArrayLike, length: int) -> Floats:
