@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# Networks as small as the tests' gain nothing from threads, and two processes on two cores lose.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Where a test does not say: the suite must stay below 12 minutes.
 settings.register_profile("suite", max_examples=50)
 settings.load_profile("suite")

@@ -1,22 +1,10 @@
-"""Public masks to fit codecs on: ellipses and ellipsoids, and one thread for torch."""
+"""Public masks to fit codecs on: ellipses and ellipsoids."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
-import torch
 from blobs import blobs
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_torch_thread() -> Iterator[None]:
-    """Networks this small gain nothing from threads, and lose much on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")
