@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 from tacit._checks import Floats, at_least, non_negative, positive, probability, sampling_rate
 from tacit.errors import InvalidArgument
@@ -38,6 +39,7 @@ _LARGEST = 300.0
 """Beyond this epsilon nothing is protected, and the distributions would fill the memory."""
 _PRECISE = 1.0002
 _LEAST_NOISE, _MOST_NOISE = 2.0**-8, 2.0**10
+_TINY = 1e-300
 
 
 class SampledSteps(NamedTuple):
@@ -174,36 +176,47 @@ def calibrate_steps(
             "steps; add noise to the other releases, or raise epsilon."
         )
 
-    def fits(sigma: float, *, quickly: bool = False) -> bool:
-        run = [SampledSteps(sigma, rate, count)]
-        if quickly:
-            return bool(sampled_steps_rdp(run, beside).epsilon(delta) <= epsilon)
-        return sampled_steps_epsilon(run, delta, beside).epsilon <= epsilon
+    def rough(sigma: float) -> float:
+        return float(sampled_steps_rdp([SampledSteps(sigma, rate, count)], beside).epsilon(delta))
 
-    return _least_fitting(fits)
+    def exact(sigma: float) -> float:
+        return sampled_steps_epsilon([SampledSteps(sigma, rate, count)], delta, beside).epsilon
+
+    return _least_fitting(epsilon, rough, exact)
 
 
-def _least_fitting(fits: Callable[..., bool]) -> float:
-    """Bracket by RDP, which is quick, then close in from above by what a ledger will ask."""
+_Cost = Callable[[float], float]
+"""From a noise multiplier to epsilon; it falls."""
+
+
+def _least_fitting(epsilon: float, rough: _Cost, exact: _Cost) -> float:
+    """Bracket by RDP, which is quick, then close in by what a ledger will ask."""
     high = 1.0
-    while not fits(high, quickly=True):
+    while rough(high) > epsilon:
         high *= 2
         if high > _MOST_NOISE:
             raise InvalidArgument("Expected a budget that some noise can meet; raise epsilon.")
     low = high
-    while fits(low, quickly=True) and low > _LEAST_NOISE:
+    while rough(low) <= epsilon and low > _LEAST_NOISE:
         low /= 2
-    low, high = _bisected(low, high, 1.02, lambda sigma: fits(sigma, quickly=True))
-    low *= 0.7  # tighter accountants save about a fifth
-    while fits(low) and low > _LEAST_NOISE:
+    high = _closed_in(low, high, 1.02, epsilon, rough)
+    low = 0.7 * high  # tighter accountants save about a fifth
+    while exact(low) <= epsilon and low > _LEAST_NOISE:
         low, high = low / 2, low
-    return _bisected(low, high, _PRECISE, fits)[1]
+    return _closed_in(low, high, _PRECISE, epsilon, exact)
 
 
-def _bisected(
-    low: float, high: float, factor: float, fits: Callable[..., bool]
-) -> tuple[float, float]:
-    while high > low * factor:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return low, high
+def _closed_in(low: float, high: float, factor: float, epsilon: float, cost: _Cost) -> float:
+    """Return the least noise that meets epsilon, or up to `factor` more; `high` meets it."""
+    if cost(low) <= epsilon:  # the least noise there is
+        return low
+
+    def excess(log_sigma: float) -> float:
+        return math.log(max(cost(math.exp(log_sigma)), _TINY) / epsilon)
+
+    error = math.log(factor) / 4
+    root = brentq(excess, math.log(low), math.log(high), xtol=error)
+    sigma = math.exp(root + error)
+    while sigma < high and cost(sigma) > epsilon:  # the cost need not fall in every last digit
+        sigma *= math.sqrt(factor)
+    return min(sigma, high)
