@@ -1,4 +1,4 @@
-"""Where real data is found, how many examples a property has, and what was skipped at the end."""
+"""Where real data is found, and what was skipped at the end for want of it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 # Networks as small as the tests' gain nothing from threads, and two processes on two cores lose.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-# Where a test does not say: the suite must stay below 12 minutes.
-settings.register_profile("suite", max_examples=50)
-settings.load_profile("suite")
 
 MISSING = "needs real data"
 
