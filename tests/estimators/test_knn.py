@@ -283,7 +283,7 @@ class TestAll:
             ({"epsilon": 0.0}, "epsilon"),
             ({"epsilon": 1e-9, "delta": 1e-12}, "within reach"),
             ({"delta": 0.01}, "delta"),
-            ({"votes_per_person": 0}, "votes_per_person"),
+            ({"votes_per_unit": 0}, "votes_per_unit"),
             ({"radius": -1.0}, "radius"),
             ({"student": LogisticRegression()}, "SupervisedStudent"),
             ({"student": LinearRegression()}, "ValueStudent"),
@@ -311,13 +311,14 @@ class TestAll:
         with pytest.raises(InvalidArgument, match="groups"):
             make(kind).fit(X, y, X_public=outside, groups=[1, 2])
         with pytest.raises(InvalidArgument, match="votes_per_unit"):
-            make(kind, votes_per_person=61).fit(X, y, X_public=outside, groups=np.arange(300))
+            make(kind, votes_per_unit=61).fit(X, y, X_public=outside, groups=np.arange(300))
 
     @EVERY
-    def test_overlap_is_told_with_its_number(self, kind):
+    def test_overlap_is_told_without_its_number(self, kind):
         X, y = PROBLEMS[kind](300)
-        with pytest.warns(OverlapWarning, match="Some private rows"):
+        with pytest.warns(OverlapWarning, match="Some private rows") as warned:
             make(kind).fit(X, y, X_public=np.vstack([blobs(60, seed=1)[0], X[:7]]))
+        assert not any(character.isdigit() for one in warned for character in str(one.message))
 
 
 @pytest.mark.parametrize(

@@ -220,7 +220,7 @@ class TestLedgerFirst:
 
 
 class TestPeople:
-    """One person's records, however many, displace at most `votes_per_person` votes."""
+    """One person's records, however many, displace at most `votes_per_unit` votes."""
 
     @pytest.mark.parametrize("votes", [1, 3])
     @pytest.mark.parametrize("k", [5, 40])
@@ -228,7 +228,7 @@ class TestPeople:
         X, y = blobs(300)
         flood = np.zeros((1000, 2)) + [6.0, 0.0] + 1e-4 * blobs(1000, seed=9)[0]
         asked = np.array([[6.0, 0.0], [0.0, 0.0], [3.0, 0.0]])
-        settings = {"votes_per_person": votes, "k": k, "radius": 12.0, "noise": Spy()}
+        settings = {"votes_per_unit": votes, "k": k, "radius": 12.0, "noise": Spy()}
         others = np.arange(300)
         without, within = (
             make(PrivateKNNClassifier, mechanism="sampled-votes", **settings).fit(
@@ -256,7 +256,7 @@ class TestPeople:
         flood = np.zeros((1000, 2)) + [6.0, 0.0] + 1e-4 * blobs(1000, seed=9)[0]
         extreme = np.full(1000, 1e9) if kind is PrivateKNNRegressor else np.ones((1000, 3), int)
         people = np.concatenate([np.arange(300), np.full(1000, 300)])
-        settings = {"votes_per_person": 2, "k": 20, "radius": 12.0, "noise": Spy()}
+        settings = {"votes_per_unit": 2, "k": 20, "radius": 12.0, "noise": Spy()}
         without = make(kind, **settings).fit(X, y, groups=people[:300])
         within = make(kind, **settings).fit(
             np.vstack([X, flood]), np.concatenate([y, extreme]), groups=people
@@ -272,7 +272,7 @@ class TestPeople:
     def test_the_price_grows_with_the_votes(self):
         X, y = blobs(300)
         sigmas = [
-            make(PrivateKNNClassifier, votes_per_person=votes, radius=12.0)
+            make(PrivateKNNClassifier, votes_per_unit=votes, radius=12.0)
             .fit(X, y, groups=np.arange(300))
             ._mechanism.sigma
             for votes in (1, 2, 4)
@@ -281,7 +281,7 @@ class TestPeople:
 
     def test_without_groups_a_record_is_its_own_unit(self):
         X, y = blobs(300)
-        model = make(PrivateKNNClassifier, votes_per_person=7, radius=12.0).fit(X, y)
+        model = make(PrivateKNNClassifier, votes_per_unit=7, radius=12.0).fit(X, y)
         assert model._mechanism.votes_per_unit == 1
         assert model.ledger_.unit == "record"
         assert (

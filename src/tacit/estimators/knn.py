@@ -42,7 +42,7 @@ class PrivateKNNClassifier(TaughtClassifier, PrivateNeighbours):
     radius: the public norm within which features are compared exactly (longer vectors are scaled
         down to it); by default the largest norm among the public inputs.
     classes: the public label set, or "from_data" (the statement then says so).
-    votes_per_person: with `groups=`, how many of a person's records may be neighbours of one query:
+    votes_per_unit: with `groups=`, how many of a person's records may be neighbours of one query:
         its nearest ones. The noise grows with it, so 1 is the default.
     ledger: a `Ledger`, a path, or None for a ledger in a temporary directory.
     random_state seeds training and queries, never noise.
@@ -67,7 +67,7 @@ class PrivateKNNClassifier(TaughtClassifier, PrivateNeighbours):
         features: Any = None,
         radius: float | None = None,
         classes: Any = None,
-        votes_per_person: int = 1,
+        votes_per_unit: int = 1,
         ledger: Any = None,
         dataset: str = "",
         allow_large_delta: bool = False,
@@ -86,7 +86,7 @@ class PrivateKNNClassifier(TaughtClassifier, PrivateNeighbours):
         self.features = features
         self.radius = radius
         self.classes = classes
-        self.votes_per_person = votes_per_person
+        self.votes_per_unit = votes_per_unit
         self.ledger = ledger
         self.dataset = dataset
         self.allow_large_delta = allow_large_delta

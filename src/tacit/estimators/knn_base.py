@@ -61,7 +61,7 @@ class PrivateNeighbours(TaughtEstimator):
     queries: int
     strategy: Any
     radius: float | None
-    votes_per_person: int
+    votes_per_unit: int
     rounds: int = 1
     student_: Any
     queries_: Integers
@@ -112,7 +112,7 @@ class PrivateNeighbours(TaughtEstimator):
         return self._teach(private, outside, task)
 
     def _asking(self, people: NDArray[Any] | None, n_classes: int | None) -> Neighbourly:
-        votes = at_least(1, votes_per_person=self.votes_per_person)
+        votes = at_least(1, votes_per_unit=self.votes_per_unit)
         return Neighbourly(
             at_least(1, k=self.k),
             sampling_rate(sampling_rate=self.sampling_rate),

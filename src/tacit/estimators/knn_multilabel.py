@@ -35,7 +35,7 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
     y is a matrix of 0 and 1, a column for each label; predictions are such a matrix, too.
 
     student: `ValueStudent()` by default; it learns the noisy shares of neighbours with each label.
-    k, sampling_rate, queries, strategy, features, radius, votes_per_person, ledger, random_state:
+    k, sampling_rate, queries, strategy, features, radius, votes_per_unit, ledger, random_state:
         as for `PrivateKNNClassifier`.
     labels: the public names of the labels, or how many there are.
     tau: for how many labels a record may count in full; one with more counts less for each. The
@@ -66,7 +66,7 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
         strategy: Any = "medoids",
         features: Any = None,
         radius: float | None = None,
-        votes_per_person: int = 1,
+        votes_per_unit: int = 1,
         ledger: Any = None,
         dataset: str = "",
         allow_large_delta: bool = False,
@@ -86,7 +86,7 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
         self.strategy = strategy
         self.features = features
         self.radius = radius
-        self.votes_per_person = votes_per_person
+        self.votes_per_unit = votes_per_unit
         self.ledger = ledger
         self.dataset = dataset
         self.allow_large_delta = allow_large_delta

@@ -37,7 +37,7 @@ class PrivateKNNRegressor(RegressorMixin, PrivateNeighbours):  # type: ignore[mi
         cost at most epsilon.
     low, high: public bounds to which y is clipped. Bounds read off private numbers would break the
         claim, so there is no default. The closer they are, the less noise.
-    queries, strategy, features, radius, votes_per_person, ledger, random_state: as for
+    queries, strategy, features, radius, votes_per_unit, ledger, random_state: as for
         `PrivateKNNClassifier`.
 
     Unit: one record, or one person with `groups=`. Source: SPEC-pate-knn 5.8.
@@ -61,7 +61,7 @@ class PrivateKNNRegressor(RegressorMixin, PrivateNeighbours):  # type: ignore[mi
         strategy: Any = "medoids",
         features: Any = None,
         radius: float | None = None,
-        votes_per_person: int = 1,
+        votes_per_unit: int = 1,
         ledger: Any = None,
         dataset: str = "",
         allow_large_delta: bool = False,
@@ -81,7 +81,7 @@ class PrivateKNNRegressor(RegressorMixin, PrivateNeighbours):  # type: ignore[mi
         self.strategy = strategy
         self.features = features
         self.radius = radius
-        self.votes_per_person = votes_per_person
+        self.votes_per_unit = votes_per_unit
         self.ledger = ledger
         self.dataset = dataset
         self.allow_large_delta = allow_large_delta
