@@ -19,9 +19,9 @@ from tacit.direct.blocks import Blocks
 from tacit.direct.exact_rows import (
     WholeMatrix,
     WholeRows,
-    exp_of_negative,
     relu,
     softplus,
+    tanh,
     whole_rows,
 )
 from tacit.direct.examples import PrivateExamples, flat_parameters, need_torch
@@ -34,17 +34,6 @@ if TYPE_CHECKING:
 
 ROWS = 512
 """Rows computed at a time."""
-
-
-def tanh(values: Floats) -> tuple[Floats, Floats]:
-    """Return the hyperbolic tangent and its slope, number by number.
-
-    >>> [float(part[0]) for part in tanh(np.array([0.0]))]
-    [0.0, 1.0]
-    """
-    power = exp_of_negative(-2.0 * np.abs(values))
-    value = np.copysign((1.0 - power) / (1.0 + power), values)
-    return value, 1.0 - value * value
 
 
 _ACTIVATIONS: dict[str, Callable[[Floats], tuple[Floats, Floats]]] = {
