@@ -6,21 +6,12 @@ depends on it (SPEC-highdim-mac B.6, B.7).
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from tacit._checks import Floats, one_of, positive, probability
 
 OPTIMISERS = ("adam", "sgd")
 _TINY = 1e-8
-
-
-class Optimiser(Protocol):
-    """Changes parameters, in place, by a noisy gradient."""
-
-    def step(self, parameters: Floats, gradient: Floats) -> None:
-        """Take one step down."""
 
 
 class Adam:
@@ -49,27 +40,23 @@ class Adam:
 
 
 class SGD:
-    """Gradient descent with momentum, 0 for plain descent.
+    """Plain gradient descent.
 
     >>> parameters = np.array([1.0])
-    >>> SGD(1, 0.5).step(parameters, np.array([1.0]))
+    >>> SGD(0.5).step(parameters, np.array([1.0]))
     >>> parameters.tolist()
     [0.5]
     """
 
-    def __init__(self, dimension: int, rate: float, *, momentum: float = 0.0) -> None:
+    def __init__(self, rate: float) -> None:
         self.rate = positive(rate=rate)
-        self._momentum = momentum
-        self._speed = np.zeros(dimension)
 
     def step(self, parameters: Floats, gradient: Floats) -> None:
         """Take one step down."""
-        self._speed *= self._momentum
-        self._speed += gradient
-        parameters -= self.rate * self._speed
+        parameters -= self.rate * gradient
 
 
 def make_optimiser(name: str, dimension: int, rate: float) -> Adam | SGD:
     """Return the optimiser of that name."""
     one_of(*OPTIMISERS, optimizer=name)
-    return Adam(dimension, rate) if name == "adam" else SGD(dimension, rate)
+    return Adam(dimension, rate) if name == "adam" else SGD(rate)
