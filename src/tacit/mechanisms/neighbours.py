@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -138,6 +138,16 @@ class NeighbourMechanism(ABC):
             if positions.min(initial=-1) < -1 or positions.max(initial=-1) >= len(answers.targets):
                 raise InvalidArgument("Expected positions of records, or -1, from each draw.")
             yield slice(start, start + part.size), positions
+
+
+class ClassNeighbours(NeighbourMechanism):
+    """Neighbours that say a class each; how many classes there are, the plan must tell."""
+
+    __slots__ = ()
+    counts_classes: ClassVar[bool] = True
+
+    def _targets(self, answers: Any, n_classes: int | None) -> Integers:
+        return class_targets(self._answers(answers).targets, n_classes)
 
 
 class GaussianNeighbours(NeighbourMechanism):

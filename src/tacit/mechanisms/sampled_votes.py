@@ -13,9 +13,9 @@ import numpy as np
 from tacit._checks import Integers, noise_scale
 from tacit.mechanisms.base import Release
 from tacit.mechanisms.neighbours import (
+    ClassNeighbours,
     GaussianNeighbours,
     check_grid,
-    class_targets,
     count_classes,
     histogram_multiplier,
 )
@@ -26,20 +26,16 @@ if TYPE_CHECKING:
     from tacit.noise import Noise
 
 
-class _Votes(GaussianNeighbours):
+class _Votes(ClassNeighbours, GaussianNeighbours):
     """Votes of the sampled neighbours with Gaussian noise."""
 
     __slots__ = ()
-    counts_classes: ClassVar[bool] = True
     sigma: float
 
     @property
     def noise_multiplier(self) -> float:
         """Sigma over sqrt(2) votes_per_unit."""
         return histogram_multiplier(self.sigma, self.votes_per_unit)
-
-    def _targets(self, answers: Any, n_classes: int | None) -> Integers:
-        return class_targets(self._answers(answers).targets, n_classes)
 
 
 @dataclass(frozen=True, slots=True)

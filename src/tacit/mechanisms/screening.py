@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Integers, at_least, finite, noise_scale
+from tacit._checks import at_least, finite, noise_scale
 from tacit.mechanisms.base import NO_ANSWER, Release
-from tacit.mechanisms.neighbours import NeighbourMechanism, class_targets, count_classes
+from tacit.mechanisms.neighbours import ClassNeighbours, count_classes
 from tacit.mechanisms.sampled_votes import SampledMax
 from tacit.noise import admit
 from tacit.privacy import RdpCurve, sampled_screening_rdp, sampled_threshold_rdp
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ScreeningCheck(NeighbourMechanism):
+class ScreeningCheck(ClassNeighbours):
     """Release the bit 1[max_j votes_j + N(0, sigma^2) >= threshold] of a Poisson sample (spec 5.5).
 
     The largest count lies in [0, k], for a sample may be small, and one unit moves it by at most
@@ -37,7 +37,6 @@ class ScreeningCheck(NeighbourMechanism):
 
     name: ClassVar[str] = "screening-check"
     noise_level: ClassVar[str] = "csprng"
-    counts_classes: ClassVar[bool] = True
     threshold: float
     sigma: float
     k: int
@@ -48,9 +47,6 @@ class ScreeningCheck(NeighbourMechanism):
         object.__setattr__(self, "threshold", finite(threshold=self.threshold))
         object.__setattr__(self, "sigma", noise_scale(sigma=self.sigma))
         self._validate_sample()
-
-    def _targets(self, answers: Any, n_classes: int | None) -> Integers:
-        return class_targets(self._answers(answers).targets, n_classes)
 
     def passes(self, answers: Any, noise: Noise, n_classes: int | None) -> NDArray[np.bool_]:
         """Draw a sample and noise for each query; return which comparisons hold."""
@@ -84,7 +80,7 @@ class ScreeningCheck(NeighbourMechanism):
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyScreening(NeighbourMechanism):
+class NoisyScreening(ClassNeighbours):
     """Answer only where a noisy check finds enough neighbours agreeing (Private-kNN, Algorithm 1).
 
     If max_j votes_j + N(0, sigma_screen^2) >= threshold, release argmax_j votes_j + N(0, sigma^2)
@@ -99,7 +95,6 @@ class NoisyScreening(NeighbourMechanism):
 
     name: ClassVar[str] = "noisy-screening"
     noise_level: ClassVar[str] = "csprng"
-    counts_classes: ClassVar[bool] = True
     threshold: float
     sigma_screen: float
     sigma: float
@@ -125,9 +120,6 @@ class NoisyScreening(NeighbourMechanism):
     def answer(self) -> SampledMax:
         """What a query that passes pays on top."""
         return SampledMax(self.sigma, self.k, self.sampling_rate, self.votes_per_unit)
-
-    def _targets(self, answers: Any, n_classes: int | None) -> Integers:
-        return class_targets(self._answers(answers).targets, n_classes)
 
     def release(
         self,
