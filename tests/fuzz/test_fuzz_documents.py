@@ -159,11 +159,6 @@ def test_ledgers_with_rows_of_any_kind(tmp_path, ledger_bytes, data):
         survives(ledger.spent)
 
 
-STATEMENT = {
-    "kind": "worst-case", "epsilon": 1.0, "delta": 1e-5, "unit": "record",
-}  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def statement_text(tmp_path_factory):
     path = tmp_path_factory.mktemp("statement") / "run.ledger"
