@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -322,30 +323,29 @@ def test_the_estimator_learns_nothing(mechanism, refusing, tmp_path):
 # The source ----------------------------------------------------------------------------------
 
 
-def makers_of(name):
-    """Modules of the package whose code, not its examples, calls this name."""
-    found = set()
+@pytest.fixture(scope="module")
+def makers():
+    """Modules of the package whose code, not its examples, calls a name."""
+    found = defaultdict(set)
     for path in SOURCES.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call):
-                called = node.func
-                said = getattr(called, "id", None) or getattr(called, "attr", None)
-                if said == name:
-                    found.add(path.relative_to(SOURCES).as_posix())
+                called = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
+                found[called].add(path.relative_to(SOURCES).as_posix())
     return found
 
 
-def test_only_the_ledger_makes_noise_and_grants():
+def test_only_the_ledger_makes_noise_and_grants(makers):
     for name in ("SecureNoise", "GrantedNoise", "Grant"):
-        assert makers_of(name) == {"ledger/ledger.py"}, name
+        assert makers[name] == {"ledger/ledger.py"}, name
 
 
-def test_only_mechanisms_make_releases():
-    assert {Path(module).parent.as_posix() for module in makers_of("Release")} == {"mechanisms"}
+def test_only_mechanisms_make_releases(makers):
+    assert {Path(module).parent.as_posix() for module in makers["Release"]} == {"mechanisms"}
 
 
-def test_seeded_noise_is_made_by_the_option_that_says_so():
-    assert makers_of("InsecureNoise") == {"cli/aggregate.py"}
+def test_seeded_noise_is_made_by_the_option_that_says_so(makers):
+    assert makers["InsecureNoise"] == {"cli/aggregate.py"}
 
 
 def test_a_forged_grant_names_an_entry_that_no_ledger_holds(tmp_path):
