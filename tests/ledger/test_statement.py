@@ -186,6 +186,12 @@ def test_other_json_is_not_read_as_a_statement(text):
         ({"entries": -1}, "entries=-1"),
         ({"kind": "sanitised"}, "worst_case_epsilon"),
         ({"worst_case_epsilon": 1.0}, "worst_case_epsilon"),
+        ({"kind": "sanitised", "worst_case_epsilon": -1.0}, "worst_case_epsilon=-1.0"),
+        ({"unit": None}, "unit=None"),
+        ({"adjacency": 3}, "adjacency=3"),
+        ({"assumes": "a sentence"}, "assumes='a sentence'"),
+        ({"warnings": [3]}, r"warnings=\[3\]"),
+        ({"head": 7}, "head=7"),
     ],
 )
 def test_what_cannot_be_stated_is_refused_by_name(changes, named):

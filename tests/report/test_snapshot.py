@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tacit.errors import InvalidArgument, LedgerDamaged, SecretDisclosure
-from tacit.ledger import Budget
+from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import GNMax, Plan
 from tacit.report import snapshot
 from tacit.report.snapshot import take_snapshot
@@ -118,6 +119,21 @@ def test_a_damaged_ledger_has_no_snapshot(ledger):
     database.commit()
     database.close()
     with pytest.raises(LedgerDamaged):
+        take_snapshot(ledger)
+
+
+def test_a_ledger_that_was_replaced_while_it_was_read_has_no_snapshot(
+    ledger, tmp_path, monkeypatch
+):
+    other = Ledger(tmp_path / "other.ledger", budget=Budget(2, 1e-5))
+    verified = Ledger.verify
+
+    def replaced(self, **about):
+        verified(self, **about)
+        Path(other.path).replace(self.path)
+
+    monkeypatch.setattr(Ledger, "verify", replaced)
+    with pytest.raises(LedgerDamaged, match="replaced"):
         take_snapshot(ledger)
 
 

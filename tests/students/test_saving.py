@@ -210,13 +210,16 @@ def rewrite(
     path: Path,
     edit: Callable[[dict[str, Any], dict[str, bytes]], None],
     compression: int = zipfile.ZIP_STORED,
+    *,
+    hashes: bool = True,
 ) -> None:
-    """Change a file as somebody would who also corrects its hashes."""
+    """Change a file as somebody would who also corrects its hashes, unless told not to."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     manifest = json.loads(members.pop("manifest.json"))
     edit(manifest, members)
-    manifest["members"] = {n: hashlib.sha256(data).hexdigest() for n, data in members.items()}
+    if hashes:
+        manifest["members"] = {n: hashlib.sha256(data).hexdigest() for n, data in members.items()}
     with zipfile.ZipFile(path, "w", compression) as archive:
         archive.writestr("manifest.json", json.dumps(manifest))
         for name, data in members.items():
@@ -243,6 +246,8 @@ def lie_about_shape(members: dict[str, bytes]) -> None:
 
 EDITS: dict[str, Callable[[dict[str, Any], dict[str, bytes]], Any]] = {
     "unchanged is fine": lambda m, a: None,
+    "another format": lambda m, a: m.update(format="somebody's"),
+    "version not a number": lambda m, a: m.update(version=0.5),
     "another class": lambda m, a: m.update(student="Popen"),
     "a method as class": lambda m, a: m.update(student="__getattr__"),
     "unknown parameter": lambda m, a: m["parameters"].update(shell=True),
@@ -273,6 +278,25 @@ def test_a_rewritten_file_is_refused(edit: str, saved: Path, clouds: Lesson) -> 
         assert_same(student, load_student(saved), clouds)
     else:
         refused(saved)
+
+
+def other_points(members: dict[str, bytes]) -> None:
+    points = np.load(io.BytesIO(members["points.npy"]))
+    members["points.npy"] = npy(points + 1)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda manifest, members: other_points(members),
+        lambda manifest, members: members.update({"more.npy": npy(np.zeros(3))}),
+        lambda manifest, members: manifest["members"].update({"gone.npy": "0" * 64}),
+    ],
+    ids=["changed", "added", "gone"],
+)
+def test_members_that_do_not_fit_their_hashes_are_refused(edit: Any, saved: Path) -> None:
+    rewrite(saved, edit, hashes=False)
+    assert "damaged" in refused(saved)
 
 
 @pytest.mark.parametrize("name", ["cnn", "vat"])
