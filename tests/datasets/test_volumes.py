@@ -102,6 +102,18 @@ class TestLoading:
         with pytest.raises(MissingExtra, match=r"tacit\[segmentation\]"):
             load_volumes(f"nifti:{folder}", n_classes=3)
 
+    def test_a_folder_without_scans_is_refused(self, tmp_path):
+        (tmp_path / "others").mkdir()
+        save_mask(tmp_path / "others/case.nii", np.zeros((4, 4, 4)))
+        with pytest.raises(InvalidArgument, match="there are none"):
+            load_volumes(f"nifti:{tmp_path}")
+
+    def test_channels_of_two_shapes_are_refused(self, tmp_path):
+        for channel, side in enumerate((4, 5)):
+            save_mask(tmp_path / f"case_{channel:04d}.nii", np.zeros((4, 4, side)))
+        with pytest.raises(InvalidArgument, match="one shape"):
+            load_volumes(f"nifti:{tmp_path}")
+
     @pytest.mark.parametrize("word", ["nifti", "nifti:", "csv:x", "", "nifti:/nowhere"])
     def test_other_words_are_refused(self, word):
         with pytest.raises(InvalidArgument):
@@ -230,6 +242,28 @@ class TestSaving:
         with pytest.raises(InvalidArgument, match="file names"):
             save_masks(tmp_path / "m", [np.zeros((8, 8, 8), int)], volumes)
 
+    def test_every_volume_has_one_mask_and_a_name_of_its_own(self, tmp_path):
+        mask = np.zeros((8, 8, 8), int)
+        twins = Volumes((np.zeros((8, 8, 8)),) * 2, cases=("a", "a"))
+        with pytest.raises(InvalidArgument, match="each case once"):
+            save_masks(tmp_path / "m", [mask, mask], twins)
+        with pytest.raises(InvalidArgument, match="2 masks"):
+            save_masks(tmp_path / "m", [mask], twins)
+        assert not (tmp_path / "m").exists()
+
+    @pytest.mark.parametrize(
+        ("name", "affine", "complaint"),
+        [
+            ("m.png", None, "ends in .nii"),
+            ("m.nii", np.eye(3), "4 x 4"),
+            ("m.nii", np.full((4, 4), np.nan), "4 x 4"),
+        ],
+    )
+    def test_masks_go_to_nifti_files_with_an_affine(self, tmp_path, name, affine, complaint):
+        with pytest.raises(InvalidArgument, match=complaint):
+            save_mask(tmp_path / name, np.zeros((2, 2), int), affine)
+        assert not (tmp_path / name).exists()
+
     @pytest.mark.parametrize("mask", [np.zeros(3), np.array([["a"]]), np.full((2, 2), -1)])
     def test_no_masks(self, tmp_path, mask):
         with pytest.raises(InvalidArgument):
@@ -253,6 +287,16 @@ class TestVolumes:
         for ours, truth in zip(scans.restored(soft), scans.masks, strict=True):
             assert ours.shape == truth.shape
             assert (ours == truth).mean() > 0.97
+
+    def test_shapes_have_as_many_sides_as_volumes_have_dimensions(self):
+        with pytest.raises(InvalidArgument, match="3 dimensions"):
+            Volumes((np.zeros((4, 4)),))
+        with pytest.raises(InvalidArgument, match="3 dimensions"):
+            Volumes((np.zeros((4, 0, 4)),))
+        with pytest.raises(InvalidArgument, match="3 sides"):
+            Volumes((np.zeros((4, 4, 4)),)).resampled((2, 2))
+        with pytest.raises(InvalidArgument, match="two or three sides"):
+            generated_volumes(1, (8,))
 
     def test_a_volume_does_not_know_its_company(self):
         scans = generated_volumes(3, (12, 12, 12))
