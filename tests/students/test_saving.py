@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from students_shared import Lesson, certain
+from students_shared import Lesson, certain, rewrite
 
 from tacit.errors import InvalidArgument, MissingExtra
 from tacit.features import HOG, Categorical, Deskew, Numeric, PublicBins, digit_features
@@ -204,26 +204,6 @@ def test_another_kind_of_file_is_refused(content: bytes, tmp_path: Path) -> None
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     assert "no such file" in refused(tmp_path / "absent")
-
-
-def rewrite(
-    path: Path,
-    edit: Callable[[dict[str, Any], dict[str, bytes]], None],
-    compression: int = zipfile.ZIP_STORED,
-    *,
-    hashes: bool = True,
-) -> None:
-    """Change a file as somebody would who also corrects its hashes, unless told not to."""
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    manifest = json.loads(members.pop("manifest.json"))
-    edit(manifest, members)
-    if hashes:
-        manifest["members"] = {n: hashlib.sha256(data).hexdigest() for n, data in members.items()}
-    with zipfile.ZipFile(path, "w", compression) as archive:
-        archive.writestr("manifest.json", json.dumps(manifest))
-        for name, data in members.items():
-            archive.writestr(name, data)
 
 
 def npy(array: Any, allow_pickle: bool = False) -> bytes:

@@ -9,6 +9,7 @@ pytest.importorskip("torch")
 pytest.importorskip("monai")
 
 from sklearn.base import clone
+from students_shared import rewrite
 
 from tacit._unet import UNetRecipe, segment
 from tacit.datasets.phantoms import generated_volumes
@@ -167,6 +168,21 @@ class TestSaving:
             with pytest.raises(InvalidArgument, match="saved student"):
                 load_segmenter(path)
 
+    @pytest.mark.parametrize(
+        "edit",
+        [
+            {"student": "NearestStudent"},
+            {"parameters": {"shell": True}},
+            {"dimensions": "many"},
+        ],
+    )
+    def test_a_whole_file_of_something_else_is_refused(self, learned, tmp_path, edit):
+        path = tmp_path / "student.tacit"
+        learned.save(path)
+        rewrite(path, lambda manifest, members: manifest.update(edit))
+        with pytest.raises(InvalidArgument, match="saved student"):
+            load_segmenter(path)
+
 
 class TestRefusals:
     def test_parameters_are_only_stored_and_cloned(self):
@@ -191,6 +207,15 @@ class TestRefusals:
     def test_lessons_that_do_not_fit(self, images, targets, weights):
         with pytest.raises(InvalidArgument):
             UNetStudent(**BRIEF).fit(images, targets, weights)
+
+    def test_soft_targets_of_other_classes_than_declared(self):
+        with pytest.raises(InvalidArgument, match=r"soft targets \(n, 3"):
+            UNetStudent(3, **BRIEF).fit(np.zeros((2, 8, 8)), np.zeros((2, 2, 8, 8)))
+
+    def test_a_patch_has_as_many_sides_as_scans(self):
+        UNetStudent(patch=(8, 8), **BRIEF).check(2)
+        with pytest.raises(InvalidArgument, match="patch of 3 sides"):
+            UNetStudent(patch=(8, 8), **BRIEF).check(3)
 
     def test_other_channels_than_learned(self, learned):
         with pytest.raises(InvalidArgument, match="channels"):
