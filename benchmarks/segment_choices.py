@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from benchmarks.segment_hippocampus import DELTA, Case, cut_score, parse, shown, split
+from benchmarks.segment_hippocampus import DELTA, Case, as_text, cut_score, parse, split
 from benchmarks.segment_teaching import Overheard, score
-from benchmarks.segmentation_data import Array
+from benchmarks.segmentation_data import Array, shown
 from tacit import InsecureNoise
 from tacit.codecs import PCACodec
 from tacit.estimators.mask_rounds import MaskRounds
@@ -44,7 +44,8 @@ def main() -> None:
         for rounds in (2, 4):
             found = released(codec, codes, asked.images, options.epsilon, rounds)
             rows.append(_row(f"{name}: {rounds} rounds", found, asked.masks, data.volume))
-    Console(width=120).print(shown("Dice of 30 private scans by 80 private atlases", rows))
+    title = "Dice of 30 private scans by 80 private atlases"
+    Console(width=120).print(shown(title, rows, as_text))
 
 
 def _row(name: str, soft: Array, truth: Array, volume: float) -> dict[str, Any]:

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.segment_teaching import score
 from tacit import InsecureNoise
 from tacit.datasets.phantoms import generated_volumes
 from tacit.datasets.volumes import load_volumes
 from tacit.estimators.dpsgd_segmenter import DPSGDSegmenter
-from tacit.students.masks import organ_dice
 
 SHAPE, DELTA = (20, 28, 20), 1e-5
 SETTINGS: dict[str, Any] = {
@@ -77,10 +77,6 @@ def generated() -> list[tuple[Array, Array]]:
     return [(images[rows], masks[rows]) for rows in parts]
 
 
-def dice(found: Array, truth: Array) -> float:
-    return float(organ_dice(np.asarray(found, dtype=np.uint8), truth).mean())
-
-
 def main() -> None:
     options = parse()
     changes = {name: literal_eval(value) for name, value in map(_pair, options.change)}
@@ -91,15 +87,15 @@ def main() -> None:
             *private, epsilon=options.epsilon, delta=DELTA, seed=seed, **changes
         )
         seconds = time.process_time() - start
-        found = dice(predict(held_out[0]), held_out[1])
+        found = score(predict(held_out[0]), held_out[1])
         print(f"DP-SGD U-Net: epsilon {spent:.3f}, Dice {found:.3f}, {seconds:.0f} s", flush=True)
     if options.references:
         quiet = {"noise_multiplier": 0.05, "noise": InsecureNoise(0), **changes}
         predict, _ = dp_unet(*private, epsilon=1e9, delta=DELTA, **quiet)
-        found = dice(predict(held_out[0]), held_out[1])
+        found = score(predict(held_out[0]), held_out[1])
         print(f"the same with almost no noise, not private: Dice {found:.3f}", flush=True)
         mean = np.repeat((known[1].mean(axis=0) > 0.5)[None], len(held_out[1]), axis=0)
-        print(f"mean of 40 public masks: Dice {dice(mean, held_out[1]):.3f}")
+        print(f"mean of 40 public masks: Dice {score(mean, held_out[1]):.3f}")
 
 
 def _pair(text: str) -> list[str]:

@@ -25,11 +25,10 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.segment_picture import draw_case
 from benchmarks.segment_teaching import Overheard, score
-from benchmarks.segmentation_data import Array
+from benchmarks.segmentation_data import Array, shown
 from tacit._unet import UNetRecipe
 from tacit.codecs import PCACodec
 from tacit.datasets.volumes import load_volumes
@@ -165,25 +164,16 @@ def main() -> None:
             for reference, dice in references(data):
                 console.print(f"{reference}: Dice {dice:.3f}")
         elif name == "dpsgd":
-            console.print(shown("unit: one volume", [direct(data, options.epsilon)]))
+            console.print(shown("unit: one volume", [direct(data, options.epsilon)], as_text))
         else:
             made = [taught(name, data, options) for _ in range(options.runs)]
-            console.print(shown(title, [row for row, _, _ in made]))
+            console.print(shown(title, [row for row, _, _ in made], as_text))
             _, model, heard = made[0]
             if name == "atlas" and options.images is not None:
                 draw_case(data, model, heard.mean, options.images / "segmentation-case.png")
 
 
-def shown(title: str, rows: list[dict[str, Any]]) -> Table:
-    result = Table(title=title)
-    for name in rows[0]:
-        result.add_column(name, justify="right")
-    for row in rows:
-        result.add_row(*(_text(name, value) for name, value in row.items()))
-    return result
-
-
-def _text(name: str, value: Any) -> str:
+def as_text(name: str, value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
     return f"{value:.0f}" if "(s)" in name else f"{value:.3f}"

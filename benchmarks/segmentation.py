@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from benchmarks.measured import in_a_process
 from benchmarks.segmentation_curves import components, reconstruction
-from benchmarks.segmentation_data import Task, generated, hippocampus
+from benchmarks.segmentation_data import Task, generated, hippocampus, shown
 from benchmarks.segmentation_figures import (
     draw_components,
     draw_dice,
@@ -95,16 +94,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def shown(title: str, rows: list[dict[str, Any]]) -> Table:
-    result = Table(title=title)
-    for name in rows[0]:
-        result.add_column(name, justify="right")
-    for row in rows:
-        result.add_row(*(_text(name, value) for name, value in row.items()))
-    return result
-
-
-def _text(name: str, value: Any) -> str:
+def as_text(name: str, value: Any) -> str:
     if not isinstance(value, float):
         return f"{value:,}" if isinstance(value, int) else str(value)
     if name in ("epsilon", "sigma", "training noise"):
@@ -143,17 +133,17 @@ def main() -> None:
     console = Console(width=150)
     for name, by_task in found.get("curves", {}).items():
         for task, rows in by_task.items():
-            console.print(shown(f"{name}, {task}", rows))
+            console.print(shown(f"{name}, {task}", rows, as_text))
     titles = {"table": "hippocampus", "classes": "hippocampus, 3 classes", "generated": "generated"}
     for part, title in titles.items():
         if part in found:
-            console.print(shown(f"Dice of released masks: {title}", found[part]))
+            console.print(shown(f"Dice of released masks: {title}", found[part], as_text))
     if "table" in found:
-        console.print(shown("goals", goals(found["table"])))
+        console.print(shown("goals", goals(found["table"]), as_text))
     if "students" in found:
-        console.print(shown("students, epsilon 8, 100 teachers", found["students"]))
+        console.print(shown("students, epsilon 8, 100 teachers", found["students"], as_text))
     if "large" in found:
-        console.print(shown("240 x 240 x 155 voxels, one query", found["large"]))
+        console.print(shown("240 x 240 x 155 voxels, one query", found["large"], as_text))
 
 
 if __name__ == "__main__":

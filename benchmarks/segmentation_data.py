@@ -1,4 +1,4 @@
-"""Volumes for the segmentation benchmarks: who is public, who is a query, and Dice.
+"""Volumes for the segmentation benchmarks: who is public, who is a query, Dice, and its tables.
 
 100 volumes give their masks to the codec, 100 are queries (their scans are public, their masks
 are what perfect teachers answer), 60 are for tests; drawn once, at random, from all 260. Scans of
@@ -7,12 +7,14 @@ the first 100 are used only to choose settings, never in a release.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.table import Table
 
 from tacit.datasets.phantoms import generated_volumes
 from tacit.datasets.volumes import Volumes, load_volumes
@@ -83,3 +85,13 @@ def dice(found: Array, true: Array, n_classes: int) -> float:
     found, true = found.reshape(rows, -1), true.reshape(rows, -1)
     both, sizes = (found & true).sum(axis=1), found.sum(axis=1) + true.sum(axis=1)
     return float(np.mean(2 * both / np.maximum(sizes, 1)))
+
+
+def shown(title: str, rows: list[dict[str, Any]], text: Callable[[str, Any], str]) -> Table:
+    """Return a table of rows with the same names; `text` writes a value under its name."""
+    result = Table(title=title)
+    for name in rows[0]:
+        result.add_column(name, justify="right")
+    for row in rows:
+        result.add_row(*(text(name, value) for name, value in row.items()))
+    return result
