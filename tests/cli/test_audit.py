@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
+from quiet_noise import quieten
 
 from tacit import Ledger
 from tacit.cli.described import NAMES, parameters_of, parse_mechanism
 from tacit.mechanisms import SampledMedian
 from tacit.mechanisms.auditing import AUDITED, suspicions
-from tacit.noise import SecureNoise
 
 CONFIG = """
 method = "prototype"
@@ -40,14 +40,7 @@ def run(tacit):
 
 @pytest.fixture
 def quiet(monkeypatch):
-    """Noise ten times too small, from the very source that releases use."""
-    for name in ("gaussian", "laplace", "rounded_gaussian_steps"):
-        honest = getattr(SecureNoise, name)
-        monkeypatch.setattr(
-            SecureNoise,
-            name,
-            lambda self, scale, *rest, _honest=honest: _honest(self, scale / 10, *rest),
-        )
+    quieten(monkeypatch)
 
 
 def test_an_honest_run_is_not_contradicted(run):

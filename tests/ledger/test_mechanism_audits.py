@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from quiet_noise import quieten
 
 from tacit.errors import InvalidArgument
 from tacit.ledger import auditing
@@ -81,14 +82,7 @@ TRIALS = 30_000
 
 @pytest.fixture
 def quiet(monkeypatch):
-    """Noise ten times too small, from the very source that releases use."""
-    for name in ("gaussian", "laplace", "rounded_gaussian_steps"):
-        honest = getattr(SecureNoise, name)
-        monkeypatch.setattr(
-            SecureNoise,
-            name,
-            lambda self, scale, *rest, _honest=honest: _honest(self, scale / 10, *rest),
-        )
+    quieten(monkeypatch)
 
 
 def contradicted(mechanism):
