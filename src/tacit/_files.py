@@ -7,6 +7,7 @@ that a crash or a full disk never leaves half a file under a name that somebody 
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import secrets
 import sys
@@ -41,19 +42,34 @@ def write_atomically(path: PathLike, data: bytes, mode: int = 0o644) -> None:
     sync_directory(target.parent)
 
 
+def _hidden(target: Path) -> str:
+    return f".{target.name[:64]}"
+
+
 @contextlib.contextmanager
 def temporary_beside(target: Path) -> Iterator[Path]:
     """Lend an unused hidden name in the target's directory; remove what is left there afterwards.
 
     SQLite puts its journals beside a database, so those go as well.
     """
-    temporary = target.with_name(f".{target.name[:64]}.{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(f"{_hidden(target)}.{secrets.token_hex(8)}.tmp")
     try:
         yield temporary
     finally:
         for suffix in ("", "-journal", "-wal", "-shm"):
             with contextlib.suppress(OSError):
                 os.unlink(f"{temporary}{suffix}")
+
+
+def remove_temporaries_of(target: Path) -> None:
+    """Remove temporary names of the file at `target` itself, left by a killed process or in use.
+
+    Whoever is just naming the file has named it already, and does not miss the temporary name.
+    """
+    for other in target.parent.glob(f"{glob.escape(_hidden(target))}.*.tmp"):
+        with contextlib.suppress(OSError):
+            if other.samefile(target):
+                other.unlink()
 
 
 def name_without_overwriting(temporary: Path, target: Path) -> bool:

@@ -115,6 +115,31 @@ def test_odd_names_and_links_lead_to_the_same_ledger(tmp_path, monkeypatch):
 # Files of others, and damage
 
 
+def test_a_second_name_is_refused(ledger, path, plan, votes, tmp_path):
+    """SQLite's log and locks belong to a name: through two of them a budget is spent twice."""
+    spend(ledger, plan, votes)
+    other = tmp_path / "other.ledger"
+    other.hardlink_to(path)
+    for name in (path, other):
+        with pytest.raises(LedgerError, match="hard link"):
+            Ledger(name)
+    with pytest.raises(LedgerError, match="hard link"):
+        spend(ledger, plan, votes)
+    other.unlink()
+    spend(ledger, plan, votes)
+    assert len(Ledger(path)) == 2
+
+
+def test_the_temporary_name_that_a_killed_creation_left_is_removed(ledger, path, plan, votes):
+    """Killed between naming the file and forgetting its temporary name."""
+    path.with_name(f".{path.name}.0123456789abcdef.tmp").hardlink_to(path)
+    strange = path.with_name(f".{path.name}.of-another-file.tmp")
+    strange.write_text("not a link")
+    spend(ledger, plan, votes)
+    assert len(Ledger(path)) == 1
+    assert sorted(entry.name for entry in path.parent.iterdir()) == [strange.name, path.name]
+
+
 def test_text_is_not_a_ledger(path):
     path.write_text("epsilon,delta\n" * 100)
     with pytest.raises(LedgerError, match="not a SQLite database"):

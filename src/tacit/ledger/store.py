@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tacit._checks import refuse
-from tacit._files import name_without_overwriting, temporary_beside
+from tacit._files import name_without_overwriting, remove_temporaries_of, temporary_beside
 from tacit.errors import LedgerDamaged, LedgerError, LedgerUnavailable
 from tacit.ledger.chain import Chain, Entry, canonical, digest, read_json
 
@@ -147,6 +147,7 @@ class Store:
         with self._translated(verb):
             if self.path.is_dir():
                 raise LedgerError(f"Expected {str(self.path)!r} to be a file: it is a directory.")
+            self._refuse_second_name()
             database = sqlite3.connect(
                 f"{self.path.as_uri()}?{options}",
                 uri=True,
@@ -159,6 +160,20 @@ class Store:
                 yield database
             finally:
                 database.close()
+
+    def _refuse_second_name(self) -> None:
+        """Refuse a file with two names: each would have its own log and lock, and spend it all.
+
+        A file that is being created has a temporary name for a moment; if its process was killed
+        just then, that name is removed here.
+        """
+        if _names(self.path) > 1:
+            remove_temporaries_of(self.path)
+        if _names(self.path) > 1:
+            raise LedgerError(
+                f"Expected the ledger {str(self.path)!r} to have one name: it has a hard link, and "
+                "what is spent through one name is not seen through the other; remove the link."
+            )
 
     @contextlib.contextmanager
     def _translated(self, verb: str) -> Iterator[None]:
@@ -188,6 +203,13 @@ def _stamp(path: Path | str) -> _Stamp | None:
     except OSError:
         return None
     return _Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _names(path: Path) -> int:
+    try:
+        return os.stat(path).st_nlink
+    except OSError:  # whoever opens it will say what is wrong
+        return 0
 
 
 def _as_dict(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> dict[str, Any]:
