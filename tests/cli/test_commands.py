@@ -89,15 +89,45 @@ class TestSanitise:
         assert "reserve" in outcome.err
         assert len(Ledger("run.ledger")) == 1
 
-    def test_refuses_labels_of_another_run(self, tacit, released):
-        Path("other.csv").write_text("index,label\n0,1\n")
+    def refused(self, tacit, votes, header, lines, message):
+        Path("other.csv").write_text("".join(f"{line}\n" for line in [header, *lines]))
         outcome = tacit(
-            "sanitise", released, "--labels", "other.csv", "--ledger", "run.ledger",
+            "sanitise", votes, "--labels", "other.csv", "--ledger", "run.ledger",
             "--out", "s.json",
         )  # fmt: skip
         assert outcome.code == 2
+        assert message in outcome.err
         assert len(Ledger("run.ledger")) == 1
         assert not Path("s.json").exists()
+
+    def test_refuses_labels_that_are_not_the_entrys(self, tacit, released):
+        header, *lines = Path("labels.csv").read_text().splitlines()
+        assert header == "index,label,entry"
+        index, label, paid = lines[0].split(",")
+        strangers = [f"{line[:-12]}{'0' * 12}" for line in lines]
+        repeated = [f"{index},{label},{paid}"] * len(lines)
+        nameless = [line.removesuffix(f",{paid}") for line in lines]
+        for changed, message in [
+            (lines[1:], "Expected labels for the"),
+            (repeated, "each another row"),
+            (strangers, "Expected --labels that an entry of the ledger paid for"),
+            ([*lines[1:], strangers[0]], "all of one entry"),
+            ([line[:-1] for line in lines], "all of one entry"),
+            ([], "all of one entry"),
+        ]:
+            self.refused(tacit, released, header, changed, message)
+        self.refused(tacit, released, "index,label", nameless, "all of one entry")
+
+    def test_covers_the_entry_that_paid_and_no_later_one(self, tacit, votes):
+        for name in ("labels.csv", "later.csv"):
+            assert tacit("aggregate", votes, *RELEASE, "--epsilon", 5, "--out", name).code == 0
+        outcome = tacit(
+            "sanitise", votes, "--labels", "labels.csv", "--ledger", "run.ledger",
+            "--out", "s.json",
+        )  # fmt: skip
+        assert outcome.code == 0, outcome.err
+        first, _, sanitised = Ledger("run.ledger").entries()
+        assert sanitised.plan["parameters"]["covers"] == first.hash
 
 
 class TestAnalyze:

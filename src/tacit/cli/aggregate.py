@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def aggregate(
     votes: options.Votes,
     ledger: Annotated[Path, typer.Option(help="The ledger; made if there is none.")],
-    out: Annotated[Path, typer.Option(help="Where the released labels go: index,label.")],
+    out: Annotated[Path, typer.Option(help="Where the released labels go: index,label,entry.")],
     mechanism: Annotated[
         options.MechanismName, typer.Option(help="How votes become labels.")
     ] = options.MechanismName.CONFIDENT,
@@ -163,12 +163,17 @@ def _student(
 
 
 def as_csv(rows: NDArray[np.int64], release: Release) -> str:
-    """Return `index,label`, or `index,class_0,…` for released histograms."""
+    """Return `index,label,entry`, or `index,class_0,…` for released histograms.
+
+    The entry is the beginning of the hash of what paid: `tacit sanitise` asks for it.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if release.labels is not None:
-        writer.writerow(["index", "label"])
-        writer.writerows(zip(rows.tolist(), release.labels.tolist(), strict=True))
+        paid = str(release.entry)[: options.ENTRY_DIGITS]
+        writer.writerow(["index", "label", "entry"])
+        pairs = zip(rows.tolist(), release.labels.tolist(), strict=True)
+        writer.writerows((row, label, paid) for row, label in pairs)
     else:
         values = np.asarray(release.values).astype(np.int64)
         writer.writerow(["index", *(f"class_{j}" for j in range(values.shape[1]))])

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tacit.ledger import Budget, Ledger
     from tacit.mechanisms import Mechanism, Plan
 
+ENTRY_DIGITS = 12
+"""How much of an entry's hash stands beside the labels that it paid for."""
 Votes = Annotated[
     Path, typer.Argument(help="Teacher votes: .npy, .npz or .csv.", show_default=False)
 ]

@@ -26,9 +26,6 @@ def sanitise(
     labels: Annotated[Path, typer.Option(help="The labels that `tacit aggregate` wrote.")],
     ledger: Annotated[Path, typer.Option(help="The ledger that paid for them.")],
     out: Annotated[Path, typer.Option(help="Where the statement goes, as JSON.")],
-    entry: Annotated[
-        str | None, typer.Option(help="Hash of the entry to sanitise; the last one by default.")
-    ] = None,
     beta: Annotated[float | None, typer.Option(help="Smoothness; 0.2/order by default.")] = None,
     sigma: Annotated[float, typer.Option(help="Noise of the cost, in its scale.")] = 6.0,
     sigma_log: Annotated[
@@ -52,9 +49,9 @@ def sanitise(
     for path in (out, report):
         options.writable(path, overwrite=overwrite)
     book = existing(ledger)
-    covered = _entry(book, entry)
+    rows, released, paid = read_labels(labels)
+    covered = _covered(book, paid)
     mechanism = _sanitise(book, covered, beta, sigma, sigma_log)
-    rows, released = read_labels(labels)
     counts = read_votes(votes, format=format, n_classes=classes)
     asked = _asked(counts, rows, covered)
     secret = secret_cost_of(
@@ -78,13 +75,17 @@ def sanitise(
     screen().print(f"Statement: {out}")
 
 
-def _entry(book: Ledger, wanted: str | None) -> Entry:
-    entries = [item for item in book.entries() if item.plan["mechanism"] != "sanitise"]
-    if wanted is not None:
-        entries = [item for item in entries if item.hash.startswith(wanted)]
-    if not entries or (wanted is not None and len(entries) != 1):
-        raise InvalidArgument(f"Expected --entry={wanted} to name one release of the ledger.")
-    return entries[-1]
+def _covered(book: Ledger, paid: str) -> Entry:
+    """Return the entry that paid for the labels: the cost of another would be another's claim."""
+    from tacit.ledger.sanitised import SANITISABLE
+
+    for item in book.entries():
+        if item.plan["mechanism"] in SANITISABLE and item.hash.startswith(paid):
+            return item
+    raise InvalidArgument(
+        f"Expected --labels that an entry of the ledger paid for, by {' or '.join(SANITISABLE)}; "
+        f"entry={paid!r} is none of them."
+    )
 
 
 def _sanitise(
@@ -120,8 +121,8 @@ def _mechanism_of(covered: Entry) -> Any:
     return options.make_mechanism(name, **covered.plan["parameters"])
 
 
-def read_labels(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Read `index,label` as `tacit aggregate` wrote it."""
+def read_labels(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], str]:
+    """Read `index,label,entry` as `tacit aggregate` wrote it: rows, labels, what paid for them."""
     if not path.is_file():
         raise InvalidArgument(f"Expected a file at {str(path)!r}; there is none.")
     try:
@@ -129,18 +130,27 @@ def read_labels(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             lines = list(csv.DictReader(file))
         rows = np.array([int(line["index"]) for line in lines], dtype=np.int64)
         labels = np.array([int(line["label"]) for line in lines], dtype=np.int64)
-    except (KeyError, TypeError, ValueError, UnicodeError, csv.Error):
-        raise InvalidArgument(f"Expected {path.name!r} to hold index,label.") from None
-    return rows, labels
+        (paid,) = {str(line["entry"]) for line in lines}
+    except (KeyError, TypeError, ValueError, OverflowError, UnicodeError, csv.Error):
+        paid = ""
+    if len(paid) < options.ENTRY_DIGITS:
+        raise InvalidArgument(
+            f"Expected {path.name!r} to hold index,label,entry as `tacit aggregate` wrote it, all "
+            "of one entry."
+        )
+    return rows, labels, paid
 
 
 def _asked(counts: NDArray[np.int64], rows: NDArray[np.int64], covered: Entry) -> NDArray[np.int64]:
     plan = covered.plan
-    if rows.size != plan["queries"] or rows.min() < 0 or rows.max() >= len(counts):
+    inside = rows.size and 0 <= rows.min() and rows.max() < len(counts)
+    if not inside or rows.size != plan["queries"] or np.unique(rows).size != rows.size:
         raise InvalidArgument(
-            f"Expected labels for the {plan['queries']} queries of the entry, as rows of the votes."
+            f"Expected labels for the {plan['queries']} queries of the entry, each another row of "
+            "the votes."
         )
-    if counts.shape[1] != plan["n_classes"] or counts[0].sum() != plan["n_teachers"]:
+    teachers = counts[rows].sum(axis=1)
+    if counts.shape[1] != plan["n_classes"] or (teachers != plan["n_teachers"]).any():
         raise InvalidArgument(
             f"Expected votes of {plan['n_teachers']} teachers on {plan['n_classes']} classes, "
             "as in the entry."

@@ -163,6 +163,8 @@ ASSUMES |= {
     "alone",
     "noisy-second-moment": "each unit brought one vector, centred and scaled without the private "
     "records",
+    "sanitise": "the votes and labels whose cost was published are those of the release that the "
+    "cost is claimed for",
     "noisy-steps": "what each unit said in a step was computed from that unit and from earlier "
     "releases alone, that inputs were scaled without the private records, and that nobody learns "
     "who was sampled",
@@ -178,7 +180,7 @@ ASSUMES = {name: f"{presumed}, and that {_CHOICES}" for name, presumed in ASSUME
 def assumptions(names: Iterable[str]) -> tuple[str, ...]:
     """Return what the named mechanisms presume, each once.
 
-    >>> for each in assumptions(["gnmax", "sanitise", "gnmax"]):
+    >>> for each in assumptions(["gnmax", "lnmax", "gnmax"]):
     ...     print(each.split(", and that ")[0])
     each unit's records reached one teacher only, whoever else is in the data
     """
