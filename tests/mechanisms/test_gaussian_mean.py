@@ -72,6 +72,11 @@ class TestRelease:
             tracemalloc.stop()
         assert peaks[1] < 1.05 * peaks[0] < 10 * 8 * length
 
+    @pytest.mark.parametrize("shape", [(2, 2), (2, 0, 2), (0, 2, 2), (1, 2, 2, 2)])
+    def test_codes_made_one_teacher_at_a_time_have_three_sides(self, shape):
+        with pytest.raises(InvalidArgument, match="shape"):
+            TeacherCodes(shape, lambda t, rows: np.zeros((2, 2)))
+
     @pytest.mark.parametrize(
         "codes",
         [

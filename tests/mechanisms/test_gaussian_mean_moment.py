@@ -13,7 +13,13 @@ from hypothesis.extra import numpy as hnp
 
 from tacit.errors import GrantError, InvalidArgument, UnlicensedNoise
 from tacit.ledger import Budget, Ledger
-from tacit.mechanisms import DistributedGaussianMean, GaussianMean, NoisySecondMoment, Plan
+from tacit.mechanisms import (
+    DistributedGaussianMean,
+    GaussianMean,
+    NoisySecondMoment,
+    Plan,
+    second_moment,
+)
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
 
 WILD = st.one_of(
@@ -96,6 +102,13 @@ class TestNoise:
 def test_other_shapes_are_refused(answers):
     with pytest.raises(InvalidArgument):
         NoisySecondMoment(3.0, 3).release(answers, InsecureNoise(0))
+
+
+def test_more_records_than_a_sum_holds_exactly_are_refused(monkeypatch):
+    monkeypatch.setattr(second_moment, "_MOST_RECORDS", 4)
+    NoisySecondMoment(3.0, 3).release(np.ones((4, 3)), InsecureNoise(0))
+    with pytest.raises(InvalidArgument, match="at most 4 records"):
+        NoisySecondMoment(3.0, 3).release(np.ones((5, 3)), InsecureNoise(0))
 
 
 @pytest.mark.parametrize(

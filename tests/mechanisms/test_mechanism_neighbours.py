@@ -96,6 +96,10 @@ class TestEvery:
         assert mechanism == dataclasses.replace(mechanism)
         assert not hasattr(mechanism, "__dict__")
 
+    def test_a_rate_at_which_nobody_would_take_part_is_refused(self, mechanism, targets, n_classes):
+        with pytest.raises(InvalidArgument, match=r"sampling_rate=.* at least 2\*\*-50"):
+            dataclasses.replace(mechanism, sampling_rate=2.0**-51)
+
     def test_no_data_dependent_cost(self, mechanism, targets, n_classes):
         secret = mechanism.secret_cost(Reference(targets, 5), ORDERS)
         assert np.array_equal(secret.values, np.tile(mechanism.cost(ORDERS).values, (5, 1)))

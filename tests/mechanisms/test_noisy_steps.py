@@ -203,6 +203,11 @@ def test_a_run_of_other_length_is_refused():
             plan.accept(run)
 
 
+def test_a_plan_with_classes_is_refused():
+    with pytest.raises(InvalidArgument, match="no classes"):
+        Plan(NoisySteps(1.0), 2, n_classes=3).accept(Counting(3, steps=2))
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
