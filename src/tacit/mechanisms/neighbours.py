@@ -19,6 +19,7 @@ from tacit._checks import Integers, at_least, refuse, sampling_rate
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.base import BLOCK
 from tacit.noise.exact import check_ratio
+from tacit.noise.waiting import check_rate
 from tacit.privacy import RdpCurve, poisson_gaussian_rdp
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
 GRID = 2.0**-20
 """Sums of real contributions are counted in steps of this size, of what one record may give."""
-
-
-_LEAST_RATE = 2.0**-50  # of geometric skips; below, nobody would ever take part
 
 
 @runtime_checkable
@@ -68,8 +66,7 @@ class NeighbourMechanism(ABC):
         put(self, "k", at_least(1, k=self.k))
         put(self, "sampling_rate", sampling_rate(sampling_rate=self.sampling_rate))
         put(self, "votes_per_unit", at_least(1, votes_per_unit=self.votes_per_unit))
-        if self.sampling_rate < _LEAST_RATE:
-            raise refuse("sampling_rate", self.sampling_rate, "at least 2**-50")
+        check_rate(sampling_rate=self.sampling_rate)
         if self.votes_per_unit > self.k:
             raise refuse("votes_per_unit", self.votes_per_unit, f"at most k={self.k}")
 

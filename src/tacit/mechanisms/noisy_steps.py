@@ -105,7 +105,7 @@ class NoisySteps:
         put = object.__setattr__
         put(self, "noise_multiplier", noise_scale(noise_multiplier=self.noise_multiplier))
         put(self, "sampling_rate", sampling_rate(sampling_rate=self.sampling_rate))
-        check_rate(self.sampling_rate)
+        check_rate(sampling_rate=self.sampling_rate)
         if self.noise_multiplier > _MOST_NOISE:
             raise refuse("noise_multiplier", self.noise_multiplier, f"at most {_MOST_NOISE:g}")
         check_ratio(np.asarray(self.deviation), self.grid(1))

@@ -180,7 +180,7 @@ class _Sampler(ABC):
         """
         shape = _shape(size)
         chance = sampling_rate(rate=rate)
-        waiting.check_rate(chance)
+        waiting.check_rate(rate=chance)
         return waiting.geometric(self._words, chance, math.prod(shape)).reshape(shape)
 
 

@@ -32,15 +32,16 @@ _SLACK = 2.0**-40
 _GUARD_BITS = 64
 
 
-def check_rate(rate: float) -> None:
-    """Refuse a rate whose skips would not fit int64.
+def check_rate(**named: float) -> None:
+    """Refuse a rate, by its name, whose skips would not fit int64.
 
-    >>> check_rate(1e-30)
+    >>> check_rate(rate=1e-30)
     Traceback (most recent call last):
     tacit.errors.InvalidArgument: Expected rate=1e-30 to be at least 2**-50.
     """
-    if rate < SMALLEST_RATE:
-        raise refuse("rate", rate, "at least 2**-50")
+    for name, rate in named.items():
+        if rate < SMALLEST_RATE:
+            raise refuse(name, rate, "at least 2**-50")
 
 
 def geometric(draw_words: DrawWords, rate: float, count: int) -> Integers:
