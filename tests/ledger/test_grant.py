@@ -114,6 +114,48 @@ def test_a_plan_cannot_change_after_it_was_paid_for(ledger, fakes):
             grant.release([0])
 
 
+class Lazy:
+    """Makes its array when it is asked, each time another."""
+
+    def __init__(self, *arrays, error=None):
+        self.arrays, self.error = list(arrays), error
+
+    def __array__(self, dtype=None, copy=None):
+        if self.error is not None:
+            raise self.error
+        return np.asarray(self.arrays.pop(0) if len(self.arrays) > 1 else self.arrays[0])
+
+
+def test_answers_are_read_once(ledger):
+    """Read again they could be a thousand rows, of which one was paid for."""
+    one, many = np.full((1, 3), 5), np.full((1000, 3), 5)
+    plan = Plan(GNMax(40.0), queries=1)
+    with ledger.release(plan, purpose="test") as grant:
+        assert grant.release(Lazy(one, many)).labels.shape == (1,)
+
+
+def test_answers_that_cannot_be_read_are_not_quoted(ledger, plan):
+    with ledger.release(plan, purpose="test") as grant, pytest.raises(GrantError) as refusal:
+        grant.release(Lazy(error=RuntimeError(str(SECRET))))
+    assert "RuntimeError" in str(refusal.value)
+    assert str(SECRET) not in everything_told(refusal.value)
+
+
+def test_a_plan_that_changes_while_it_is_used_releases_nothing(ledger, fakes, monkeypatch):
+    mechanism = fakes.Base(0.01)
+    honest = type(mechanism).release
+
+    def changing(self, answers, noise):
+        released = honest(self, answers, noise)
+        object.__setattr__(mechanism, "square", 1.0)
+        return released
+
+    monkeypatch.setattr(type(mechanism), "release", changing)
+    plan = Plan(mechanism, queries=1)
+    with ledger.release(plan, purpose="test") as grant, pytest.raises(GrantError, match="changed"):
+        grant.release([0])
+
+
 def test_a_selective_mechanism_gets_its_cap_and_public_arguments(ledger, fakes):
     for cap, expected in ((3, 3), (None, -7)):
         plan = Plan(fakes.Selective(0.001), queries=5, max_answers=cap)

@@ -9,12 +9,32 @@ from __future__ import annotations
 import inspect
 import os
 import threading
-from typing import Any, NoReturn, final
+from typing import Any, NamedTuple, NoReturn, final
+
+import numpy as np
 
 from tacit.errors import GrantError, InvalidArgument, TacitError
 from tacit.ledger.chain import Entry, canonical
 from tacit.mechanisms import Plan, Release
 from tacit.noise import GrantedNoise
+
+_CHANGED = "holds a plan that was changed after it was paid for"
+
+
+class _Unreadable(NamedTuple):
+    """What stands for answers that could not be read: the type of the error."""
+
+    why: str
+
+
+def _read_once(answers: Any) -> Any:
+    """Read now what makes an array when asked: asked twice, it might show more than was priced."""
+    if isinstance(answers, np.ndarray) or not hasattr(answers, "__array__"):
+        return answers
+    try:
+        return np.asarray(answers)
+    except Exception as error:
+        return _Unreadable(type(error).__name__)
 
 
 @final
@@ -52,6 +72,7 @@ class Grant:
             raise self._refusal("was already used, or its block has ended")
         try:
             # Raised here, outside any handler, so that nothing secret hangs on as context.
+            answers = _read_once(answers)
             if (problem := self._problem(answers, public)) is not None:
                 raise self._refusal(problem)
             outcome = self._run(answers, public)
@@ -69,8 +90,10 @@ class Grant:
     def _problem(self, answers: Any, public: dict[str, Any]) -> str | None:
         """Return why these answers cannot be released under this entry, without quoting them."""
         plan, mechanism = self.__plan, self.__plan.mechanism
-        if canonical(plan.as_dict()) != self.__recorded:
-            return "holds a plan that was changed after it was paid for"
+        if self._changed():
+            return _CHANGED
+        if isinstance(answers, _Unreadable):
+            return f"got answers that its plan did not price ({answers.why})"
         try:
             inspect.signature(mechanism.release).bind(answers, self.__noise, **self._all(public))
         except TypeError:
@@ -92,9 +115,14 @@ class Grant:
             return f"could not be used. {error}"
         except Exception as error:
             return f"saw {mechanism.name} fail with {type(error).__name__}"
+        if self._changed():
+            return _CHANGED
         if not isinstance(released, Release) or released.entry != self.entry.hash:
             return f"saw {mechanism.name} return something else than the release of this entry"
         return released
+
+    def _changed(self) -> bool:
+        return canonical(self.__plan.as_dict()) != self.__recorded
 
     def _all(self, public: dict[str, Any]) -> dict[str, Any]:
         return dict(**self.__plan.release_arguments(), **public)
