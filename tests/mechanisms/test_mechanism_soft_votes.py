@@ -114,6 +114,8 @@ def test_shapes_are_checked(scores):
         ([[1.0, 2.0], [1.0, 2.5]], 3),
         ([[math.inf, 3.0]], 3),
         ([["a", "b"]], 3),
+        ([[0.1, 2.9]], 3),
+        ([[2.0**21, 0.0]], 2**21),
     ],
 )
 def test_totals_that_are_no_sums_of_votes_are_refused(totals, n_teachers):
@@ -125,6 +127,15 @@ def test_totals_cannot_be_changed_afterwards():
     soft = sum_soft_votes([[[0.5, 0.5]]])
     with pytest.raises(ValueError, match="read-only"):
         soft.totals[0, 0] = 9.0
+
+
+def test_totals_are_kept_as_they_were_checked():
+    """In 16 bits half a vote more moves a rounded maximum by 2."""
+    given = np.array([[1024.0, 1.0]], dtype=np.float16)
+    soft = SoftVotes(given, 1025)
+    given[0] = (0.0, 0.0)
+    assert soft.totals.dtype == np.float64
+    assert soft.totals.tolist() == [[1024.0, 1.0]]
 
 
 @pytest.mark.parametrize(

@@ -235,6 +235,12 @@ class TestRefusals:
         with pytest.raises(InvalidArgument, match="units"):
             Contributions(2, lambda rows: rows, lambda rows: rows, np.array(["a"]))
 
+    @pytest.mark.parametrize("ids", [[math.nan] * 2, ["a", None], [1.5, 2.5]])
+    def test_ids_that_may_differ_from_themselves(self, ids):
+        """A person whose id is NaN would be a person for each record."""
+        with pytest.raises(InvalidArgument, match="units to be integers"):
+            Contributions(2, lambda rows: rows, lambda rows: rows, np.array(ids, dtype=object))
+
     def test_contributions_stay_and_show_nothing(self):
         said = spoken([[77123.5]], [[1.0]], ["c4n4ry"])
         assert repr(said) == "Contributions(secret)"

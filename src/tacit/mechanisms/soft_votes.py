@@ -35,13 +35,17 @@ class SoftVotes:
     n_teachers: int
 
     def __post_init__(self) -> None:
-        totals = number_array(totals=self.totals)
+        totals = number_array(totals=self.totals).copy()
+        shares = totals * _SHARES
         proper = totals.ndim == 2 and np.isfinite(totals).all() and (totals >= 0).all()
-        if not proper or (totals.sum(axis=1) != self.n_teachers).any():
+        whole = proper and bool((shares == np.floor(shares)).all())
+        if not whole or (totals.sum(axis=1) != few_enough(self.n_teachers)).any():
             raise InvalidArgument(
-                "Expected totals (queries, classes) whose rows sum to n_teachers exactly; "
-                "make them with sum_soft_votes(probabilities)."
+                "Expected totals (queries, classes) in whole shares of 2**-32 whose rows sum to "
+                "n_teachers exactly; make them with sum_soft_votes(probabilities)."
             )
+        totals.setflags(write=False)
+        object.__setattr__(self, "totals", totals)
 
     def __repr__(self) -> str:
         return f"SoftVotes(queries={self.totals.shape[0]}, classes={self.totals.shape[1]})"
@@ -69,7 +73,6 @@ def sum_soft_votes(probabilities: ArrayLike) -> SoftVotes:
         usable /= np.maximum(usable.max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         usable[usable.sum(axis=1) == 0, 0] = 1.0
         totals += _whole_shares(usable / usable.sum(axis=1, keepdims=True))
-    totals.setflags(write=False)
     return SoftVotes(totals, scores.shape[0])
 
 

@@ -70,6 +70,9 @@ class Contributions:
             raise InvalidArgument("Expected left and right to be functions of row numbers.")
         if self.units is not None and np.shape(self.units) != (count,):
             raise InvalidArgument("Expected units to have one entry for each record.")
+        # Objects may differ from themselves, as NaN does: each record would be a unit of its own.
+        if count and self.units is not None and np.asarray(self.units).dtype.kind not in "iuSU":
+            raise InvalidArgument("Expected units to be integers, strings or bytes.")
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("Expected private contributions to stay where they are.")
