@@ -22,6 +22,7 @@ from tacit.mechanisms import (
     SecretCost,
     secret_cost_of,
 )
+from tacit.mechanisms.repeated import MadeUp, repeated
 from tacit.noise import InsecureNoise
 
 OWN = ORDER / 2 * (BETA**2 / SIGMA_LOG**2 + 1 / SIGMA**2)
@@ -315,6 +316,19 @@ def test_a_release_with_other_parameters_than_its_entry_is_refused(book, forged)
     altered = dataclasses.replace(release.mechanism, **forged)
     with pytest.raises(InvalidArgument, match="as their entries record it"):
         sanitised_statement(book, [dataclasses.replace(release, mechanism=altered)])
+
+
+def test_a_bound_whose_confidence_nobody_reserved_is_refused(path):
+    """Copies for an audit reserve no delta; one of them is no statement's bound."""
+    ledger = Ledger(path, budget=ROOM, accountant="rdp", order=ORDER)
+    labels = labelled(ledger)
+    many = repeated(sanitiser(labels.entry))
+    secret = secret_cost_of(MECHANISM, VOTES, labels, ORDER, BETA)
+    with ledger.release(Plan(many, 1), purpose="copies") as grant:
+        copies = grant.release(MadeUp(secret, 1))
+    one = Release(sanitiser(labels.entry), values=copies.values[0], entry=copies.entry)
+    with pytest.raises(InvalidArgument, match="confidence delta"):
+        sanitised_statement(ledger, [one])
 
 
 def test_a_release_under_the_entry_of_another_is_refused(book):

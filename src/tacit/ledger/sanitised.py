@@ -85,6 +85,8 @@ def _check_releases(releases: Sequence[Release], entries: dict[str, Entry], orde
         recorded = canonical(entries[str(release.entry)].plan)
         if canonical(Plan(_sanitise(release), 1).as_dict()) != recorded:
             raise InvalidArgument("Expected releases of Sanitise as their entries record it.")
+        if entries[str(release.entry)].confidence_delta < _sanitise(release).confidence_delta():
+            raise InvalidArgument("Expected releases whose confidence delta the ledger reserved.")
         if _sanitise(release).order != order:
             raise InvalidArgument(
                 f"Expected order={_sanitise(release).order:g} to be {order:g}, the order of "
