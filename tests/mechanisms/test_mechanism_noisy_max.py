@@ -188,3 +188,8 @@ def test_a_hundred_thousand_queries_are_quick():
         spent[mechanism.name] = time.process_time() - start
     assert spent["gnmax"] < 1.0
     assert spent["noisy-votes"] < 5.0
+
+
+def test_noise_that_no_exact_draw_can_make_is_refused_before_anything_is_charged():
+    with pytest.raises(InvalidArgument, match="sigma"):
+        NoisyVotes(sigma=2.0**60)

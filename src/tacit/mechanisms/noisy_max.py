@@ -17,6 +17,7 @@ from tacit._checks import Integers, noise_scale, vote_matrix
 from tacit.mechanisms.base import BLOCK, Release, VoteMechanism
 from tacit.mechanisms.soft_votes import hard_or_soft
 from tacit.noise import admit
+from tacit.noise.exact import check_ratio
 from tacit.privacy import RdpCurve, gaussian_rdp, gnmax_rdp, lnmax_rdp, lnmax_rdp_worst
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class NoisyVotes(VoteMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", noise_scale(sigma=self.sigma))
+        check_ratio(np.array([self.sigma]), 1.0)
 
     def release(self, answers: Any, noise: Noise) -> Release:
         """Return noisy counts (queries, classes); some are negative."""
