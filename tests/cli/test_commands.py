@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit import ConfidentGNMax, GNMax, Ledger, Plan, Statement
+from tacit import Budget, ConfidentGNMax, GNMax, Ledger, Plan, Statement
 from tacit.cli.plan import propose, rounded_up
 from tacit.datasets import demo_votes
 from tacit.privacy import gnmax_rdp_total
@@ -181,6 +181,12 @@ class TestLedger:
         assert "confident-gnmax" in outcome.out
         result = json.loads(tacit("ledger", "show", "run.ledger", "--json").out)
         assert result["spent"] == Ledger("run.ledger").spent()
+
+    def test_a_unit_may_look_like_markup(self, tacit):
+        Ledger("odd.ledger", budget=Budget(1.0, 1e-5), unit="patient [/red]")
+        outcome = tacit("ledger", "show", "odd.ledger")
+        assert outcome.code == 0
+        assert "patient [/red]" in outcome.out
 
     def test_verify(self, tacit, released):
         head = Ledger("run.ledger").head

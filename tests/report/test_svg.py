@@ -93,6 +93,8 @@ def test_an_embedded_picture_stays():
         "<path style=\"background: image-set('//example.org')\"/>",
         "<style>@import '//example.org'; *{fill: red}</style>",
         "<style>body{display: none}</style>",
+        '<desc><image src="https://example.org/a.png"/></desc>',
+        "<title><g/></title>",
         "<style>*{fill: url(//example.org)}</style>",
     ],
 )

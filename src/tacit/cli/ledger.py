@@ -50,7 +50,9 @@ def show(file: File, as_json: options.AsJson = False) -> None:
         return
     currency = {"gaussian": "mu^2", "rdp": "RDP", "fixed": "epsilon"}
     listing = table(
-        f"{file.name}: {_counted(len(entries), 'release', 'releases')}, unit: one {ledger.unit}",
+        escape(
+            f"{file.name}: {_counted(len(entries), 'release', 'releases')}, unit: one {ledger.unit}"
+        ),
         "purpose",
         "when, UTC",
         "mechanism",

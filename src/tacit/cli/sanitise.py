@@ -143,7 +143,7 @@ def read_labels(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], str]:
 
 def _asked(counts: NDArray[np.int64], rows: NDArray[np.int64], covered: Entry) -> NDArray[np.int64]:
     plan = covered.plan
-    inside = rows.size and 0 <= rows.min() and rows.max() < len(counts)
+    inside = rows.size and rows.min() >= 0 and rows.max() < len(counts)
     if not inside or rows.size != plan["queries"] or np.unique(rows).size != rows.size:
         raise InvalidArgument(
             f"Expected labels for the {plan['queries']} queries of the entry, each another row of "

@@ -17,6 +17,8 @@ SECRET_ID = "tacit-secret"
 """Identifier that marks a drawing of secret quantities; a report refuses it."""
 
 _XLINK = "{http://www.w3.org/1999/xlink}"
+_TEXTS = ("title", "desc")
+"""What HTML reads as its own inside of a drawing: pictures and links there would be loaded."""
 _ELEMENTS = frozenset(
     [
         "svg",
@@ -121,6 +123,8 @@ def _clean(element: ElementTree.Element, prefix: str) -> None:
         raise InvalidArgument(
             f"Expected an SVG figure to hold drawing elements only, got <{element.tag}>."
         )
+    if element.tag in _TEXTS and len(element):
+        raise InvalidArgument(f"Expected plain text in <{element.tag}> of an SVG figure.")
     element.attrib = {
         name: _value(element.tag, name, given, prefix)
         for key, given in element.attrib.items()
