@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from tacit._checks import Floats, at_least, non_negative, positive, probability, sampling_rate
 from tacit.errors import InvalidArgument
@@ -208,6 +207,8 @@ def _least_fitting(epsilon: float, rough: _Cost, exact: _Cost) -> float:
 
 def _closed_in(low: float, high: float, factor: float, epsilon: float, cost: _Cost) -> float:
     """Return the least noise that meets epsilon, or up to `factor` more; `high` meets it."""
+    from scipy.optimize import brentq  # slow to import, and not needed to price
+
     if cost(low) <= epsilon:  # the least noise there is
         return low
 
