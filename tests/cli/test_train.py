@@ -10,6 +10,8 @@ import pytest
 
 from tacit import Ledger
 from tacit.estimators.config import RunConfig
+from tacit.estimators.taught import LARGE_DELTA
+from tacit.ledger import Statement
 from tacit.students import load_student, saved_extra
 
 CONFIG = """
@@ -185,3 +187,18 @@ def test_the_corrected_run_may_use_the_directory(tables):
     assert tables("train", "run.toml", "--out", "run").code == 2
     Path("run.toml").write_text(CONFIG)
     assert tables("train", "run.toml", "--out", "run").code == 0
+
+
+def test_a_large_delta_is_taken_if_it_is_allowed_and_the_statement_warns(tables):
+    large = CONFIG.replace("delta = 1e-4", "delta = 0.01")
+    Path("run.toml").write_text(large)
+    refused = tables("train", "run.toml", "--out", "run")
+    assert "allow_large_delta = true in [privacy]" in refused.err
+    Path("run.toml").write_text(large.replace("0.01", "0.01\nallow_large_delta = true"))
+    outcome = tables("train", "run.toml", "--out", "run", "--json")
+    assert outcome.code == 0, outcome.err
+    assert LARGE_DELTA in json.loads(outcome.out)["statement"]["warnings"]
+    written = Statement.from_json(Path("run/statement.json").read_text())
+    assert LARGE_DELTA in written.warnings
+    assert "delta was not compared" in Path("run/report.html").read_text()
+    assert "allow_large_delta = true" in Path("run/config.toml").read_text()

@@ -16,8 +16,10 @@ from tacit.datasets.phantoms import generated_volumes
 from tacit.errors import InvalidArgument
 from tacit.estimators.config import RunConfig
 from tacit.estimators.mask_metrics import mask_metrics
+from tacit.estimators.mask_runs import make_segmenter
 from tacit.estimators.run_folders import RunResult
 from tacit.estimators.runs import run_config
+from tacit.estimators.scans import ScanOptions, load_scans
 from tacit.estimators.simulated import SIMULATION
 from tacit.ledger import Statement
 from tacit.students import saved_extra
@@ -36,6 +38,17 @@ def hospital(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def result(hospital) -> RunResult:
     return run_config(RunConfig.parse(settings(hospital)), hospital / "run")
+
+
+def test_the_segmenter_is_told_whether_delta_may_be_large(hospital, tmp_path):
+    raw = settings(hospital)
+    for allowed in (True, False):
+        config = RunConfig.parse(
+            {**raw, "privacy": {**raw["privacy"], "allow_large_delta": allowed}}
+        )
+        scans = load_scans(config.data, ScanOptions.of(config.data))
+        model = make_segmenter(config, config.section, scans, tmp_path)
+        assert model.allow_large_delta is allowed
 
 
 class TestWhatIsLeftBehind:

@@ -62,6 +62,23 @@ def test_records_that_speak_once_train_a_student(tmp_path, method):
     assert ("Public prototypes" in text) == (method == "prototype")
 
 
+@pytest.mark.parametrize("method", BUILDERS)
+@pytest.mark.parametrize("allowed", [True, False])
+def test_each_method_is_told_whether_delta_may_be_large(tmp_path, method, allowed):
+    privacy = {"epsilon": 1.0, "delta": 1e-5} | ({"allow_large_delta": True} if allowed else {})
+    made = RunConfig.parse({"method": method, "data": DIGITS, "privacy": privacy})
+    assert f"allow_large_delta = {str(allowed).lower()}" in made.to_toml()
+    model = runs.make_classifier(made, runs.load_dataset("digits"), tmp_path)
+    assert model.allow_large_delta is allowed
+
+
+@pytest.mark.parametrize("word", ["yes", 1, "true"])
+def test_a_large_delta_is_allowed_by_true_alone(word):
+    privacy = {"epsilon": 1.0, "delta": 1e-5, "allow_large_delta": word}
+    with pytest.raises(InvalidArgument, match="true or false"):
+        RunConfig.parse({"data": DIGITS, "privacy": privacy})
+
+
 def test_another_student_learns_from_moments(tmp_path):
     result = runs.run_config(config("moments", student="label-spreading"), tmp_path / "run")
     assert result.accuracy > 0.7

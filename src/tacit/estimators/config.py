@@ -57,13 +57,20 @@ class DataConfig:
 
 @dataclass(frozen=True, slots=True)
 class PrivacyConfig:
-    """The budget of the run's ledger."""
+    """The budget of the run's ledger.
+
+    allow_large_delta: take delta as it is, without comparing it with the number of records or
+        people; the statement then warns of that.
+    """
 
     epsilon: float
     delta: float
+    allow_large_delta: bool = False
 
     def __post_init__(self) -> None:
         Budget(self.epsilon, self.delta)
+        if not isinstance(self.allow_large_delta, bool):
+            raise refuse("allow_large_delta", self.allow_large_delta, "true or false")
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,7 @@ def make_segmenter(
         n_classes=count,
         epsilon=config.privacy.epsilon,
         delta=config.privacy.delta,
+        allow_large_delta=config.privacy.allow_large_delta,
         queries=section.queries or None,
         strategy=section.strategy,
         rounds=section.rounds,

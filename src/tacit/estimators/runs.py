@@ -140,6 +140,7 @@ def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> TaughtCla
         "classes": data.classes,
         "ledger": folder / "run.ledger",
         "dataset": config.data.name or config.data.source,
+        "allow_large_delta": config.privacy.allow_large_delta,
         "random_state": config.seed,
     }
     setting = Setting(shared, data, folder, config.executor)

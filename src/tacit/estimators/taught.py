@@ -63,7 +63,8 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
         if not self.allow_large_delta and delta * n_units >= 1:
             raise InvalidArgument(
                 f"Expected delta={delta!r} to be below one over the number of records or people; "
-                "lower it, or say allow_large_delta=True."
+                "lower it, or say allow_large_delta=True (in a configuration: "
+                "allow_large_delta = true in [privacy])."
             )
 
     def _check_unit(self, by_person: bool) -> None:
