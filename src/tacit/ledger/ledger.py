@@ -277,7 +277,7 @@ class Ledger:
         Raises `LedgerDamaged`. Without a head from elsewhere (a statement prints one), a ledger
         that was cut short or replaced by an older copy looks intact.
         """
-        chain = self._read(thorough=True)
+        chain = self._read()
         if head is not None and not chain.holds(head):
             raise LedgerDamaged(
                 f"Expected the ledger to hold head={head!r}: it was cut short, rolled back, or is "
@@ -318,9 +318,9 @@ class Ledger:
             )
         return tuple(warnings)
 
-    def _read(self, *, thorough: bool = False) -> Chain:
+    def _read(self) -> Chain:
         seen = self._seen[1]  # before the read: another thread may append meanwhile
-        chain = self._store.read(thorough=thorough)
+        chain = self._store.read()
         self._check_is_ours(chain, seen)
         self._seen = max(self._seen, (len(chain.entries), chain.head))
         return chain

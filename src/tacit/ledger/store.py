@@ -95,7 +95,7 @@ class Store:
                 "was removed while in use; put it back, or remove its -wal and -journal files."
             )
 
-    def read(self, *, thorough: bool = False) -> Chain:
+    def read(self) -> Chain:
         """Read and verify the whole chain, without writing anything anywhere.
 
         A database whose log is merged is read as an immutable file, which leaves no trace and works
@@ -105,21 +105,19 @@ class Store:
         if self._is_at_rest():
             before = _stamp(self.path)
             try:
-                chain = self._read("mode=ro&immutable=1", thorough)
+                chain = self._read("mode=ro&immutable=1")
                 if self._is_at_rest() and _stamp(self.path) == before:
                     return chain
             except LedgerError as error:
                 problem = error
         try:
-            return self._read("mode=ro", thorough)
+            return self._read("mode=ro")
         except LedgerUnavailable as error:
             raise problem or error from None
 
-    def _read(self, options: str, thorough: bool) -> Chain:
+    def _read(self, options: str) -> Chain:
         with self._connection(options, "read") as database:
             database.execute("BEGIN")
-            if thorough:
-                _check_pages(database)
             return _load(database)
 
     def append(self, draft: Callable[[Chain], Mapping[str, Any]]) -> Entry:
@@ -274,6 +272,7 @@ def _schema_version(database: sqlite3.Connection) -> int:
 
 def _load(database: sqlite3.Connection) -> Chain:
     _schema_version(database)
+    _check_pages(database)
     header = _rows(database, "SELECT * FROM header", {"payload", "hash"}).fetchall()
     if len(header) != 1:
         raise LedgerDamaged("Expected one header in the ledger; restore it from a copy.")
