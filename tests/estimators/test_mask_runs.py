@@ -204,7 +204,15 @@ BAD = {
     "no group": ({"options": {"patient_pattern": "[a-z]+"}}, "one group"),
     "a patient is missing": ({"options": {"patient_pattern": "(hospital[0-3])_"}}, "leaves"),
     "private and public": ({"options": {"patient_pattern": ".*(scan[01])"}}, "no patient both"),
-    "scans without masks": ({"data": {"source": "nifti:{root}/public"}}, "masks beside"),
+    "scans without masks": (
+        {"data": {"source": "nifti:{root}/public", "public_source": "nifti:{root}/test"}},
+        "masks beside",
+    ),
+    "one folder twice": ({"data": {"source": "nifti:{root}/public"}}, "public_source=.*another"),
+    "private masks in the codec": (
+        {"options": {"masks_source": "nifti:{root}/hospital"}},
+        "masks_source=.*another file",
+    ),
     "no private folder": ({"data": {"source": "nifti:{root}/absent"}}, "absent"),
     "another teacher": ({"segmentation": {"teacher": "oracle"}}, "teacher"),
     "three rounds": ({"segmentation": {"rounds": 3}}, "rounds"),

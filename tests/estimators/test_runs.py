@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from tacit import Ledger, Statement
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.estimators import runs
 from tacit.estimators.config import DataConfig, PrivacyConfig, RunConfig
+from tacit.estimators.inputs import OverlapWarning
 from tacit.estimators.sections import PateConfig
 from tacit.students import load_student
 
@@ -149,19 +151,64 @@ def test_any_option_survives_being_written(value):
 
 
 def test_held_out_rows_must_be_of_the_same_kind(tmp_path):
-    for name, classes in (("private", [0, 1]), ("held_out", [0, 1, 2])):
-        np.savez(tmp_path / f"{name}.npz", x=np.eye(4), y=[0, 1, 1, 0], classes=classes)
+    kinds = {"private": [0, 1], "public": [0, 1], "held_out": [0, 1, 2]}
+    for place, (name, classes) in enumerate(kinds.items()):
+        np.savez(tmp_path / f"{name}.npz", x=np.eye(4) + place, y=[0, 1, 1, 0], classes=classes)
     mixed = RunConfig(
         data=DataConfig(
             f"npz:{tmp_path / 'private.npz'}",
-            public_source=f"npz:{tmp_path / 'private.npz'}",
+            public_source=f"npz:{tmp_path / 'public.npz'}",
             held_out_source=f"npz:{tmp_path / 'held_out.npz'}",
         ),
         privacy=PrivacyConfig(1.0, 1e-5),
     )
-    with pytest.raises(InvalidArgument, match="held_out_source"):
+    with pytest.raises(InvalidArgument, match="features and classes of source"):
         runs.run_config(mixed, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+class TestPrivateFilesAreNotPublic:
+    """A student may hold public inputs as they are; a score on private rows is theirs."""
+
+    @pytest.fixture
+    def files(self, tmp_path):
+        rng = np.random.default_rng(0)
+        for name in ("inside", "outside"):
+            X = rng.normal(size=(30, 3))
+            np.savez(tmp_path / f"{name}.npz", X=X, y=np.arange(30) % 2)
+        (tmp_path / "copy.npz").write_bytes((tmp_path / "inside.npz").read_bytes())
+        (tmp_path / "link.npz").symlink_to(tmp_path / "inside.npz")
+        return tmp_path
+
+    def rows(self, folder, public, held_out=""):
+        data = DataConfig(
+            source=f"npz:{folder / 'inside.npz'}",
+            public_source=f"npz:{folder / public}",
+            held_out_source=f"npz:{folder / held_out}" if held_out else "",
+            options={"classes": [0, 1]},
+        )
+        return runs.load_rows(replace(config(), data=data))
+
+    @pytest.mark.parametrize("same", ["inside.npz", "copy.npz", "link.npz", "../inside.npz"])
+    def test_one_file_is_not_two(self, files, same):
+        if same.startswith(".."):
+            (files / "below").mkdir()
+            same = "below/../inside.npz"
+        with pytest.raises(InvalidArgument, match=r"public_source=.*another file than source"):
+            self.rows(files, same)
+        with pytest.raises(InvalidArgument, match=r"held_out_source=.*another file than source"):
+            self.rows(files, "outside.npz", same)
+
+    def test_other_files_may_be_public_and_held_out(self, files):
+        rows = self.rows(files, "outside.npz", "outside.npz")
+        assert len(rows.public) == len(rows.held_out.y) == 30
+
+    def test_a_private_row_among_those_held_out_is_warned_of(self, files):
+        mixed = dict(np.load(files / "inside.npz"))
+        mixed["X"][1:] += 1.0
+        np.savez(files / "mixed.npz", **mixed)
+        with pytest.warns(OverlapWarning, match="identical to held-out rows"):
+            self.rows(files, "outside.npz", "mixed.npz")
 
 
 def test_rows_are_split_once_each():

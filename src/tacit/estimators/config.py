@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import filecmp
 import json
 import tomllib
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from tacit._checks import at_least, one_of, refuse
 from tacit.errors import InvalidArgument
-from tacit.estimators.sections import SECTIONS, PateConfig, Section
+from tacit.estimators.sections import SECTIONS, NetworkSection, PateConfig, Section
 from tacit.ledger import Budget
 
 Kind = TypeVar("Kind")
@@ -25,6 +26,8 @@ class DataConfig:
     inputs whose labels nobody uses, and the rest are held out: declared public, for the metrics.
     Several: all rows of `source` are private, those of `public_source` are inputs without labels,
     and those of `held_out_source`, if there is one, are declared public with their labels.
+    Networks trained on the records themselves (dpsgd, mac) need no public inputs: leave `public`
+    or `public_source` out.
     `options` go to the loader: the roles of a CSV file's columns, the classes of an archive.
     """
 
@@ -46,13 +49,42 @@ class DataConfig:
             if self.private or self.public:
                 raise InvalidArgument("Expected public_source, or private and public; not both.")
             return
-        if self.held_out_source or not (self.private or self.public):
+        if not (self.private or self.public):
+            return
+        if self.held_out_source:
             raise InvalidArgument(
-                "Expected public inputs: public_source, or how many rows of source are private "
-                "and how many public."
+                "Expected public_source with held_out_source, or neither: of one source that is "
+                "split, the rest is held out."
             )
         at_least(2, private=self.private)
-        at_least(2, public=self.public)
+        at_least(2 if self.public else 0, public=self.public)
+
+    def keep_apart(self, **more: str) -> None:
+        """Refuse to call a file public whose rows are private, by its name or by its content.
+
+        A student may hold public inputs as they are, and a score on private rows is theirs.
+        """
+        public = {"public_source": self.public_source, "held_out_source": self.held_out_source}
+        for key, other in (public | more).items():
+            if other and _same_place(self.source, other):
+                raise InvalidArgument(
+                    f"Expected {key}={other!r} to be another file than source: all its rows are "
+                    "private. Keep some rows apart, in a file of their own."
+                )
+
+
+def _same_place(one: str, other: str) -> bool:
+    """Tell whether two sources are the same word, the same place, or files of the same bytes."""
+    if one == other:
+        return True
+    first, second = (Path(source.partition(":")[2] or source) for source in (one, other))
+    try:
+        if first.samefile(second):
+            return True
+        files = first.is_file() and second.is_file()
+        return files and filecmp.cmp(first, second, shallow=False)
+    except (OSError, ValueError):  # whoever reads it will say what is wrong
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +120,12 @@ class RunConfig:
         if self.executor != "serial" and not self.section.executors:
             expected = f"'serial' where method = {self.method!r}: it has no teachers"
             raise refuse("executor", self.executor, expected)
+        without = not (self.data.public_source or self.data.public)
+        if without and not isinstance(self.section, NetworkSection):
+            raise InvalidArgument(
+                "Expected public inputs: public_source, or how many rows of source are private "
+                f"and how many public. Only dpsgd and mac do without, not {self.method}."
+            )
 
     @property
     def method(self) -> str:

@@ -75,6 +75,11 @@ def class_indices(y: NDArray[Any], classes: Any) -> tuple[NDArray[Any], Integers
             "the private labels, which the statement then says."
         )
     from_data = isinstance(classes, str) and classes == FROM_DATA
+    if not from_data and np.ndim(classes) == 0:
+        raise InvalidArgument(  # without a quote: somebody may write classes=set(y)
+            "Expected classes= a list of all the labels there are, such as range(10) or ['no', "
+            f"'yes']; got one {type(classes).__name__}."
+        )
     declared = None if from_data else np.unique(np.asarray(classes))
     return (*unquoted(lambda: _placed(y, declared)), from_data)
 
@@ -212,14 +217,15 @@ def count_units(people: NDArray[np.bytes_] | None, n_rows: int) -> int:
     return n_rows if people is None else int(np.unique(people).size)
 
 
-def warn_of_overlap(X: NDArray[Any], X_public: NDArray[Any]) -> None:
+def warn_of_overlap(X: NDArray[Any], others: NDArray[Any], kind: str = "public") -> None:
     """Warn of rows that are both private and public; how many is secret."""
     with np.errstate(all="ignore"):
-        public = set(_row_bytes(X_public))
+        public = set(_row_bytes(others))
         overlap = any(row in public for row in _row_bytes(X))
     if overlap:
         warnings.warn(
-            "Some private rows are identical to public rows; a row cannot be both.",
+            f"Some private rows are identical to {kind} rows; a row cannot be both. Take what is "
+            f"private out of the {kind} rows.",
             OverlapWarning,
             stacklevel=3,
         )

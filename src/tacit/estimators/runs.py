@@ -23,6 +23,7 @@ from tacit.datasets import Dataset, load_dataset, load_public
 from tacit.errors import InvalidArgument
 from tacit.estimators.builders import BUILDERS, Figures, Setting
 from tacit.estimators.config import RunConfig
+from tacit.estimators.inputs import warn_of_overlap
 from tacit.estimators.run_folders import RunResult, releasing
 from tacit.estimators.sections import SegmentationConfig
 from tacit.estimators.taught import TaughtClassifier
@@ -46,7 +47,7 @@ class Rows:
     """What a run works on: private records, public inputs, labelled rows declared public."""
 
     private: Dataset
-    public: NDArray[Any]
+    public: NDArray[Any] | None
     held_out: Dataset | None
 
 
@@ -94,16 +95,18 @@ def _measured(config: RunConfig, model: TaughtClassifier, rows: Rows, folder: Pa
 def load_rows(config: RunConfig) -> Rows:
     """Read all that a run works on; a mistake shows here, before anything is made or spent."""
     where = config.data
+    where.keep_apart()
     data = load_dataset(where.source, **where.options)
-    if not where.public_source:
+    if where.private:
         if data.groups is not None:
             raise InvalidArgument(
-                "Expected public_source where a column says whose record it is: a shuffle could "
-                "make one person private and public."
+                "Expected no private and public, but public_source, where a column says whose "
+                "record it is: a shuffle could make one person private and public."
             )
         split = split_rows(config, len(data.y))
-        return Rows(data.take(split.private), data.X[split.public], data.take(split.held_out))
-    public = load_public(where.public_source, **where.options)
+        outside = data.X[split.public] if where.public else None
+        return Rows(data.take(split.private), outside, data.take(split.held_out))
+    public = load_public(where.public_source, **where.options) if where.public_source else None
     held_out = None
     if where.held_out_source:
         unowned = {key: value for key, value in where.options.items() if key not in _NOT_HELD_OUT}
@@ -112,12 +115,15 @@ def load_rows(config: RunConfig) -> Rows:
             raise InvalidArgument(
                 "Expected held_out_source to have the features and classes of source."
             )
+        warn_of_overlap(data.X, held_out.X, "held-out")
     return Rows(data, public, held_out)
 
 
 def _figures(config: RunConfig, model: TaughtClassifier, rows: Rows) -> Figures:
     shape = rows.private.image_shape
-    return [] if shape is None else BUILDERS[config.method].figures(model, rows.public, shape)
+    if shape is None or rows.public is None:
+        return []
+    return BUILDERS[config.method].figures(model, rows.public, shape)
 
 
 def split_rows(config: RunConfig, n_rows: int) -> Split:
@@ -137,10 +143,10 @@ def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> TaughtCla
     shared = {
         "epsilon": config.privacy.epsilon,
         "delta": config.privacy.delta,
+        "allow_large_delta": config.privacy.allow_large_delta,
         "classes": data.classes,
         "ledger": folder / "run.ledger",
         "dataset": config.data.name or config.data.source,
-        "allow_large_delta": config.privacy.allow_large_delta,
         "random_state": config.seed,
     }
     setting = Setting(shared, data, folder, config.executor)

@@ -94,6 +94,7 @@ class Scans:
 
 def load_scans(data: DataConfig, options: ScanOptions) -> Scans:
     """Read all that a run works on; a mistake shows here, before anything is made or spent."""
+    data.keep_apart(masks_source=options.masks_source)
     private = _with_masks(data.source, "source", options)
     public = _volumes(data.public_source, "public_source", options)
     if options.public_truth and public.masks is None:

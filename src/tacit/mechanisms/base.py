@@ -171,7 +171,8 @@ ASSUMES |= {
 }
 _CHOICES = (
     "method and hyper-parameters (numbers of teachers and of queries included) were chosen without "
-    "the private records, or from earlier releases alone"
+    "the private records, or from earlier releases alone, and that inputs called public hold no "
+    "private record"
 )
 ASSUMES = {name: f"{presumed}, and that {_CHOICES}" for name, presumed in ASSUMES.items()}
 """What must hold outside tacit's sight for a mechanism's price to be right, by its name."""
