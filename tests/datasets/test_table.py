@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,7 @@ def test_columns_that_are_not_declared_are_not_read(tmp_path):
 def test_an_undeclared_category_is_other_or_refused(tmp_path):
     path = write(tmp_path, TEXT.replace("unknown", CANARY))
     assert load_csv(path, **ROLES).X[2].tolist() == [65.5, 2]
-    with pytest.raises(InvalidArgument, match=r"line 4") as caught:
+    with pytest.raises(InvalidArgument, match=r"column 'sex' .*line 4") as caught:
         load_csv(path, **ROLES, other=False)
     assert CANARY not in everything_said(caught.value)
 
@@ -136,21 +137,24 @@ def test_numbers_may_be_classes(tmp_path):
 def test_a_missing_number_needs_a_public_stand_in(tmp_path, cell):
     path = write(tmp_path, f"age,rich\n3,no\n{cell},yes\n")
     roles = {"target": "rich", "classes": ["no", "yes"], "numeric": ["age"]}
-    with pytest.raises(InvalidArgument, match=r"line 3.*missing="):
+    with pytest.raises(InvalidArgument, match=r"column 'age' .*line 3.*missing="):
         load_csv(path, **roles)
     assert load_csv(path, **roles, missing=-1).X.tolist() == [[3], [-1]]
 
 
 @pytest.mark.parametrize(
-    "cell", ["x", "1_000", "inf", "-inf", "1e999", "1,5", "0x10", "--1", CANARY]
+    "cell", ["x", "1_000", "inf", "-inf", "1e999", "1,5", "0x10", "--1", "2024-05-01", CANARY]
 )
 @pytest.mark.parametrize("missing", [None, 0.0])
 def test_what_is_no_number_is_refused_and_not_quoted(tmp_path, cell, missing):
     quoted = f'"{cell}"' if "," in cell else cell
-    path = write(tmp_path, f"age,rich\n3,no\n{quoted},yes\n")
-    with pytest.raises(InvalidArgument, match=r"line 3") as caught:
-        load_csv(path, target="rich", classes=["no", "yes"], numeric=["age"], missing=missing)
+    path = write(tmp_path, f"age,size,rich\n3,3,no\n3,{quoted},yes\n")
+    roles = {"target": "rich", "classes": ["no", "yes"], "numeric": ["age", "size"]}
+    with pytest.raises(InvalidArgument, match=r"column 'size' .*line 3") as caught:
+        load_csv(path, **roles, missing=missing)
+    assert cell not in everything_said(caught.value).replace("write 1.5, not 1,5", "").split()
     assert CANARY not in everything_said(caught.value)
+    assert ("missing=" in str(caught.value)) == (missing is None)
 
 
 @pytest.mark.parametrize(
@@ -177,6 +181,60 @@ def test_damaged_tables_are_refused_and_not_quoted(tmp_path, text):
     said = everything_said(caught.value)
     assert CANARY not in said
     assert "\n" not in str(caught.value)
+
+
+HEADERS = {
+    "": r"^Expected a header in 'people.csv'; the file is empty\.$",
+    "\ufeff": r"^Expected a header in 'people.csv'; the file is empty\.$",
+    "\nage,rich\n3,no\n": r"^Expected a header in 'people.csv'; its first line is blank\.$",
+    "size,rich\n3,no\n": r"^Expected a column 'age' in the header of .*; there is none\.$",
+    f"{CANARY},no\n3,no\n": r"^Expected a column 'age' in the header of .*; there is none\.$",
+    "age,rich,age\n3,no,4\n": r"^Expected one column 'age' in the header of .*; there are 2\.$",
+    "age;rich\n3;no\n": r"Expected a column 'age' .* one column .*, set delimiter=\";\"\.$",
+    '"age";"rich"\n3;"no"\n': r"columns .* one column .*, set delimiter=\";\"\.$",
+    f"{CANARY};no\n3;no\n": r"Expected a column 'age' .*set delimiter=\";\"\.$",
+    "age\trich\n3\tno\n": r"contains \"\\t\"; .*, set delimiter=\"\\t\"\.$",
+    "age|rich\n3|no\n": r"set delimiter=\"\|\"\.$",
+    "size\n3\n": r"there is none\.$",
+    "size,a;b\n3,no\n": r"there is none\.$",
+}
+
+
+@pytest.mark.parametrize("text", HEADERS, ids=repr)
+def test_each_fault_of_a_header_has_its_own_line(tmp_path, text):
+    roles = {"target": "rich", "classes": ["no", "yes"], "numeric": ["age"]}
+    with pytest.raises(InvalidArgument, match=HEADERS[text]) as caught:
+        load_csv(write(tmp_path, text), **roles)
+    assert CANARY not in everything_said(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "\t" not in str(caught.value)
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|", ","])
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_the_separator_that_is_named_reads_the_file(tmp_path, delimiter, quote):
+    cells = [["age", "rich"], ["3", "no"], ["4", "yes"]]
+    lines = [delimiter.join(f"{quote}{cell}{quote}" for cell in row) for row in cells]
+    path = write(tmp_path, "\n".join(lines))
+    roles = {"target": "rich", "classes": ["no", "yes"], "numeric": ["age"]}
+    with pytest.raises(InvalidArgument, match=r"set delimiter=") as caught:
+        load_csv(path, **roles, delimiter="," if delimiter != "," else ";")
+    named = tomllib.loads(str(caught.value).rstrip(".").rpartition("set ")[2])
+    assert load_csv(path, **roles, **named).X.tolist() == [[3], [4]]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16"])
+def test_another_encoding_is_called_one(tmp_path, encoding):
+    text = f"age,city,rich\n3,M\u00fcnchen {CANARY},no\n"
+    path = tmp_path / "people.csv"
+    path.write_bytes(text.encode(encoding))
+    roles = {"target": "rich", "classes": ["no", "yes"], "numeric": ["age"]}
+    with pytest.raises(InvalidArgument, match=r"text in UTF-8; .* iconv -f LATIN1") as caught:
+        load_csv(path, **roles)
+    assert CANARY not in everything_said(caught.value)
+    converted = path.read_bytes().decode(encoding).encode("utf-8")
+    path.write_bytes(converted)
+    assert load_csv(path, **roles).X.tolist() == [[3]]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +281,7 @@ def test_no_file_and_no_text_are_refused(tmp_path):
         load_csv(tmp_path / "people.csv", **ROLES)
     path = tmp_path / "people.csv"
     path.write_bytes(b"age,sex,rich\n1,\xff\xfe,no\n")
-    with pytest.raises(InvalidArgument, match=r"truncated, damaged"):
+    with pytest.raises(InvalidArgument, match=r"or no text at all"):
         load_csv(path, **ROLES)
     path = tmp_path / "people.csv.gz"
     path.write_bytes(gzip.compress(TEXT.encode())[:-12])

@@ -61,6 +61,18 @@ def reading(path: Path, kind: str) -> Iterator[None]:
         ) from None
 
 
+@contextlib.contextmanager
+def utf8_text(path: Path) -> Iterator[None]:
+    """Say of a text in another encoding that it is, and how to convert it."""
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise InvalidArgument(
+            f"Expected {path.name!r} to be text in UTF-8; it is in another encoding (save it as "
+            "UTF-8, or for Latin-1: iconv -f LATIN1 -t UTF-8 OLD > NEW) or no text at all."
+        ) from None
+
+
 def existing_file(path: PathLike) -> Path:
     """Return the path of a file that is there."""
     found = Path(path)

@@ -13,6 +13,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Floats, finite, refuse
-from tacit.datasets._reading import PathLike, existing_file, open_binary, reading
+from tacit.datasets._header import column_positions, read_header, separator_hint
+from tacit.datasets._reading import PathLike, existing_file, open_binary, reading, utf8_text
 from tacit.datasets.dataset import Dataset, Label, class_indices, declared_classes
 from tacit.errors import InvalidArgument
 from tacit.features.columns import Categorical, Column, Numeric
@@ -83,6 +85,7 @@ def load_csv(
     - `missing`: the public number that stands for an empty or `?` cell of a numeric column;
       without it such a cell is an error.
     - `other`: whether an undeclared category counts as `other`; if not, it is an error.
+    - `delimiter`: the one character between cells, such as ";" or a tab.
 
     X holds numbers and the categories' indices (the next one for `other`), columns in the order of
     the declaration, numbers first. Columns that are not declared are not read.
@@ -188,24 +191,17 @@ def read_cells(
     """Read the declared columns of a file; `header` names them where the file does not."""
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
         raise refuse("delimiter", delimiter, "one character between cells")
-    with open_binary(path) as binary:
+    with utf8_text(path), open_binary(path) as binary:
         text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
         lines = (line for line in text if comment is None or not line.startswith(comment))
-        rows = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
-        names = next(rows, []) if header is None else list(header)
-        positions = _positions([name.strip() for name in names], roles, path)
+        first = next(lines, "")
+        rows = csv.reader(
+            chain([first], lines), delimiter=delimiter, skipinitialspace=True, strict=True
+        )
+        hint = separator_hint(first, delimiter)
+        names = read_header(rows, first, hint, path) if header is None else list(header)
+        positions = column_positions(names, roles.names, roles.ignored, hint, path)
         return _collect(_checked_rows(rows, len(names), path), positions, roles, path)
-
-
-def _positions(names: Sequence[str], roles: Roles, path: Path) -> list[int]:
-    declared = (*roles.names, *roles.ignored)
-    twice = [name for name in declared if declared.count(name) > 1]
-    if twice:
-        raise InvalidArgument(f"Expected each column to have one role; {twice[0]!r} has two.")
-    absent = [name for name in declared if names.count(name) != 1]
-    if absent:
-        raise InvalidArgument(f"Expected one column {absent[0]!r} in the header of {path.name!r}.")
-    return [names.index(name) for name in roles.names]
 
 
 def _checked_rows(rows: Any, width: int, path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -230,16 +226,9 @@ def _collect(
         cells = [row[k].strip() for k in positions]
         try:
             inputs.extend([read(cell) for read, cell in zip(readers, cells, strict=False)])
-        except _Undeclared:
-            raise InvalidArgument(
-                f"Expected declared categories only in {path.name!r}; line {line} has another "
-                "(declare it, or let it count as other)."
-            ) from None
         except ValueError:
-            raise InvalidArgument(
-                f"Expected finite numbers in the numeric columns of {path.name!r}; line {line} has "
-                "something else (an empty or ? cell needs missing=...)."
-            ) from None
+            fine = [_reads(read, cell) for read, cell in zip(readers, cells, strict=False)]
+            raise _odd_cell(roles.columns[fine.index(False)], roles, path, line) from None
         rest.append(cells[len(readers) :])
         if roles.groups is not None and not cells[-1]:
             raise InvalidArgument(
@@ -253,8 +242,27 @@ def _collect(
     return Cells(X, labels, None if roles.groups is None else np.array([row[-1] for row in rest]))
 
 
-class _Undeclared(ValueError):
-    """A category that was not declared, where that is an error."""
+def _reads(read: Callable[[str], float], cell: str) -> bool:
+    try:
+        read(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _odd_cell(column: Column, roles: Roles, path: Path, line: int) -> InvalidArgument:
+    """Name the declared column and, for whoever repairs the file, the line; never the cell."""
+    place = f"in column {column.name!r} of {path.name!r}; line {line} has"
+    if isinstance(column, Categorical):
+        return InvalidArgument(
+            f"Expected declared categories only {place} another (declare it, or let it count as "
+            "other)."
+        )
+    hole = "" if roles.missing is not None else "; an empty or ? cell needs missing=..."
+    return InvalidArgument(
+        f"Expected finite numbers {place} something else (write 1.5, not 1,5, and a date as a "
+        f"number{hole})."
+    )
 
 
 def _reader(column: Column, roles: Roles) -> Callable[[str], float]:
@@ -279,7 +287,7 @@ def _category_reader(column: Categorical, other: bool) -> Callable[[str], float]
 
     def read_category(cell: str) -> float:
         if not other and cell not in codes:
-            raise _Undeclared
+            raise ValueError
         return codes.get(cell, undeclared)
 
     return read_category
