@@ -61,6 +61,31 @@ def test_options_that_do_not_fit_are_refused(specification, options):
         load_dataset(specification, **options)
 
 
+CSV_OPTIONS = {
+    *("target", "classes", "numeric", "categorical", "groups", "ignored"),
+    *("missing", "other", "delimiter", "name"),
+}
+
+
+@pytest.mark.parametrize("load", [load_dataset, load_public])
+@pytest.mark.parametrize(
+    ("specification", "known"),
+    [
+        ("csv:file", CSV_OPTIONS),
+        ("npz:file", {"classes", "image_shape", "name"}),
+        ("mnist:folder", {"classes", "name"}),
+        ("digits", {"none"}),
+        ("affairs", {"none"}),
+    ],
+)
+def test_an_unknown_option_is_answered_with_those_there_are(load, specification, known):
+    for wrong in ("separator", "path"):
+        with pytest.raises(InvalidArgument, match=rf"not '{wrong}'; known are ") as caught:
+            load(specification, **{wrong: ";"})
+        listed = str(caught.value).rstrip(".").partition("known are ")[2]
+        assert set(listed.split(", ")) == known
+
+
 @pytest.mark.parametrize("kind", ["mnist", "adult", "npz"])
 def test_a_place_that_is_not_there(tmp_path, kind):
     with pytest.raises(InvalidArgument, match=r"there is none"):

@@ -67,8 +67,21 @@ def _call(
     loader: Callable[..., Kind], kind: str, places: tuple[str, ...], options: dict[str, Any]
 ) -> Kind:
     """Call the loader once its options are known to fit; a misspelt one is the caller's mistake."""
+    known = _known_options(kind)
+    for option in options:
+        if option not in known:
+            raise InvalidArgument(
+                f"Expected options that {kind!r} data take, not {option!r}; known are "
+                f"{', '.join(known) or 'none'}."
+            )
     try:
         inspect.signature(loader).bind(*places, **options)
     except TypeError as error:
         raise InvalidArgument(f"Expected options that {kind!r} data take: {error}.") from None
     return loader(*places, **options)
+
+
+def _known_options(kind: str) -> list[str]:
+    """Return the options that data of a kind take; inputs alone may come with all of them."""
+    takes = inspect.signature({**_SHIPPED, **_LOADERS}[kind]).parameters.values()
+    return [each.name for each in takes if each.kind is inspect.Parameter.KEYWORD_ONLY]
