@@ -53,6 +53,20 @@ def test_categories_must_be_different_words_or_numbers(categories):
         Categorical("sex", categories)
 
 
+@pytest.mark.parametrize("values", [[True, False], [None], 5, [1, 1]])
+def test_the_column_of_a_wrong_declaration_is_named(values):
+    with pytest.raises(InvalidArgument, match=r" column 'active'"):
+        Categorical("active", values)
+    with pytest.raises(InvalidArgument, match=r" column 'active'"):
+        Numeric("active", values)
+
+
+def test_true_and_false_are_written_as_words():
+    with pytest.raises(InvalidArgument, match=r"^Expected categories=True to be a word or a fin"):
+        Categorical("active", [True, False])
+    assert Categorical("active", ["true", "false"]).labels == ("true", "false", "other")
+
+
 @pytest.mark.parametrize("name", ["", None, 3])
 def test_a_column_has_a_name(name):
     with pytest.raises(InvalidArgument, match=r"^Expected name="):

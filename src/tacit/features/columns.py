@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from tacit._checks import finite, refuse
+from tacit.errors import InvalidArgument
 
 OTHER = "other"
 
@@ -33,9 +34,12 @@ class Numeric:
 
     def __init__(self, name: str, edges: Iterable[float] = ()) -> None:
         object.__setattr__(self, "name", _checked_name(name))
-        values = tuple(finite(edges=edge) for edge in _listed("edges", edges))
+        values = tuple(
+            _number("edges", edge, f"a finite number in column {name!r}")
+            for edge in _listed("edges", edges, name)
+        )
         if any(low >= high for low, high in pairwise(values)):
-            raise refuse("edges", values, "strictly increasing")
+            raise refuse("edges", values, f"strictly increasing in column {name!r}")
         object.__setattr__(self, "edges", values)
 
     @property
@@ -60,12 +64,18 @@ class Categorical:
 
     def __init__(self, name: str, categories: Iterable[str | float]) -> None:
         object.__setattr__(self, "name", _checked_name(name))
+        expectation = (
+            f"a word or a finite number in column {name!r} (true and false as the words that stand "
+            'there, such as "true")'
+        )
         values = tuple(
-            value if isinstance(value, str) else finite(categories=value)
-            for value in _listed("categories", categories)
+            value if isinstance(value, str) else _number("categories", value, expectation)
+            for value in _listed("categories", categories, name)
         )
         if not values or len(set(values)) < len(values):
-            raise refuse("categories", values, "at least one, and all different")
+            raise refuse(
+                "categories", values, f"at least one, and all different in column {name!r}"
+            )
         object.__setattr__(self, "categories", values)
 
     @property
@@ -84,8 +94,15 @@ def _checked_name(name: Any) -> str:
     return name
 
 
-def _listed(name: str, values: Any) -> list[Any]:
+def _listed(role: str, values: Any, name: str) -> list[Any]:
     """Return the values as a list; a bare string is a mistake, not a list of letters."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise refuse(name, values, "a list of public values")
+        raise refuse(role, values, f"a list of public values of column {name!r}")
     return list(values)
+
+
+def _number(role: str, value: Any, expectation: str) -> float:
+    try:
+        return finite(**{role: value})
+    except InvalidArgument:
+        raise refuse(role, value, expectation) from None
