@@ -277,6 +277,15 @@ class TestLabels:
         said = said_about(lambda: class_indices(np.asarray(labels), classes))
         check_refused(said)
 
+    @pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].get("classes")])
+    @pytest.mark.parametrize("classes", [10, np.int64(2), "c4n4ry", {"c4n4ry", "b"}, 0.5])
+    def test_what_is_no_list_is_answered_with_one(self, kind, classes, tmp_path):
+        model = kind(**{**KINDS[kind], "classes": classes}, ledger=tmp_path / "a.ledger")
+        said = said_about(lambda: model.fit(ROWS, targets_of(kind), X_public=OUTSIDE))
+        check_refused(said)
+        assert "a list of all the labels there are, such as range(10)" in said[1]
+        assert not list(tmp_path.iterdir())
+
 
 def test_a_column_is_taken_for_labels_and_said_to_be():
     with pytest.warns(DataConversionWarning, match="column-vector"):
