@@ -122,6 +122,24 @@ def test_one_file_is_split_where_each_row_is_its_own_unit(tables):
     assert Ledger("run/run.ledger").unit == "record"
 
 
+def test_networks_need_no_public_file(tables):
+    """The people of one file, and rows held out in another; no inputs are public."""
+    head, section = CONFIG.split("[pate]")
+    text = head.replace('public_source = "csv:public.csv"\n', "")
+    network = "hidden = [16]\nepochs = 10\nbatch_size = 200\nrecords = 800\nfeatures = 'bins'\n"
+    Path("run.toml").write_text(f"method = 'dpsgd'\n{text}[dpsgd]\n{network}")
+    outcome = tables("train", "run.toml", "--out", "run", "--json")
+    assert outcome.code == 0, outcome.err
+    result = json.loads(outcome.out)
+    assert result["accuracy"] > 0.7  # chance is a half
+    assert Ledger("run/run.ledger").unit == "person"
+    assert tables("predict", "run", "csv:public.csv", "--out", "labels.csv").code == 0
+    Path("run.toml").write_text(f"{text}[pate]{section}")
+    refused = tables("train", "run.toml", "--out", "other")
+    assert refused.code == 2
+    assert "Expected public inputs" in refused.err
+
+
 def test_an_undeclared_category_is_other_unless_that_is_refused(tables):
     Path("run.toml").write_text(CONFIG.replace("missing = -1", "missing = -1\nother = false"))
     outcome = tables("train", "run.toml", "--out", "run")

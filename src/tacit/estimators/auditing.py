@@ -148,7 +148,7 @@ def audit_estimator(
     estimator: Any,
     X: ArrayLike,
     y: ArrayLike,
-    X_public: ArrayLike,
+    X_public: ArrayLike | None,
     canaries: Canaries,
     *,
     groups: Sequence[Any] | NDArray[Any] | None = None,
@@ -175,9 +175,12 @@ def audit_estimator(
     (1.0, False)
     """
     probability(confidence_delta=confidence_delta)
-    inputs = np.asarray(X_public)
-    outside = np.concatenate([inputs, np.asarray(canaries.inputs, dtype=inputs.dtype)])
-    model = asked_about(estimator, np.arange(len(inputs), len(outside)))
+    outside, n_public = None, 0
+    if X_public is not None:
+        inputs = np.asarray(X_public)
+        outside = np.concatenate([inputs, np.asarray(canaries.inputs, dtype=inputs.dtype)])
+        n_public = len(inputs)
+    model = asked_about(estimator, np.arange(n_public, n_public + len(canaries)))
     if not hasattr(model, "predict_proba"):
         raise InvalidArgument(f"Expected a classifier to audit, got {type(model).__name__}.")
     _refuse_early(model, len(canaries))
@@ -188,7 +191,7 @@ def audit_estimator(
     statement = model.statement_
     scores = {
         seen: canary_scores(chances, model.classes_, canaries)
-        for seen, chances in _seen(model, canaries, len(inputs)).items()
+        for seen, chances in _seen(model, canaries, n_public).items()
     }
     guesses = guess_coins(scores, canaries.planted, statement.delta, confidence_delta)
     return AuditResult(len(canaries), guesses, statement.epsilon, statement.delta, confidence_delta)
@@ -206,13 +209,17 @@ def audit_run(
     """Audit what a configuration describes, in a directory of its own, with a ledger of its own.
 
     Canaries are made from the held-out rows, whose labels are known, if there are enough of them,
-    otherwise from the public inputs. Beside the ledger stays `audit.json`; no student is kept.
+    otherwise from the public inputs; where there are none, it is refused. Beside the ledger stays
+    `audit.json`; no student is kept.
     """
     folder = Path(folder)
     rows = load_rows(config)
     held = rows.held_out if rows.held_out is not None and len(rows.held_out) >= canaries else None
+    inputs = rows.public if held is None else held.X
+    if inputs is None:
+        raise refuse("canaries", canaries, "at most the held-out rows, where no inputs are public")
     planted = make_canaries(
-        rows.public if held is None else held.X,
+        inputs,
         rows.private.classes,
         canaries,
         labels=None if held is None else held.labels,

@@ -45,6 +45,8 @@ class DataConfig:
                 raise refuse(key, getattr(self, key), "a word")
         if not isinstance(self.options, dict):
             raise refuse("options", self.options, "a table, [data.options]")
+        at_least(0, private=self.private)
+        at_least(0, public=self.public)
         if self.public_source:
             if self.private or self.public:
                 raise InvalidArgument("Expected public_source, or private and public; not both.")
