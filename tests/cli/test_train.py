@@ -220,3 +220,40 @@ def test_a_large_delta_is_taken_if_it_is_allowed_and_the_statement_warns(tables)
     assert LARGE_DELTA in written.warnings
     assert "delta was not compared" in Path("run/report.html").read_text()
     assert "allow_large_delta = true" in Path("run/config.toml").read_text()
+
+
+def interrupt(*arguments, **named):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("where", "ledger"),
+    [("runs.load_rows", False), ("run_folders._claimed", False), ("pate.count_votes", True)],
+)
+def test_an_interrupted_run_says_so_and_goes_on(tables, monkeypatch, where, ledger):
+    with monkeypatch.context() as patched:
+        patched.setattr(f"tacit.estimators.{where}", interrupt)
+        outcome = tables("train", "run.toml", "--out", "run")
+    assert outcome.code == 130
+    assert outcome.out == ""
+    (line,) = outcome.err.splitlines()
+    assert line.startswith("Interrupted")
+    assert ("tacit ledger show run/run.ledger" in line) == Path("run/run.ledger").exists() == ledger
+    again = tables("train", "run.toml", "--out", "run")
+    assert again.code == 0, again.err
+
+
+def test_an_interrupt_after_the_charge_says_where_to_look(tables, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("tacit.estimators.pate.label_posterior", interrupt)
+        outcome = tables("train", "run.toml", "--out", "run")
+    assert outcome.code == 130
+    assert "tacit ledger show run/run.ledger" in outcome.err
+    assert len(Ledger("run/run.ledger")) == 1
+    assert tables("train", "run.toml", "--out", "run").code == 3
+
+
+def test_a_file_is_no_place_for_a_run(tables):
+    outcome = tables("train", "run.toml", "--out", "public.csv")
+    assert outcome.code == 2
+    assert "'public.csv' to be a directory for the run; there is a file" in outcome.err

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tacit.cli import options
-from tacit.cli.show import print_budget, print_json, print_statement, screen, table
+from tacit.cli.show import errors, print_budget, print_json, print_statement, screen, table
 
 if TYPE_CHECKING:
     from tacit.estimators.run_folders import RunResult
 
+INTERRUPTED = 130
+"""Exit code of a run that Ctrl-C stopped, as shells have it."""
+
 
 def train(
     config: Annotated[Path, typer.Argument(help="The configuration, TOML.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="The run's directory; it must not exist.")],
+    out: Annotated[Path, typer.Option(help="The run's directory: new, or empty.")],
     data: Annotated[
         str | None, typer.Option(help="Another source of data, e.g. mnist:DIR.")
     ] = None,
@@ -33,6 +37,18 @@ def train(
     A table needs [data.options]: target, classes, numeric, categorical, groups (whose record).
     Example: tacit train run.toml --out runs/first
     """
+    try:
+        result = _run(config, out, data, cluster)
+    except KeyboardInterrupt:
+        errors().print(_interrupted(out), soft_wrap=True, highlight=False, markup=False)
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        print_json(as_plain(result))
+    else:
+        show(result)
+
+
+def _run(config: Path, out: Path, data: str | None, cluster: str | None) -> RunResult:
     from dataclasses import replace
 
     from tacit.estimators.config import RunConfig
@@ -43,11 +59,18 @@ def train(
         settings = replace(settings, data=replace(settings.data, source=data))
     if cluster is not None:
         settings = replace(settings, executor=cluster)
-    result = run_config(settings, out)
-    if as_json:
-        print_json(as_plain(result))
-    else:
-        show(result)
+    return run_config(settings, out)
+
+
+def _interrupted(out: Path) -> str:
+    """Say what an interrupt left; a ledger that was never made was never charged."""
+    ledger = out / "run.ledger"
+    if not ledger.exists():
+        return "Interrupted: nothing was charged. The same command goes on."
+    return (
+        f"Interrupted. Whether the ledger was charged: tacit ledger show {shlex.quote(str(ledger))}"
+        "; if nothing was released, the same command goes on."
+    )
 
 
 def as_plain(result: RunResult) -> dict[str, object]:

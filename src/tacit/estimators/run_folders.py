@@ -1,4 +1,4 @@
-"""The directory of a run: new, or this very run's that was stopped; never another's.
+"""The directory of a run: new or empty, or this very run's that was stopped; never another's.
 
 And `RunResult`, what a finished run left there.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tacit._files import write_atomically
+from tacit._files import name_without_overwriting, temporary_beside, write_atomically
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.ledger import Ledger, Statement
 
@@ -51,17 +51,36 @@ def releasing(folder: Path, settings: str) -> Iterator[None]:
 
 
 def enter(folder: Path, settings: str) -> None:
-    """Make the run's directory, or enter it again if the same run was stopped there."""
+    """Make the run's directory, or enter it: an empty one, or the same run's that was stopped."""
     try:
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        stopped = (folder / "config.toml").is_file() and not (folder / "statement.json").exists()
-        if not stopped or (folder / "config.toml").read_text(encoding="utf-8") != settings:
-            raise InvalidArgument(
-                f"Expected {str(folder)!r} to be new, or this very run, stopped before it "
-                "finished: a run never overwrites another's ledger."
-            ) from None
-    write_atomically(folder / "config.toml", settings.encode("utf-8"))
+        raise InvalidArgument(
+            f"Expected {str(folder)!r} to be a directory for the run; there is a file of that name."
+        ) from None
+    if not (_claimed(folder, settings) or _stopped(folder, settings)):
+        raise InvalidArgument(
+            f"Expected {str(folder)!r} to be new or empty, or this very run, stopped before it "
+            "finished: a run never overwrites another's ledger."
+        )
+
+
+def _claimed(folder: Path, settings: str) -> bool:
+    """Put the settings into an empty directory; of two runs at the same time, one succeeds."""
+    if any(folder.iterdir()):
+        return False
+    target = folder / "config.toml"
+    with temporary_beside(target) as temporary:
+        write_atomically(temporary, settings.encode("utf-8"))
+        return name_without_overwriting(temporary, target)
+
+
+def _stopped(folder: Path, settings: str) -> bool:
+    """Tell whether the same run was stopped here before it finished."""
+    known = folder / "config.toml"
+    if not known.is_file() or (folder / "statement.json").exists():
+        return False
+    return known.read_text(encoding="utf-8") == settings
 
 
 def forget_teachers(folder: Path) -> None:
