@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -16,6 +17,7 @@ from tacit.privacy.mixtures import log_excess
 _REACH = 40.0  # standard deviations beyond which the integrand is below 1e-300
 _MOST_MU = 30.0  # beyond, quadrature needs too many nodes and a real order is rounded up
 _ORDERS_AT_ONCE = 16
+_SMALL = 512.0
 _Rule = Callable[[float, float, Floats], Floats]
 
 
@@ -48,11 +50,13 @@ def poisson_gaussian_rdp(rate: float, noise_multiplier: float, orders: ArrayLike
 
 
 def _by_blocks(rule: _Rule, rate: float, mu: float, orders: Floats) -> Floats:
-    """Compute a few orders at a time: as many as have about as many terms and fit the cache."""
+    """Compute small orders several at a time; a large one has enough terms of its own."""
     result = np.empty(orders.size)
     rising = np.argsort(orders)
-    for start in range(0, orders.size, _ORDERS_AT_ONCE):
-        block = rising[start : start + _ORDERS_AT_ONCE]
+    small = int(np.searchsorted(orders[rising], _SMALL / max(mu, 1.0)))
+    starts = [*range(0, small, _ORDERS_AT_ONCE), *range(small, orders.size), orders.size]
+    for start, end in itertools.pairwise(starts):
+        block = rising[start:end]
         result[block] = rule(rate, mu, orders[block])
     return result
 
