@@ -7,6 +7,7 @@ audit contradicts a claim.
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -68,9 +69,11 @@ def root(
 
 
 def main() -> None:
-    """Run the command; an error that tacit raises on purpose is one line on stderr."""
+    """Run the command; a warning, or an error raised on purpose, is one line on stderr."""
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            app()
     except BudgetExceeded as error:
         _stop(error, OVER_BUDGET)
     except LedgerError as error:
@@ -84,7 +87,11 @@ def _stop(error: Exception, code: int) -> None:
     sys.exit(code)
 
 
-def _escaped(error: Exception) -> str:
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    errors().print(f"[bold yellow]Warning:[/] {_escaped(message)}", soft_wrap=True, highlight=False)
+
+
+def _escaped(error: Warning | Exception | str) -> str:
     from rich.markup import escape
 
     return escape(" ".join(str(error).split()))
