@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from pathlib import Path
 
@@ -181,6 +182,36 @@ class TestLedger:
         assert "confident-gnmax" in outcome.out
         result = json.loads(tacit("ledger", "show", "run.ledger", "--json").out)
         assert result["spent"] == Ledger("run.ledger").spent()
+
+    def test_show_is_readable_on_a_narrow_screen(self, tacit, monkeypatch):
+        book = Ledger("long.ledger", budget=Budget(9.0, 1e-5))
+        plan = Plan(ConfidentGNMax(200, 1500, 40), 123456, max_answers=7)
+        purpose = "label the public inputs of the second hospital, which came later"
+        with book.release(plan, purpose=purpose) as grant:
+            del grant
+        (entry,) = book.entries()
+        for columns, hashes in ((80, False), (120, True)):
+            monkeypatch.setenv("COLUMNS", str(columns))
+            shown = tacit("ledger", "show", "long.ledger").out.split("Budget")[0]
+            assert max(map(len, shown.splitlines())) <= columns
+            assert "…" not in shown
+            assert (entry.hash[:8] in shown) == hashes
+            for whole in ("confident-gnmax", entry.time[:16].replace("T", " "), "123456"):
+                assert whole in shown
+            words = " ".join(re.findall(r"(?m)^│ (.*?) │", shown)).split()
+            assert words == purpose.split()
+
+    def test_a_run_folder_is_not_its_ledger(self, tacit, released):
+        Path("run").mkdir()
+        for command in (("ledger", "show"), ("ledger", "verify"), ("report",)):
+            empty = tacit(*command, "run")
+            assert empty.code == 4
+            assert "'run'; that is a directory." in empty.err
+        Path("run.ledger").rename("run/run.ledger")
+        for command in (("ledger", "show"), ("ledger", "verify"), ("report",)):
+            said = tacit(*command, "run")
+            assert said.code == 4
+            assert "did you mean 'run/run.ledger'?" in said.err
 
     def test_a_unit_may_look_like_markup(self, tacit):
         Ledger("odd.ledger", budget=Budget(1.0, 1e-5), unit="patient [/red]")

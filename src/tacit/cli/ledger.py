@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +12,12 @@ from tacit.cli import options
 from tacit.cli.show import print_budget, print_json, print_statement, screen, table
 from tacit.errors import LedgerUnavailable
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tacit.ledger import Entry, Ledger
+
+_WIDE = 100  # columns from which the table also shows the hashes of entries
 ledger_app = typer.Typer(help="Look at a ledger; nothing is changed.", no_args_is_help=True)
 File = Annotated[Path, typer.Argument(help="The ledger file.", show_default=False)]
 
@@ -21,8 +28,6 @@ def show(file: File, as_json: options.AsJson = False) -> None:
 
     Example: tacit ledger show run.ledger
     """
-    from rich.markup import escape
-
     ledger = existing(file)
     entries = ledger.entries()
     if as_json:
@@ -48,20 +53,28 @@ def show(file: File, as_json: options.AsJson = False) -> None:
             }
         )
         return
-    currency = {"gaussian": "mu^2", "rdp": "RDP", "fixed": "epsilon"}
-    listing = table(
-        escape(
-            f"{file.name}: {_counted(len(entries), 'release', 'releases')}, unit: one {ledger.unit}"
-        ),
-        "purpose",
-        "when, UTC",
-        "mechanism",
-        "queries",
-        currency[ledger.accountant],
-        "entry",
-    )
+    screen().print(_listing(file.name, ledger, entries))
+    print_budget(ledger)
+    print_statement(ledger.statement())
+
+
+def _listing(name: str, ledger: Ledger, entries: Sequence[Entry]) -> Table:
+    """Return the table of releases: a purpose takes more lines, so that the rest stays whole.
+
+    A narrow screen has no room for hashes beside it; --json has them in full.
+    """
+    from rich.markup import escape
+
+    currency = {"gaussian": "mu^2", "rdp": "RDP", "fixed": "epsilon"}[ledger.accountant]
+    columns = ("purpose", "when, UTC", "mechanism", "queries", currency, "entry")
+    shown = len(columns) - (screen().width < _WIDE)
+    counted = _counted(len(entries), "release", "releases")
+    listing = table(escape(f"{name}: {counted}, unit: one {ledger.unit}"), *columns[:shown])
+    for place, column in enumerate(listing.columns):
+        column.no_wrap = place > 0
+        column.overflow = "fold"
     for entry in entries:
-        listing.add_row(
+        cells = (
             escape(entry.purpose),
             entry.time[:16].replace("T", " "),
             str(entry.plan["mechanism"]),
@@ -69,9 +82,8 @@ def show(file: File, as_json: options.AsJson = False) -> None:
             f"{entry.cost:.4g}",
             entry.hash[:8],
         )
-    screen().print(listing)
-    print_budget(ledger)
-    print_statement(ledger.statement())
+        listing.add_row(*cells[:shown])
+    return listing
 
 
 @ledger_app.command()
@@ -106,8 +118,16 @@ def existing(file: Path):  # type: ignore[no-untyped-def]  # Ledger is imported 
     from tacit.ledger import Ledger
 
     if not file.is_file():
-        raise LedgerUnavailable(f"Expected a ledger at {str(file)!r}; there is none.")
+        raise LedgerUnavailable(f"Expected a ledger at {str(file)!r}; {_instead(file)}")
     return Ledger(file)
+
+
+def _instead(place: Path) -> str:
+    if not place.is_dir():
+        return "there is none."
+    if (place / "run.ledger").is_file():
+        return f"that is a run's directory: did you mean {str(place / 'run.ledger')!r}?"
+    return "that is a directory."
 
 
 def _counted(count: int, one: str, many: str) -> str:
