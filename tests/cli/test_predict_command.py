@@ -74,6 +74,12 @@ def test_machines_get_json(run, tacit):
         (("predict", "run", "csv:none.csv", "--out", "x.csv"), "none.csv"),
         (("predict", "nowhere", "csv:public.csv", "--out", "x.csv"), "configuration"),
         (("predict", "run", "csv:public.csv", "--out", "run.toml"), "to be new"),
+        (
+            ("predict", "run", "csv:public.csv", "--out", "no/p.csv"),
+            "'no' to exist; make it",
+        ),
+        (("predict", "run", "csv:run", "--out", "x.csv"), "at 'run'; that is a directory"),
+        (("predict", "csv:public.csv", "run", "--out", "x.csv"), "rows come second"),
     ],
 )
 def test_refusals_are_one_line_and_write_nothing(run, tacit, arguments, complaint):

@@ -101,6 +101,7 @@ def test_a_student_without_a_grid_windows_and_archives(student):
         (("s.tacit", "absent", "out"), "absent"),
         (("s.tacit", "scans", "scans"), "new"),
         (("s.tacit", "scans", "s.tacit"), "new"),
+        (("s.tacit", "npz:scans.npz", "no/out.npz"), "'no' to exist; make it"),
         (("s.tacit", "scans", "out", "--window", "8,x"), "8,x"),
         (("s.tacit", "scans", "out", "--window", "8"), "window"),
     ],

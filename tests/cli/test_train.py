@@ -253,6 +253,24 @@ def test_an_interrupt_after_the_charge_says_where_to_look(tables, monkeypatch):
     assert tables("train", "run.toml", "--out", "run").code == 3
 
 
+@pytest.mark.parametrize(
+    ("place", "complaint"),
+    [(".", "at '.'; that is a directory"), ("absent.toml", "at 'absent.toml'; there is none")],
+)
+def test_what_is_no_configuration_is_named(tables, place, complaint):
+    outcome = tables("train", place, "--out", "run")
+    assert outcome.code == 2
+    assert complaint in outcome.err
+
+
+def test_paths_are_relative_to_the_current_directory(tables):
+    """As `tacit train --help` says."""
+    Path("elsewhere").mkdir()
+    Path("run.toml").rename("elsewhere/run.toml")
+    assert "relative to the current directory" in tables("train", "--help").out
+    assert tables("train", "elsewhere/run.toml", "--out", "run").code == 0
+
+
 def test_a_file_is_no_place_for_a_run(tables):
     outcome = tables("train", "run.toml", "--out", "public.csv")
     assert outcome.code == 2

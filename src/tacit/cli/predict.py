@@ -13,6 +13,9 @@ from tacit.cli import options
 from tacit.cli.show import print_json, screen
 from tacit.errors import InvalidArgument
 
+_FILES = ("csv", "npz")
+"""Sources that are one file."""
+
 
 def predict(
     run: Annotated[Path, typer.Argument(help="A run's directory.", show_default=False)],
@@ -34,6 +37,8 @@ def predict(
 
     if out.exists():
         raise InvalidArgument(f"Expected {str(out)!r} to be new: nothing is overwritten.")
+    options.writable(out)
+    _refuse_mistaken(run, rows)
     config = RunConfig.read(run / "config.toml")
     if config.method == "segmentation":
         raise InvalidArgument("Expected a run of rows; for scans use tacit segment.")
@@ -43,6 +48,18 @@ def predict(
         print_json({"rows": len(labels), "out": str(out)})
     else:
         screen().print(f"{len(labels)} rows in {out}")
+
+
+def _refuse_mistaken(run: Path, rows: str) -> None:
+    """Refuse arguments that are not what their places say, and say which is which."""
+    if not (run / "config.toml").is_file():
+        raise InvalidArgument(
+            f"Expected a run's directory, with its configuration, first, got {str(run)!r}; rows "
+            "come second: tacit predict RUN csv:new.csv --out labels.csv."
+        )
+    kind, _, place = rows.partition(":")
+    if kind in _FILES and Path(place).is_dir():
+        raise InvalidArgument(f"Expected a file of rows at {place!r}; that is a directory.")
 
 
 def labelled(model: Path, rows: Any) -> tuple[list[Any], list[float]]:

@@ -38,6 +38,8 @@ def segment(
     from tacit.students.segmentation import load_segmenter
 
     _refuse_what_exists(out)
+    if out.suffix == ".npz":
+        options.writable(out)
     student, facts = load_segmenter(model), saved_extra(model)
     volumes = load_volumes(_source(scans), n_classes=student.n_classes)
     check_file_names(volumes)

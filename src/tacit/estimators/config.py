@@ -141,7 +141,10 @@ class RunConfig:
         try:
             raw = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError:
-            raise InvalidArgument(f"Expected a configuration at {str(path)!r}.") from None
+            why = "that is a directory" if path.is_dir() else "there is none that can be read"
+            raise InvalidArgument(
+                f"Expected a configuration, a TOML file, at {str(path)!r}; {why}."
+            ) from None
         except (tomllib.TOMLDecodeError, UnicodeError) as error:
             raise InvalidArgument(f"Expected {path.name!r} to be TOML: {error}.") from None
         return cls.parse(raw)
