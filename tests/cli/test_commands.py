@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 from tacit import Budget, ConfidentGNMax, GNMax, Ledger, Plan, Statement
+from tacit.cli.app import app
 from tacit.cli.plan import propose, rounded_up
 from tacit.datasets import demo_votes
 from tacit.privacy import gnmax_rdp_total
@@ -255,9 +257,29 @@ class TestRoot:
         for command in ("plan", "aggregate", "sanitise", "analyze", "report", "demo"):
             assert "Example:" in tacit(command, "--help").out
 
+    def test_help_shows_every_table_that_it_names(self, tacit):
+        """Rich takes [data.options] for markup, and drops it without a word."""
+        named = {}
+        for path, command in _commands(typer.main.get_command(app)):
+            texts = [command.help, *(getattr(each, "help", None) for each in command.params)]
+            text = " ".join(filter(None, texts)).replace("\\[", "[")
+            named[path] = re.findall(r"\[[\w.]+\]", text)
+            shown = tacit(*path, "--help").out
+            assert [name for name in named[path] if name not in shown] == [], path
+        assert "[data.options]" in named[("train",)]
+        assert "[data.options]" in named[("compare",)]
+        assert ("ledger", "show") in named
+
     def test_unknown_command_or_option(self, tacit):
         assert tacit("fly").code == 2
         assert tacit("demo", "--nonsense").code == 2
+
+
+def _commands(command, path=()):
+    """Return every command that does something, with the words that call it."""
+    inside = getattr(command, "commands", {})
+    below = [pair for name, one in inside.items() for pair in _commands(one, (*path, name))]
+    return below or [(path, command)]
 
 
 def test_proposed_check_uses_a_tenth_of_the_budget():

@@ -34,6 +34,7 @@ def test_a_comparison_prints_and_writes(tacit):
     ("bad", "complaint"),
     [
         (("--methods", "magic"), "magic"),
+        (("--methods", "momentz", "--data", "csv:absent.csv"), "methods='momentz' to be one of"),
         (("--epsilon", "1;2"), "commas"),
         (("--epsilon", "-1"), "epsilon"),
         (("--data", "nothing"), "nothing"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tacit._checks import one_of
 from tacit.cli import options
 from tacit.cli.show import errors, print_json, screen, table
 from tacit.errors import InvalidArgument
@@ -36,7 +37,7 @@ def compare(
     held_out: Annotated[int | None, typer.Option(help="Held-out rows, if not by rule.")] = None,
     loader: Annotated[
         Path | None,
-        typer.Option(help="TOML with a table [data.options], as for `tacit train`: a CSV's roles."),
+        typer.Option(help="TOML with \\[data.options], as for `tacit train`: a CSV's roles."),
     ] = None,
     limit: Annotated[
         float | None, typer.Option(help="Seconds after which a cell counts as failed.")
@@ -57,7 +58,7 @@ def compare(
     from tacit.estimators.comparing import compare as run
     from tacit.estimators.comparing.summary import NOT_PRIVATE
 
-    names = [name.strip() for name in methods.split(",") if name.strip()] or None
+    names = _names(methods)
     settings: dict[str, Any] = {
         "methods": names,
         "epsilon": _numbers(epsilon),
@@ -77,6 +78,16 @@ def compare(
         print_json(result.to_dict())
     else:
         show(result, out)
+
+
+def _names(text: str) -> list[str] | None:
+    """Return the methods' names, or None for all; a wrong one is refused before data are read."""
+    from tacit.estimators.comparing import METHODS
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        one_of(*METHODS, methods=name)
+    return names or None
 
 
 def _numbers(text: str) -> list[float]:

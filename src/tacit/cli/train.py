@@ -29,12 +29,14 @@ def train(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Let private records label public inputs and train the student: all in one directory.
+    r"""Let private records label public inputs and train the student: all in one directory.
 
     method = "pate" trains teachers on them, method = "knn" lets them vote as neighbours.
     method = "prototype", "moments" or "ridge" lets each speak once, over public inputs.
     method = "segmentation" takes folders of scans and masks (NIfTI); then see tacit segment.
-    A table needs [data.options]: target, classes, numeric, categorical, groups (whose record).
+    A table needs \[data.options]: target, classes, numeric, categorical, groups (whose record).
+    method = "dpsgd" or "mac" trains a network on the records, with or without public inputs.
+    Paths in the configuration are relative to the current directory, not to the file.
     Example: tacit train run.toml --out runs/first
     """
     try:
