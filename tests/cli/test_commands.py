@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import stat
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -287,3 +288,13 @@ def test_proposed_check_uses_a_tenth_of_the_budget():
     assert isinstance(plan.mechanism, ConfidentGNMax)
     share = plan.queries * plan.mechanism.check.gaussian_cost() / plan.mu_squared()
     assert share == pytest.approx(0.1, rel=0.01)
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_warning_is_one_line_without_a_place_in_the_source(tacit, monkeypatch):
+    monkeypatch.setattr(
+        "tacit.cli.app.app", lambda: warnings.warn("some [rows]\nare", stacklevel=1)
+    )
+    outcome = tacit("any")
+    assert outcome.code == 0
+    assert outcome.err == "Warning: some [rows] are\n"
