@@ -239,6 +239,7 @@ def test_an_interrupted_run_says_so_and_goes_on(tables, monkeypatch, where, ledg
     (line,) = outcome.err.splitlines()
     assert line.startswith("Interrupted")
     assert ("tacit ledger show run/run.ledger" in line) == Path("run/run.ledger").exists() == ledger
+    assert ("run/teachers is secret" in line) == Path("run/teachers").exists() == ledger
     again = tables("train", "run.toml", "--out", "run")
     assert again.code == 0, again.err
 

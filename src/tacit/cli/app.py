@@ -1,7 +1,7 @@
 """The command's root: its sub-commands, and how errors become one line and an exit code.
 
 Exit codes: 0 done, 2 bad input, 3 the budget refused, 4 the ledger cannot be trusted or used, 5 an
-audit contradicts a claim.
+audit contradicts a claim, 130 interrupted.
 """
 
 from __future__ import annotations

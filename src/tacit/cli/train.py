@@ -65,13 +65,17 @@ def _run(config: Path, out: Path, data: str | None, cluster: str | None) -> RunR
 
 
 def _interrupted(out: Path) -> str:
-    """Say what an interrupt left; a ledger that was never made was never charged."""
+    """Say what an interrupt left; a ledger that was never made was never charged.
+
+    Teachers' answers stay for the run that goes on: whoever copies the directory must know.
+    """
     ledger = out / "run.ledger"
     if not ledger.exists():
         return "Interrupted: nothing was charged. The same command goes on."
+    secret = f" {out / 'teachers'} is secret." if (out / "teachers").exists() else ""
     return (
         f"Interrupted. Whether the ledger was charged: tacit ledger show {shlex.quote(str(ledger))}"
-        "; if nothing was released, the same command goes on."
+        f"; if nothing was released, the same command goes on.{secret}"
     )
 
 
