@@ -313,8 +313,11 @@ def _insert(database: sqlite3.Connection, text: str) -> Entry:
 
 
 def _check_pages(database: sqlite3.Connection) -> None:
-    problems = database.execute("PRAGMA integrity_check(1)").fetchone()["integrity_check"]
-    if problems != "ok":
+    try:
+        problem = database.execute("PRAGMA integrity_check(1)").fetchone()["integrity_check"]
+    except UnicodeDecodeError:  # in a name, which no text factory reads
+        problem = "a name is not text"
+    if problem != "ok":
         raise LedgerDamaged("The pages of the ledger file do not agree; restore it from a copy.")
 
 
