@@ -17,8 +17,8 @@ from tacit.datasets.phantoms import generated_volumes
 from tacit.errors import BudgetExceeded, InvalidArgument, TeacherFailed
 from tacit.estimators.mask_rounds import cut_masks, foreground, one_hot_masks
 from tacit.estimators.segmenter import PATESegmenter
-from tacit.estimators.taught import LARGE_DELTA
 from tacit.ledger import Budget, Ledger
+from tacit.ledger.terms import LARGE_DELTA
 from tacit.noise import InsecureNoise
 from tacit.students import saved_extra
 from tacit.students.segmentation import UNetStudent

@@ -15,6 +15,7 @@ from ledger_shared import BUDGET, gaussian_delta, spend
 from tacit.errors import BudgetExceeded, InvalidArgument, LedgerDamaged, LedgerUnavailable
 from tacit.ledger import Ledger, store
 from tacit.ledger import ledger as ledger_module
+from tacit.ledger.terms import LARGE_DELTA
 from tacit.mechanisms import GNMax, Plan
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
 
@@ -252,6 +253,13 @@ def test_threads_share_one_ledger(path, fakes):
         thread.join()
     assert failures == []
     assert len(releases) == len(set(releases)) == len(ledger) == limit
+
+
+def test_a_delta_that_nobody_compared_is_told_by_the_ledger_itself(tmp_path):
+    """Whoever reads the file alone, a privacy officer, must see it, too."""
+    allowed = Ledger(tmp_path / "allowed", budget=BUDGET, allow_large_delta=True)
+    assert allowed.statement().warnings == (LARGE_DELTA,)
+    assert Ledger(tmp_path / "usual", budget=BUDGET).statement().warnings == ()
 
 
 def test_the_statement_repeats_the_terms(path, plan, votes):

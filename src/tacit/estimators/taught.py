@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.ledger import Budget, Ledger, Statement
+from tacit.ledger.terms import LARGE_DELTA
 from tacit.mechanisms import Plan
 from tacit.students import LabelSpreadingStudent
 
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
 
 RECORD = "record"
 """The unit of a ledger where each row is its own."""
-LARGE_DELTA = (
-    "delta was not compared with the number of units (allow_large_delta=True): if it is one over "
-    "that number or more, it allows one unit to be published in full"
-)
 
 
 class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
@@ -99,6 +96,7 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
             budget=Budget(self.epsilon, self.delta),
             unit="person" if by_person else RECORD,
             dataset=self.dataset,
+            allow_large_delta=self.allow_large_delta or None,
             **terms,
         )
 
@@ -154,7 +152,7 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
         """What may be said of all that was released so far: never older than the ledger."""
         statement = self.ledger_.statement()
         faults = self._confessions.get(self.ledger_.origin, ())
-        return replace(statement, warnings=(*statement.warnings, *faults))
+        return replace(statement, warnings=tuple(dict.fromkeys([*statement.warnings, *faults])))
 
     def _public_facts(self) -> dict[str, Any]:
         """Return what a user of the student must know to read its output, as plain data."""

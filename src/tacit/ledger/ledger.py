@@ -21,7 +21,7 @@ from tacit.ledger.chain import NOISE_LEVELS, Chain, Entry
 from tacit.ledger.grant import Grant
 from tacit.ledger.statement import Statement
 from tacit.ledger.store import Store
-from tacit.ledger.terms import Request, Terms, new_terms, one_line
+from tacit.ledger.terms import LARGE_DELTA, Request, Terms, new_terms, one_line
 from tacit.mechanisms import Plan, assumptions
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
 from tacit.privacy import WorstCase
@@ -316,6 +316,8 @@ class Ledger:
                 f"delta is at least 1/{self._terms.n_units}, one over the number of units; this "
                 "was allowed on purpose, and permits one unit to be published in full"
             )
+        elif self._terms.allow_large_delta and self._terms.n_units is None:
+            warnings.append(LARGE_DELTA)
         return tuple(warnings)
 
     def _read(self) -> Chain:
