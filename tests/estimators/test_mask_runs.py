@@ -103,7 +103,7 @@ class TestWhatIsLeftBehind:
         assert "Dice" in page
 
     def test_a_finished_run_is_not_overwritten(self, result, hospital):
-        with pytest.raises(InvalidArgument, match="new, or this very run"):
+        with pytest.raises(InvalidArgument, match="new or empty, or this very run"):
             run_config(RunConfig.parse(settings(hospital)), hospital / "run")
 
     def test_the_resolved_configuration_is_the_same_run(self, result, hospital):

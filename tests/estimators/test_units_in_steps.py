@@ -28,7 +28,7 @@ from tacit.estimators.inputs import READ_CLASSES
 from tacit.estimators.runs import run_config
 from tacit.estimators.scans import ScanOptions, load_scans
 from tacit.estimators.stepped import READ_SIZE
-from tacit.estimators.taught import LARGE_DELTA
+from tacit.ledger.terms import LARGE_DELTA
 
 X, Y = blobs(60)
 PEOPLE = np.arange(60) // 2
@@ -196,9 +196,9 @@ def test_no_message_names_a_private_scan(tmp_path):
         "method": "segmentation",
         "data": {
             "source": f"nifti:{tmp_path / 'inside'}",
-            "public_source": f"nifti:{tmp_path / 'inside'}",
+            "public_source": f"nifti:{tmp_path / 'outside'}",
             "options": {
-                "masks_source": f"nifti:{tmp_path / 'inside'}",
+                "masks_source": f"nifti:{tmp_path / 'outside'}",
                 "classes": ["background", "organ"],
                 "grid": [8, 8, 8],
             },
