@@ -237,7 +237,8 @@ def table(network: str, kinds: dict[str, str], base: str, repeats: int) -> Table
         made.add_column(column, justify="left" if column == "a step" else "right")
     settings = {"network": network, "repeats": repeats}
     found = {
-        kind: in_a_process("benchmarks.direct", "measure", kind=kind, **settings) for kind in kinds
+        kind: in_a_process("benchmarks.direct", "measure", one_thread=True, kind=kind, **settings)
+        for kind in kinds
     }
     for kind, title in kinds.items():
         row = found[kind]

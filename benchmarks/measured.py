@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -68,10 +69,13 @@ def reset_peak() -> float:
     return peak_mib()
 
 
-def in_a_process(module: str, function: str, **arguments: Any) -> dict[str, Any]:
+def in_a_process(
+    module: str, function: str, *, one_thread: bool = False, **arguments: Any
+) -> dict[str, Any]:
     """Call a function in a fresh process and return what it found, with `peak_mib`."""
     command = [sys.executable, "-m", "benchmarks.measured", module, function, json.dumps(arguments)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    threads = {"OMP_NUM_THREADS": "1"} if one_thread else {}
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=os.environ | threads)
     return dict(json.loads(done.stdout))
 
 

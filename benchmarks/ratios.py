@@ -137,7 +137,8 @@ def of_direct() -> list[Ratio]:
     @functools.cache
     def milliseconds(network: str, kind: str) -> float:
         settings = {"network": network, "kind": kind, "repeats": 7}
-        return float(in_a_process("benchmarks.direct", "measure", **settings)["ms"])
+        found = in_a_process("benchmarks.direct", "measure", one_thread=True, **settings)
+        return float(found["ms"])
 
     return [
         Ratio(
