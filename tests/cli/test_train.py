@@ -105,7 +105,11 @@ def test_without_held_out_rows_there_is_no_accuracy(tables):
     outcome = tables("train", "run.toml", "--out", "run")
     assert outcome.code == 0, outcome.err
     assert "no rows were held out" in outcome.out
-    assert json.loads(Path("run/metrics.json").read_text()) == {"accuracy": None, "held_out": 0}
+    assert json.loads(Path("run/metrics.json").read_text()) == {
+        "accuracy": None,
+        "most_frequent": None,
+        "held_out": 0,
+    }
 
 
 def test_one_file_is_split_where_each_row_is_its_own_unit(tables):

@@ -49,6 +49,11 @@ def test_a_run_leaves_what_may_be_kept_and_nothing_secret(tmp_path):
     held_out = runs.split_rows(config(), len(data.y)).held_out
     student = load_student(tmp_path / "run" / "student.tacit")
     assert (student.predict(data.X[held_out]) == data.y[held_out]).mean() == result.accuracy
+    shares = [(data.y[held_out] == label).mean() for label in range(10)]
+    assert metrics["most_frequent"] == result.most_frequent == max(shares)
+    assert f"most frequent label alone would be {max(shares):.1%} right" in (
+        tmp_path / "run" / "report.html"
+    ).read_text(encoding="utf-8")
 
 
 def test_a_finished_run_is_not_repeated(tmp_path):

@@ -87,6 +87,7 @@ def as_plain(result: RunResult) -> dict[str, object]:
     return {
         "folder": str(result.folder),
         "accuracy": result.accuracy,
+        "most_frequent": result.most_frequent,
         "held_out": result.held_out,
         "statement": result.statement.to_dict(),
     }
@@ -104,9 +105,12 @@ def show(result: RunResult) -> None:
 
 
 def _rows(result: RunResult) -> list[tuple[str, str]]:
-    right = "no rows were held out" if result.accuracy is None else f"{result.accuracy:.1%}"
+    what = "accuracy on held-out rows, declared public"
+    if result.accuracy is None:
+        return [(what, "no rows were held out")]
     return [
-        ("accuracy on held-out rows, declared public", right),
+        (what, f"{result.accuracy:.1%}"),
+        ("  of their most frequent label alone", f"{result.most_frequent:.1%}"),
         ("held-out rows", str(result.held_out)),
     ]
 

@@ -21,6 +21,7 @@ from tacit.ledger import Ledger, Statement
 class RunResult:
     """What a run left behind; no accuracy where no rows were held out.
 
+    `most_frequent` is what always saying the held-out rows' most frequent label would reach.
     Of masks, `accuracy` is the Dice of all that is not background, and `metrics` has more.
     """
 
@@ -30,6 +31,7 @@ class RunResult:
     held_out: int
     ledger: Ledger
     metrics: dict[str, Any] = field(default_factory=dict)
+    most_frequent: float | None = None
 
 
 @contextlib.contextmanager

@@ -75,12 +75,16 @@ def run_config(config: RunConfig, folder: str | Path) -> RunResult:
 
 def _measured(config: RunConfig, model: TaughtClassifier, rows: Rows, folder: Path) -> RunResult:
     """Write the metrics and the report."""
-    accuracy, held_out, notes = None, 0, []
+    accuracy, most_frequent, held_out, notes = None, None, 0, []
     if rows.held_out is not None:
         held_out = len(rows.held_out)
         accuracy = float(model.score(rows.held_out.X, rows.held_out.labels))
-        notes = [f"Student: {accuracy:.1%} right on {held_out} held-out rows, declared public."]
-    metrics = {"accuracy": accuracy, "held_out": held_out}
+        most_frequent = float(np.bincount(rows.held_out.y).max() / held_out)
+        notes = [
+            f"Student: {accuracy:.1%} right on {held_out} held-out rows, declared public; their "
+            f"most frequent label alone would be {most_frequent:.1%} right."
+        ]
+    metrics = {"accuracy": accuracy, "most_frequent": most_frequent, "held_out": held_out}
     write_atomically(folder / "metrics.json", json.dumps(metrics, indent=2).encode("utf-8"))
     write_report(
         folder / "report.html",
@@ -89,7 +93,14 @@ def _measured(config: RunConfig, model: TaughtClassifier, rows: Rows, folder: Pa
         notes=notes,
         figures=_figures(config, model, rows),
     )
-    return RunResult(folder, model.statement_, accuracy, held_out, model.ledger_)
+    return RunResult(
+        folder,
+        model.statement_,
+        accuracy,
+        held_out,
+        model.ledger_,
+        most_frequent=most_frequent,
+    )
 
 
 def load_rows(config: RunConfig) -> Rows:
