@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit._checks import one_of
 from tacit.cli import options
 from tacit.cli.show import errors, print_json, screen, table
 from tacit.errors import InvalidArgument
@@ -58,7 +57,7 @@ def compare(
     from tacit.estimators.comparing import compare as run
     from tacit.estimators.comparing.summary import NOT_PRIVATE
 
-    names = _names(methods)
+    names = [name.strip() for name in methods.split(",") if name.strip()] or None
     settings: dict[str, Any] = {
         "methods": names,
         "epsilon": _numbers(epsilon),
@@ -78,16 +77,6 @@ def compare(
         print_json(result.to_dict())
     else:
         show(result, out)
-
-
-def _names(text: str) -> list[str] | None:
-    """Return the methods' names, or None for all; a wrong one is refused before data are read."""
-    from tacit.estimators.comparing import METHODS
-
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        one_of(*METHODS, methods=name)
-    return names or None
 
 
 def _numbers(text: str) -> list[float]:

@@ -13,9 +13,6 @@ from tacit.cli import options
 from tacit.cli.show import print_json, screen
 from tacit.errors import InvalidArgument
 
-_FILES = ("csv", "npz")
-"""Sources that are one file."""
-
 
 def predict(
     run: Annotated[Path, typer.Argument(help="A run's directory.", show_default=False)],
@@ -38,7 +35,7 @@ def predict(
     if out.exists():
         raise InvalidArgument(f"Expected {str(out)!r} to be new: nothing is overwritten.")
     options.writable(out)
-    _refuse_mistaken(run, rows)
+    _refuse_mistaken(run)
     config = RunConfig.read(run / "config.toml")
     if config.method == "segmentation":
         raise InvalidArgument("Expected a run of rows; for scans use tacit segment.")
@@ -50,16 +47,13 @@ def predict(
         screen().print(f"{len(labels)} rows in {out}")
 
 
-def _refuse_mistaken(run: Path, rows: str) -> None:
-    """Refuse arguments that are not what their places say, and say which is which."""
+def _refuse_mistaken(run: Path) -> None:
+    """Refuse arguments in another order, and say which is which."""
     if not (run / "config.toml").is_file():
         raise InvalidArgument(
             f"Expected a run's directory, with its configuration, first, got {str(run)!r}; rows "
             "come second: tacit predict RUN csv:new.csv --out labels.csv."
         )
-    kind, _, place = rows.partition(":")
-    if kind in _FILES and Path(place).is_dir():
-        raise InvalidArgument(f"Expected a file of rows at {place!r}; that is a directory.")
 
 
 def labelled(model: Path, rows: Any) -> tuple[list[Any], list[float]]:

@@ -77,11 +77,12 @@ def existing_file(path: PathLike) -> Path:
     """Return the path of a file that is there."""
     found = Path(path)
     try:
-        there = found.is_file()
+        there, folder = found.is_file(), found.is_dir()
     except (OSError, ValueError):  # a name too long, or with a zero byte
-        there = False
+        there = folder = False
     if not there:
-        raise InvalidArgument(f"Expected a file at {str(path)!r}; there is none.")
+        instead = ": that is a directory" if folder else ""
+        raise InvalidArgument(f"Expected a file at {str(path)!r}; there is none{instead}.")
     return found
 
 

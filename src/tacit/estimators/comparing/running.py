@@ -88,9 +88,9 @@ def compare(
     >>> result.row("moments", 8).accuracy > 0.5
     True
     """
-    task = make_task(data, public=public, held_out=held_out, options=options)
     known = METHODS | custom_methods(estimators)
     chosen = _chosen(methods, known, estimators)
+    task = make_task(data, public=public, held_out=held_out, options=options)
     levels = sorted({positive(epsilon=value) for value in epsilon})
     if not levels:
         raise InvalidArgument("Expected epsilon to hold at least one number.")
