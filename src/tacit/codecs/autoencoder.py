@@ -54,7 +54,9 @@ def ball_activation(outputs: Tensor) -> Tensor:
     radial, direction = outputs[:, :1], outputs[:, 1:]
     length = direction.shape[1]
     radius = torch.exp(-torch.nn.functional.softplus(-_SLOPE * radial) / length)
-    return radius * direction / torch.sqrt(direction.square().sum(1, keepdim=True) + _TINY)  # type: ignore[no-any-return]
+    norm = torch.sqrt(direction.square().sum(1, keepdim=True) + _TINY)
+    inside: Tensor = radius * direction / norm
+    return inside
 
 
 def bounded(outputs: Tensor, bound: str) -> Tensor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -162,10 +162,10 @@ class HookParts:
         inputs, targets = self._examples.batch(units, ROWS, torch.float64)
         # Backward hooks warn where no input of the first layer asks for a gradient.
         losses = self._loss(self._module(inputs.requires_grad_()), targets)
-        losses.sum().backward()  # type: ignore[no-untyped-call]
-        found = []
-        for parameter in self._parameters:
-            own = parameter.grad_sample  # type: ignore[attr-defined]
+        torch.autograd.backward(losses.sum())
+        found, hooked = [], cast("list[Any]", self._parameters)  # hooks give them `grad_sample`
+        for parameter in hooked:
+            own = parameter.grad_sample
             found.append(torch.zeros(ROWS, parameter.numel()).double() if own is None else own)
-            parameter.grad_sample = parameter.grad = None  # type: ignore[attr-defined]
+            parameter.grad_sample = parameter.grad = None
         return [own.reshape(ROWS, -1).contiguous() for own in found]

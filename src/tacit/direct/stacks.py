@@ -10,7 +10,7 @@ differentiation; and rows go through exact products (`exact_rows`), so that no r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from tacit.direct.structure import foreign_layer
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from torch.nn import Module
+    from torch.nn import Module, Sequential
 
 ROWS = 512
 """Rows computed at a time."""
@@ -90,7 +90,7 @@ class StackParts:
     def __init__(
         self, module: Module, examples: PrivateExamples, loss: RowLoss, blocks: Blocks
     ) -> None:
-        layers: list[Any] = list(module)  # type: ignore[call-overload]
+        layers: list[Any] = list(cast("Sequential", module))
         self._shapes = [(*layer.weight.shape, layer.bias is not None) for layer in layers[::2]]
         self._activations = [_ACTIVATIONS[type(layer).__name__] for layer in layers[1::2]]
         self._examples, self._slope, self._blocks = examples, loss.slope, blocks
