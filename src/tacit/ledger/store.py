@@ -3,8 +3,9 @@
 Every operation opens its own connection and closes it, so nothing is shared after a fork. A writer
 takes the write lock first (BEGIN IMMEDIATE), reads and verifies everything under it, and commits
 with full synchronisation to a write-ahead log: after `append` returns, the entry survives a crash.
-Readers never write. No other code may open the file: closing any descriptor of it in this process
-would drop SQLite's locks.
+Readers never write; all that they may remove is a temporary name that a killed creation left. No
+other code may open the file: closing any descriptor of it in this process would drop SQLite's
+locks.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Store:
             )
 
     def read(self) -> Chain:
-        """Read and verify the whole chain, without writing anything anywhere.
+        """Read and verify pages and chain, without writing anything.
 
         A database whose log is merged is read as an immutable file, which leaves no trace and works
         in a read-only directory. Should a writer come in between, it is read again under locks.

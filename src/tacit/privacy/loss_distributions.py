@@ -159,8 +159,8 @@ def calibrate_steps(
     """Return the least noise multiplier with which a run costs at most (epsilon, delta).
 
     `mu_squared` is what Gaussian releases beside it cost, such as a histogram of thresholds. The
-    result is certified: `sampled_steps_epsilon` of it is at most epsilon; it is within 0.02 % of
-    the least. Source: SPEC-highdim-mac B.2, B.6.
+    result is certified: `sampled_steps_epsilon` of it is at most epsilon; as far as epsilon falls
+    with noise it is within 0.02 % of the least. Source: SPEC-highdim-mac B.2, B.6.
 
     >>> sigma = calibrate_steps(2.0, 1e-3, steps=10, rate=0.1)
     >>> sampled_steps_epsilon([SampledSteps(sigma, 0.1, 10)], 1e-3).epsilon <= 2.0
