@@ -78,7 +78,10 @@ def test_machines_get_json(run, tacit):
             ("predict", "run", "csv:public.csv", "--out", "no/p.csv"),
             "'no' to exist; make it",
         ),
-        (("predict", "run", "csv:run", "--out", "x.csv"), "at 'run'; there is none: that is a directory"),
+        (
+            ("predict", "run", "csv:run", "--out", "x.csv"),
+            "at 'run'; there is none: that is a directory",
+        ),
         (("predict", "csv:public.csv", "run", "--out", "x.csv"), "rows come second"),
     ],
 )
