@@ -1,4 +1,7 @@
-"""`tacit sanitise`: buy a statement that profits from the teachers' agreement (SPEC 4.7, 4.8)."""
+"""`tacit sanitise`: buy a statement that profits from the teachers' agreement.
+
+What it means: docs/theory/smooth-sensitivity.md#the-ex-post-statement.
+"""
 
 from __future__ import annotations
 

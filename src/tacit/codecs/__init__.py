@@ -1,7 +1,8 @@
-"""Long answers to short codes and back, for `GaussianMean` (SPEC-highdim-mac A.4 to A.8).
+"""Long answers to short codes and back, for `GaussianMean`.
 
 A codec is part of what is released: it is made from public data, or bought with differential
 privacy, and says which. No property of a codec is relied upon for privacy; the mechanism clips.
+What to keep of a code: docs/theory/high-dimensional.md#what-to-keep.
 """
 
 from tacit.codecs.autoencoder import AutoencoderCodec, ball_activation

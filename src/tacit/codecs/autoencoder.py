@@ -1,8 +1,9 @@
-"""Autoencoders with codes in the unit ball, in two and three dimensions (spec A.6, A.7).
+"""Autoencoders with codes in the unit ball, in two and three dimensions.
 
 Fitted on public masks, with noise in the bottleneck, because the decoder will see noisy codes: that
 noise is for utility and gives no privacy. Networks compute in float32, where a norm can exceed 1 by
 rounding; the mechanism clips again in float64, so nothing here is relied upon.
+Formulas: docs/theory/high-dimensional.md#codes-of-autoencoders.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def need_torch() -> Any:
 
 
 def ball_activation(outputs: Tensor) -> Tensor:
-    """Map l + 1 numbers to a point of the unit ball in l dimensions (PCA-PATE 2020; spec A.6).
+    """Map l + 1 numbers to a point of the unit ball in l dimensions (PCA-PATE 2020).
 
     r u, u = v / sqrt(|v|^2 + 1e-12), r = sigmoid(c o_0)^(1/l) = exp(-softplus(-c o_0)/l): the
     literal formula is NaN for v = 0. Values and gradients are finite everywhere.

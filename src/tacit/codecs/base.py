@@ -1,7 +1,8 @@
-"""What a codec is, and how teachers' answers are encoded one at a time (SPEC-highdim-mac A.1, A.4).
+"""What a codec is, and how teachers' answers are encoded one at a time.
 
 Encoding must survive anything that a teacher says (NaN, 1e300): what is not a number stays so, and
 the mechanism turns such a code into its public centre. Only a wrong shape is refused.
+Why a codec must be public, or bought: docs/theory/high-dimensional.md#private-components.
 """
 
 from __future__ import annotations

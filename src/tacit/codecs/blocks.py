@@ -1,8 +1,9 @@
-"""Principal components of blocks, for volumes too large for a basis of their own (spec A.8).
+"""Principal components of blocks, for volumes too large for a basis of their own.
 
 A volume of 240 x 240 x 155 voxels is 1,000 blocks of 24 x 24 x 16. All blocks of a volume make one
 code, which the mechanism clips as a whole: one volume is one query. A bound per block or per slice
 counted once per volume would be the papers' largest mistake: epsilon 1 would really be 71.
+Why: docs/theory/high-dimensional.md#the-bound.
 """
 
 from __future__ import annotations

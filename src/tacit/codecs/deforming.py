@@ -1,4 +1,4 @@
-"""More public masks from few: small random shifts, stretches and bends (for SPEC-highdim-mac A.5).
+"""More public masks from few: small random shifts, stretches and bends.
 
 A hundred masks span a hundred directions; a new mask leaves them. Deformed copies are public as
 their originals are, and fill the directions in which shapes vary locally.

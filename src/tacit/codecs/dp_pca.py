@@ -1,7 +1,8 @@
-"""Principal components bought from private masks with differential privacy (spec A.4).
+"""Principal components bought from private masks with differential privacy.
 
 `NoisySecondMoment` releases sum y y^T of clipped private masks; eigenvectors and spectrum are
 post-processing. What it cost stands in the ledger, beside what the codec is then used for.
+Proof: docs/theory/high-dimensional.md#private-components.
 """
 
 from __future__ import annotations

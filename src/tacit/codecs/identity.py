@@ -19,7 +19,8 @@ class IdentityCodec:
     """Codes are the answers themselves, less 1/2, for answers in [0, 1].
 
     The cube [0,1]^D has diameter sqrt(D) and lies in the ball of radius sqrt(D)/2 about its middle
-    (the 2022 paper pays for twice that, spec A.3 E2).
+    (the 2022 paper pays for twice that:
+    docs/theory/high-dimensional.md#what-the-papers-say).
 
     >>> codec = IdentityCodec((2, 2))
     >>> codec.length, codec.diameter, codec.decode(codec.encode([[[0, 1], [1, 0]]])).tolist()

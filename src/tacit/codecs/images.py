@@ -3,7 +3,7 @@
 Post-processing, free of any cost: a regression from an image's voxels to the released answers of
 the *other* queries (cross-fitted, so that a prediction is independent of the noise in its own
 release) predicts each answer. The release is then shrunk towards the prediction instead of the mean
-(SPEC-highdim-mac A.5), and a second round can be centred on it (A.10).
+(docs/theory/high-dimensional.md#what-to-keep), and a second round can be centred on it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What linear codecs share: a spectrum, weights for the ellipsoid, a public radius, shrinkage.
 
-SPEC-highdim-mac A.3 and A.5. Codes are orthonormal coordinates of (answer - public mean). Weights
-say in which norm the mechanism clips: |weight * code| <= radius; a weight of 0 leaves a coordinate
-out of the release.
+docs/theory/high-dimensional.md#what-to-keep. Codes are orthonormal coordinates of (answer - public
+mean). Weights say in which norm the mechanism clips: |weight * code| <= radius; a weight of 0
+leaves a coordinate out of the release.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tacit.codecs.base import answer_rows, code_rows
 from tacit.codecs.shrinkage import second_moments, useful, water_filling, wiener_weights
 
 COVERAGE = 0.95
-"""The radius holds this part of the public codes (spec A.3: 90 to 95 %)."""
+"""The radius holds this part of the public codes; longer answers are shortened."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)

@@ -1,4 +1,7 @@
-"""Principal components of public masks (PCA-PATE 2020, Generalized PATE 2022; spec A.2 to A.5)."""
+"""Principal components of public masks (PCA-PATE 2020, Generalized PATE 2022).
+
+Where it differs from them: docs/theory/high-dimensional.md#what-the-papers-say.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class PCACodec(LinearCodec):
     `PCACodec.fit(masks)` keeps every component that the public masks have; decoding shrinks each
     by its Wiener weight. `useful(sigma)` is the papers' L* rule, `ellipsoid(noise)` chooses weights
     by water-filling. Encoder and spectrum are about the same public mean (the 2022 paper's are
-    not, spec A.5 E5).
+    not).
 
     >>> masks = np.eye(4).reshape(4, 2, 2)
     >>> codec = PCACodec.fit(masks)

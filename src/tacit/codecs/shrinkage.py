@@ -1,7 +1,8 @@
-"""How much of each coordinate survives the noise: Wiener weights, L*, water-filling (A.5).
+"""How much of each coordinate survives the noise: Wiener weights, L*, water-filling.
 
 All of it is a function of public numbers or of releases. lambda is the second moment of a code
 coordinate about the public centre, sigma the deviation of its noise.
+Derived in docs/theory/high-dimensional.md#what-to-keep.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def wiener_weights(spectrum: ArrayLike, deviations: ArrayLike) -> Floats:
 
 
 def useful(spectrum: ArrayLike, sigma: float) -> NDArray[np.bool_]:
-    """Tell which coordinates have lambda > sigma^2: the L* rule (E4: their number may be 0).
+    """Tell which coordinates have lambda > sigma^2: the L* rule; their number may be 0.
 
     It minimises L sigma^2 + sum of lambda over what is dropped.
 
@@ -91,7 +92,7 @@ def remaining_spectrum(
 ) -> Floats:
     """Estimate lambda from noisy codes alone: max(0, mean (code - centre)^2 - sigma^2).
 
-    Releases are public, so this costs nothing (A.5). For a second round it says how far teachers
+    Releases are public, so this costs nothing. For a second round it says how far teachers
     still are from the centres.
 
     >>> remaining_spectrum([[3.0, 1.0], [-3.0, 0.0]], [1.0, 2.0]).tolist()

@@ -2,7 +2,8 @@
 
 Post-processing, free of any cost. Each coordinate of the codes is a Gaussian process over the
 queries whose covariance mixes a kernel of public features with independence; the mixture that the
-releases themselves find most likely is used. Without similarity it is the Wiener shrinkage of A.5.
+releases themselves find most likely is used. Without similarity it is the Wiener shrinkage of
+docs/theory/high-dimensional.md#what-to-keep.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def smooth_releases(
     K the kernel of the public `features` (queries, ...) with mean diagonal 1:
     lambda C (lambda C + sigma^2 I)^-1 code. r maximises the likelihood of the releases.
     Coordinates whose Wiener weight is not above `keep` are set to 0: they are mostly noise, and
-    would decide r (FEASIBILITY: smoothing collapses with them). Decode with sigma=0.
+    would decide r. Decode with sigma=0.
 
     >>> codes = smooth_releases([[2.0, 9.0], [0.0, -9.0]], [[1.0], [1.0]], [1.0, 0.1], [1.0, 1.0])
     >>> codes.round(3).tolist()

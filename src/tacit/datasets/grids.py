@@ -1,7 +1,7 @@
 """Volumes of any size on one public grid and back, and intensities on one scale.
 
 Every function looks at one volume alone: nothing learned from one person's scan touches another's,
-which is what keeps one person inside one teacher (SPEC-highdim-mac A.1). The grid is public: choose
+which is what keeps one person inside one teacher (docs/theory.md#words). The grid is public: choose
 it from what is known of the organ, not from the private scans.
 """
 

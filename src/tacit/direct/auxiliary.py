@@ -1,10 +1,11 @@
-"""The method of auxiliary coordinates: a network trained layer by layer (SPEC-highdim-mac B.1).
+"""The method of auxiliary coordinates: a network trained layer by layer.
 
 Every hidden layer of every example gets coordinates z_k of its own, which start at the forward pass
 and take some steps towards both neighbours: E = loss(y, u_M)/2 + (mu/2) sum_k |z_k - f(u_k)|^2 with
 u_k = W_k [z_{k-1}, 1]. The weights of a layer then have a gradient that needs no other layer. The
 steps use one example's sum of losses and elementwise Adam, so that an example's coordinates depend
 on that example and the public weights alone, bit for bit: they are never released and cost nothing.
+Derived in docs/theory/direct.md#coordinates-of-dp-mac.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def _layer(
     coordinates: list[Floats],
     targets: Floats,
 ) -> _Layer:
-    """Return the derivatives of one layer's term of E (spec B.3, with the half of E)."""
+    """Return the derivatives of one layer's term of E, with the half of E."""
     if layer < len(coordinates):
         value, slope = ACTIVATIONS[network.activation](outputs)
         gap = network.weight * (coordinates[layer] - value)

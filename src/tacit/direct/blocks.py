@@ -2,7 +2,7 @@
 
 The gradient of one unit is cut into blocks: one for all (flat clipping), or one a layer. Block j is
 shortened to its radius T_j and scaled by w_j / T_j; the squares of the shares w_j add up to 1, so
-that the blocks together have norm at most 1 (SPEC-highdim-mac B.2, with w_j = T_j/s_j).
+that the blocks together have norm at most 1 (docs/theory/direct.md#blocks).
 """
 
 from __future__ import annotations

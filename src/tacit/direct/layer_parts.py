@@ -1,9 +1,10 @@
-"""What units add to a step of DP-MAC: clipped layer by layer, by ghost norms (spec B.2, B.5).
+"""What units add to a step of DP-MAC: clipped layer by layer, by ghost norms.
 
 The gradient of layer k's term is the outer product of delta_k and [z_{k-1}, 1]; its length is the
 product of theirs, so that no gradient of a single example is ever stored. Block j of a unit is
 shortened to T_j and scaled by w_j/T_j, where the squares of all w_j add up to 1: the unit's part,
 all blocks together, has norm at most 1. A unit of several records says the mean of what they say.
+Proof: docs/theory/direct.md#blocks.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Second-order DP-MAC: weights from a noisy quadratic model of each layer (spec B.3, B.7).
+"""Second-order DP-MAC: weights from a noisy quadratic model of each layer.
 
 A step releases, for each layer, the gradient g and the Gauss-Newton curvatures H_h of its outputs,
 2M blocks in all. The rest is post-processing: H is symmetric by construction, its eigenvalues are
 raised above a multiple of its own noise, and (H_h + ridge) dw_h = -g_h is solved with a cap on the
 length of a step. Memory and noise grow with outputs times inputs squared: for narrow layers only.
+Derived in docs/theory/direct.md#coordinates-of-dp-mac.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Optimisers of a flat parameter vector. They see noisy sums alone: all this is post-processing.
 
 Gradients come in units of the clipping radius, so that neither the learning rate nor Adam's epsilon
-depends on it (SPEC-highdim-mac B.6, B.7).
+depends on it (docs/theory/direct.md#thresholds).
 """
 
 from __future__ import annotations

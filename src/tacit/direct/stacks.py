@@ -2,8 +2,8 @@
 
 The gradient of one row in layer k is the outer product of delta_k (the loss by the layer's output)
 and the layer's input a_k with a 1 for the bias. Its norm is |delta_k| sqrt(|a_k|^2 + 1), and the
-clipped sum over rows is one product of matrices (SPEC-highdim-mac B.5). What is summed is built
-from the very delta and a whose norms were taken, so the bound needs no trust in automatic
+clipped sum over rows is one product of matrices (docs/theory/direct.md#blocks). What is summed is
+built from the very delta and a whose norms were taken, so the bound needs no trust in automatic
 differentiation; and rows go through exact products (`exact_rows`), so that no row feels the others.
 """
 

@@ -1,9 +1,10 @@
-"""Thresholds of layers from one noisy histogram of gradient norms (spec B.6, corrected).
+"""Thresholds of layers from one noisy histogram of gradient norms.
 
 Before training, under the public first weights, every unit puts one count a layer into public bins
 of the length of its gradient: a vector of norm sqrt(M) for M layers, or 1 once divided by it. Noise
 goes on every bin, also the empty ones. T_k is the upper edge of the fullest noisy bin. The release
 is priced together with the run.
+Proof: docs/theory/direct.md#thresholds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`DPSGDClassifier`: a network trained on the private records themselves, with noisy gradients.
 
 The baseline of private learning (Abadi et al. 2016), and, with per-layer clipping and Adam, the
-method that DP-MAC has to beat (SPEC-highdim-mac B.9). It needs no public inputs; where there are
+method that DP-MAC has to beat (docs/results/direct.md). It needs no public inputs; where there are
 some, they tell how to centre and scale.
 """
 

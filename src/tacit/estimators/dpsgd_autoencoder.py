@@ -1,7 +1,7 @@
 """`DPSGDAutoencoder`: a public code of private inputs, learned with noisy gradients.
 
 Trained for 0.5 |x - decode(encode(x))|^2 of centred, scaled inputs, like the autoencoders that
-DP-MAC is measured on (SPEC-highdim-mac B.8).
+DP-MAC is measured on (docs/results/direct.md).
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ class PrivateKNNClassifier(TaughtClassifier, PrivateNeighbours):
     random_state seeds training and queries, never noise.
 
     Unit: one record, or one person with `groups=`. Features, `radius` and k must be public: chosen
-    on private records they break the claim. Source: Private-kNN (2020) as corrected by
-    SPEC-pate-knn 5; the time that an answer takes is not protected.
+    on private records they break the claim. Source: Private-kNN (2020) as corrected in
+    docs/theory/private-knn.md; the time that an answer takes is not protected.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 The k nearest private records, in a public feature space, of a Poisson sample of them speak; a
 mechanism releases what they say, with noise, through a ledger. Either a student learns from such
 releases on public inputs, and nothing private is left in the object, or the records stay in it and
-`answer` pays for every question until the budget refuses (SPEC-pate-knn 5).
+`answer` pays for every question until the budget refuses (docs/theory/private-knn.md).
 """
 
 from __future__ import annotations

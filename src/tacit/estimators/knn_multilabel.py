@@ -2,7 +2,8 @@
 
 The k nearest private records of a Poisson sample say their labels, each record clipped to a bounded
 vector; a mechanism releases noisy counts, which are compared with public thresholds. Counts of
-those *without* a label are never released: they would cost as much again (SPEC-pate-knn 5.7).
+those *without* a label are never released: they would cost as much again
+(docs/theory/private-knn.md#several-labels).
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
         label; or "matched": each label is predicted for as many public inputs as the student's
         shares add up to, which suits neighbourhoods so large that no label reaches a half.
 
-    Unit: one record, or one person with `groups=`. Source: SPEC-pate-knn 5.7.
+    Unit: one record, or one person with `groups=`. Source:
+    docs/theory/private-knn.md#several-labels.
     """
 
     _y_checks: ClassVar[dict[str, bool]] = {"multi_output": True}

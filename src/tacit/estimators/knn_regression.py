@@ -1,7 +1,8 @@
 """`PrivateKNNRegressor`: the private records' numbers, averaged or by their median.
 
 The k nearest private records of a Poisson sample say their numbers, clipped to public bounds; a
-mechanism releases a noisy mean, or a point of a public grid near their median (SPEC-pate-knn 5.8).
+mechanism releases a noisy mean, or a point of a public grid near their median
+(docs/theory/private-knn.md#numbers).
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class PrivateKNNRegressor(RegressorMixin, PrivateNeighbours):  # type: ignore[mi
     queries, strategy, features, radius, votes_per_unit, ledger, random_state: as for
         `PrivateKNNClassifier`.
 
-    Unit: one record, or one person with `groups=`. Source: SPEC-pate-knn 5.8.
+    Unit: one record, or one person with `groups=`. Source:
+    docs/theory/private-knn.md#numbers.
     """
 
     _y_checks: ClassVar[dict[str, bool]] = {"y_numeric": True}

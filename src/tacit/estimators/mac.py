@@ -1,6 +1,6 @@
 """`MACClassifier` and `MACAutoencoder`: DP-MAC, networks trained layer by layer with noisy steps.
 
-Harder, Köhler, Welling and Park 2018, corrected (SPEC-highdim-mac B, docs/theory/direct.md). Each
+Harder, Köhler, Welling and Park 2018, corrected (docs/theory/direct.md). Each
 example's auxiliary coordinates cut a deep network into layers whose gradients are bounded by
 themselves. `DPSGDClassifier(clipping="per-layer")` is the same without coordinates, and many times
 quicker.

@@ -1,4 +1,4 @@
-"""What both DP-MAC estimators share: thresholds, price and run (SPEC-highdim-mac B).
+"""What both DP-MAC estimators share: thresholds, price and run.
 
 The whole run, with the histogram of thresholds if there is one, is priced as one list before it
 starts. Everything before and after is that of the other estimators that train in noisy steps.

@@ -1,7 +1,8 @@
 """The rounds of a segmenter's release: plan, centres and weights of each, and what they add up to.
 
-All of it is public: a codec, public scans, a budget, and earlier releases (SPEC-highdim-mac A.5,
-A.10). All queries of a round share one bound, in the ellipsoid that water-filling gives.
+All of it is public: a codec, public scans, a budget, and earlier releases (proof:
+docs/theory/high-dimensional.md#the-bound). All queries of a round share one bound, in the ellipsoid
+that water-filling gives.
 """
 
 from __future__ import annotations

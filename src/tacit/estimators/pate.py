@@ -59,7 +59,8 @@ class PATEClassifier(TaughtClassifier):
 
     A grid search spends the budget at every fit: with one ledger it is refused when that is used
     up, with `ledger=None` each fit has a statement of its own that knows nothing of the others.
-    Unit: one record, or one person with `groups=`. Source: PATE 2018; SPEC-pate-knn 1 to 3.
+    Unit: one record, or one person with `groups=`. Source: PATE 2018;
+    docs/theory/gaussian.md, docs/theory/data-dependent.md and docs/theory/selective.md.
     """
 
     def __init__(

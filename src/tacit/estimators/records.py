@@ -2,7 +2,8 @@
 
 Everything that decides who is near whom is public here: features are fitted on public inputs,
 centred on their mean, and compared within a public radius. Each record's features come from its
-own row alone (`transform_rows`), as the sensitivity argument demands (SPEC-pate-knn 5.2).
+own row alone (`transform_rows`), as the sensitivity argument demands
+(docs/theory/private-knn.md#what-one-unit-can-move).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a run of `method = "segmentation"` works on: private, public and held-out scans, by files.
 
-Roles are declared and never guessed (issue 5; SPEC-highdim-mac A.1): which folder is private, which
+Roles are declared and never guessed (docs/segmentation.md): which folder is private, which
 classes and grid there are, whose each scan is. Messages quote no case name of a private folder.
 """
 

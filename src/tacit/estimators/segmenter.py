@@ -85,8 +85,8 @@ class PATESegmenter(TaughtEstimator):
 
     Scans, (n, *spatial) or (n, channels, *spatial), and masks are on one public grid, intensities
     normalised scan by scan (`Volumes.normalised().resampled(shape)`). Codec, radius and n_teachers
-    must be public. Source: PCA-PATE 2020 and Generalized PATE 2022 as corrected by
-    SPEC-highdim-mac A.
+    must be public. Source: PCA-PATE 2020 and Generalized PATE 2022 as corrected in
+    docs/theory/high-dimensional.md.
     """
 
     features = None

@@ -1,9 +1,10 @@
 """Features of private records, each computed from its own row alone, bit for bit.
 
-Which records are a query's neighbours decides what one record can change (SPEC-pate-knn 5.2). A
-transformer that multiplies matrices may round a row differently when another row stands beside it,
-and so one record could move many neighbours. tacit's own transformers are built not to; any other
-one is given the rows one by one, which is slower and sure.
+Which records are a query's neighbours decides what one record can change
+(docs/theory/private-knn.md#what-one-unit-can-move). A transformer that multiplies matrices may
+round a row differently when another row stands beside it, and so one record could move many
+neighbours. tacit's own transformers are built not to; any other one is given the rows one by one,
+which is slower and sure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Budgets, and the accountants that say how much of one is spent (SPEC-pate-knn 6, item 8).
+"""Budgets, and the accountants that say how much of one is spent.
 
 A filter adds costs that are functions of the plan alone, the worst case over all data, and refuses
 before the release that would exceed its capacity. Stopping on a cost that depends on the data
@@ -8,6 +8,7 @@ every plan is chosen in the light of earlier releases:
     gaussian   mu^2, exactly                  (Smith and Thakurta 2022)
     rdp        RDP at ONE order fixed before  (Feldman and Zrnic 2021; Lecuyer 2021)
     fixed      one list of plans, priced as a whole before it begins; nothing is chosen later
+Proofs: docs/theory/ledger.md.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ class RdpAccountant:
         return cost
 
     def epsilon(self, total: float) -> WorstCase:
-        """Improved conversion at the ledger's order (spec 3.2)."""
+        """Improved conversion at the ledger's order."""
         return WorstCase(max(0.0, total + _conversion(self.order, self.delta)), "rdp")
 
 

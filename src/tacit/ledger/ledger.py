@@ -1,8 +1,8 @@
 """The ledger: the only door from secret to public.
 
 A plan is priced in the worst case, refused or written to disk, and only then is noise drawn. What
-was spent never goes down, whatever crashes. Implements "Ledger" of the architecture and item 8 of
-SPEC-pate-knn 6.
+was spent never goes down, whatever crashes. Why that is enough:
+docs/theory/ledger.md#why-costs-must-be-worst-case.
 """
 
 from __future__ import annotations

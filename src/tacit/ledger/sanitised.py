@@ -1,4 +1,4 @@
-"""The sanitised statement: an ex-post epsilon, published through the ledger (SPEC 4.7, 4.8).
+"""The sanitised statement: an ex-post epsilon, published through the ledger.
 
 For every pair of neighbours D, D' and every event S of the published transcript y,
 
@@ -8,6 +8,7 @@ For every pair of neighbours D, D' and every event S of the published transcript
 
 at one order a fixed without the data; the confidence deltas are part of the reserved delta. It is
 not a fixed worst case, which therefore stands beside it at the same delta.
+Proof: docs/theory/smooth-sensitivity.md#the-ex-post-statement.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def _can_cover(price: Entry, paid: Entry) -> bool:
 def _most(price: Entry, order: float) -> float:
     """Return order mu^2/2, which the realised cost never exceeds, whichever queries were answered.
 
-    Not the entry's own cost: that may be the per-query composite (spec 2.7), an average over
+    Not the entry's own cost: that may be the per-query composite, an average over
     outcomes. The realised cost where it is less and the composite elsewhere is no valid cost.
     """
     plan = price.plan

@@ -1,7 +1,8 @@
 """Statements: what may be said about a release, in words to sign and in JSON for machines.
 
 Three kinds, never confused: worst-case (data-independent, known before the run), sanitised (ex
-post, itself a private release, SPEC-pate-knn 4.7 and 4.8, with the worst case beside it), and
+post, itself a private release, docs/theory/smooth-sensitivity.md#the-ex-post-statement, with
+the worst case beside it), and
 secret (the data owner's own analysis), which refuses to be written where others could read it.
 """
 
@@ -141,7 +142,7 @@ class Statement:
         """Say what holds if plans were chosen in the light of earlier releases.
 
         A running epsilon is the price of the plans as a list; only the filter's own limit is a
-        guarantee for plans that react to releases (spec 6, item 8).
+        guarantee for plans that react to releases (docs/theory/ledger.md#what-spent-means).
         """
         if self.budget is None:
             return ""

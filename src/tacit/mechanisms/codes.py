@@ -1,8 +1,9 @@
 """Codes that cannot be too long: one teacher's answers, clipped and counted in whole steps.
 
-SPEC-highdim-mac 0.5, A.1, A.8. This is the one place where a norm is bounded, so that no property
-of a teacher or of a codec is relied upon. The bound is certified in integers: after clipping in
-float64 a code is truncated to a public grid, and the sum of its squared steps is compared exactly.
+docs/theory/high-dimensional.md#the-clip-in-a-computer. This is the one place where a norm is
+bounded, so that no property of a teacher or of a codec is relied upon. The bound is certified in
+integers: after clipping in float64 a code is truncated to a public grid, and the sum of its squared
+steps is compared exactly.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tacit.errors import InvalidArgument
 from tacit.mechanisms.base import BLOCK
 
 SAFETY = 1 + 1e-9
-"""A clipped code is this much shorter than allowed (spec 0.5)."""
+"""A clipped code is this much shorter than allowed: far above float64's rounding."""
 RADIUS_BITS = 30
 """A radius is at most 2^30 steps, so that int64 holds sums of squared steps."""
 

@@ -1,8 +1,8 @@
 """The mean of codes when teachers do not trust the aggregator: each adds a share of the noise.
 
-SPEC-highdim-mac A.9. A teacher clips its own code, adds its share in whole steps of the grid and
-sends the sum through secure aggregation, which shows nobody anything but the total. The price is
-right if enough shares arrive whose values the adversary does not know.
+docs/theory/high-dimensional.md#distributed-noise. A teacher clips its own code, adds its share in
+whole steps of the grid and sends the sum through secure aggregation, which shows nobody anything
+but the total. The price is right if enough shares arrive whose values the adversary does not know.
 
 Shares are rounded one by one, so the total noise is a sum of rounded Gaussians, not a rounded
 Gaussian. For shares of at least 2^6 steps the two differ, in every probability, by a factor within

@@ -1,8 +1,9 @@
-"""The mean of teachers' codes plus Gaussian noise: high-dimensional PATE (SPEC-highdim-mac A.1).
+"""The mean of teachers' codes plus Gaussian noise: high-dimensional PATE.
 
 A code is what a codec makes of a long answer, a mask for instance. One teacher's codes lie in a
 ball, by clipping here and nowhere else, so a neighbour moves the sum by at most its diameter. The
 sum is counted in whole steps of a public grid, and so is the noise: no low bits leak.
+Proof: docs/theory/high-dimensional.md#the-bound.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class MeanOfCodes:
 
         sigma = AnalyticGauss(2 radius sqrt(bounds)/n_teachers, epsilon, delta) / sqrt(share), where
         bounds is `queries`, or 1 with `joint=True`: the radius then bounds all queries together.
-        `share` is the part of mu^2 for this plan, for releases in rounds (spec A.1, A.10).
+        `share` is the part of mu^2 for this plan, for releases in rounds.
 
         >>> plan = GaussianMean.for_budget(8, 1e-3, queries=80, radius=1.0, n_teachers=8)
         >>> round(plan.mechanism.sigma, 4), round(plan.epsilon(delta=1e-3), 6)
@@ -135,7 +136,7 @@ class MeanOfCodes:
         return RdpCurve(orders, gaussian_rdp(self.deviation / self.diameter, orders))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case for each bound: no data-dependent price holds for means (A.10)."""
+        """Return the worst case for each bound: no data-dependent price holds for means."""
         one = self.cost(orders)
         return RdpCurve(one.orders, np.tile(one.values, (self._bounds(self._read(answers)), 1)))
 
@@ -193,7 +194,7 @@ class GaussianMean(MeanOfCodes):
         `Plan.queries` then counts groups: all N queries under one bound are `joint=N`, `queries=1`.
 
     mu^2 = (2 radius / (n_teachers sigma))^2 for each bound. Unit: whatever a teacher's shard holds
-    the records of. Source: spec A.1; PCA-PATE 2020 and Generalized PATE 2022, corrected.
+    the records of. Source: PCA-PATE 2020 and Generalized PATE 2022, corrected.
 
     >>> from tacit import InsecureNoise
     >>> mechanism = GaussianMean(sigma=0.01, radius=5.0, n_teachers=2)

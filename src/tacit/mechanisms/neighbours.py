@@ -1,8 +1,9 @@
-"""What mechanisms on neighbours share: their answers, their sample and its price (SPEC 5.1 to 5.4).
+"""What mechanisms on neighbours share: their answers, their sample and its price.
 
 The private records vote themselves. A mechanism asks for the k nearest records of a fresh Poisson
 sample of the units, for each query and each step of it, and the coins come from the noise of its
 own grant. One unit has at most `votes_per_unit` records among a query's neighbours and one coin.
+Proofs: docs/theory/private-knn.md#what-one-unit-can-move.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class NeighbourMechanism(ABC):
         """Worst case over all data, for one query."""
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case for each query: sampling amplifies nothing else (spec 5.10).
+        """Return the worst case for each query: sampling amplifies nothing else.
 
         Amplification needs a bound that holds for every sample; a data-dependent one holds for the
         sample that was drawn.
@@ -160,7 +161,7 @@ class GaussianNeighbours(NeighbourMechanism):
     def cost(
         self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
     ) -> RdpCurve:
-        """Worst case for one query: the Poisson-subsampled Gaussian (spec 5.4)."""
+        """Worst case for one query: the Poisson-subsampled Gaussian."""
         values = poisson_gaussian_rdp(self.sampling_rate, self.noise_multiplier, orders)
         return RdpCurve(orders, values)
 

@@ -1,6 +1,6 @@
 """The noisy plurality of the teachers' votes: GNMax, LNMax, and the whole noisy histogram.
 
-SPEC-pate-knn 1.3, 1.6, 2.1 to 2.4. One teacher's vote moves a histogram by L2 = sqrt(2), L1 = 2.
+docs/theory/data-dependent.md. One teacher's vote moves a histogram by L2 = sqrt(2), L1 = 2.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class GNMax(VoteMechanism):
     def cost(
         self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
     ) -> RdpCurve:
-        """Worst case for one query: order/sigma^2 (spec 1.3), whatever the votes."""
+        """Worst case for one query: order/sigma^2, whatever the votes."""
         return RdpCurve(orders, gaussian_rdp(self.sigma / math.sqrt(2), orders))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Data-dependent cost of each query, `bound="tight"` (spec 2.4). Secret."""
+        """Data-dependent cost of each query, `bound="tight"`. Secret."""
         return RdpCurve(orders, gnmax_rdp(self.votes(answers), self.sigma, orders))
 
     def gaussian_cost(self) -> float | None:
@@ -72,7 +72,8 @@ class GNMax(VoteMechanism):
 class LNMax(VoteMechanism):
     """Release argmax_j (votes_j + Laplace(1/gamma)), as in PATE 2017.
 
-    One query is 2 gamma-DP; its RDP is twice that of one Laplace coordinate (spec 1.6 iv).
+    One query is 2 gamma-DP; its RDP is twice that of one Laplace coordinate
+    (docs/theory/data-dependent.md#lnmax).
 
     >>> from tacit import InsecureNoise
     >>> LNMax(gamma=0.5).release([[0, 50, 0], [49, 0, 1]], InsecureNoise(0)).labels.tolist()
@@ -101,7 +102,7 @@ class LNMax(VoteMechanism):
     def cost(
         self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
     ) -> RdpCurve:
-        """Worst case for one query (spec 1.6 iv), whatever the votes."""
+        """Worst case for one query, whatever the votes."""
         return RdpCurve(orders, lnmax_rdp_worst(self.gamma, orders))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:

@@ -1,4 +1,4 @@
-"""Training in noisy steps: Poisson samples, bounded sums, Gaussian noise (SPEC-highdim-mac B.2).
+"""Training in noisy steps: Poisson samples, bounded sums, Gaussian noise.
 
 One use is a whole training run. In each step every unit takes part independently with a public
 rate, what the sampled units say is summed, noise is added, and the learner sees the noisy sum and
@@ -8,7 +8,7 @@ like any other: it takes noise, is learned from and is paid for.
 
 Numbers are released on a public grid, with noise that is rounded to it exactly. Sums are made in
 float64, so that a unit's part is 1 plus rounding; `ROOM` bounds that, and the noise is larger by it
-(docs/theory/direct.md proves the bound).
+(docs/theory/direct.md#one-step proves the bound).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class NoisySteps:
 
     A step costs D_a((1-q) N(0,s^2) + q N(1,s^2) || N(0,s^2)) for the add/remove neighbours, both
     directions; `Plan(mechanism, queries=steps)` is one run. Answers: `PrivateSteps`. Unit: whatever
-    the answers count as one. Source: SPEC-highdim-mac B.2; Abadi et al. 2016 with the sums' fixed
+    the answers count as one. Source: Abadi et al. 2016 with the sums' fixed
     divisor, Mironov, Talwar and Zhang 2019.
 
     >>> from tacit.mechanisms import Plan

@@ -107,7 +107,8 @@ class Plan:
         """Worst-case RDP of the whole plan.
 
         A selective mechanism costs, at each order, the lesser of "every query checked, `answers`
-        of them answered" and the per-query composite, which needs no cap (spec 2.7).
+        of them answered" and the per-query composite, which needs no cap
+        (docs/theory/selective.md#what-a-plan-costs).
         """
         orders = order_array(orders)
         composite = self._cost_of(self.mechanism, orders) * self.queries
@@ -170,7 +171,9 @@ class Plan:
 
 
 def price_of_list(plans: Sequence[Plan], delta: float) -> WorstCase:
-    """Price a whole list of plans by the tightest worst-case accountant (spec 3.3 to 3.5).
+    """Price a whole list of plans by the tightest worst-case accountant.
+
+    Which they are: docs/theory/gaussian.md#which-accountant.
 
     >>> from tacit import GNMax
     >>> price_of_list([Plan(GNMax(sigma=40), 60), Plan(GNMax(sigma=40), 40)], 1e-5).accountant

@@ -1,9 +1,10 @@
-"""The median of sampled neighbours, by the exponential mechanism on a public grid (SPEC 5.8).
+"""The median of sampled neighbours, by the exponential mechanism on a public grid.
 
 A noisy median itself would need noise of the whole range. Instead a grid point x is drawn with
 probability proportional to exp(e0 u(x)/(2c)), u(x) = -|#{y < x} - #{y > x}|/2 over the sampled
 neighbours, which c = `votes_per_unit` displaced records move by at most c. A missing neighbour
-stands on neither side; with all k present and no ties, u is the spec's -|#{y < x} - k/2|.
+stands on neither side; with all k present and no ties, u is -|#{y < x} - k/2|. Proof:
+docs/theory/private-knn.md#numbers.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class SampledMedian(NeighbourMechanism):
     def cost(
         self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
     ) -> RdpCurve:
-        """Worst case for one query: the exponential mechanism on a Poisson sample (spec 5.8)."""
+        """Worst case for one query: the exponential mechanism on a Poisson sample."""
         values = sampled_exponential_rdp(self.epsilon_per_query, self.sampling_rate, orders)
         return RdpCurve(orders, values)
 

@@ -1,8 +1,9 @@
-"""Bounded sums over sampled neighbours: label counts and a clipped mean (SPEC 5.7, 5.8).
+"""Bounded sums over sampled neighbours: label counts and a clipped mean.
 
 What a record adds is rounded towards zero to whole steps of a public grid, so that its bound still
 holds; sums are whole numbers, and the noise is a Gaussian rounded to the same grid, exactly
 sampled. Nothing is ever divided by the number of records that were sampled, which is secret.
+Proofs: docs/theory/private-knn.md#several-labels and #numbers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The votes of sampled neighbours: their noisy plurality, and the noisy histogram (SPEC 5.1, 5.4).
+"""The votes of sampled neighbours: their noisy plurality, and the noisy histogram.
 
 A sampled unit adds at most c = `votes_per_unit` votes and displaces at most c: L2 = sqrt(2) c.
+Proof: docs/theory/private-knn.md#noisy-plurality-and-histogram.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Sanitise: publish a data-dependent cost, privately (SPEC-pate-knn 4.7, 4.8).
+"""Sanitise: publish a data-dependent cost, privately.
 
 First the smooth sensitivity of the cost is released on a logarithmic scale, then the cost itself
 with noise of that scale. Both are numbers, so both are exactly rounded Gaussians on public grids.
+Proof: docs/theory/smooth-sensitivity.md#two-stages-sanitise.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def secret_cost_of(
 
     GNMax: the sum of `gnmax_rdp` over all queries. ConfidentGNMax: the data-independent cost of
     every check plus `gnmax_rdp` of the queries that were answered (labels != -1), a set that is
-    public already (spec 4.4, 4.5). Not `gnmax_rdp_total`: its table of rounded-up q is off by up
+    public already. Not `gnmax_rdp_total`: its table of rounded-up q is off by up
     to 1e-3, which the smooth sensitivity does not cover.
     """
     counts = vote_matrix(votes)

@@ -1,7 +1,8 @@
-"""Noisy screening: neighbours answer only where enough of them agree (SPEC 5.1, 5.3, 5.5).
+"""Noisy screening: neighbours answer only where enough of them agree.
 
 Screening and answer each draw a Poisson sample of their own. With one sample for both, as in the
-paper, the pair would show more than the two amplified costs add up to (spec 5.3, erratum).
+paper, the pair would show more than the two amplified costs add up to
+(docs/theory/private-knn.md#noisy-screening).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ScreeningCheck(ClassNeighbours):
-    """Release the bit 1[max_j votes_j + N(0, sigma^2) >= threshold] of a Poisson sample (spec 5.5).
+    """Release the bit 1[max_j votes_j + N(0, sigma^2) >= threshold] of a Poisson sample.
 
     The largest count lies in [0, k], for a sample may be small, and one unit moves it by at most
     `votes_per_unit`. mu^2 = (votes_per_unit/sigma)^2 where every record takes part.
@@ -68,7 +69,7 @@ class ScreeningCheck(ClassNeighbours):
     def cost(
         self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
     ) -> RdpCurve:
-        """Worst case over every value of the statistic, exactly amplified (spec 5.5)."""
+        """Worst case over every value of the statistic, exactly amplified."""
         values = sampled_threshold_rdp(
             self.k, self.threshold, self.sigma, self.sampling_rate, orders, self.votes_per_unit
         )
@@ -142,7 +143,7 @@ class NoisyScreening(ClassNeighbours):
     def cost(
         self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
     ) -> RdpCurve:
-        """Worst case for one query, screened and possibly answered (spec 2.7, 5.5)."""
+        """Worst case for one query, screened and possibly answered."""
         values = sampled_screening_rdp(
             self.k,
             self.threshold,

@@ -1,9 +1,9 @@
 """The second moment of private vectors plus Gaussian noise: what a private PCA is made of.
 
-SPEC-highdim-mac A.4. Records speak for themselves, without teachers: each adds y y^T for a vector y
-of norm at most the radius, so adding or removing one moves the sum by at most radius^2 in the
-Frobenius norm. It is not centred with a private mean (the sensitivity would be 4, not 1) and not
-divided by the number of records (which would be private).
+docs/theory/high-dimensional.md#private-components. Records speak for themselves, without teachers:
+each adds y y^T for a vector y of norm at most the radius, so adding or removing one moves the sum
+by at most radius^2 in the Frobenius norm. It is not centred with a private mean (the sensitivity
+would be 4, not 1) and not divided by the number of records (which would be private).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Mechanisms that check before they answer: Confident- and Interactive-GNMax (SPEC 1.4, 1.5, 2.7).
+"""Mechanisms that check before they answer: Confident- and Interactive-GNMax.
 
 The check and the answer draw independent noise. How many queries pass is an output, so a plan is
 priced with a public cap or by the per-query composite, never with the realised count.
+Proofs: docs/theory/selective.md#the-noisy-check and #check-and-answer-together.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdCheck(VoteMechanism):
-    """Release the bit 1[max_j votes_j + N(0, sigma^2) >= threshold] (spec 1.4, 2.6).
+    """Release the bit 1[max_j votes_j + N(0, sigma^2) >= threshold].
 
     `from_zero` widens the range of the statistic to [0, n_teachers], as Interactive-GNMax needs;
     otherwise the largest count is at least n_teachers/n_classes. mu^2 = 1/sigma^2.
@@ -87,7 +88,7 @@ class ThresholdCheck(VoteMechanism):
     def cost(
         self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
     ) -> RdpCurve:
-        """Worst case over every value of the statistic, exact (spec 2.6)."""
+        """Worst case over every value of the statistic, exact."""
         low, high = self.range(n_teachers, n_classes)
         return RdpCurve(orders, threshold_rdp_worst(self.threshold, self.sigma, low, high, orders))
 
@@ -138,7 +139,7 @@ class _Selective(VoteMechanism):
     def cost(
         self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
     ) -> RdpCurve:
-        """Worst case for one query, checked and possibly answered (spec 2.7)."""
+        """Worst case for one query, checked and possibly answered."""
         low, high = self.check.range(n_teachers, n_classes)
         values = confident_rdp_worst(
             self.threshold, self.sigma_check, self.sigma_answer, low, high, orders
@@ -210,7 +211,7 @@ class ConfidentGNMax(_Selective):
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Data-dependent cost of each query, check and possible answer (spec 2.7). Secret."""
+        """Data-dependent cost of each query, check and possible answer. Secret."""
         top = rounded_half_up(self.votes(answers).max(axis=1))
         return self._secret_cost(answers, top, orders)
 
@@ -273,7 +274,7 @@ class InteractiveGNMax(_Selective):
     def secret_cost(
         self, answers: Any, orders: ArrayLike, *, student: ArrayLike | None = None
     ) -> RdpCurve:
-        """Data-dependent cost of each query given the student (spec 2.7). Secret."""
+        """Data-dependent cost of each query given the student. Secret."""
         votes = self.votes(answers)
         top = disagreement(votes, student_probabilities(student, votes.shape))
         return self._secret_cost(answers, top, orders)

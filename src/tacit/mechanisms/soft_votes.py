@@ -1,10 +1,11 @@
-"""Soft votes: each teacher gives a probability vector instead of one class (SPEC-pate-knn 1.2).
+"""Soft votes: each teacher gives a probability vector instead of one class.
 
 Replacing one point of the simplex by another moves the sum by L1 <= 2, L2 <= sqrt(2) and each
 coordinate by <= 1: the constants of hard votes. That holds only if every teacher's answer lies in
 the simplex, so it is enforced here, once, where the answers are summed. Shares are multiples of
 2^-32, so that sums are exact: a float64 sum that is off by its last bit could move a rounded
 statistic by 2.
+Proof: docs/theory/gaussian.md#sensitivities.
 """
 
 from __future__ import annotations
@@ -101,5 +102,8 @@ def hard_or_soft(answers: Any) -> NDArray[Any]:
 
 
 def rounded_half_up(values: NDArray[Any]) -> NDArray[np.int64]:
-    """floor(x + 0.5): keeps |x - y| <= 1 at <= 1; half-to-even does not (spec 1.5)."""
+    """floor(x + 0.5): keeps |x - y| <= 1 at <= 1; half-to-even does not.
+
+    docs/theory/selective.md#the-noisy-check.
+    """
     return np.floor(values + 0.5).astype(np.int64)

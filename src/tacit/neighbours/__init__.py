@@ -2,8 +2,8 @@
 
 `NeighbourIndex` holds private records in a public feature space, `search` ranks them around public
 queries, and the `Neighbourhoods` that it returns draw a fresh Poisson sample for every question.
-Everything here is secret: a mechanism, through a ledger, carries an answer across. Implements
-SPEC-pate-knn 5.1, 5.2 and 5.9.
+Everything here is secret: a mechanism, through a ledger, carries an answer across. Theory:
+docs/theory/private-knn.md#what-one-unit-can-move and #a-walk-instead-of-coins.
 
 >>> from tacit.neighbours import NeighbourIndex
 >>> from tacit.noise import InsecureNoise

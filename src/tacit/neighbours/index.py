@@ -1,8 +1,8 @@
 """Exact search among private records in a public feature space, in bounded memory.
 
-Implements SPEC-pate-knn 5.2: one fixed total order on (distance, record key) that other records do
-not affect, and exact search. No tree, no hashing, nothing fitted to the private records: blocks of
-matrix products and partial selection.
+What docs/theory/private-knn.md#what-one-unit-can-move needs: one fixed total order on (distance,
+record key) that other records do not affect, and exact search. No tree, no hashing, nothing fitted
+to the private records: blocks of matrix products and partial selection.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class NeighbourIndex:
     distances, 4 bytes per record, and what sorting them takes).
 
     Unit: one record, or one person with all records. Adding or removing it displaces at most
-    `votes_per_unit` of any query's neighbours (5.2).
+    `votes_per_unit` of any query's neighbours.
 
     >>> index = NeighbourIndex(
     ...     [[0.1, 0.0], [0.9, 0.1]], ["no", "yes"], keys=[b"k1", b"k2"], radius=1.0

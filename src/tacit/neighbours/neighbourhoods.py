@@ -1,10 +1,10 @@
 """What stands around some queries, and fresh Poisson samples of it, drawn lazily.
 
-Implements SPEC-pate-knn 5.1 and 5.9. Whoever takes part is decided by coins that are independent of
-the order, so one may walk through the order and toss only as many as the first k who take part
-need. A geometric skip stands for all the tails in between. Where a walk leaves what was stored, the
-skips stay as they are and the search goes on farther out: to toss again, or to stop there, would be
-another mechanism with another price.
+docs/theory/private-knn.md#a-walk-instead-of-coins. Whoever takes part is decided by coins that are
+independent of the order, so one may walk through the order and toss only as many as the first k who
+take part need. A geometric skip stands for all the tails in between. Where a walk leaves what was
+stored, the skips stay as they are and the search goes on farther out: to toss again, or to stop
+there, would be another mechanism with another price.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Neighbourhoods:
     """The records around each of some public queries, nearest first. Secret.
 
     Made by `NeighbourIndex.search`. It may be asked again and again; each draw tosses new coins, so
-    that a check and an answer, or two queries, never share a sample (5.3). What a draw returns, how
+    that a check and an answer, or two queries, never share a sample. What a draw returns, how
     far it walked and whom it found are for a mechanism alone. How long it takes depends on the data
     too, and is not hidden.
     """
@@ -177,7 +177,7 @@ def _look_up(ranking: Ranking, heads: Integers, result: Integers) -> None:
 def default_reach(k: int, rate: float, failure: float = 1e-6) -> int:
     """Return how many units to rank so that a draw seldom has to search farther.
 
-    The least M with P(Binomial(M, rate) < k) <= failure (spec 5.9), of public numbers alone. It
+    The least M with P(Binomial(M, rate) < k) <= failure, of public numbers alone. It
     decides about speed and memory only.
 
     >>> default_reach(300, 0.15)

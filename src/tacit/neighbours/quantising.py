@@ -1,9 +1,10 @@
 """Feature vectors on a grid, so that float32 matrix products are exact.
 
-Implements the requirement of SPEC-pate-knn 5.2: which of two records is nearer to a query may
-depend on these two records alone. Ordinary float32 products do not have this property: a library
-chooses its order of summation by the shape of the matrices, so that one record more may change the
-last bits of the others' distances, move many neighbours at once and exceed every sensitivity.
+What docs/theory/private-knn.md#what-one-unit-can-move needs: which of two records is nearer to a
+query may depend on these two records alone. Ordinary float32 products do not have this property: a
+library chooses its order of summation by the shape of the matrices, so that one record more may
+change the last bits of the others' distances, move many neighbours at once and exceed every
+sensitivity.
 """
 
 from __future__ import annotations

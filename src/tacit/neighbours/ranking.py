@@ -1,9 +1,9 @@
 """The order of records around a query: (distance, position), and one unit's few representatives.
 
-Implements the total order of SPEC-pate-knn 5.2. Distances are exact (`tacit.neighbours.quantising`)
-and ties go to the lower position, so that partial selection gives the very beginning of the full
-order. Where a unit has several records, only its nearest `votes_per_unit` stand in the order; which
-they are depends on its own records alone.
+The total order of docs/theory/private-knn.md#what-one-unit-can-move. Distances are exact
+(`tacit.neighbours.quantising`) and ties go to the lower position, so that partial selection gives
+the very beginning of the full order. Where a unit has several records, only its nearest
+`votes_per_unit` stand in the order; which they are depends on its own records alone.
 """
 
 from __future__ import annotations

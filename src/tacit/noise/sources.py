@@ -84,8 +84,8 @@ class _Sampler(ABC):
     def gaussian(self, sigma: ArrayLike, size: Size) -> Floats:
         """Draw continuous Gaussians: density exp(-x^2 / (2 sigma^2)), in float64.
 
-        For an index or a bit that is released (spec 2.4 and 2.6). A released *number* needs
-        `rounded_gaussian`: the low bits of a float64 sum betray its summands.
+        For an index or a bit that is released (docs/theory/gaussian.md#exact-noise). A released
+        *number* needs `rounded_gaussian`: the low bits of a float64 sum betray its summands.
 
         >>> InsecureNoise(seed=1).gaussian(sigma=40.0, size=(2, 3)).shape
         (2, 3)
@@ -159,7 +159,7 @@ class _Sampler(ABC):
     def poisson_mask(self, rate: float, size: Size) -> Bits:
         """Draw a Poisson sample: each unit takes part independently with exactly this rate.
 
-        The mask is secret: amplification by subsampling (spec 5.4) holds only while nobody learns
+        The mask is secret: amplification by subsampling holds only while nobody learns
         who took part.
 
         >>> InsecureNoise(seed=1).poisson_mask(rate=0.01, size=60_000).shape
@@ -172,7 +172,7 @@ class _Sampler(ABC):
 
         P(g) = (1 - rate)^g rate for g = 0, 1, 2, ... and the very float64 value of the rate, which
         must lie in [2^-50, 1]. Cumulative sums walk through a Poisson sample without a coin for
-        everyone (spec 5.9); the draws are as secret as the mask. Why it is exact:
+        everyone; the draws are as secret as the mask. Why it is exact:
         `tacit.noise.waiting.geometric`.
 
         >>> InsecureNoise(seed=1).geometric(rate=1.0, size=3)

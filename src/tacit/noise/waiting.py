@@ -1,8 +1,8 @@
 """Exact waiting times from random words: how many coins fall tails before the first head.
 
-Implements the geometric skips of SPEC-pate-knn 5.9. A Poisson sample is walked by such skips, and
-its price (5.4) presumes that everyone takes part with exactly the stated rate; the usual
-floor(log U / log1p(-rate)) in double precision only comes near. It stands beside
+The geometric skips of docs/theory/private-knn.md#a-walk-instead-of-coins. A Poisson sample is
+walked by such skips, and its price presumes that everyone takes part with exactly the stated rate;
+the usual floor(log U / log1p(-rate)) in double precision only comes near. It stands beside
 `tacit.noise.exact` and works in the same way: one uniform number, refined until the answer is
 certain.
 """

@@ -1,6 +1,6 @@
 """What a release costs: pure functions, arrays in, arrays out, in float64 and log space.
 
-One function per quantity of the specification. Functions that take votes return secrets, to be
+One function per quantity of docs/theory.md. Functions that take votes return secrets, to be
 published only through the mechanism `Sanitise`; functions that end in `_worst` take none.
 """
 

@@ -1,7 +1,8 @@
-"""Renyi curves: the currency in which every cost is counted (SPEC-pate-knn 3.1, 3.2).
+"""Renyi curves: the currency in which every cost is counted.
 
 A mechanism M is (order, value)-RDP when D_order(M(D) || M(D')) <= value for neighbouring D, D'.
 A curve holds such values for several orders at once, for one release or for a batch of queries.
+Proofs: docs/theory/gaussian.md#conversion-to-epsilon-and-delta.
 """
 
 from __future__ import annotations
@@ -111,9 +112,9 @@ class RdpCurve:
         """Convert to epsilon at `delta`, minimised over the orders (a float, or one per query).
 
         improved: max(0, rdp + log1p(-1/a) - (log delta + log a)/(a - 1))
-                  (Canonne, Kamath, Steinke 2020, Prop. 12; spec 3.2).
+                  (Canonne, Kamath, Steinke 2020, Prop. 12).
         classic:  rdp + log(1/delta)/(a - 1)
-                  (Mironov 2017, Theorem 5 of PATE 2018; spec 3.1).
+                  (Mironov 2017, Theorem 5 of PATE 2018).
         """
         candidates = np.maximum(self.values + conversion_term(self.orders, delta, conversion), 0.0)
         return _scalar(candidates.min(axis=-1))
@@ -121,7 +122,7 @@ class RdpCurve:
     def best_order(self, delta: float, conversion: str = "improved") -> Any:
         """Return the order at which `.epsilon(delta)` is attained.
 
-        For a data-dependent curve the best order is itself secret (spec 4.8).
+        For a data-dependent curve the best order is itself secret.
         """
         candidates = self.values + conversion_term(self.orders, delta, conversion)
         return _scalar(self.orders[candidates.argmin(axis=-1)])
@@ -129,7 +130,7 @@ class RdpCurve:
     def delta(self, epsilon: float) -> Any:
         """Return the smallest delta at `epsilon` by the improved conversion.
 
-        log delta = (a - 1)(rdp + log1p(-1/a) - epsilon) - log a, at most 0 (spec 3.2 solved).
+        log delta = (a - 1)(rdp + log1p(-1/a) - epsilon) - log a, at most 0.
         """
         epsilon = non_negative(epsilon=epsilon)
         orders = self.orders

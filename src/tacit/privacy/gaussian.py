@@ -1,4 +1,4 @@
-"""The exact privacy curve of Gaussian noise (SPEC-highdim-mac 0.1 to 0.3).
+"""The exact privacy curve of Gaussian noise.
 
 A release with noise N(0, sigma^2) and L2 sensitivity Delta is mu-GDP, mu = Delta/sigma, and its
 delta at every epsilon is known exactly (Balle and Wang 2018):
@@ -6,6 +6,7 @@ delta at every epsilon is known exactly (Balle and Wang 2018):
     delta(epsilon; mu) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 
 Adaptive composition is exact too: the mu^2 add (Dong, Roth, Su 2022; Smith, Thakurta 2022).
+Proof: docs/theory/gaussian.md#the-exact-curve.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def _mills_difference(eps: Floats, mu: Floats) -> Floats:
 def gaussian_epsilon(delta: float, mu: ArrayLike) -> Any:
     """Smallest epsilon with `gaussian_delta(epsilon, mu) <= delta`, rounded up.
 
-    >>> round(gaussian_epsilon(1e-5, 0.6212), 4)  # the paper's MNIST run (spec section 8)
+    >>> round(gaussian_epsilon(1e-5, 0.6212), 4)  # mu of PATE 2018's MNIST run
     2.5424
     """
     log_target = math.log(probability(delta=delta))
@@ -157,8 +158,8 @@ def _bisect_epsilon(log_target: float, mu: Floats) -> Floats:
 def calibrate_gaussian(sensitivity: float, epsilon: float, delta: float) -> float:
     """Smallest sigma that makes a release of L2 `sensitivity` (epsilon, delta)-DP, rounded up.
 
-    Inverts the exact curve by bisection on log mu (Balle and Wang 2018, spec 0.3). The classical
-    sqrt(2 log(1.25/delta))/epsilon is too small for large epsilon and is not used (spec 0.4).
+    Inverts the exact curve by bisection on log mu (Balle and Wang 2018). The classical
+    sqrt(2 log(1.25/delta))/epsilon is too small for large epsilon and is not used.
 
     >>> round(calibrate_gaussian(1.0, 1.0, 1e-5), 6)
     3.730632

@@ -1,4 +1,7 @@
-"""LNMax: the noisy plurality of the 2017 paper, Laplace noise of scale 1/gamma (SPEC 1.6)."""
+"""LNMax: the noisy plurality of the 2017 paper, Laplace noise of scale 1/gamma.
+
+Proofs: docs/theory/data-dependent.md#lnmax.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def lnmax_log_q(votes: ArrayLike, gamma: float) -> Floats:
 
 
 def lnmax_rdp_worst(gamma: float, orders: ArrayLike) -> Floats:
-    """Worst-case RDP of one LNMax query: two Laplace coordinates (spec 1.6 iv).
+    """Worst-case RDP of one LNMax query: two Laplace coordinates.
 
     2 log[ a/(2a-1) e^((a-1) gamma) + (a-1)/(2a-1) e^(-a gamma) ] / (a-1). It is 2 gamma-DP too and
     never larger than the pure-DP curve, which PATE 2017 bounds by 2 gamma^2 a.
@@ -57,7 +60,7 @@ def lnmax_rdp(votes: ArrayLike, gamma: float, orders: ArrayLike, bound: str = "t
     With e = 2 gamma and q <= 1/(1 + e^e):
     tight:    log max{ (1-q)^a (1 - q e^-e)^(1-a) + q e^((a-1)e),
                        (1-q)^a (1 - q e^e)^(1-a) + q e^(-(a-1)e) } / (a-1), at most the worst case
-              `lnmax_rdp_worst` (randomised response dominates; spec 1.6).
+              `lnmax_rdp_worst` (randomised response dominates).
     pate2017: log[ (1-q)^a (1 - q e^e)^(1-a) + q e^((a-1)e) ] / (a-1), at most e and e^2 a/2.
 
     >>> round(float(lnmax_rdp([[30, 5, 1]], 0.1, [8])[0, 0]), 10)

@@ -1,10 +1,11 @@
-"""Privacy loss distributions of training runs: tighter than RDP (SPEC-highdim-mac B.8, B.6).
+"""Privacy loss distributions of training runs: tighter than RDP.
 
 A run of Poisson-subsampled Gaussian steps, alone or together with Gaussian releases, is composed
 numerically by dp-accounting (extra `tacit[pld]`), whose estimate is pessimistic: it is an upper
 bound up to the rounding of its Fourier transforms. For that a part of delta is set aside, which is
 measured and not proved; longer runs than were measured are left to the RDP curve, which also
 decides without that library, or where it would not pay.
+What for: docs/theory/direct.md#what-a-run-costs.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ def calibrate_steps(
 
     `mu_squared` is what Gaussian releases beside it cost, such as a histogram of thresholds. The
     result is certified: `sampled_steps_epsilon` of it is at most epsilon; as far as epsilon falls
-    with noise it is within 0.02 % of the least. Source: SPEC-highdim-mac B.2, B.6.
+    with noise it is within 0.02 % of the least.
 
     >>> sigma = calibrate_steps(2.0, 1e-3, steps=10, rate=0.1)
     >>> sampled_steps_epsilon([SampledSteps(sigma, 0.1, 10)], 1e-3).epsilon <= 2.0

@@ -1,8 +1,9 @@
-"""Divergences between a law and its mixture with another: what a Poisson sample leaves (SPEC 5.5).
+"""Divergences between a law and its mixture with another: what a Poisson sample leaves.
 
 Without the unit a release has the law P0; with it, (1 - rate) P0 + rate P1. Everything here is
 computed from log P0 and log(P1/P0) without cancellation: with r = 1 + t the likelihood ratio and
 E t = 0, the moment E r^a is 1 + E[r^a - 1 - a t], whose terms are all >= 0.
+Derived in docs/theory/subsampling.md#computing-a-mixtures-divergence.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""GNMax on given votes: how likely another class wins, and what a query costs (SPEC 2.1 to 2.4).
+"""GNMax on given votes: how likely another class wins, and what a query costs.
 
 Everything computed here from votes is secret: it may be published only through `Sanitise`.
+Proofs: docs/theory/data-dependent.md#q-the-probability-of-another-answer.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def gnmax_rdp(votes: ArrayLike, sigma: float, orders: ArrayLike, bound: str = "t
     """Data-dependent RDP of GNMax for each query: shape (queries, orders). Secret.
 
     tight:    the supremum over everything that post-processes this Gaussian and puts mass 1 - q
-              on one class (spec 2.4), accurate to 1e-9, never below.
+              on one class, accurate to 1e-9, never below.
     theorem6: PATE 2018's Theorem 6, to reproduce its tables.
     Both are at most order/sigma^2, the worst case. Unit: one teacher.
 

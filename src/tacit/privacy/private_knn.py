@@ -1,8 +1,10 @@
-"""What Private-kNN costs: screening, answer and median on a Poisson sample (SPEC 5.4, 5.5, 5.8).
+"""What Private-kNN costs: screening, answer and median on a Poisson sample.
 
 Each query sees a fresh Poisson sample of the units; the k nearest records of the sample vote. One
 unit has at most `displaced` votes and displaces as many. Only bounds that hold for every sample
-are amplified: a data-dependent cost must not be (spec 5.10).
+are amplified: a data-dependent cost must not be
+(docs/theory/subsampling.md#what-may-not-be-amplified).
+Proofs: docs/theory/private-knn.md.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _MOST_VOTES = 2**24
 def sampled_threshold_rdp(
     k: int, threshold: float, sigma: float, rate: float, orders: ArrayLike, displaced: int = 1
 ) -> Floats:
-    """Worst case of one noisy screening on a Poisson sample: exact amplification (spec 5.5).
+    """Worst case of one noisy screening on a Poisson sample: exact amplification.
 
     The maximum over t, t' in 0..k with |t - t'| <= displaced of D_a(pm || p0) and D_a(p0 || pm),
     p0 = Phi((t - threshold)/sigma), p1 the same at t', pm = (1-rate) p0 + rate p1. Both are convex
@@ -59,7 +61,7 @@ def sampled_screening_rdp(
     orders: ArrayLike,
     displaced: int = 1,
 ) -> Floats:
-    """Worst case of one query, screened and possibly answered on another sample (spec 2.7, 5.3).
+    """Worst case of one query, screened and possibly answered on another sample.
 
     The maximum over the pairs of `sampled_threshold_rdp`, in both directions, of
     log[ (1-p)^a (1-p')^(1-a) + p^a p'^(1-a) e^((a-1) g) ] / (a-1), g = `answer_rdp` at each order:
@@ -100,10 +102,10 @@ def _screening(
 def sampled_noisy_max_rdp(
     sigma: float, rate: float, orders: ArrayLike, votes_per_unit: int = 1
 ) -> Floats:
-    """Worst case of one noisy plurality, or histogram, of the sampled neighbours (spec 5.2, 5.4).
+    """Worst case of one noisy plurality, or histogram, of the sampled neighbours.
 
     The Poisson-subsampled Gaussian with mu = sqrt(2) votes_per_unit/sigma: a sampled unit adds at
-    most that many votes and displaces as many. The cheaper supremum over three outcomes (spec 5.5)
+    most that many votes and displaces as many. The cheaper supremum over three outcomes
     is known numerically only and not used. Unit: one with at most `votes_per_unit` votes.
 
     >>> float(f"{sampled_noisy_max_rdp(5, 0.05, [8])[0]:.10g}")
@@ -122,7 +124,7 @@ def _count(**named: int) -> int:
 
 
 def sampled_exponential_rdp(epsilon: float, rate: float, orders: ArrayLike) -> Floats:
-    """Worst case of one exponential mechanism on a Poisson sample (spec 5.8).
+    """Worst case of one exponential mechanism on a Poisson sample.
 
     On a given sample, log(P1/P0) lies in [-s, epsilon - s] for some s in [0, epsilon]: a range of
     epsilon, half of what epsilon-DP allows (Dong, Durfee, Rogers 2020). E_P0 r^a and E_P0 r^(1-a)

@@ -1,8 +1,9 @@
-"""How far q can move when d teachers change their vote (PATE 2018, Prop. 19; SPEC-pate-knn 4.2).
+"""How far q can move when d teachers change their vote (PATE 2018, Prop. 19).
 
 Among all histograms at distance d, q is least when d votes are taken from the largest other classes
 and given to the first, and largest when d votes move from the first class to the second. A smooth
 sensitivity is a discounted maximum over all distances.
+Proof: docs/theory/smooth-sensitivity.md#how-far-q-moves.
 """
 
 from __future__ import annotations

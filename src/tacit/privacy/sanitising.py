@@ -1,4 +1,7 @@
-"""What it costs to publish a data-dependent cost (SPEC-pate-knn 4.6 to 4.8)."""
+"""What it costs to publish a data-dependent cost.
+
+Proofs: docs/theory/smooth-sensitivity.md#one-noisy-number-gnss and #two-stages-sanitise.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def gnss_rdp(order: float, beta: float, sigma: float) -> float:
 
 
 class SanitiseCost(NamedTuple):
-    """What the two-stage release of spec 4.7 costs, and the quantiles it publishes with."""
+    """What the two-stage release costs, and the quantiles it publishes with."""
 
     rdp: float
     """order * mu_squared / 2, at the one order fixed in advance."""
@@ -56,7 +59,7 @@ def sanitise_cost(
     delta_value: float,
     delta_scale: float,
 ) -> SanitiseCost:
-    """Cost of releasing first the smooth sensitivity, then the data-dependent cost (spec 4.7).
+    """Cost of releasing first the smooth sensitivity, then the data-dependent cost.
 
     (1) log max(SS, s_min) + N(0, sigma_log^2): log SS is beta-Lipschitz, mu^2 = beta^2/sigma_log^2.
     (2) f + SS_upper * sigma * N(0, 1): the shift is at most SS_upper unless (1) failed, which has

@@ -1,8 +1,9 @@
-"""Smooth sensitivity as in PATE 2018, Algorithms 3 to 5, with its slips corrected (SPEC 4.2).
+"""Smooth sensitivity as in PATE 2018, Algorithms 3 to 5, with its slips corrected.
 
 It walks, query by query, to the histogram at distance d whose local sensitivity is largest. That is
 right only where the local sensitivity rises towards the plateau [q1, q0] from both sides (the
 paper's conditions C5 and C6); C6 fails roughly for order >= sigma, and then this refuses.
+The slips: docs/theory/errata.md#pate-2018-the-theorems.
 """
 
 from __future__ import annotations

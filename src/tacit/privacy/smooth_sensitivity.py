@@ -1,4 +1,4 @@
-"""Smooth sensitivity of the summed GNMax cost, without the paper's condition C6 (SPEC 4.1, 4.3).
+"""Smooth sensitivity of the summed GNMax cost, without the paper's condition C6.
 
 Write q = (m-1) Phi(z): a neighbouring histogram moves z by at most h = sqrt(2)/sigma (Prop. 21),
 so the cost of a query is a nondecreasing function b(z). On cells of width h/K,
@@ -10,6 +10,7 @@ so the cost of a query is a nondecreasing function b(z). On cells of width h/K,
 where z_low(d), z_high(d) belong to the histograms at distance d with the least and the largest q
 (Prop. 19): d votes gathered in the first class, or d moved from the first class to the second.
 A smooth sensitivity is secret: it may be published only through `Sanitise`.
+Proof: docs/theory/smooth-sensitivity.md#the-window-algorithm.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def gnmax_smooth_sensitivity(
     """beta-smooth upper bound on the local sensitivity of sum_i gnmax_rdp(votes_i). Secret.
 
     window: the algorithm above, for any nondecreasing cost.
-    paper:  PATE 2018, Algorithms 3 to 5 corrected (spec 4.2); refuses where condition C6 fails.
+    paper:  PATE 2018, Algorithms 3 to 5 corrected; refuses where condition C6 fails.
     `weights` (one per query) are for the papers' expected-value tables; a release sums over the
     realised answered set. Unit: one teacher.
 
@@ -131,7 +132,7 @@ def threshold_smooth_sensitivity(
     highest: int,
     weights: ArrayLike | None = None,
 ) -> float:
-    """beta-smooth bound for the summed data-dependent cost of the checks (spec 4.5). Secret.
+    """beta-smooth bound for the summed data-dependent cost of the checks. Secret.
 
     E(d) = max over |t' - t| <= d of the cost's change to a neighbour; "at most d", not "exactly
     d" as in the public code, which is not smooth. Pricing the checks data-independently costs 0.

@@ -1,4 +1,7 @@
-"""Gaussian noise on a Poisson sample of the records: amplification by sampling (SPEC 5.4)."""
+"""Gaussian noise on a Poisson sample of the records: amplification by sampling.
+
+Proof: docs/theory/subsampling.md#the-gaussian-on-a-poisson-sample.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tight data-dependent bound for any Gaussian mechanism's modal outcome (SPEC-pate-knn 2.4).
+"""The tight data-dependent bound for any Gaussian mechanism's modal outcome.
 
 Among all post-processings of the pair N(0,1), N(mu,1) that give one outcome the mass 1 - q, the
 largest divergence splits the other mass between the two tails, h in one and q - h in the other:
@@ -17,6 +17,7 @@ and psi falls in xc, falls in xd and grows in R, while all three grow with h: th
 bound psi on it. Where that decides the sign, the cell's maximum is at an end; otherwise it is at
 most the value at h0 plus (h1 - h0) times the largest derivative. Cells that none of these tests
 settle are halved until the excess is below the tolerance.
+Proofs: docs/theory/data-dependent.md#the-tight-bound and #the-certificate.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Theorem 6 of PATE 2018 with the optimal choice of Proposition 10 (SPEC-pate-knn 2.2).
+"""Theorem 6 of PATE 2018 with the optimal choice of Proposition 10.
 
 Kept to reproduce the paper's tables; `bound="tight"` (tail_bound.py) is never larger.
+Derived in docs/theory/data-dependent.md#theorem-6-and-the-condition-it-omits.
 """
 
 from __future__ import annotations

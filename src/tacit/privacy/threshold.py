@@ -1,7 +1,8 @@
-"""What a noisy threshold check costs: one bit, priced exactly (SPEC-pate-knn 2.6, 2.7, 5.5).
+"""What a noisy threshold check costs: one bit, priced exactly.
 
 The bit is 1[t + N(0, sigma^2) >= threshold] for an integer statistic t that one unit moves by at
 most 1 inside [lowest, highest]. Its two probabilities are known exactly, so its divergence is too.
+Proofs: docs/theory/selective.md#the-noisy-check and #check-and-answer-together.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def threshold_rdp(
 def threshold_rdp_worst(
     threshold: float, sigma: float, lowest: int, highest: int, orders: ArrayLike
 ) -> Floats:
-    """Worst case of the check over every t in [lowest, highest], both directions (spec 2.6).
+    """Worst case of the check over every t in [lowest, highest], both directions.
 
     All of them are enumerated: that "the worst case lies at the threshold or at the end" is false
     and understates the supremum by up to 60 % (erratum to the Private-kNN supplement).
@@ -93,7 +94,7 @@ def confident_rdp_worst(
     highest: int,
     orders: ArrayLike,
 ) -> Floats:
-    """Worst case of one Confident-GNMax query, check and possible answer together (spec 2.7).
+    """Worst case of one Confident-GNMax query, check and possible answer together.
 
     sup over t, t' of log[ (1-p)^a (1-p')^(1-a) + p^a p'^(1-a) e^((a-1) g) ] / (a-1), with
     g = a/sigma_answer^2: it holds for a fixed number of queries without a cap on the answers.
@@ -146,7 +147,9 @@ def confident_rdp(
 def poisson_threshold_rdp(
     rate: float, threshold: float, sigma: float, highest: int, orders: ArrayLike
 ) -> Floats:
-    """Worst case of the check on a Poisson sample of the records: exact amplification (spec 5.5).
+    """Worst case of the check on a Poisson sample of the records: exact amplification.
+
+    Proof: docs/theory/subsampling.md#the-check-on-a-poisson-sample.
 
     With pm = (1-rate) p0 + rate p1 over adjacent (t, t') in [0, highest], the maximum of
     D_a(pm || p0) and D_a(p0 || pm), by joint convexity over the sample. Any order > 1. The range

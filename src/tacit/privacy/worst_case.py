@@ -1,6 +1,7 @@
-"""The worst-case epsilon of a plan: the best of the accountants that apply (SPEC-pate-knn 3.3-3.5).
+"""The worst-case epsilon of a plan: the best of the accountants that apply.
 
 Every accountant here is data-independent, so taking the minimum over them before the run is free.
+Which they are: docs/theory/gaussian.md#which-accountant.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def worst_case_epsilon(
 ) -> WorstCase:
     """Return the smallest epsilon that one of the given accounts proves, and its name.
 
-    mu_squared: sum of (sensitivity/sigma)^2 over all Gaussian releases: exact composition (3.3).
-    rdp:        a composed `RdpCurve`, converted by the improved conversion (3.2).
+    mu_squared: sum of (sensitivity/sigma)^2 over all Gaussian releases: exact composition.
+    rdp:        a composed `RdpCurve`, converted by the improved conversion.
     pld:        a composed dp-accounting privacy loss distribution (3.5; extra `tacit[pld]`).
 
     >>> worst_case_epsilon(1e-5, mu_squared=640 / 150**2 + 2 * 286 / 40**2).accountant

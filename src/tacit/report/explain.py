@@ -1,7 +1,8 @@
 """How the number was computed, in sentences and formulas that somebody can check by hand.
 
-One explanation for each accountant of the ledger (SPEC-pate-knn 3.2 to 3.5), and one for the
-sanitised statement (4.7, 4.8), each with the numbers of this ledger.
+One explanation for each accountant of the ledger (docs/theory/ledger.md), and one for the
+sanitised statement (docs/theory/smooth-sensitivity.md#the-ex-post-statement), each with the numbers
+of this ledger.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The figures of the 2018 paper, for the data owner's eyes only.
 
-Votes, and costs that depend on them, are secret (SPEC-pate-knn 6): every figure here carries a red
-SECRET mark, is saved with mode 0600, and is refused by the report. No message quotes a number.
+Votes, and costs that depend on them, are secret (docs/sharp-edges.md#data-dependent-epsilon-raw):
+every figure here carries a red SECRET mark, is saved with mode 0600, and is refused by the report.
+No message quotes a number.
 """
 
 from __future__ import annotations
@@ -124,7 +125,8 @@ def sigma_cost_figure(
 ) -> Figure:
     """Draw epsilon against the noise sigma, for this data and in the worst case. Secret.
 
-    Choosing sigma by this figure spends privacy that nobody counts (SPEC-pate-knn 6, item 4).
+    Choosing sigma by this figure spends privacy that nobody counts
+    (docs/sharp-edges.md#tuning-on-private-votes).
     """
     x, own, worst = (
         curve(sigmas=sigmas),

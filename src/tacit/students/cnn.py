@@ -1,7 +1,7 @@
 """A small convolutional network, trained on labels that were spread over the public images.
 
 A `LabelSpreadingStudent` gives every public image a posterior; the network learns all of them from
-randomly moved copies of the images, which smooths over the graph's mistakes (FEASIBILITY).
+randomly moved copies of the images, which smooths over the graph's mistakes.
 Public inputs and releases only: nothing private ever enters this floor.
 """
 

@@ -1,7 +1,7 @@
 """A student that spreads the released labels over the neighbour graph of the public inputs.
 
 Zhou et al., "Learning with local and global consistency" (2004), with posteriors instead of
-certain labels; FEASIBILITY's recipe. Public inputs and releases only: nothing private ever enters
+certain labels. Public inputs and releases only: nothing private ever enters
 this floor. The fitted student holds the public inputs (in the feature space) and is published with
 them.
 """

@@ -1,4 +1,4 @@
-"""What a release tells about the labels: a posterior over classes, not a raw count (SPEC 1.1, 1.3).
+"""What a release tells about the labels: a posterior over classes, not a raw count.
 
 The model. A query has one right class, uniform a priori over the C classes, and an agreement `a`,
 uniform over [1/C, 1] a priori: each of K teachers independently votes the right class with

@@ -1,8 +1,9 @@
 """Teachers that are one patient each: a labelled scan, registered to each query, its mask warped.
 
 Nothing is trained, so that a single private scan can teach: with K patients there are K teachers,
-where hospitals of many patients each would be far too few for a useful release (FEASIBILITY,
-"Real masks"). Each answer is a pure function of the scan, its mask, the config and the queries.
+where hospitals of many patients each would be far too few for a useful release
+(docs/results/segmentation.md). Each answer is a pure function of the scan, its mask, the config and
+the queries.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What `tasks` is for classes, this is for masks: the same executors run it, so that a worker that
 dies costs nothing but time. A teacher's answers follow from its own shard and public things alone
-(SPEC-highdim-mac A.1): no grid, scale or statistic is shared. Everything here is SECRET.
+(docs/theory.md#words): no grid, scale or statistic is shared. Everything here is SECRET.
 """
 
 from __future__ import annotations

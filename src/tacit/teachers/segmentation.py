@@ -1,7 +1,8 @@
 """Teachers whose answers are masks: private scans in shards to soft masks of the public queries.
 
 `segment_with_teachers` collects the answers, as masks or, to keep memory small, as the short codes
-that `GaussianMean` will clip (SPEC-highdim-mac A.1); an executor says where. Everything is SECRET.
+that `GaussianMean` will clip (docs/theory/high-dimensional.md#the-bound); an executor says where.
+Everything is SECRET.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which teacher a record belongs to: a keyed hash of its own id, and of nothing else.
 
-PATE's price (SPEC-pate-knn 1.1) presumes that one unit reaches one teacher, whoever else is in the
-data. An assignment by position, by shuffling or by balancing breaks that: one record more, and
+PATE's price (docs/theory.md#words) presumes that one unit reaches one teacher, whoever else is in
+the data. An assignment by position, by shuffling or by balancing breaks that: one record more, and
 others change teachers. A hash of the unit's own id cannot.
 """
 
