@@ -1,8 +1,9 @@
 """PATE 2018's formulas as they are printed, query by query, in plain Python floats.
 
 This is the baseline of `benchmarks.privacy` and an oracle of the tests: Prop. 7, Theorem 6 with
-Prop. 10 in its printed A/B form, and Algorithms 3 to 5 with the slips of SPEC-pate-knn 4.2
-corrected. It is slow, it underflows where log q is very negative, and it imports nothing of tacit.
+Prop. 10 in its printed A/B form, and Algorithms 3 to 5 with the slips of
+docs/theory/errata.md#pate-2018-the-theorems corrected. It is slow, it underflows where log q is
+very negative, and it imports nothing of tacit.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def theorem6(q: float, sigma: float, order: float, mu1: float, mu2: float) -> fl
 
 
 def printed_conditions(q: float, sigma: float, order: float, mu1: float, mu2: float) -> bool:
-    """Check what Theorem 6 states; q e^(eps2) < 1 is missing (SPEC-pate-knn 2.2)."""
+    """Check what Theorem 6 states; q e^(eps2) < 1 is missing.
+
+    docs/theory/data-dependent.md#theorem-6-and-the-condition-it-omits.
+    """
     if mu1 < order or mu2 <= 1:
         return False
     eps2 = mu2 / sigma**2

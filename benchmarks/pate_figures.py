@@ -1,8 +1,8 @@
 """The figures of Tables 1 and 2 of the 2018 PATE paper, recomputed from its published votes.
 
-The paper's own formulas (Theorem 6, Theorem 5, Theorem 23, SPEC-pate-knn 2.2, 3.1, 4.6) beside the
-tight bound (2.4), the exact check (2.6), the worst case (2.7, 3.3), the correct theorem (4.6) and
-the two-stage release (4.7). `benchmarks.pate_tables` prints them.
+The paper's own formulas (Theorem 6, Theorem 5, Theorem 23) beside the tight bound, the exact
+check, the worst case, the correct theorem and the two-stage release. `benchmarks.pate_tables`
+prints them; docs/theory/tables.md explains each.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def test_a_damaged_vote_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "key", "digits", "printed"),
     [
-        # docs/FEASIBILITY.md, "The paper's votes": the targets of the theorem6 mode
+        # docs/theory/tables.md: the targets of the theorem6 mode, computed apart from this code
         ("MNIST", "answered", 2, "282.72"),
         ("MNIST", "rdp_answers_theorem6", 6, "0.914096"),
         ("MNIST", "epsilon_theorem6", 6, "1.998817"),
@@ -86,7 +86,7 @@ def test_a_damaged_vote_file_is_refused(tmp_path: Path) -> None:
         # the smooth sensitivity at the betas as they are printed, .0329 and .0310
         ("MNIST", "smooth_theorem6_at_printed_beta", 5, "0.06169"),
         ("Adult", "smooth_theorem6_at_printed_beta", 5, "0.03320"),
-        # SPEC-pate-knn 2.7, 3.4: worst cases at the paper's parameters
+        # docs/theory/selective.md#what-a-plan-costs, at the paper's parameters
         ("MNIST", "worst_capped", 2, "2.54"),
         ("MNIST", "worst_uncapped", 2, "3.32"),
         ("Adult", "worst_capped", 2, "3.54"),

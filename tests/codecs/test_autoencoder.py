@@ -28,7 +28,7 @@ class TestBounds:
         assert codes.norm(dim=1).max() <= 1 + 1e-6
 
     def test_jacobian_of_the_clip(self):
-        """A.7: I inside; (I - u u^T)/|f| outside, without a radial part."""
+        """I inside; (I - u u^T)/|f| outside, without a radial part."""
         point = torch.tensor([0.3, -0.4], dtype=torch.float64)
         for scale in (1.0, 4.0):
             f = scale * point
@@ -39,7 +39,7 @@ class TestBounds:
             assert torch.allclose(jacobian, expected, atol=1e-9)
 
     def test_ball_is_nearly_uniform_for_gaussian_outputs(self):
-        """A.6: r^l near U(0, 1), for sigmoid(c x) is within .018 of Phi(x); any direction."""
+        """r^l near U(0, 1), for sigmoid(c x) is within .018 of Phi(x); any direction."""
         outputs = torch.randn(20000, 4, generator=torch.Generator().manual_seed(0)).double()
         codes = ball_activation(outputs)
         powers = codes.norm(dim=1).pow(3).numpy()

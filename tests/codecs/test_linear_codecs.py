@@ -46,7 +46,7 @@ class TestPCA:
         assert lost == pytest.approx(pca.spectrum[5:].sum(), rel=1e-9)
 
     def test_spectrum_is_that_of_the_encoder(self, pca, flat):
-        """E5: the second moment about the mean that the encoder subtracts, not another one."""
+        """The second moment about the mean that the encoder subtracts, not another one."""
         codes = pca.encode(flat)
         assert np.allclose(np.square(codes).mean(axis=0), pca.spectrum)
         assert np.allclose(codes.mean(axis=0), 0, atol=1e-9)
@@ -68,7 +68,7 @@ class TestPCA:
         assert outside.rms_radius == pytest.approx(np.sqrt(np.square(norms).mean()), rel=0.1)
 
     def test_error_of_the_rule_by_monte_carlo(self, pca, flat):
-        """A.5: L sigma^2 + tail, against noisy codes; and Wiener is better."""
+        """L sigma^2 + tail, against noisy codes; and Wiener is better."""
         rng = np.random.default_rng(0)
         sigma = 0.6
         codes = pca.encode(flat)
@@ -288,5 +288,5 @@ class TestIdentity:
         assert codec.diameter == math.sqrt(15)
 
     def test_half_the_diameter_of_the_2022_paper(self):
-        """E2: y/sqrt(D) in a ball of diameter 2; the cube needs 1."""
+        """y/sqrt(D) in a ball of diameter 2; the cube needs 1."""
         assert IdentityCodec((100,)).diameter / math.sqrt(100) == 1.0

@@ -37,7 +37,7 @@ def test_l_star_against_every_subset(spectrum, sigma):
 
 
 def test_l_star_may_be_none():
-    """E4: the papers' formula is undefined here."""
+    """The papers' formula is undefined here."""
     assert useful([0.5, 0.1], sigma=1.0).sum() == 0
 
 
@@ -102,7 +102,7 @@ def test_water_filling_against_a_numerical_optimiser():
 
 
 def test_water_filling_without_noise_is_the_fourth_root():
-    """High signal to noise: d_l = lambda^(1/4), hence q ~ sqrt(lambda) (spec A.5)."""
+    """High signal to noise: d_l = lambda^(1/4), hence q ~ sqrt(lambda)."""
     values = np.array([16.0, 4.0, 1.0])
     assert np.allclose(water_filling(values, 1e-9), np.array([4, 2, 1]) / 7, atol=1e-6)
 
@@ -114,7 +114,7 @@ def test_water_filling_drops_what_drowns():
 
 
 def test_noise_to_signal_is_the_square_of_a_golden_sigma():
-    """A.11: sigma .170 for K = 50, N = 50 at (8, 1e-5), unit ball."""
+    """Sigma .170 for K = 50, N = 50 at (8, 1e-5), unit ball."""
     value = noise_to_signal(8, 1e-5, queries=50, n_teachers=50)
     assert round(math.sqrt(value), 3) == 0.170
 

@@ -90,7 +90,7 @@ def test_weights_that_overflow_are_survived():
 
 
 class RootOfTooFew(LayerParts):
-    """E7: scales K hidden objectives and the output by sqrt(K) instead of sqrt(K + 1)."""
+    """Erratum E7: scales K hidden objectives and the output by sqrt(K) instead of sqrt(K + 1)."""
 
     def __init__(self, net, given, blocks, *rest):
         hidden = len(blocks.sizes) - 1

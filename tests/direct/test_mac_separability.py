@@ -75,7 +75,7 @@ def test_wild_company_changes_nobody():
 
 
 def exact_energy(net, layers, x, y, z):
-    """E of one batch in torch, written out again (spec B.1)."""
+    """E of one batch in torch, as docs/theory/direct.md#coordinates-of-dp-mac has it."""
     f = {
         "tanh": torch.tanh,
         "relu": torch.relu,
@@ -150,7 +150,7 @@ def test_curvatures_are_those_of_gauss_newton():
 
 
 def test_too_few_z_steps_leave_the_first_layer_without_a_gradient():
-    """Spec B.1: the residual reaches one more layer with every Z-step."""
+    """The residual reaches one more layer with every Z-step."""
     net = network((4, 5, 5, 5, 3), steps=3, activation="softplus")
     made = examples(net, 4)
     assert (parts_of(net, made).norms(np.arange(4))[:, 0] > 0).all()

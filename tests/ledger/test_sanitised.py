@@ -1,4 +1,7 @@
-"""The sanitised statement: its arithmetic, its refusals, and the ex-post guarantee (spec 4.8)."""
+"""The sanitised statement: its arithmetic, its refusals, and the ex-post guarantee.
+
+Both: docs/theory/smooth-sensitivity.md#the-ex-post-statement.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ def sanitised(book, labels, noise=None, votes=VOTES, **changed):
 
 
 def upper_bound(release):
-    """Spec 4.7 by hand: released cost plus quantile, scale and all, but for grids of 2^-20."""
+    """By hand: released cost plus quantile, scale and all, but for grids of 2^-20."""
     log_scale, value = np.asarray(release)
     scale = math.exp(log_scale + stats.norm.isf(RESERVED / 2) * SIGMA_LOG)
     return value + stats.norm.isf(RESERVED / 2) * SIGMA * scale

@@ -1,4 +1,4 @@
-"""Neighbours by subsample-then-search, as spec 5.1 defines them, and wrong ways to draw them."""
+"""Neighbours by subsample-then-search, by definition, and wrong ways to draw them."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_shared_noise_is_caught():
 
 
 def test_a_bound_for_each_block_counted_once_is_caught():
-    """Four blocks of a volume, each clipped to 1, are a code of norm 2; sold for 1 (spec A.8)."""
+    """Four blocks of a volume, each clipped to 1, are a code of norm 2; sold for 1."""
     sold = CODE_AUDITS["gaussian-mean"].mechanism
     blocks = np.zeros((2, 4, 1))
     blocks[0] = 1e300

@@ -56,7 +56,7 @@ class TestMargins:
         assert Plan(shared, 4).epsilon(1e-5) == Plan(trusted, 4).epsilon(1e-5)
 
     def test_one_message_alone_costs_more(self):
-        """Spec A.9: mu_local = sqrt(K - t - c) mu."""
+        """mu_local = sqrt(K - t - c) mu."""
         mechanism = DistributedGaussianMean(0.5, 1.0, 6, 1, 2)
         assert mechanism.exposed_cost() == pytest.approx(3 * mechanism.gaussian_cost())
 

@@ -14,7 +14,7 @@ from tacit.errors import InvalidArgument
 from tacit.mechanisms import GaussianMean, Plan
 from tacit.privacy import gaussian_epsilon
 
-# (epsilon, delta), teachers, queries, radius: the sigma of SPEC-highdim-mac A.2 and A.11.
+# (epsilon, delta), teachers, queries, radius: sigma as computed apart from this code.
 GOLDEN = [
     ((8, 1e-3), 8, 80, 1.0, 1.0733),
     ((8, 1e-3), 8, 80, math.sqrt(1024) / 2, 17.17),
@@ -39,7 +39,7 @@ class TestPrice:
         assert plan.epsilon(budget[1]) <= budget[0]
 
     def test_box_formula_of_the_2020_paper_is_not_used(self):
-        """E1: sqrt(2 K eps) for sqrt(2) K eps has too little noise where K eps < 1."""
+        """sqrt(2 K eps) for sqrt(2) K eps has too little noise where K eps < 1."""
         epsilon, delta, teachers, queries, dimension = 0.1, 1e-5, 2, 10, 64
         plan = GaussianMean.for_budget(
             epsilon, delta, queries=queries, radius=math.sqrt(dimension) / 2, n_teachers=teachers
@@ -52,7 +52,7 @@ class TestPrice:
         assert plan.mechanism.sigma < right < 2 * plan.mechanism.sigma
 
     def test_blocks_counted_as_one_query_would_cost_71(self):
-        """E6: 1,000 blocks with a bound each, sold as one query at epsilon 1."""
+        """1,000 blocks with a bound each, sold as one query at epsilon 1."""
         sold = GaussianMean.for_budget(1, 1e-5, queries=10, radius=1.0, n_teachers=50)
         really = Plan(sold.mechanism, 10 * 1000)
         assert really.epsilon(1e-5) == pytest.approx(71, abs=0.5)

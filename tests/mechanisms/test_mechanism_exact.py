@@ -97,7 +97,7 @@ def test_winners_sum_to_one():
 
 
 def test_two_laplace_coordinates_have_the_known_law():
-    """P(one behind by gap wins) = (2 + g gap)/(4 e^(g gap)) (spec 1.6)."""
+    """P(one behind by gap wins) = (2 + g gap)/(4 e^(g gap))."""
     gaps = np.array([1, 3, 5])
     found = laplace_winners(np.column_stack([gaps, 0 * gaps]), 0.7)[:, 1]
     assert found == pytest.approx((2 + 0.7 * gaps) / (4 * np.exp(0.7 * gaps)), rel=1e-10)
@@ -140,7 +140,7 @@ def test_confident_gnmax_is_priced_above_every_pair(m, threshold, sigma_check, s
 
 
 def disagreement(row, student):
-    """floor(max_j(n_j - n p_j) + 1/2) in rational arithmetic (spec 1.5)."""
+    """floor(max_j(n_j - n p_j) + 1/2) in rational arithmetic."""
     expected = [sum(row) * share for share in student]
     top = max(count - share for count, share in zip(row, expected, strict=True))
     return math.floor(top + Fraction(1, 2))

@@ -210,7 +210,7 @@ def test_every_mechanism_says_what_it_assumes():
 class TestCosts:
     @pytest.mark.parametrize("c", [1, 3])
     @pytest.mark.parametrize("rate", [0.1, 1.0])
-    def test_are_those_of_the_specification(self, rate, c):
+    def test_are_those_of_the_theory(self, rate, c):
         sample = {"k": 9, "sampling_rate": rate, "votes_per_unit": c}
         expected = [
             (SampledMax(4.0, **sample), math.sqrt(2) * c / 4),

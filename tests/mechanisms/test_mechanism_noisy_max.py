@@ -96,7 +96,7 @@ def test_gnmax_has_the_law_of_two_gaussians():
 
 
 def test_lnmax_has_the_law_of_two_laplace_variates():
-    """P(label 1) = (2 + g gap)/(4 e^(g gap)) (spec 1.6)."""
+    """P(label 1) = (2 + g gap)/(4 e^(g gap))."""
     labels = LNMax(0.4).release(np.tile([12, 9], (200_000, 1)), InsecureNoise(6)).labels
     expected = (2 + 0.4 * 3) / (4 * math.exp(0.4 * 3))
     assert abs((labels == 1).mean() - expected) < 6 * math.sqrt(0.25 / 200_000)
@@ -128,7 +128,7 @@ def test_noisy_votes_take_hard_votes_only():
 
 @given(st.floats(0.01, 1e4))
 def test_worst_case_of_gaussian_noise(sigma):
-    """order/sigma^2, by the L2 sensitivity sqrt(2) (spec 1.3)."""
+    """order/sigma^2, by the L2 sensitivity sqrt(2)."""
     for mechanism in (GNMax(sigma), NoisyVotes(sigma)):
         assert mechanism.cost(ORDERS).values == pytest.approx(np.array(ORDERS) / sigma**2)
         assert mechanism.gaussian_cost() == pytest.approx(2 / sigma**2)
@@ -136,7 +136,7 @@ def test_worst_case_of_gaussian_noise(sigma):
 
 @given(st.floats(0.001, 5.0))
 def test_worst_case_of_laplace_noise(gamma):
-    """Twice the curve of one Laplace coordinate (spec 1.6 iv), at most 2 gamma."""
+    """Twice the curve of one Laplace coordinate, at most 2 gamma."""
     a = np.array(ORDERS)
     one = np.log(
         a / (2 * a - 1) * np.exp((a - 1) * gamma) + (a - 1) / (2 * a - 1) * np.exp(-a * gamma)

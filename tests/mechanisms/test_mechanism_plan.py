@@ -1,4 +1,7 @@
-"""Plans: prices before the run, against the numbers of the specification (2.7, 3.4)."""
+"""Plans: prices before the run, against numbers that were computed apart from this code.
+
+The formulas: docs/theory/selective.md#what-a-plan-costs.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ ORDERS = [1.5, 4.0, 20.0]
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One row of Table 1 of PATE 2018, and what the specification computed for it."""
+    """One row of Table 1 of PATE 2018, and what its plans cost."""
 
     mechanism: ConfidentGNMax
     queries: int
@@ -41,9 +44,9 @@ class Row:
     n_teachers: int
     n_classes: int
     delta: float
-    composite: float  # 2.7, converted by CKS
-    all_answered: float  # 2.7, GDP
-    capped: float  # 3.4, GDP with the answered count as a cap
+    composite: float  # per query, by the improved conversion
+    all_answered: float  # as exact Gaussian releases
+    capped: float  # likewise, with the answered count as a cap
 
     def plan(self, max_answers=None):
         sizes = {"n_teachers": self.n_teachers, "n_classes": self.n_classes}
@@ -77,7 +80,7 @@ def digits(number, printed):
 
 
 @TABLE
-def test_per_query_composite_of_the_specification(row):
+def test_per_query_composite(row):
     sizes = {"n_teachers": row.n_teachers, "n_classes": row.n_classes}
     composite = row.mechanism.cost(DEFAULT_ORDERS, **sizes) * row.queries
     assert digits(composite.epsilon(row.delta), row.composite)

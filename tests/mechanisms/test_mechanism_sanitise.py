@@ -97,7 +97,7 @@ def test_every_noise_that_is_accepted_can_be_drawn(ends):
 
 
 def test_the_price_is_that_of_two_gaussians():
-    """mu^2 = beta^2/sigma_log^2 + 1/sigma^2, delta_value + delta_scale (spec 4.7)."""
+    """mu^2 = beta^2/sigma_log^2 + 1/sigma^2, delta_value + delta_scale."""
     mu_squared = 0.025**2 / 0.1**2 + 1 / 25
     assert SANITISE.gaussian_cost() == pytest.approx(mu_squared)
     assert SANITISE.confidence_delta() == pytest.approx(3e-3)

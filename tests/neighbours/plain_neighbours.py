@@ -1,4 +1,4 @@
-"""Subsample, then search: Private-kNN as it is written in the spec (5.1), one record at a time."""
+"""Subsample, then search: Private-kNN by its definition, one record at a time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The tight bound of spec 2.4 in high precision: the oracle for tail_bound.py.
+"""The tight bound in high precision: the oracle for tail_bound.py.
 
 A dense float64 scan over the split h finds where the largest value lies, without assuming a shape;
 mpmath then evaluates it there. Nothing is shared with the code under test.
+The formula: docs/theory/data-dependent.md#the-tight-bound.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def tight_cost(log_q: float, mu: float, order: float) -> mp.mpf:
 
 
 def split_excess(log_q: mp.mpf, mu: mp.mpf, a: mp.mpf, y: mp.mpf) -> mp.mpf:
-    """T(h) - 1 at h = q/(1 + e^-y), as printed in the specification."""
+    """T(h) - 1 at h = q/(1 + e^-y), as docs/theory/data-dependent.md#the-tight-bound prints it."""
     c = quantile(log_q - mp.log1p(mp.exp(y)) if y < mp.inf else -mp.inf)
     d = -quantile(log_q - mp.log1p(mp.exp(-y)) if y > -mp.inf else -mp.inf)
     p = cdf(c - mu) + cdf(mu - d)

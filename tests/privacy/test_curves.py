@@ -1,4 +1,7 @@
-"""RdpCurve and its two conversions (SPEC-pate-knn 3.1, 3.2)."""
+"""RdpCurve and its two conversions.
+
+Proofs: docs/theory/gaussian.md#conversion-to-epsilon-and-delta.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exact Gaussian curve against mpmath (SPEC-highdim-mac 0.1 to 0.4)."""
+"""The exact Gaussian curve against mpmath (docs/theory/gaussian.md#the-exact-curve)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""LNMax against its exact outcome probabilities on every small histogram (SPEC-pate-knn 1.6)."""
+"""LNMax against its exact outcome probabilities on every small histogram.
+
+The bounds: docs/theory/data-dependent.md#lnmax.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ outcomes = functools.cache(exact_lnmax)
 
 
 def pure_dp_curve(epsilon: float, order: float) -> mp.mpf:
-    """Spec 1.6 (iii): the exact curve of epsilon-DP randomised response."""
+    """The exact curve of epsilon-DP randomised response."""
     e, a = mp.mpf(epsilon), mp.mpf(order)
     return mp.log((mp.sinh(a * e) - mp.sinh((a - 1) * e)) / mp.sinh(e)) / (a - 1)
 

@@ -1,6 +1,6 @@
 """Prices of training runs: published settings recomputed, quadrature, and what is left without PLD.
 
-The figures of SPEC-highdim-mac B.8 are independent of this code: they were computed with other
+The expected figures are independent of this code: they were computed with other
 tools from the formulas.
 """
 
@@ -46,7 +46,7 @@ PUBLISHED = {
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_published_settings_cost_what_the_specification_recomputed(name):
+def test_published_settings_cost_what_was_computed_apart(name):
     sigma, rate, steps, tight, classic = PUBLISHED[name]
     run = [SampledSteps(sigma, rate, steps)]
     assert sampled_steps_epsilon(run, DELTA).epsilon == pytest.approx(tight, rel=0.01)
@@ -62,7 +62,7 @@ def test_half_the_noise_and_no_amplification_cost_what_errata_19_and_20_say():
 
 
 def test_classifier_with_private_pca_is_composed_jointly():
-    """B.8: PCA of noise 4/8/16 beside runs on 60,000 records, joint PLD 4.47, 1.10, .310."""
+    """PCA of noise 4/8/16 beside runs on 60,000 records, joint PLD 4.47, 1.10, .310."""
     rows = ((1.0, 1000, 30, 4.0, 4.47), (2.8, 1000, 30, 8.0, 1.10), (4.4, 500, 10, 16.0, 0.310))
     for sigma, batch, epochs, pca, expected in rows:
         run = SampledSteps(sigma, batch / 60_000, epochs * 60_000 // batch)
@@ -71,7 +71,7 @@ def test_classifier_with_private_pca_is_composed_jointly():
         assert price.accountant == "pld"
 
 
-# B.8: what the budgets of the published runs need today.
+# What the budgets of the published runs need today.
 NEEDED = [
     (8, 0.1, 500, 1.546),
     (4, 0.1, 500, 2.573),
@@ -81,7 +81,7 @@ NEEDED = [
 
 
 @pytest.mark.parametrize(("epsilon", "rate", "steps", "sigma"), NEEDED)
-def test_budgets_need_the_noise_that_the_specification_recomputed(epsilon, rate, steps, sigma):
+def test_budgets_need_the_noise_that_was_computed_apart(epsilon, rate, steps, sigma):
     assert Plan(NoisySteps(sigma * 1.003, rate), steps).epsilon(DELTA) <= epsilon
     assert Plan(NoisySteps(sigma * 0.997, rate), steps).epsilon(DELTA) > epsilon
 
@@ -95,7 +95,7 @@ def test_calibration_finds_the_least_noise():
 
 
 def test_a_histogram_beside_the_run_is_composed_jointly():
-    """B.6: 7.8 alone .745, with a histogram of 6 layers and noise 20 .880, basic addition 1.26."""
+    """7.8 alone .745, with a histogram of 6 layers and noise 20 .880, basic addition 1.26."""
     run, histogram = Plan(NoisySteps(7.8, 0.05), 1000), Plan(NoisySum(20 / 6**0.5, 6, 1), 1)
     price = price_of_list([histogram, run], DELTA)
     assert price == price_of_list([run, histogram], DELTA)

@@ -90,7 +90,7 @@ def test_two_outcomes_in_both_directions(p, q, rate, order):
 
 
 def test_a_first_outcome_that_costs_more():
-    """(p0, 1 - p0) at rate 1: the formula of spec 2.7, term by term."""
+    """(p0, 1 - p0) at rate 1: docs/theory/selective.md#check-and-answer-together, term by term."""
     base, other, extra = np.array([[0.3], [0.7]]), np.array([[0.4], [0.6]]), 0.2
     ours = largest_mixture_rdp(
         np.log(base), np.log(other / base), 1.0, np.array([3.0]), np.array([extra])

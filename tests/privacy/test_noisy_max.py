@@ -179,7 +179,7 @@ def test_votes_as_unsigned_bytes_do_not_wrap():
 
 @pytest.mark.parametrize(("n", "m"), [(3, 2), (3, 3)])
 def test_soft_votes_are_bounded_too(n, m):
-    """A teacher's probability vector is replaced by any other: the same constants hold (1.2)."""
+    """A teacher's probability vector is replaced by any other: the same constants hold."""
     random = np.random.default_rng(12)
     teachers = random.dirichlet(np.ones(m), size=(200, n))
     replaced = teachers.copy()

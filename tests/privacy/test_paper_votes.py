@@ -1,8 +1,8 @@
 """The 2018 paper's own votes: its Tables 1 and 2, digit by digit, in the theorem6 mode.
 
 Expected values: each query counts with its probability of being answered, the check is priced at
-order/(2 sigma^2), and Theorem 5 converts. Published figures and their derivation: FEASIBILITY.md,
-"The paper's votes".
+order/(2 sigma^2), and Theorem 5 converts. Published figures, and why others differ:
+docs/theory/tables.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What Private-kNN costs (SPEC 5.4, 5.5, 5.8) against mpmath, quadrature and brute force."""
+"""What Private-kNN costs, against mpmath, quadrature and brute force.
+
+Proofs: docs/theory/private-knn.md.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Publishing a data-dependent cost: the corrected GNSS theorem and the two-stage release
-(SPEC-pate-knn 4.6 to 4.8, section 7).
+(docs/theory/smooth-sensitivity.md#one-noisy-number-gnss and #two-stages-sanitise).
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class TestSanitiseCost:
         )
 
     def test_a_public_scale_has_no_penalty(self):
-        """Spec 4.7: the second release costs a/(2 sigma^2), without the v of GNSS."""
+        """The second release costs a/(2 sigma^2), without the v of GNSS."""
         two_stage = sanitise_cost(14, 0.0329, 6.23, 1.0, 1e-6, 1e-6).rdp
         assert two_stage < gnss_rdp(14, 0.0329, 6.23) / 5
 

@@ -35,7 +35,7 @@ SETTINGS = [
     (8, 4, 3.0, 14.0, 0.02),
 ]
 C6_HOLDS = [(9, 2, 2.0, 1.5, 0.2), (9, 3, 2.0, 1.2, 0.1), (30, 3, 6.0, 2.0, 0.05)]
-C6_FAILS = [(40, 50), (20, 20.5), (10, 14), (5, 7.5)]  # sigma, order (spec 4.2)
+C6_FAILS = [(40, 50), (20, 20.5), (10, 14), (5, 7.5)]  # sigma, order
 
 
 def matrix_of(space):
@@ -224,7 +224,7 @@ class TestPaperAlgorithm:
             gnmax_smooth_sensitivity([[3, 2]], 40, 14, 0.03, algorithm="paper")
 
     def test_golden_neighbours_of_q(self):
-        """Prop. 21 at votes [200, 50, 0 x 8], sigma = 40 (spec 8)."""
+        """Prop. 21 at votes [200, 50, 0 x 8], sigma = 40."""
         local = _LocalSensitivity(40.0, 14.0, 10, "theorem6")
         log_q = np.array([-5.179152311259569])
         assert local.moved(log_q, 1)[0] == pytest.approx(-5.056181182, abs=1e-9)
@@ -265,7 +265,7 @@ class TestThreshold:
         assert_smooth(smooth, apart == 1, beta)
 
     def test_lists_at_exactly_distance_d_are_not_smooth(self):
-        """Spec 4.4: the public code looks at t - d and t + d only; summed over queries it jumps."""
+        """The public code looks at t - d and t + d only; summed over queries it jumps."""
         case = (3, 0, 9, 1.5, 4.0, 0.2)
         *rest, beta = case
         t, _, local = self.changes(*rest)

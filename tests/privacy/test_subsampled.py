@@ -1,4 +1,4 @@
-"""Gaussian noise on a Poisson sample (SPEC-pate-knn 5.4, 5.6) against quadrature."""
+"""Gaussian noise on a Poisson sample (docs/theory/subsampling.md) against quadrature."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tacit.privacy.logs import log_sum_near_one
 from tacit.privacy.tail_bound import tail_bound_rdp
 from tacit.privacy.theorem6 import theorem6_rdp
 
-GOLDEN_LOG_Q = -5.179152311259569  # votes [200, 50, 0 x 8] at sigma = 40 (spec 8)
+GOLDEN_LOG_Q = -5.179152311259569  # votes [200, 50, 0 x 8] at sigma = 40
 
 sigmas = st.floats(0.3, 1000)
 orders = st.floats(1.01, 100)
@@ -49,7 +49,7 @@ def test_golden_values(order, value):
 
 
 def test_never_below_the_supremum_and_within_tolerance():
-    """Spec 2.4's whole range, spread evenly in logarithms."""
+    """The whole range, spread evenly in logarithms."""
     random = np.random.default_rng(24)
     for _ in range(220):
         sigma, order = 10 ** random.uniform(0, 3), 1 + 10 ** random.uniform(-2, math.log10(39))

@@ -13,7 +13,7 @@ from benchmarks import paper_formulas as paper
 from tacit.errors import InvalidArgument
 from tacit.privacy.theorem6 import theorem6_log_q0, theorem6_rdp
 
-GOLDEN_LOG_Q = -5.179152311259569  # votes [200, 50, 0 x 8] at sigma = 40 (spec 8)
+GOLDEN_LOG_Q = -5.179152311259569  # votes [200, 50, 0 x 8] at sigma = 40
 
 sigmas = st.floats(0.5, 1000)
 orders = st.floats(1.001, 200)
@@ -78,7 +78,7 @@ def test_many_queries_and_orders_at_once_are_the_single_ones():
 
 
 def test_the_printed_conditions_are_not_enough():
-    """Spec 2.2: every printed condition holds, yet A < 0 and the "bound" is negative."""
+    """Every printed condition holds, yet A < 0 and the "bound" is negative."""
     q, sigma, order, mu1, mu2 = math.exp(-1), 10, 3, 11, 400
     assert paper.printed_conditions(q, sigma, order, mu1, mu2)
     a = (1 - q) / (1 - (q * math.exp(mu2 / sigma**2)) ** ((mu2 - 1) / mu2))

@@ -1,4 +1,7 @@
-"""The noisy check: exact bits, every t, both directions (SPEC-pate-knn 2.6, 2.7, 5.5)."""
+"""The noisy check: exact bits, every t, both directions.
+
+Proofs: docs/theory/selective.md#the-noisy-check and #check-and-answer-together.
+"""
 
 from __future__ import annotations
 
@@ -340,7 +343,7 @@ class TestPoisson:
 
 
 def knn_bit(labels, k, rate, threshold, sigma):
-    """Pr[yes], Pr[no] of the screening of spec 5.1, over every sample; nearest records first."""
+    """Pr[yes], Pr[no] of Private-kNN's screening, over every sample; nearest records first."""
     bits = [exact_check(t, threshold, sigma) for t in range(k + 1)]
     outcome = [mp.mpf(0), mp.mpf(0)]
     for taken in itertools.product((False, True), repeat=len(labels)):

@@ -1,4 +1,4 @@
-"""No claim about Private-kNN falls below the exact divergence, for any tiny data set (SPEC 5)."""
+"""No claim about Private-kNN falls below the exact divergence, for any tiny data set."""
 
 from __future__ import annotations
 

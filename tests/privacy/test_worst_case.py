@@ -1,4 +1,7 @@
-"""The minimum over accountants (SPEC-pate-knn 3.3 to 3.5) and the published runs that it prices."""
+"""The minimum over accountants, and the published runs that it prices.
+
+Which they are: docs/theory/gaussian.md#which-accountant.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,7 @@ class TestPublishedRuns:
         assert batch == RdpCurve(DEFAULT_ORDERS, rows.sum(axis=0)).epsilon(1e-5)
 
     def test_exact_checks_gain_what_the_two_outcomes_hide(self):
-        """Spec 2.6, 3.5: at small orders the bit costs 2/pi of its Gaussian."""
+        """At small orders the bit costs 2/pi of its Gaussian."""
         ratio = threshold_rdp_worst(200, 150, 25, 250, [1.1])[0] / gaussian_rdp(150, [1.1])[0]
         assert ratio == pytest.approx(2 / math.pi, rel=1e-3, abs=0)
 
@@ -135,7 +138,7 @@ class TestMinimum:
 
 
 class TestPld:
-    """The figures of spec 1.6 and 3.3, by dp-accounting's privacy loss distributions."""
+    """LNMax and the published runs, by dp-accounting's privacy loss distributions."""
 
     @pytest.fixture
     def pld(self):
@@ -145,7 +148,7 @@ class TestPld:
         ("queries", "paper", "improved", "printed"),
         [(100, "5.30", "3.13", "2.89"), (1000, "20.2", "12.2", "11.35")],
     )
-    def test_lnmax_of_spec_1_6(self, pld, queries, paper, improved, printed):
+    def test_lnmax_beside_its_older_bounds(self, pld, queries, paper, improved, printed):
         gamma = 0.05
         by_2017 = RdpCurve(DEFAULT_ORDERS, 2 * gamma**2 * DEFAULT_ORDERS) * queries
         assert rounds_to(by_2017.epsilon(1e-5, "classic"), paper)
