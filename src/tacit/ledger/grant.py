@@ -68,6 +68,7 @@ class Grant:
         """
         if self.__process != os.getpid():
             raise self._refusal("belongs to another process")
+        # Taken before the answers are read, and never given back: one entry pays for one release.
         if not self.__once.acquire(blocking=False):
             raise self._refusal("was already used, or its block has ended")
         try:
@@ -115,6 +116,7 @@ class Grant:
             return f"could not be used. {error}"
         except Exception as error:
             return f"saw {mechanism.name} fail with {type(error).__name__}"
+        # Asked again: a mechanism that altered its own noise meanwhile released what nobody priced.
         if self._changed():
             return _CHANGED
         if not isinstance(released, Release) or released.entry != self.entry.hash:

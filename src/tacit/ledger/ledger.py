@@ -202,6 +202,7 @@ class Ledger:
         is asked for, which the entry and the statement record. An error or a crash inside the
         block counts as spent.
         """
+        # Whatever can be refused is refused here: once the entry is written, it stays charged.
         _checked(plan)
         one_line("purpose", purpose)
         level = _noise_level(plan, noise)
@@ -211,6 +212,7 @@ class Ledger:
     def _granted(
         self, plan: Plan, purpose: str, noise: SecureNoise | InsecureNoise | None, level: str
     ) -> Iterator[Grant]:
+        # On disk before noise exists: a crash may lose a release, never the entry that paid for it.
         entry = self._store.append(lambda chain: self._line(chain, plan, purpose, level))
         self._seen = (entry.sequence, entry.hash)
         source = SecureNoise() if noise is None else noise
@@ -218,10 +220,12 @@ class Ledger:
         try:
             yield grant
         finally:
+            # After an error, too: it may have come when half of the release was already seen.
             grant.close()
 
     def _line(self, chain: Chain, plan: Plan, purpose: str, level: str) -> dict[str, Any]:
         """Return the next line of the chain, or refuse: runs under the write lock."""
+        # Before the quote: a chain that was rolled back offers again what has been spent.
         self._check_is_ours(chain, self._seen[1])
         cost, confidence = self._quote(chain, plan)
         return {

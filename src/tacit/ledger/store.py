@@ -129,6 +129,7 @@ class Store:
         with self._connection("mode=rw", "write to") as database:
             database.execute("PRAGMA synchronous = FULL")
             database.execute("PRAGMA fullfsync = ON")  # on macOS, fsync alone is not enough
+            # Locked before the chain is read: nobody may append between a price and its entry.
             database.execute("BEGIN IMMEDIATE")
             try:
                 _migrate(database)

@@ -177,6 +177,7 @@ def summed_steps(
     """Add all teachers' bounded steps for some queries; sums of integers are exact."""
     total = np.zeros((rows.stop - rows.start, codes.shape[2]), dtype=np.int64)
     for teacher in range(codes.shape[0]):
+        # Each teacher is bounded before the sum: a clip of the sum would bound nobody's part in it.
         part = codes.part(teacher, rows)
         total += bounded_steps(part, frame.rows(rows), radius, grid, joint)
     return total

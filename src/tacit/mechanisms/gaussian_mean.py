@@ -236,6 +236,7 @@ class GaussianMean(MeanOfCodes):
         values = np.empty((n_queries, length))
         for rows in bounds_at_a_time(n_queries, length, self.joint):
             total = summed_steps(codes, rows, frame, self.radius, self.grid, self.joint)
+            # Noise on whole steps, before any division: float64 would leave low bits of the codes.
             total += noise.rounded_gaussian_steps(self.deviation, self.grid, total.shape)
             values[rows] = frame.rows(rows).back(self._mean(total))
         return Release(self, values=values, entry=entry, secure=noise.secure)

@@ -128,6 +128,7 @@ class NeighbourMechanism(ABC):
         step = max(1, 4 * BLOCK // (self.k * width))
         for start in range(0, wanted.size, step):
             part = wanted[start : start + step]
+            # Drawn anew by each step of each query: the amplified price holds for fresh coins only.
             positions = np.asarray(
                 answers.draw(self.k, self.sampling_rate, noise, rows=part), dtype=np.int64
             )

@@ -158,6 +158,7 @@ class NoisySteps:
         training = _checked(answers)
         try:
             for _ in range(training.steps):
+                # It learns from noisy sums alone, so that all it does with them is free.
                 training.learn(self._noisy_sums(training, noise))
             learned = np.array(training.result(), dtype=np.float64)
         finally:
@@ -167,6 +168,7 @@ class NoisySteps:
     def _noisy_sums(self, training: PrivateSteps, noise: Noise) -> Floats:
         """Return one step's noisy sum: multiples of the grid, as exact float64."""
         dimension, grid = training.dimension, self.grid(training.dimension)
+        # Before the sample is known: an empty one gets the same noise, or its absence would show.
         steps = noise.rounded_gaussian_steps(self.deviation, grid, dimension)
         steps += self._sampled_steps(training, noise, grid)
         return np.asarray(steps * grid)

@@ -158,6 +158,7 @@ class Sanitise:
         # Rounded answers differ by at most beta + grid: the noise grows in the same proportion.
         log_noise = self.sigma_log * (1 + grid / self.beta)
         log_scale = _on_grid(math.log(max(secret.smooth, self.scale_floor)), log_noise, grid, noise)
+        # Noise and grid follow from the released scale: the true one would be a second release.
         value = _on_grid(secret.value, *self._value_noise(log_scale), noise)
         return np.column_stack([log_scale, value])
 

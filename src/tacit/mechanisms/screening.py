@@ -134,9 +134,11 @@ class NoisyScreening(ClassNeighbours):
         entry = admit(noise)
         passed = self.check.passes(answers, noise, n_classes)
         cap = passed.size if max_answers is None else at_least(0, max_answers=max_answers)
+        # The first that passed: a choice among them by votes would release more than was priced.
         rows = np.nonzero(passed)[0][:cap]
         labels = np.full(passed.size, NO_ANSWER, dtype=np.int64)
         if rows.size:
+            # On samples of their own: that a query passed tells who was in the sample of its check.
             labels[rows] = self.answer.labels(answers, noise, n_classes, rows)
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 

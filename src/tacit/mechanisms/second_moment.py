@@ -80,6 +80,7 @@ class NoisySecondMoment(ReleasedOnce):
         for start in range(0, len(vectors), _ROWS):
             part = vectors[start : start + _ROWS].reshape(-1, weights.size)
             frame = Frame(np.zeros(part.shape), np.broadcast_to(weights, part.shape))
+            # One bound for all parts of a record: with more of them it moves the sum no farther.
             steps = bounded_steps(part, frame, 1.0, _STEP, 1).astype(np.float64)
             steps = steps.reshape(-1, self.dimension)
             total += steps.T @ steps

@@ -170,6 +170,7 @@ class _Selective(VoteMechanism):
         rows = np.nonzero(passed & before_cap)[0]
         labels = np.full(passed.size, NO_ANSWER, dtype=np.int64)
         if rows.size:
+            # Fresh noise: bit and label of one noise show more than their two prices add up to.
             labels[rows] = noisy_argmax(
                 votes[rows], lambda shape: noise.gaussian(self.sigma_answer, shape)
             )
@@ -266,6 +267,7 @@ class InteractiveGNMax(_Selective):
         labels, before_cap = self._answered(
             votes, disagreement(votes, probabilities), noise, max_answers
         )
+        # From here on only the student and released bits are read, and so nothing more is paid.
         sure = probabilities.max(axis=1) >= self.confidence
         own = before_cap & (labels == NO_ANSWER) & sure
         labels[own] = probabilities[own].argmax(axis=1)

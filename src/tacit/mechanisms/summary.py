@@ -153,6 +153,7 @@ class NoisySum(ReleasedOnce):
     def _total_of_units(self, said: Contributions) -> Integers:
         total = np.zeros((self.rows, self.columns), dtype=np.int64)
         for records in _records_by_unit(np.asarray(said.units)):
+            # Bounded after a person's records are added: bounded one by one they would add up.
             own = self._sum(said, records).reshape(1, -1).astype(np.float64)  # below 2^53: exact
             bounded = np.trunc(clip_rows(own * STEP**2, 1.0) / STEP**2).astype(np.int64)
             certify(bounded, 1.0, STEP**2)

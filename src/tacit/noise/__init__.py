@@ -3,7 +3,7 @@
 `SecureNoise` is a ChaCha20 stream keyed by the operating system, without a seed. `InsecureNoise`
 has a seed, for tests and research, and everything made with it says so. `GrantedNoise` is what an
 open grant of a ledger lends to a mechanism, and `admit` is how a mechanism checks what it was
-given. Implements "Noise" of the architecture: an index or a bit is released with continuous
+given. As in docs/architecture.md#noise: an index or a bit is released with continuous
 Gaussian noise, a number with a Gaussian that is rounded exactly to a public grid.
 
 >>> from tacit.noise import SecureNoise

@@ -1,6 +1,6 @@
 """Exact sampling from random words: Bernoulli bits, and Gaussians rounded to a grid.
 
-Implements "Noise" of the architecture: a number is released on a public grid with noise that is
+docs/architecture.md#noise: a number is released on a public grid with noise that is
 exactly a rounded continuous Gaussian, so that the Gaussian curve of the privacy core holds for
 what is computed and not only for what is meant, and no low-order bit leaks. Everything here is a
 function of uniform 64-bit words; where they come from is the business of `tacit.noise.sources`.

@@ -1,6 +1,6 @@
 """Noise on loan: what an open grant of a ledger lends to a mechanism, and the check at its door.
 
-Implements "Ledger" and "Noise" of the architecture: a mechanism draws only when the cost of its
+docs/architecture.md#ledger and #noise: a mechanism draws only when the cost of its
 release is on disk. The ledger makes a `GrantedNoise` after it has written the entry and closes it
 when the block ends; `admit` refuses everything else, except `InsecureNoise`, which marks what it
 makes.
@@ -116,7 +116,8 @@ def admit(noise: object) -> str | None:
     """Check the noise that a mechanism was given; return the hash of the entry that paid for it.
 
     The hash for the open noise of a grant; None for `InsecureNoise`, whose release is marked
-    insecure. Anything else raises: nothing is released that no ledger has paid for.
+    insecure. Anything else raises: nothing is released that no ledger has paid for. A mechanism
+    asks before it reads an answer, so that a refusal tells nothing of them.
 
     >>> admit(GrantedNoise(SecureNoise(), entry="5e1f"))
     '5e1f'

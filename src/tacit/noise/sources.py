@@ -1,6 +1,6 @@
 """The two sources of noise: `SecureNoise`, which nobody can repeat, and `InsecureNoise`.
 
-Implements "Noise" of the architecture. Both have one interface, `Noise`, so that a mechanism reads
+docs/architecture.md#noise. Both have one interface, `Noise`, so that a mechanism reads
 the same in a test and in earnest; only the secure one may stand behind a release that is published
 as private. Noise that repeats is noise that can be subtracted: hence no seed, a fresh key in every
 process, and no copies.
