@@ -127,7 +127,7 @@ def test_the_head_of_an_empty_chain_is_its_header():
 def test_a_following_line_continues_the_chain():
     header, entries = rows(2)
     chain = Chain.verified(header, entries)
-    line = read_json(chain.following({"cost": 0.25, "purpose": "more"}))
+    line = read_json(chain.following({"cost": 0.25, "confidence_delta": 0.0}))
     assert (line["sequence"], line["previous"]) == (3, chain.head)
 
 

@@ -1,20 +1,20 @@
-"""Schema 1, written as schema 1 was, by nothing of ours, and its migration."""
+"""Schema 1, written as schema 1 was, by nothing of ours, and schema 2, by tacit 0.1.0."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import json
+import shutil
 import sqlite3
+from pathlib import Path
 
 import pytest
 from ledger_shared import APPLICATION_ID, spend, sql
 
-from tacit.errors import (
-    BudgetExceeded,
-    LedgerUnavailable,
-)
+from tacit.errors import BudgetExceeded, LedgerDamaged, LedgerUnavailable
 from tacit.ledger import Budget, Ledger, store
+from tacit.ledger.terms import LARGE_DELTA
 from tacit.mechanisms import GNMax, Plan
 
 PLAN_1 = {
@@ -106,12 +106,16 @@ def test_schema_1_is_migrated_by_its_next_entry_and_every_hash_stays(path, plan,
     hashes = write_schema_1(path)
     ledger = Ledger(path)
     spend(ledger, plan, votes)
-    assert version(path) == 2
+    assert version(path) == 3
     assert [entry.hash for entry in ledger.entries()][:2] == hashes[1:]
     assert ledger.verify(head=hashes[0]) == ledger.head
     assert ledger.would_exceed(plan)
-    columns = sql(path, "SELECT confidence_delta FROM entries", "SELECT reserved_delta FROM header")
-    assert columns == [[(0.0,)] * 3, [(0.0,)]]
+    columns = sql(
+        path,
+        "SELECT confidence_delta, kind FROM entries",
+        "SELECT reserved_delta FROM header",
+    )
+    assert columns == [[(0.0, "release")] * 3, [(0.0,)]]
 
 
 def test_a_refused_entry_leaves_schema_1_as_it_was(path):
@@ -138,3 +142,69 @@ def test_a_migration_that_fails_half_way_changes_nothing(path, plan, monkeypatch
             pytest.fail("a grant was given")
     assert version(path) == 1
     assert len(ledger) == 2
+
+
+SECOND = Path(__file__).with_name("schema-2.sqlite")
+"""Two releases of mu^2 = 0.125 under a reserve, as tacit 0.1.0 wrote them."""
+SECOND_FIXED = Path(__file__).with_name("schema-2-fixed.sqlite")
+"""The first of a fixed list of two, with seeded noise and allow_large_delta."""
+
+
+def test_schema_2_is_read_without_being_changed(path):
+    shutil.copy(SECOND, path)
+    ledger = Ledger(path, budget=Budget(2.6, 1e-5), reserved_delta=1e-6)
+    assert ledger.head == "63623ebc1b8f4cc44ca36c81ede244d3ea20c48daa97b88692eaa36936341277"
+    assert ledger.spent() == pytest.approx(2.005687066612885, rel=1e-9)
+    for entry in ledger.entries():
+        assert (entry.kind, entry.faults, entry.totals, entry.behind) == ("release", (), None, None)
+        assert entry.library == "0.1.0"
+        assert entry.priced_by == {}
+    assert path.read_bytes() == SECOND.read_bytes()
+    assert version(path) == 2
+
+
+def test_schema_2_is_migrated_by_its_next_entry_and_every_line_stays(path, plan, votes):
+    shutil.copy(SECOND, path)
+    lines = "SELECT payload, hash FROM entries ORDER BY sequence"
+    before = sql(path, lines)[0]
+    ledger = Ledger(path)
+    spend(ledger, plan, votes, faults=["asked for"])
+    assert version(path) == 3
+    assert sql(path, lines)[0][:2] == before
+    last = ledger.entries()[2]
+    assert last.faults == ("asked for",)
+    assert [float.fromhex(last.totals[each]) for each in ("cost", "confidence_delta")] == [0.375, 0]
+    assert ledger.statement().warnings == ("asked for",)
+    assert ledger.would_exceed(plan)
+    assert Ledger(path).verify() == ledger.head
+
+
+def test_a_fixed_list_of_schema_2_goes_on_where_it_was(path, plan, votes):
+    shutil.copy(SECOND_FIXED, path)
+    ledger = Ledger(path)
+    assert LARGE_DELTA in ledger.statement().warnings
+    spend(ledger, plan, votes)
+    assert [entry.cost > 0 for entry in ledger.entries()] == [True, False]
+    assert ledger.spent() == pytest.approx(1.9930914044151198, rel=1e-9)
+    with pytest.raises(BudgetExceeded), ledger.release(plan, purpose="x"):
+        pytest.fail("a grant was given")
+
+
+def test_an_older_line_cannot_follow_a_newer_one(path, plan, votes):
+    """Its totals would be missing, and with them what a reader of the last line relies on."""
+    shutil.copy(SECOND, path)
+    ledger = Ledger(path)
+    spend(ledger, plan, votes)
+    third = json.loads(sql(path, "SELECT payload FROM entries WHERE sequence = 3")[0][0][0])
+    kept = ("cost", "confidence_delta", "library", "noise", "plan", "purpose", "time")
+    line = {**{name: third[name] for name in kept}, "sequence": 4, "previous": ledger.head}
+    text = json.dumps(line, sort_keys=True, separators=(",", ":"))
+    values = (4, text, hashlib.sha256(text.encode()).hexdigest(), ledger.head, line["time"])
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute(
+            "INSERT INTO entries (sequence, payload, hash, previous, time, purpose, cost) "
+            "VALUES (?, ?, ?, ?, ?, 'test', 0.125)",
+            values,
+        )
+    with pytest.raises(LedgerDamaged, match="Entry 4"):
+        Ledger(path)

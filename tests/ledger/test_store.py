@@ -33,7 +33,7 @@ def test_a_new_ledger_is_one_file_with_its_marks(ledger, path):
     assert [entry.name for entry in path.parent.iterdir()] == ["run.ledger"]
     assert sql(path, "PRAGMA application_id", "PRAGMA user_version", "PRAGMA journal_mode") == [
         [(APPLICATION_ID,)],
-        [(2,)],
+        [(3,)],
         [("wal",)],
     ]
 
@@ -154,14 +154,14 @@ def test_an_empty_file_is_not_a_ledger(path):
 
 
 def test_a_database_of_another_program_is_left_alone(path):
-    sql(path, "CREATE TABLE notes (text)", "PRAGMA user_version = 2")
+    sql(path, "CREATE TABLE notes (text)", "PRAGMA user_version = 3")
     before = path.read_bytes()
     with pytest.raises(LedgerError, match="another program"):
         Ledger(path, budget=BUDGET)
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize(("version", "message"), [(3, "upgrade"), (0, "known schema")])
+@pytest.mark.parametrize(("version", "message"), [(4, "upgrade"), (0, "known schema")])
 def test_another_schema_is_refused(ledger, path, version, message):
     sql(path, f"PRAGMA user_version = {version}")
     with pytest.raises(LedgerError, match=message):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -39,23 +39,30 @@ def show(file: File, as_json: options.AsJson = False) -> None:
                 "unit": ledger.unit,
                 "accountant": ledger.accountant,
                 "head": ledger.head,
-                "entries": [
-                    {
-                        "time": entry.time,
-                        "purpose": entry.purpose,
-                        "plan": dict(entry.plan),
-                        "cost": entry.cost,
-                        "noise": entry.noise,
-                        "hash": entry.hash,
-                    }
-                    for entry in entries
-                ],
+                "warnings": list(ledger.statement().warnings),
+                "entries": [_plain(entry) for entry in entries],
             }
         )
         return
     screen().print(_listing(file.name, ledger, entries))
     print_budget(ledger)
     print_statement(ledger.statement())
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    return {
+        "kind": entry.kind,
+        "time": entry.time,
+        "behind": entry.behind,
+        "purpose": entry.purpose,
+        "plan": dict(entry.plan),
+        "cost": entry.cost,
+        "noise": entry.noise,
+        "faults": list(entry.faults),
+        "priced_by": dict(entry.priced_by),
+        "about": dict(entry.about),
+        "hash": entry.hash,
+    }
 
 
 def _listing(name: str, ledger: Ledger, entries: Sequence[Entry]) -> Table:

@@ -17,7 +17,6 @@ from tacit.direct.examples import PrivateExamples, need_torch
 from tacit.direct.losses import cross_entropy
 from tacit.errors import InvalidArgument
 from tacit.estimators.inputs import (
-    READ_CLASSES,
     class_indices,
     count_units,
     private_rows,
@@ -130,7 +129,7 @@ class DPSGDClassifier(SteppedEstimator, TaughtClassifier):
         `groups` says whose each row is: then one person is one unit, with all records.
         """
         rows, labels = private_rows(self, X, y)
-        known, targets, from_data = class_indices(labels, self.classes)
+        known, targets = class_indices(labels, self.classes)
         people = units_of(groups, len(rows))
         outside = self._public_inputs(X_public, rows)
         n_units = count_units(people, len(rows))
@@ -145,7 +144,6 @@ class DPSGDClassifier(SteppedEstimator, TaughtClassifier):
             lambda: PrivateExamples(frame.inside(rows), targets, people),
             n_units=n_units,
             by_person=people is not None,
-            faults=(READ_CLASSES,) if from_data else (),
         )
         self.student_ = NetworkStudent(describe_layers(network), self.features).told(
             network,

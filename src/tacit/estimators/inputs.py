@@ -64,8 +64,13 @@ def public_matrix(X_public: ArrayLike | None, n_features: int) -> NDArray[Any]:
     return array
 
 
-def class_indices(y: NDArray[Any], classes: Any) -> tuple[NDArray[Any], Integers, bool]:
-    """Return the label set, y as indices into it, and whether it was read from private labels.
+def is_from_data(value: Any) -> bool:
+    """Tell whether an argument asks to be read from the private data."""
+    return isinstance(value, str) and value == FROM_DATA
+
+
+def class_indices(y: NDArray[Any], classes: Any) -> tuple[NDArray[Any], Integers]:
+    """Return the label set, and y as indices into it.
 
     The labels that are not in the set are not named: they are private.
     """
@@ -74,14 +79,14 @@ def class_indices(y: NDArray[Any], classes: Any) -> tuple[NDArray[Any], Integers
             'Expected classes= the public set of labels, or classes="from_data" to read it from '
             "the private labels, which the statement then says."
         )
-    from_data = isinstance(classes, str) and classes == FROM_DATA
+    from_data = is_from_data(classes)
     if not from_data and np.ndim(classes) == 0:
         raise InvalidArgument(  # without a quote: somebody may write classes=set(y)
             "Expected classes= a list of all the labels there are, such as range(10) or ['no', "
             f"'yes']; got one {type(classes).__name__}."
         )
     declared = None if from_data else np.unique(np.asarray(classes))
-    return (*unquoted(lambda: _placed(y, declared)), from_data)
+    return unquoted(lambda: _placed(y, declared))
 
 
 def _placed(y: NDArray[Any], declared: NDArray[Any] | None) -> tuple[NDArray[Any], Integers]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats
-from tacit.estimators.inputs import READ_CLASSES, class_indices
+from tacit.estimators.inputs import class_indices
 from tacit.estimators.knn_base import PrivateNeighbours, Task
 from tacit.estimators.knn_planning import Neighbourly, plan_classes
 from tacit.estimators.taught import TaughtClassifier
@@ -94,9 +94,8 @@ class PrivateKNNClassifier(TaughtClassifier, PrivateNeighbours):
         self.random_state = random_state
 
     def _read(self, y: NDArray[Any]) -> Task:
-        known, targets, from_data = class_indices(y, self.classes)
-        faults = (READ_CLASSES,) if from_data else ()
-        return Task(targets, int(known.size), {"classes_": known}, faults)
+        known, targets = class_indices(y, self.classes)
+        return Task(targets, int(known.size), {"classes_": known})
 
     def _price(self, asked: Neighbourly, queries: int, budget: Budget, *, listed: bool) -> Plan:
         return plan_classes(self.mechanism, asked, queries, budget, listed=listed)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -35,22 +35,18 @@ from tacit.estimators.records import (
     public_rounds,
 )
 from tacit.estimators.taught import TaughtEstimator
-from tacit.ledger import Budget, Ledger
+from tacit.ledger import Budget, Ledger, Statement
 from tacit.mechanisms import Plan, Release, SelectiveMechanism
 from tacit.students import choose_queries
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Task:
-    """What y means: the records' targets (secret), and what is public about them.
-
-    `faults` are what the statement must confess.
-    """
+    """What y means: the records' targets (secret), and what is public about them."""
 
     targets: NDArray[Any]
     n_classes: int | None = None
     public: dict[str, Any] = field(default_factory=dict)
-    faults: tuple[str, ...] = ()
 
 
 class PrivateNeighbours(TaughtEstimator):
@@ -67,6 +63,7 @@ class PrivateNeighbours(TaughtEstimator):
     queries_: Integers
     releases_: list[Release]
     ledger_: Ledger
+    _fit_faults: tuple[str, ...]
     _y_checks: ClassVar[dict[str, bool]] = {}
 
     @abstractmethod
@@ -123,10 +120,19 @@ class PrivateNeighbours(TaughtEstimator):
 
     def _become(self, state: dict[str, Any]) -> None:
         """Take a new fit's state; leave nothing of an earlier one, above all no private records."""
+        self._fit_faults = self._faults_with(state["ledger_"])
         earlier = ("student_", "queries_", "releases_", "posteriors_", "_index", "_mechanism")
         for name in earlier:
             self.__dict__.pop(name, None)
         self.__dict__.update(state)
+
+    def _faults_with(self, ledger: Ledger) -> tuple[str, ...]:
+        """Return what this fit asks for, and what one before it did that no answer has written."""
+        unwritten: tuple[str, ...] = ()
+        if hasattr(self, "ledger_") and self.ledger_.origin == ledger.origin:
+            written = ledger.statement().warnings
+            unwritten = tuple(fault for fault in self._fit_faults if fault not in written)
+        return tuple(dict.fromkeys((*unwritten, *self._declared_faults())))
 
     def _keep(self, private: PrivateRecords, task: Task) -> Self:
         """Make ready to answer: the ledger is charged by each answer."""
@@ -138,7 +144,6 @@ class PrivateNeighbours(TaughtEstimator):
         index = private.index(space)
         state = {"ledger_": ledger, "_mechanism": plan.mechanism, "_index": index}
         self._become({**task.public, **state})
-        self._confess(ledger, *task.faults)
         return self
 
     def _teach(self, private: PrivateRecords, outside: NDArray[Any], task: Task) -> Self:
@@ -153,8 +158,7 @@ class PrivateNeighbours(TaughtEstimator):
         self._refuse_early(ledger, plans)
         state = {"ledger_": ledger, "releases_": [], "queries_": chosen[:0]}
         self._become({**task.public, **state})
-        with self._confessing(ledger, *task.faults):
-            self._ask(private, outside, space, chosen, plans)
+        self._ask(private, outside, space, chosen, plans)
         return self
 
     def _ask(
@@ -201,8 +205,17 @@ class PrivateNeighbours(TaughtEstimator):
         self, plan: Plan, index: RecordIndex, inputs: NDArray[Any], purpose: str
     ) -> Release:
         neighbours = index.around(inputs)
-        with self.ledger_.release(plan, purpose=purpose, noise=self.noise) as grant:
+        # Of the fit: arguments may have changed since then.
+        faults = self._fit_faults
+        paid = self.ledger_.release(plan, purpose=purpose, noise=self.noise, faults=faults)
+        with paid as grant:
             return grant.release(neighbours)
+
+    @property
+    def statement_(self) -> Statement:
+        """What may be said of all that was released so far, and of what the next answer adds."""
+        said = super().statement_
+        return replace(said, warnings=tuple(dict.fromkeys([*said.warnings, *self._fit_faults])))
 
     def answer(self, X: ArrayLike) -> Any:
         """Let the private records answer public inputs now, and pay for it.

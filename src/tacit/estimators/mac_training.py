@@ -6,7 +6,7 @@ starts. Everything before and after is that of the other estimators that train i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -71,19 +71,16 @@ class MACTraining(SteppedEstimator):
         *,
         n_units: int,
         by_person: bool,
-        faults: Sequence[str] = (),
     ) -> tuple[Module, Ledger]:
         """Price, ask the ledger, train and return the network; `private()` makes the examples."""
         del loss, probes  # DP-MAC has its own objective, and rows apart by arithmetic
-        size, read = self._declared_size(n_units)
-        public = self._public_run(module, *self._recipe(size))
+        public = self._public_run(module, *self._recipe(self._declared_size(n_units)))
         terms = {} if isinstance(self.ledger, Ledger) else {"plans": public.plans}
         ledger = self._open_ledger(by_person=by_person, **terms)
         self._refuse_early(ledger, public.plans)
         examples = private()
-        with self._confessing(ledger, *faults, *read):
-            thresholds = self._find_thresholds(module, public, ledger, examples)
-            learned = self._run(module, public, thresholds, ledger, examples)
+        thresholds = self._find_thresholds(module, public, ledger, examples)
+        learned = self._run(module, public, thresholds, ledger, examples)
         self._take_over(module, learned)
         self.thresholds_ = thresholds
         return module, ledger
@@ -145,7 +142,7 @@ class MACTraining(SteppedEstimator):
         purpose = f"train {sum(public.network.sizes)} parameters in {recipe.steps} noisy steps"
         with training_bar("Training in noisy steps", recipe.steps) as tick:
             run = self._steps_of(module, public, thresholds, examples, tick)
-            with ledger.release(plan, purpose=purpose, noise=self.noise) as grant:
+            with self._paid(ledger, plan, purpose) as grant:
                 return np.asarray(grant.release(run).values)
 
     def _find_thresholds(
@@ -158,7 +155,7 @@ class MACTraining(SteppedEstimator):
         parts = LayerParts(public.network, examples, public.blocks, [1.0] * layers)
         parts.load(flat_parameters(module))
         purpose = "a histogram of gradient norms, for thresholds"
-        with ledger.release(public.plans[0], purpose=purpose, noise=self.noise) as grant:
+        with self._paid(ledger, public.plans[0], purpose) as grant:
             released = grant.release(histogram_of(parts, examples, layers))
         return thresholds_from(np.asarray(released.values), layers)
 

@@ -18,7 +18,6 @@ from sklearn.base import clone
 from tacit._checks import Integers, at_least
 from tacit.errors import InvalidArgument
 from tacit.estimators.inputs import (
-    READ_CLASSES,
     class_indices,
     count_units,
     private_rows,
@@ -117,7 +116,7 @@ class PATEClassifier(TaughtClassifier):
         charged before noise is drawn.
         """
         records, labels = private_rows(self, X, y)
-        known, y_index, from_data = class_indices(labels, self.classes)
+        known, y_index = class_indices(labels, self.classes)
         people = units_of(groups, len(records))
         outside = public_matrix(X_public, records.shape[1])
         warn_of_overlap(records, outside)
@@ -136,8 +135,7 @@ class PATEClassifier(TaughtClassifier):
         votes = self._votes(inside[placed], y_index[placed], shards, asked, known.size)
         self.__dict__.pop("student_", None)  # an earlier fit's: it would get this fit's statement
         self.classes_, self.ledger_, self.queries_ = known, ledger, np.concatenate(rows)
-        with self._confessing(ledger, *([READ_CLASSES] if from_data else [])):
-            self._learn(plans, rows, votes, outside)
+        self._learn(plans, rows, votes, outside)
         return self
 
     def _check_size(self, n_units: int) -> None:
@@ -238,7 +236,7 @@ class PATEClassifier(TaughtClassifier):
         for number, (plan, part) in enumerate(zip(plans, rows, strict=True), start=1):
             public = {} if number == 1 else {"student": self._opinion(outside[part])}
             purpose = f"label {len(part)} public inputs, round {number} of {len(plans)}"
-            with self.ledger_.release(plan, purpose=purpose, noise=self.noise) as grant:
+            with self._paid(self.ledger_, plan, purpose) as grant:
                 release = grant.release(votes[start : start + len(part)], **public)
             start += len(part)
             self.releases_.append(release)

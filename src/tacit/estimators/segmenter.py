@@ -178,8 +178,7 @@ class PATESegmenter(TaughtEstimator):
         self.codec_, self.ledger_, self.queries_ = codec, ledger, rows
         self.grid_ = truth.shape[1:]
         self.releases_: list[Release] = []
-        with self._confessing(ledger):
-            self._ask(rounds, codes)
+        self._ask(rounds, codes)
         volume = rounds.public_volume if self.cut == "volume" else None
         self.released_ = cut_masks(rounds.answers(), self.n_classes, volume)
         self.student_ = student.fit(outside[rows], one_hot_masks(self.released_, self.n_classes))
@@ -189,7 +188,7 @@ class PATESegmenter(TaughtEstimator):
         """Release round by round, each about what the earlier ones told."""
         for number, plan, public in rounds:
             purpose = f"segment {len(self.queries_)} public scans, round {number} of {self.rounds}"
-            with self.ledger_.release(plan, purpose=purpose, noise=self.noise) as grant:
+            with self._paid(self.ledger_, plan, purpose) as grant:
                 release = grant.release(codes, **public)
             self.releases_.append(release)
             rounds.learn(release)

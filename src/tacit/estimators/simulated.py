@@ -6,7 +6,6 @@ privacy at all, so that only this class keeps it, and its statement says so.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 
 from tacit._checks import Floats
 from tacit.estimators.segmenter import PATESegmenter
-from tacit.ledger import Statement
 
 SIMULATION = (
     "this run was declared a simulation: its private scans are said to be public, and its report "
@@ -38,8 +36,5 @@ class SimulatedSegmenter(PATESegmenter):
         self.teachers_mean_ = np.asarray(codec.decode(answered.sum(axis=0) / max(1, len(answered))))
         return codes
 
-    @property
-    def statement_(self) -> Statement:
-        """What may be said of the releases, and that more than they may be shown."""
-        statement = super().statement_
-        return replace(statement, warnings=(*statement.warnings, SIMULATION))
+    def _declared_faults(self) -> tuple[str, ...]:
+        return (*super()._declared_faults(), SIMULATION)

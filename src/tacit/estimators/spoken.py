@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats, positive
 from tacit.estimators.inputs import (
-    READ_CLASSES,
     class_indices,
     count_units,
     private_rows,
@@ -111,12 +110,8 @@ class Speaking(TaughtEstimator):
         columns: int,
         X_public: ArrayLike | None,
         groups: ArrayLike | None,
-        *faults: str,
     ) -> None:
-        """Check everything, ask the ledger, and only then let the private records speak.
-
-        `faults` are what the statement must confess.
-        """
+        """Check everything, ask the ledger, and only then let the private records speak."""
         people = units_of(groups, len(rows))
         outside = public_matrix(X_public, rows.shape[1])
         warn_of_overlap(rows, outside)
@@ -127,12 +122,11 @@ class Speaking(TaughtEstimator):
         ledger = self._open_ledger(by_person=people is not None)
         self._refuse_early(ledger, [NoisySum.for_budget(*budget, rows=1, columns=1)])
         private = self._see(public, PrivateSpeakers(rows, targets, people))
-        with self._confessing(ledger, *faults):
-            self.__dict__.update(self._speak(public, private, ledger, outside))
+        self.__dict__.update(self._speak(public, private, ledger, outside))
         self.ledger_ = ledger
 
     def _release(self, ledger: Ledger, plan: Plan, said: Contributions, purpose: str) -> Release:
-        paid = ledger.release(plan, purpose=purpose, noise=self.noise)
+        paid = self._paid(ledger, plan, purpose)
         with paid as grant, np.errstate(all="ignore"):  # a warning would tell of a record
             return grant.release(said)
 
@@ -155,9 +149,8 @@ class SpokenOnce(TaughtClassifier, Speaking):
         `groups` says whose each row is: then one person is one unit, with all records.
         """
         rows, labels = private_rows(self, X, y)
-        known, targets, from_data = class_indices(labels, self.classes)
-        faults = [READ_CLASSES] if from_data else []
-        self._listen(rows, targets, int(known.size), X_public, groups, *faults)
+        known, targets = class_indices(labels, self.classes)
+        self._listen(rows, targets, int(known.size), X_public, groups)
         self.classes_ = known
         return self
 

@@ -9,7 +9,6 @@ network and a ledger, and nothing private.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,7 +20,7 @@ from tacit._checks import Floats, at_least, positive
 from tacit.direct.examples import PrivateExamples, set_parameters, trained_parameters
 from tacit.direct.training import GradientSteps, Recipe, blocks_of, choose_engine, steps_of
 from tacit.errors import InvalidArgument
-from tacit.estimators.inputs import FROM_DATA, public_matrix, view_alone, warn_of_overlap
+from tacit.estimators.inputs import is_from_data, public_matrix, view_alone, warn_of_overlap
 from tacit.estimators.knn_planning import fit_noise
 from tacit.estimators.taught import TaughtEstimator
 from tacit.features.rows import is_row_wise
@@ -101,17 +100,21 @@ class SteppedEstimator(TaughtEstimator):
         warn_of_overlap(rows, outside)
         return outside
 
-    def _declared_size(self, n_units: int) -> tuple[int, tuple[str, ...]]:
-        """Return the public number of units; and if it was read from the data, that."""
-        if isinstance(self.n_records, str) and self.n_records == FROM_DATA:
-            return n_units, (READ_SIZE,)
+    def _declared_faults(self) -> tuple[str, ...]:
+        read = (READ_SIZE,) if is_from_data(self.n_records) else ()
+        return (*super()._declared_faults(), *read)
+
+    def _declared_size(self, n_units: int) -> int:
+        """Return the public number of units, or what stands for it if that is asked for."""
+        if is_from_data(self.n_records):
+            return n_units
         if self.n_records is None:
             raise InvalidArgument(
                 "Expected n_records= about how many records (with groups=, people) there are, a "
                 'public number that sets rate and steps; or n_records="from_data", which the '
                 "statement then says."
             )
-        return at_least(1, n_records=self.n_records), ()
+        return at_least(1, n_records=self.n_records)
 
     def _recipe(self, size: int) -> tuple[Recipe, float]:
         """Return the recipe and the sampling rate, from public numbers alone."""
@@ -159,15 +162,13 @@ class SteppedEstimator(TaughtEstimator):
         *,
         n_units: int,
         by_person: bool,
-        faults: Sequence[str] = (),
     ) -> tuple[Module, Ledger]:
         """Price, ask the ledger, train and return the network; `private()` makes the examples.
 
         Everything that can be refused is refused before the ledger is charged, and before the
-        features of a private row are computed. `faults` are read from private data and confessed.
+        features of a private row are computed.
         """
-        size, read = self._declared_size(n_units)
-        recipe, rate = self._recipe(size)
+        recipe, rate = self._recipe(self._declared_size(n_units))
         blocks = blocks_of(recipe, module)
         plan = self._steps_plan(recipe, rate)
         engine = choose_engine(recipe, module, blocks, loss, probes, by_person=by_person)
@@ -176,12 +177,9 @@ class SteppedEstimator(TaughtEstimator):
         self._refuse_early(ledger, [plan])
         examples = private()
         purpose = f"train {blocks.dimension} parameters in {recipe.steps} noisy steps"
-        with (
-            self._confessing(ledger, *faults, *read),
-            training_bar("Training in noisy steps", recipe.steps) as tick,
-        ):
+        with training_bar("Training in noisy steps", recipe.steps) as tick:
             run = GradientSteps(recipe, module, engine, examples, blocks, tick)
-            with ledger.release(plan, purpose=purpose, noise=self.noise) as grant:
+            with self._paid(ledger, plan, purpose) as grant:
                 release = grant.release(run)
         self._take_over(module, np.asarray(release.values))
         return module, ledger

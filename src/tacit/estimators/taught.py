@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +20,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, i
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit.errors import BudgetExceeded, InvalidArgument
-from tacit.ledger import Budget, Ledger, Statement
+from tacit.estimators.inputs import READ_CLASSES, is_from_data
+from tacit.ledger import Budget, Grant, Ledger, Statement
 from tacit.ledger.terms import LARGE_DELTA
 from tacit.mechanisms import Plan
 from tacit.students import LabelSpreadingStudent
@@ -47,7 +46,6 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
     noise: InsecureNoise | None
     random_state: int | None
     ledger_: Ledger
-    _confessions: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     def _check_delta(self, n_units: int) -> None:
         """Refuse too large a delta; the number of units goes into no file and no message.
@@ -100,24 +98,23 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
             **terms,
         )
 
-    def _confess(self, ledger: Ledger, *faults: str) -> None:
-        """Remember what no cost of this ledger covers.
+    def _declared_faults(self) -> tuple[str, ...]:
+        """Return what no cost covers of what the constructor's arguments ask for.
 
-        It stays said, whatever later fits do: the ledger's statement covers this one for ever.
+        Every release of a fit writes it into the ledger, where it stays. It may depend on arguments
+        alone: what a private row could change must not be there (`tacit.ledger.entry`).
         """
-        large = [LARGE_DELTA] if self.allow_large_delta else []
-        known = dict.fromkeys((*self._confessions.get(ledger.origin, ()), *large, *faults))
-        self._confessions = {**self._confessions, ledger.origin: tuple(known)}
+        asked = {
+            LARGE_DELTA: self.allow_large_delta,
+            READ_CLASSES: is_from_data(getattr(self, "classes", None)),
+        }
+        return tuple(fault for fault, is_asked in asked.items() if is_asked)
 
-    @contextmanager
-    def _confessing(self, ledger: Ledger, *faults: str) -> Iterator[None]:
-        """Confess if the ledger was charged in the block, even by a fit that then failed."""
-        before = ledger.head
-        try:
-            yield
-        finally:
-            if ledger.head != before:
-                self._confess(ledger, *faults)
+    def _paid(self, ledger: Ledger, plan: Plan, purpose: str) -> AbstractContextManager[Grant]:
+        """Pay for a plan of a fit, and write into the ledger what the fit asked for."""
+        return ledger.release(
+            plan, purpose=purpose, noise=self.noise, faults=self._declared_faults()
+        )
 
     def _refuse_early(self, ledger: Ledger, plans: Sequence[Plan]) -> None:
         """Let the ledger refuse before any private row is worked on."""
@@ -150,9 +147,7 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
     @property
     def statement_(self) -> Statement:
         """What may be said of all that was released so far: never older than the ledger."""
-        statement = self.ledger_.statement()
-        faults = self._confessions.get(self.ledger_.origin, ())
-        return replace(statement, warnings=tuple(dict.fromkeys([*statement.warnings, *faults])))
+        return self.ledger_.statement()
 
     def _public_facts(self) -> dict[str, Any]:
         """Return what a user of the student must know to read its output, as plain data."""

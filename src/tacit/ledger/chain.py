@@ -3,7 +3,8 @@
 Every entry is a line of canonical JSON that names the hash of the line before it; the first names
 the hash of the header. A line is kept and verified as it was written, whatever later versions
 write ("an entry's meaning never changes"). The chain shows an alteration; a chain that was cut
-short or rolled back is still a chain, and only a head remembered elsewhere shows that.
+short or rolled back is still a chain, and only a head remembered elsewhere shows that. From schema
+3 on, a line also carries the totals of all lines up to it, so that it can be read by itself.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from tacit.errors import InvalidArgument, LedgerDamaged
-
-NOISE_LEVELS = ("exact", "csprng", "insecure-seeded")
-"""From the strongest to the weakest."""
+from tacit.ledger.entry import LINE_SCHEMA, Entry, moment
+from tacit.ledger.sums import Totals
 
 
 def canonical(value: Any) -> str:
@@ -67,52 +68,6 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One release that was paid for: all of it public.
-
-    `cost` is in the currency of the ledger's accountant, `plan` is `Plan.as_dict()`, `noise` is
-    "exact", "csprng" or "insecure-seeded", `library` the version of tacit that wrote the entry.
-    """
-
-    sequence: int
-    time: str
-    purpose: str
-    plan: Mapping[str, Any]
-    cost: float
-    confidence_delta: float
-    noise: str
-    library: str
-    previous: str
-    hash: str
-
-    @classmethod
-    def read(cls, line: Mapping[str, Any], text_hash: str) -> Entry:
-        """Read one line of the chain; a line of schema 1 has no confidence delta, so it is 0."""
-        try:
-            entry = cls(
-                sequence=line["sequence"],
-                time=line["time"],
-                purpose=line["purpose"],
-                plan=line["plan"],
-                cost=line["cost"],
-                confidence_delta=line.get("confidence_delta", 0.0),
-                noise=line["noise"],
-                library=line["library"],
-                previous=line["previous"],
-                hash=text_hash,
-            )
-        except KeyError as missing:
-            raise LedgerDamaged(f"An entry of the ledger lacks {missing}; restore it.") from None
-        for number in (entry.cost, entry.confidence_delta):
-            # A negative cost would be a refund, and nothing is ever refunded.
-            if not isinstance(number, int | float) or not 0 <= number < math.inf:
-                raise LedgerDamaged(f"Entry {entry.sequence} of the ledger has no valid cost.")
-        if entry.noise not in NOISE_LEVELS:
-            raise LedgerDamaged(f"Entry {entry.sequence} of the ledger has no valid noise level.")
-        return entry
-
-
 def read_json(text: object) -> dict[str, Any]:
     """Read one JSON object of the chain."""
     try:
@@ -124,26 +79,51 @@ def read_json(text: object) -> dict[str, Any]:
     return line
 
 
+def clock() -> datetime:
+    """Return what the computer's clock says: nobody vouches for it."""
+    return datetime.now(UTC)
+
+
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A verified ledger: its header, the hash of the header, and the entries in order."""
+    """A verified ledger: header, its hash, the entries in order, and what they add up to.
+
+    `latest` is the latest time that a line names: a clock that goes back does not move it.
+    """
 
     header: Mapping[str, Any]
     genesis: str
     entries: tuple[Entry, ...] = ()
+    totals: Totals = field(default_factory=Totals)
+    latest: str | None = None
 
     @property
     def head(self) -> str:
         """Hash of the last entry, or of the header if there is none."""
         return self.entries[-1].hash if self.entries else self.genesis
 
+    @property
+    def paid(self) -> tuple[Entry, ...]:
+        """The entries that were paid for."""
+        return tuple(entry for entry in self.entries if entry.is_paid)
+
     def holds(self, head: str) -> bool:
         """Tell whether this hash is the header's or an entry's: the chain once ended there."""
         return head == self.genesis or any(entry.hash == head for entry in self.entries)
 
     def following(self, line: Mapping[str, Any]) -> str:
-        """Return the text of the next entry, linked to the head."""
-        return canonical({**line, "previous": self.head, "sequence": len(self.entries) + 1})
+        """Return the text of the next entry: numbered, linked to the head, added up, timed."""
+        totals = self.totals.plus(line["cost"], line["confidence_delta"])
+        now = clock().isoformat(timespec="microseconds")
+        linked = {
+            "schema": LINE_SCHEMA,
+            "sequence": len(self.entries) + 1,
+            "previous": self.head,
+            "totals": totals.as_dict(),
+            "time": now,
+            "behind": _behind(now, self.latest),
+        }
+        return canonical({**line, **linked})
 
     @classmethod
     def verified(cls, header: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> Chain:
@@ -156,22 +136,58 @@ class Chain:
         if header["hash"] != genesis or not _columns_agree(header, terms):
             raise LedgerDamaged("The header of the ledger was altered; restore it from a copy.")
         linked: list[Entry] = []
-        previous = genesis
+        known = {genesis: ""}
+        previous, totals, latest = genesis, Totals(), _later(terms.get("created"), None)
         for place, row in enumerate(entries, start=1):
             line, text_hash = _hashed(row)
             entry = Entry.read(line, text_hash)
+            totals = totals.plus(entry.cost, entry.confidence_delta)
             stated = (row["hash"], entry.previous, entry.sequence, row["sequence"])
-            if stated != (text_hash, previous, place, place) or not _columns_agree(row, line):
+            if (
+                stated != (text_hash, previous, place, place)
+                or not _columns_agree(row, line)
+                or not _continues(entry, linked, totals, latest, known)
+            ):
                 raise LedgerDamaged(
                     f"Entry {place} of the ledger does not continue the chain: it was altered, or "
                     "an entry before it is missing; restore the ledger from a copy."
                 )
             linked.append(entry)
-            previous = text_hash
-        return cls(terms, genesis, tuple(linked))
+            known[text_hash] = entry.kind
+            previous, latest = text_hash, _later(entry.time, latest)
+        return cls(terms, genesis, tuple(linked), totals, latest)
+
+
+def _continues(
+    entry: Entry,
+    before: list[Entry],
+    totals: Totals,
+    latest: str | None,
+    known: Mapping[str, str],
+) -> bool:
+    """Tell whether what a line says of the lines before it is so; older schemas say nothing."""
+    if entry.totals is None:
+        return not before or before[-1].totals is None
+    return (
+        entry.totals == totals.as_dict()
+        and entry.behind == _behind(entry.time, latest)
+        and (entry.kind != "began" or known.get(entry.about["entry"]) == "release")
+    )
+
+
+def _later(text: Any, latest: str | None) -> str | None:
+    """Return the later of two times; a text of an older schema may name none."""
+    return latest if moment(text) is None or _behind(text, latest) else text
+
+
+def _behind(text: str, latest: str | None) -> str | None:
+    """Return the latest time before, if this one is earlier: the clock went back."""
+    now, then = moment(text), moment(latest)
+    return latest if now is not None and then is not None and now < then else None
 
 
 _UNHASHED = ("payload", "hash", "one")
+_UNWRITTEN = {"kind": "release"}
 
 
 def _hashed(row: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -179,6 +195,6 @@ def _hashed(row: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 
 
 def _columns_agree(row: Mapping[str, Any], line: Mapping[str, Any]) -> bool:
-    """Compare columns with the text; what schema 1 did not write is 0."""
+    """Compare columns with the text; what older schemas did not write is what it was."""
     columns = (name for name in row if name not in _UNHASHED)
-    return all(row[name] == line.get(name, 0.0) for name in columns)
+    return all(row[name] == line.get(name, _UNWRITTEN.get(name, 0.0)) for name in columns)

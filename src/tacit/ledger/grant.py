@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, NoReturn, final
 import numpy as np
 
 from tacit.errors import GrantError, InvalidArgument, TacitError
-from tacit.ledger.chain import Entry, canonical
+from tacit.ledger.chain import canonical
+from tacit.ledger.entry import Entry
 from tacit.mechanisms import Plan, Release
 from tacit.noise import GrantedNoise
 

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tacit import __version__
 from tacit._checks import refuse
 from tacit.errors import BudgetExceeded, InvalidArgument, LedgerDamaged
-from tacit.ledger.budget import Budget, best_order, confidence_of, total_of
-from tacit.ledger.chain import NOISE_LEVELS, Chain, Entry
+from tacit.ledger.budget import Budget, best_order, confidence_of
+from tacit.ledger.chain import Chain
+from tacit.ledger.entry import NOISE_LEVELS, Entry, checked_faults, one_line
 from tacit.ledger.grant import Grant
 from tacit.ledger.statement import Statement
 from tacit.ledger.store import Store
-from tacit.ledger.terms import LARGE_DELTA, Request, Terms, new_terms, one_line
+from tacit.ledger.sums import nearest
+from tacit.ledger.terms import LARGE_DELTA, Request, Terms, new_terms
 from tacit.mechanisms import Plan, assumptions
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
 from tacit.privacy import WorstCase
@@ -156,7 +157,7 @@ class Ledger:
         return True  # an empty ledger is still a ledger: `if ledger` asks whether there is one
 
     def entries(self) -> tuple[Entry, ...]:
-        """Return every release that was paid for, in order."""
+        """Return every entry in order: `is_paid` tells releases from notes that cost nothing."""
         return self._read().entries
 
     def spent(self) -> float:
@@ -193,7 +194,12 @@ class Ledger:
         return False
 
     def release(
-        self, plan: Plan, *, purpose: str, noise: SecureNoise | InsecureNoise | None = None
+        self,
+        plan: Plan,
+        *,
+        purpose: str,
+        noise: SecureNoise | InsecureNoise | None = None,
+        faults: Sequence[str] = (),
     ) -> contextlib.AbstractContextManager[Grant]:
         """Pay for a plan, and lend a `Grant` for the block.
 
@@ -201,19 +207,28 @@ class Ledger:
         written; only then is the noise made. `noise` is `SecureNoise()` unless `InsecureNoise`
         is asked for, which the entry and the statement record. An error or a crash inside the
         block counts as spent.
+
+        `faults` are sentences about what no cost covers, as the caller asked for it: the entry
+        keeps them, and every later statement of this ledger warns of them. They may follow from
+        arguments, never from private rows: a ledger is public.
         """
         # Whatever can be refused is refused here: once the entry is written, it stays charged.
         _checked(plan)
-        one_line("purpose", purpose)
-        level = _noise_level(plan, noise)
-        return self._granted(plan, purpose, noise, level)
+        line = {
+            "kind": "release",
+            "purpose": one_line("purpose", purpose),
+            "noise": _noise_level(plan, noise),
+            "faults": checked_faults(faults),
+            "about": {},
+        }
+        return self._granted(plan, line, noise)
 
     @contextlib.contextmanager
     def _granted(
-        self, plan: Plan, purpose: str, noise: SecureNoise | InsecureNoise | None, level: str
+        self, plan: Plan, line: Mapping[str, Any], noise: SecureNoise | InsecureNoise | None
     ) -> Iterator[Grant]:
         # On disk before noise exists: a crash may lose a release, never the entry that paid for it.
-        entry = self._store.append(lambda chain: self._line(chain, plan, purpose, level))
+        entry = self._store.append(lambda chain: self._priced(chain, plan, line))
         self._seen = (entry.sequence, entry.hash)
         source = SecureNoise() if noise is None else noise
         grant = Grant(plan, entry, GrantedNoise(source, entry.hash))
@@ -223,18 +238,17 @@ class Ledger:
             # After an error, too: it may have come when half of the release was already seen.
             grant.close()
 
-    def _line(self, chain: Chain, plan: Plan, purpose: str, level: str) -> dict[str, Any]:
+    def _priced(self, chain: Chain, plan: Plan, line: Mapping[str, Any]) -> dict[str, Any]:
         """Return the next line of the chain, or refuse: runs under the write lock."""
         # Before the quote: a chain that was rolled back offers again what has been spent.
         self._check_is_ours(chain, self._seen[1])
         cost, confidence = self._quote(chain, plan)
         return {
-            "time": datetime.now(UTC).isoformat(timespec="microseconds"),
-            "purpose": purpose,
+            **line,
             "plan": plan.as_dict(),
             "cost": cost,
             "confidence_delta": confidence,
-            "noise": level,
+            "priced_by": self._terms.priced_by(),
             "library": __version__,
         }
 
@@ -245,9 +259,12 @@ class Ledger:
 
         `before` are quotes of plans that are to come first.
         """
-        paid = [(entry.cost, entry.confidence_delta) for entry in chain.entries] + list(before)
-        cost = self._accountant.cost(plan, len(paid))
-        total = total_of([*(each for each, _ in paid), cost])
+        cost = self._accountant.cost(plan, len(chain.paid) + len(before))
+        confidence = confidence_of(plan)
+        totals = chain.totals
+        for quote in (*before, (cost, confidence)):
+            totals = totals.plus(*quote)
+        total = nearest(totals.cost)
         if total > self._accountant.capacity:
             raise BudgetExceeded(
                 f"Expected a plan within the budget: it would raise epsilon from "
@@ -255,9 +272,8 @@ class Ledger:
                 f" of {self.budget.epsilon!r} at delta={self.budget.delta!r}. Nothing was spent; "
                 "ask for fewer queries or more noise."
             )
-        confidence = confidence_of(plan)
         reserved = self._terms.reserved_delta
-        if total_of([*(each for _, each in paid), confidence]) > reserved:
+        if nearest(totals.confidence_delta) > reserved:
             raise BudgetExceeded(
                 f"Expected a plan within reserved_delta={reserved!r}: its confidence bounds need "
                 f"delta={confidence!r} on top of what they used. Nothing was spent; create the "
@@ -266,9 +282,9 @@ class Ledger:
         return cost, confidence
 
     def _price(self, chain: Chain) -> WorstCase:
-        total = total_of([entry.cost for entry in chain.entries])
+        total = nearest(chain.totals.cost)
         price = self._accountant.epsilon(total)
-        if not chain.entries:
+        if not chain.paid:
             return WorstCase(0.0, price.accountant)
         if total <= self._accountant.capacity:
             # The capacity itself proves the budget: no rounding of epsilon may say more.
@@ -293,7 +309,7 @@ class Ledger:
         """Return the worst-case statement: the guarantee for everything released so far."""
         chain = self._read()
         price = self._price(chain)
-        levels = [entry.noise for entry in chain.entries]
+        levels = [entry.noise for entry in chain.entries if entry.noise]
         return Statement(
             kind="worst-case",
             epsilon=price.epsilon,
@@ -305,11 +321,12 @@ class Ledger:
             budget=self.budget,
             entries=len(chain.entries),
             head=chain.head,
-            assumes=assumptions(entry.plan["mechanism"] for entry in chain.entries),
-            warnings=self._warnings(levels),
+            assumes=assumptions(entry.plan["mechanism"] for entry in chain.paid),
+            warnings=self._warnings(levels, chain),
         )
 
-    def _warnings(self, levels: list[str]) -> tuple[str, ...]:
+    def _warnings(self, levels: list[str], chain: Chain) -> tuple[str, ...]:
+        """Return what every statement of this ledger says for ever, each sentence once."""
         warnings = []
         if insecure := levels.count("insecure-seeded"):
             warnings.append(
@@ -322,7 +339,8 @@ class Ledger:
             )
         elif self._terms.allow_large_delta and self._terms.n_units is None:
             warnings.append(LARGE_DELTA)
-        return tuple(warnings)
+        faults = (fault for entry in chain.entries for fault in entry.faults)
+        return tuple(dict.fromkeys([*warnings, *faults]))
 
     def _read(self) -> Chain:
         seen = self._seen[1]  # before the read: another thread may append meanwhile

@@ -20,7 +20,8 @@ from dataclasses import replace
 import numpy as np
 
 from tacit.errors import InvalidArgument
-from tacit.ledger.chain import Entry, canonical
+from tacit.ledger.chain import canonical
+from tacit.ledger.entry import Entry
 from tacit.ledger.ledger import Ledger
 from tacit.ledger.statement import Statement
 from tacit.mechanisms import ConfidentGNMax, GNMax, Plan, Release, Sanitise

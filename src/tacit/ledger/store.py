@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 from tacit._checks import refuse
 from tacit._files import name_without_overwriting, remove_temporaries_of, temporary_beside
 from tacit.errors import LedgerDamaged, LedgerError, LedgerUnavailable
-from tacit.ledger.chain import Chain, Entry, canonical, digest, read_json
+from tacit.ledger.chain import Chain, canonical, digest, read_json
+from tacit.ledger.entry import Entry
 
 APPLICATION_ID = 0x74616369  # "taci"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 BUSY_SECONDS = 30.0
 
 _TABLES = """
@@ -43,7 +44,8 @@ CREATE TABLE entries (
     time TEXT NOT NULL,
     purpose TEXT NOT NULL,
     cost REAL NOT NULL CHECK (cost >= 0),
-    confidence_delta REAL NOT NULL DEFAULT 0
+    confidence_delta REAL NOT NULL DEFAULT 0,
+    kind TEXT NOT NULL DEFAULT 'release'
 );
 """
 _APPEND_ONLY = "".join(
@@ -60,7 +62,12 @@ def _from_1_to_2(database: sqlite3.Connection) -> None:
     database.execute("ALTER TABLE entries ADD COLUMN confidence_delta REAL NOT NULL DEFAULT 0")
 
 
-MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {1: _from_1_to_2}
+def _from_2_to_3(database: sqlite3.Connection) -> None:
+    """Add the kind of an entry; what schemas 1 and 2 wrote are releases."""
+    database.execute("ALTER TABLE entries ADD COLUMN kind TEXT NOT NULL DEFAULT 'release'")
+
+
+MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {1: _from_1_to_2, 2: _from_2_to_3}
 """How to bring a file of an older schema one step forward. Lines of the chain stay as they are."""
 
 
@@ -298,8 +305,8 @@ def _insert(database: sqlite3.Connection, text: str) -> Entry:
     entry = Entry.read(read_json(text), digest(text))
     database.execute(
         "INSERT INTO entries "
-        "(sequence, payload, hash, previous, time, purpose, cost, confidence_delta) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "(sequence, payload, hash, previous, time, purpose, cost, confidence_delta, kind) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             entry.sequence,
             text,
@@ -309,6 +316,7 @@ def _insert(database: sqlite3.Connection, text: str) -> Entry:
             entry.purpose,
             entry.cost,
             entry.confidence_delta,
+            entry.kind,
         ),
     )
     return entry

@@ -26,6 +26,7 @@ from tacit.ledger.budget import (
     total_of,
 )
 from tacit.ledger.chain import canonical
+from tacit.ledger.entry import one_line
 from tacit.mechanisms import Plan
 from tacit.mechanisms.plan import price_of_list
 from tacit.privacy import WorstCase
@@ -75,13 +76,6 @@ def _are_plans(plans: Any) -> bool:
     )
 
 
-def one_line(name: str, text: Any, *, may_be_empty: bool = False) -> str:
-    """Return the argument, which must be one line of printable text: it is quoted in statements."""
-    if not isinstance(text, str) or not text.isprintable() or not (text.strip() or may_be_empty):
-        raise refuse(name, text, "one line of text" if may_be_empty else "a non-empty line of text")
-    return text
-
-
 LARGE_DELTA = (
     "delta was not compared with the number of units (allow_large_delta=True): if it is one over "
     "that number or more, it allows one unit to be published in full"
@@ -125,10 +119,15 @@ class Terms:
             )
         raise LedgerDamaged("The header of the ledger names no usable accountant; restore it.")
 
+    def priced_by(self) -> dict[str, str]:
+        """Return who prices entries: the accountant, and which version of what it is made of."""
+        bound = self.accountant if self.price is None else self.price.accountant
+        return {"accountant": bound, "tacit": __version__}
+
     def as_header(self) -> dict[str, Any]:
         """Return the header of a new ledger: the terms, and what makes this ledger unique."""
         return {
-            "schema": 2,
+            "schema": 3,
             "id": secrets.token_hex(16),
             "created": datetime.now(UTC).isoformat(timespec="microseconds"),
             "library": __version__,
