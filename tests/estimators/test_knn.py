@@ -20,7 +20,6 @@ from tacit import (
     PrivateKNNRegressor,
 )
 from tacit.errors import InvalidArgument
-from tacit.estimators.inputs import OverlapWarning
 from tacit.students import LabelSpreadingStudent, load_student
 
 EVERY = pytest.mark.parametrize("kind", KINDS, ids=NAMES)
@@ -312,13 +311,6 @@ class TestAll:
             make(kind).fit(X, y, X_public=outside, groups=[1, 2])
         with pytest.raises(InvalidArgument, match="votes_per_unit"):
             make(kind, votes_per_unit=61).fit(X, y, X_public=outside, groups=np.arange(300))
-
-    @EVERY
-    def test_overlap_is_told_without_its_number(self, kind):
-        X, y = PROBLEMS[kind](300)
-        with pytest.warns(OverlapWarning, match="Some private rows") as warned:
-            make(kind).fit(X, y, X_public=np.vstack([blobs(60, seed=1)[0], X[:7]]))
-        assert not any(character.isdigit() for one in warned for character in str(one.message))
 
 
 @pytest.mark.parametrize(

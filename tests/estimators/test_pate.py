@@ -14,7 +14,6 @@ from sklearn.linear_model import LogisticRegression
 
 from tacit import Budget, GNMax, InsecureNoise, Ledger, PATEClassifier
 from tacit.errors import BudgetExceeded, InvalidArgument
-from tacit.estimators.inputs import OverlapWarning
 from tacit.students import SupervisedStudent, load_student, saved_extra
 from tacit.teachers import KernelRidgeTeachers
 
@@ -117,11 +116,6 @@ class TestRefusals:
             make().fit(np.full_like(X, np.nan), y, X_public=X_public)
         with pytest.raises(InvalidArgument, match="groups"):
             make().fit(X, y, X_public=X_public, groups=[1, 2])
-
-    def test_overlap_is_told_with_its_number(self, data):
-        X, y, X_public = data
-        with pytest.warns(OverlapWarning, match="Some private rows"):
-            make().fit(X, y, X_public=np.vstack([X_public, X[:7]]))
 
     def test_ledger_refuses_before_training(self, data, tmp_path):
         X, y, X_public = data

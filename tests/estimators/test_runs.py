@@ -16,7 +16,6 @@ from tacit import Ledger, Statement
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.estimators import run_folders, runs
 from tacit.estimators.config import DataConfig, PrivacyConfig, RunConfig
-from tacit.estimators.inputs import OverlapWarning
 from tacit.estimators.sections import PateConfig
 from tacit.students import load_student
 
@@ -238,11 +237,11 @@ class TestPrivateFilesAreNotPublic:
         rows = self.rows(files, "outside.npz", "outside.npz")
         assert len(rows.public) == len(rows.held_out.y) == 30
 
-    def test_a_private_row_among_those_held_out_is_warned_of(self, files):
+    def test_a_private_row_among_those_held_out_is_refused(self, files):
         mixed = dict(np.load(files / "inside.npz"))
         mixed["X"][1:] += 1.0
         np.savez(files / "mixed.npz", **mixed)
-        with pytest.warns(OverlapWarning, match="identical to held-out rows"):
+        with pytest.raises(InvalidArgument, match="equals a held-out one"):
             self.rows(files, "outside.npz", "mixed.npz")
 
 

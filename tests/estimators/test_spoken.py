@@ -35,7 +35,6 @@ from tacit import (
     ResidualRidgeClassifier,
 )
 from tacit.errors import InvalidArgument, LedgerUnavailable
-from tacit.estimators.inputs import OverlapWarning
 from tacit.estimators.spoken import PrivateSpeakers, believed_counts
 from tacit.features import Categorical, Numeric, PublicBins
 from tacit.ledger.store import Store
@@ -240,8 +239,6 @@ class TestRefusals:
                 make(kind).fit(X, Y, **inputs)
         with pytest.raises(ValueError, match="NaN"):
             make(kind).fit(np.full_like(X, np.nan), Y, X_public=OUTSIDE)
-        with pytest.warns(OverlapWarning, match="Some private rows"):
-            make(kind).fit(X, Y, X_public=np.vstack([OUTSIDE, X[:7]]))
 
     @EVERY
     def test_ledger_refuses_before_private_rows_are_worked_on(self, kind, tmp_path):

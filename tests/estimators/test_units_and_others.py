@@ -18,8 +18,6 @@ from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.estimators import PATEClassifier, PrivateKNNClassifier
 from tacit.noise import InsecureNoise
 
-pytestmark = pytest.mark.filterwarnings("ignore::tacit.estimators.inputs.OverlapWarning")
-
 
 class Spy(PATEClassifier):
     def _votes(self, *arguments):
@@ -40,6 +38,7 @@ def pate(X, y, Q, groups=None, **extra):
         "noise": InsecureNoise(1),
         "random_state": 3,
         "allow_large_delta": True,
+        "allow_overlap": True,
     }
     return Spy(**{**given, **extra}).fit(X, y, X_public=Q, groups=groups)
 
@@ -52,6 +51,7 @@ def knn(X, y, Q, groups=None, **extra):
         "queries": 3,
         "classes": [0, 1],
         "radius": 1.0,
+        "allow_overlap": True,
         "noise": InsecureNoise(1),
         "random_state": 0,
     }

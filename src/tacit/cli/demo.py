@@ -76,7 +76,7 @@ def non_private_accuracy(config: RunConfig) -> float:
     import numpy as np
 
     from tacit.datasets import load_dataset
-    from tacit.estimators.runs import split_rows
+    from tacit.estimators.splitting import split_rows
     from tacit.features import digit_features
     from tacit.teachers import KernelRidgeTeachers, predict_with_teachers
 

@@ -108,11 +108,11 @@ def _rows(result: RunResult) -> list[tuple[str, str]]:
     what = "accuracy on held-out rows, declared public"
     if result.accuracy is None:
         return [(what, "no rows were held out")]
-    return [
+    rows = [
         (what, f"{result.accuracy:.1%}"),
         ("  of their most frequent label alone", f"{result.most_frequent:.1%}"),
-        ("held-out rows", str(result.held_out)),
     ]
+    return rows if result.held_out is None else [*rows, ("held-out rows", str(result.held_out))]
 
 
 def _masks_rows(result: RunResult) -> list[tuple[str, str]]:

@@ -15,7 +15,6 @@ import contextlib
 import json
 import secrets
 import shutil
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from inspect import signature
@@ -30,7 +29,7 @@ from tacit._checks import Floats, Integers, at_least, one_of, probability, refus
 from tacit._files import write_atomically
 from tacit.errors import InvalidArgument
 from tacit.estimators.config import RunConfig
-from tacit.estimators.inputs import OverlapWarning
+from tacit.estimators.overlap import refuse_overlap
 from tacit.estimators.run_folders import forget_teachers
 from tacit.estimators.runs import load_rows, make_classifier
 from tacit.ledger import Ledger
@@ -178,6 +177,8 @@ def audit_estimator(
     outside, n_public = None, 0
     if X_public is not None:
         inputs = np.asarray(X_public)
+        if not getattr(estimator, "allow_overlap", False):
+            refuse_overlap(np.asarray(X), inputs)
         outside = np.concatenate([inputs, np.asarray(canaries.inputs, dtype=inputs.dtype)])
         n_public = len(inputs)
     model = asked_about(estimator, np.arange(n_public, n_public + len(canaries)))
@@ -262,9 +263,14 @@ def own_folder(folder: Path, settings: str) -> Iterator[None]:
 
 
 def asked_about(estimator: Any, rows: Integers) -> Any:
-    """Return a copy that asks about these public inputs, where it asks about public inputs."""
+    """Return a copy that asks about these public inputs, where it asks about public inputs.
+
+    Canaries are public inputs and, some of them, private records: that is the attack.
+    """
     model = clone(estimator)
     known = model.get_params(deep=False)
+    if "allow_overlap" in known:
+        model.set_params(allow_overlap=True)
     if "strategy" not in known:
         return model
     rounds = at_least(1, rounds=known.get("rounds", 1)) if "queries" in known else 1
@@ -348,9 +354,7 @@ def _fit(model: Any, records: Any, labels: Any, outside: Any, groups: Any) -> No
     given = {name: value for name, value in offered.items() if value is not None}
     if groups is not None and "groups" not in taken:
         raise InvalidArgument(f"Expected no groups for {type(model).__name__}.")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OverlapWarning)  # that is the attack
-        model.fit(records, labels, **{name: given[name] for name in given if name in taken})
+    model.fit(records, labels, **{name: given[name] for name in given if name in taken})
 
 
 def _people(groups: Any, n_planted: int) -> list[Any] | None:

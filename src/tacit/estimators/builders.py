@@ -46,7 +46,7 @@ class Setting:
     """What a builder is given: the run's shared arguments, the private rows' kind, the folder."""
 
     shared: dict[str, Any]
-    """epsilon, delta, allow_large_delta, classes, ledger, dataset, random_state."""
+    """epsilon, delta, allow_large_delta, allow_overlap, classes, ledger, dataset, random_state."""
     data: Dataset
     folder: Path
     executor: str

@@ -16,26 +16,35 @@ from tacit.estimators.sections import SECTIONS, NetworkSection, PateConfig, Sect
 from tacit.ledger import Budget
 
 Kind = TypeVar("Kind")
+_ROUNDING = 1e-9
+"""What the sum of two shares may be above one."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataConfig:
     """Where the rows come from, and which of them are private, public and held out.
 
-    One source: the first `private` rows of a seeded shuffle are private, the next `public` ones are
-    inputs whose labels nobody uses, and the rest are held out: declared public, for the metrics.
+    One set that ships with the package: the first `private` rows of a seeded shuffle are private,
+    the next `public` ones are inputs whose labels nobody uses, and the rest are held out: declared
+    public, for the metrics. One file: `private` and `public` are shares, such as 0.6 and 0.2, the
+    hash of each row (or of its person) decides on which side it falls, and `declare_public` says
+    that all but the private rows are public.
     Several: all rows of `source` are private, those of `public_source` are inputs without labels,
     and those of `held_out_source`, if there is one, are declared public with their labels.
     Networks trained on the records themselves (dpsgd, mac) need no public inputs: leave `public`
     or `public_source` out.
+    `allow_overlap`: do not look for private rows that are also public or held out; the ledger then
+    says so, for ever.
     `options` go to the loader: the roles of a CSV file's columns, the classes of an archive.
     """
 
     source: str
-    private: int = 0
-    public: int = 0
+    private: int | float = 0
+    public: int | float = 0
     public_source: str = ""
     held_out_source: str = ""
+    declare_public: bool = False
+    allow_overlap: bool = False
     name: str = ""
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -45,8 +54,10 @@ class DataConfig:
                 raise refuse(key, getattr(self, key), "a word")
         if not isinstance(self.options, dict):
             raise refuse("options", self.options, "a table, [data.options]")
-        at_least(0, private=self.private)
-        at_least(0, public=self.public)
+        for key in ("declare_public", "allow_overlap"):
+            if not isinstance(getattr(self, key), bool):
+                raise refuse(key, getattr(self, key), "true or false")
+        self._check_sizes()
         if self.public_source:
             if self.private or self.public:
                 raise InvalidArgument("Expected public_source, or private and public; not both.")
@@ -58,8 +69,52 @@ class DataConfig:
                 "Expected public_source with held_out_source, or neither: of one source that is "
                 "split, the rest is held out."
             )
-        at_least(2, private=self.private)
-        at_least(2 if self.public else 0, public=self.public)
+
+    @property
+    def by_share(self) -> bool:
+        """Whether one file is split, by the hashes of its rows."""
+        return isinstance(self.private, float)
+
+    def _check_sizes(self) -> None:
+        """Take two shares, or two numbers of rows."""
+        if self.by_share or isinstance(self.public, float):
+            shares = {"private": self.private, "public": self.public}
+            for key, share in shares.items():
+                if not (0 < share < 1 or (key == "public" and share == 0)):
+                    raise refuse(key, share, "a share of the rows, such as 0.6, as the other is")
+            if self.private + self.public > 1 + _ROUNDING:
+                raise refuse("private + public", self.private + self.public, "at most 1")
+        else:
+            at_least(2 if self.private or self.public else 0, private=self.private)
+            at_least(2 if self.public else 0, public=self.public)
+        if self.declare_public and not self.by_share:
+            raise InvalidArgument(
+                "Expected declare_public = true only with shares of one file, such as "
+                "private = 0.6 and public = 0.2."
+            )
+
+    def check_split(self) -> None:
+        """Refuse a file that is split by numbers of rows, or without saying what is public then.
+
+        Not where the configuration is made: that of a run of an earlier version stays readable.
+        """
+        if not self.private:
+            return
+        ships = ":" not in self.source  # its name is enough: digits, affairs
+        if ships and self.by_share:
+            raise refuse("private", self.private, f"a number of rows of {self.source!r}")
+        if not ships and not self.by_share:
+            raise InvalidArgument(
+                f"Expected private={self.private} and public={self.public} to be shares of a file, "
+                "such as private = 0.6 and public = 0.2 with declare_public = true; or "
+                "public_source, a file of its own."
+            )
+        if not ships and not self.declare_public:
+            raise InvalidArgument(
+                f"Expected declare_public = true in [data] to split {self.source!r}: all its rows "
+                "but the private ones are then public, and the statement says so. Or give "
+                "public_source, a file of its own."
+            )
 
     def keep_apart(self, **more: str) -> None:
         """Refuse to call a file public whose rows are private, by its name or by its content.

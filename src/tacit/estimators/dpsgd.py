@@ -90,6 +90,7 @@ class DPSGDClassifier(SteppedEstimator, TaughtClassifier):
         ledger: Any = None,
         dataset: str = "",
         allow_large_delta: bool = False,
+        allow_overlap: bool = False,
         noise: InsecureNoise | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -114,6 +115,7 @@ class DPSGDClassifier(SteppedEstimator, TaughtClassifier):
         self.ledger = ledger
         self.dataset = dataset
         self.allow_large_delta = allow_large_delta
+        self.allow_overlap = allow_overlap
         self.noise = noise
         self.random_state = random_state
 

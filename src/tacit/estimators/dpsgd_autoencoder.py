@@ -65,6 +65,7 @@ class DPSGDAutoencoder(TransformerMixin, SteppedEstimator):  # type: ignore[misc
         ledger: Any = None,
         dataset: str = "",
         allow_large_delta: bool = False,
+        allow_overlap: bool = False,
         noise: InsecureNoise | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -86,6 +87,7 @@ class DPSGDAutoencoder(TransformerMixin, SteppedEstimator):  # type: ignore[misc
         self.ledger = ledger
         self.dataset = dataset
         self.allow_large_delta = allow_large_delta
+        self.allow_overlap = allow_overlap
         self.noise = noise
         self.random_state = random_state
 

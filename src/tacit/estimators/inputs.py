@@ -7,7 +7,7 @@ may quote it, and so may a warning, a cause or a context.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,8 +23,6 @@ from tacit.features.rows import transform_rows
 from tacit.students.progress import training_bar
 from tacit.teachers import unit_names
 
-_AT_ONCE = 1024
-"""Rows that are compared at a time."""
 FROM_DATA = "from_data"
 """Value of `classes=` that reads the label set off the private labels: the statement says so."""
 
@@ -39,10 +37,6 @@ _Read = TypeVar("_Read")
 
 class NotNumbers(InvalidArgument, TypeError):
     """A private cell is no number; scikit-learn's contract calls that a `TypeError`, too."""
-
-
-class OverlapWarning(UserWarning):
-    """Public and private inputs share rows: declare such rows public, or remove them."""
 
 
 def public_matrix(X_public: ArrayLike | None, n_features: int) -> NDArray[Any]:
@@ -220,24 +214,3 @@ def units_of(groups: Any, n_rows: int) -> NDArray[np.bytes_] | None:
 def count_units(people: NDArray[np.bytes_] | None, n_rows: int) -> int:
     """Return how many units there are: people, or rows where each is its own. Secret."""
     return n_rows if people is None else int(np.unique(people).size)
-
-
-def warn_of_overlap(X: NDArray[Any], others: NDArray[Any], kind: str = "public") -> None:
-    """Warn of rows that are both private and public; how many is secret."""
-    with np.errstate(all="ignore"):
-        public = set(_row_bytes(others))
-        overlap = any(row in public for row in _row_bytes(X))
-    if overlap:
-        warnings.warn(
-            f"Some private rows are identical to {kind} rows; a row cannot be both. Take what is "
-            f"private out of the {kind} rows.",
-            OverlapWarning,
-            stacklevel=3,
-        )
-
-
-def _row_bytes(rows: NDArray[Any]) -> Iterator[bytes]:
-    """Yield each row as bytes of float64, without a copy of them all."""
-    for start in range(0, len(rows), _AT_ONCE):
-        for row in np.ascontiguousarray(rows[start : start + _AT_ONCE], dtype=np.float64):
-            yield row.tobytes()

@@ -71,6 +71,7 @@ class PrivateKNNClassifier(TaughtClassifier, PrivateNeighbours):
         ledger: Any = None,
         dataset: str = "",
         allow_large_delta: bool = False,
+        allow_overlap: bool = False,
         noise: InsecureNoise | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -90,6 +91,7 @@ class PrivateKNNClassifier(TaughtClassifier, PrivateNeighbours):
         self.ledger = ledger
         self.dataset = dataset
         self.allow_large_delta = allow_large_delta
+        self.allow_overlap = allow_overlap
         self.noise = noise
         self.random_state = random_state
 

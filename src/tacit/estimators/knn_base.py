@@ -24,7 +24,6 @@ from tacit.estimators.inputs import (
     private_rows,
     public_matrix,
     units_of,
-    warn_of_overlap,
 )
 from tacit.estimators.knn_planning import Neighbourly
 from tacit.estimators.records import (
@@ -99,8 +98,7 @@ class PrivateNeighbours(TaughtEstimator):
         task = self._read(said)
         people = units_of(groups, len(rows))
         outside = None if X_public is None else public_matrix(X_public, rows.shape[1])
-        if outside is not None:
-            warn_of_overlap(rows, outside)
+        self._keep_apart(rows, outside)
         self._check_unit(people is not None)
         self._check_delta(count_units(people, len(rows)))
         private = PrivateRecords(rows, task.targets, people, self._asking(people, task.n_classes))

@@ -72,6 +72,7 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
         ledger: Any = None,
         dataset: str = "",
         allow_large_delta: bool = False,
+        allow_overlap: bool = False,
         noise: InsecureNoise | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -92,6 +93,7 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
         self.ledger = ledger
         self.dataset = dataset
         self.allow_large_delta = allow_large_delta
+        self.allow_overlap = allow_overlap
         self.noise = noise
         self.random_state = random_state
 

@@ -67,6 +67,7 @@ class PrivateKNNRegressor(RegressorMixin, PrivateNeighbours):  # type: ignore[mi
         ledger: Any = None,
         dataset: str = "",
         allow_large_delta: bool = False,
+        allow_overlap: bool = False,
         noise: InsecureNoise | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -87,6 +88,7 @@ class PrivateKNNRegressor(RegressorMixin, PrivateNeighbours):  # type: ignore[mi
         self.ledger = ledger
         self.dataset = dataset
         self.allow_large_delta = allow_large_delta
+        self.allow_overlap = allow_overlap
         self.noise = noise
         self.random_state = random_state
 

@@ -66,6 +66,7 @@ class MACClassifier(MACTraining, DPSGDClassifier):
         ledger: Any = None,
         dataset: str = "",
         allow_large_delta: bool = False,
+        allow_overlap: bool = False,
         noise: InsecureNoise | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -92,6 +93,7 @@ class MACClassifier(MACTraining, DPSGDClassifier):
         self.ledger = ledger
         self.dataset = dataset
         self.allow_large_delta = allow_large_delta
+        self.allow_overlap = allow_overlap
         self.noise = noise
         self.random_state = random_state
 
@@ -132,6 +134,7 @@ class MACAutoencoder(MACTraining, DPSGDAutoencoder):
         ledger: Any = None,
         dataset: str = "",
         allow_large_delta: bool = False,
+        allow_overlap: bool = False,
         noise: InsecureNoise | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -156,5 +159,6 @@ class MACAutoencoder(MACTraining, DPSGDAutoencoder):
         self.ledger = ledger
         self.dataset = dataset
         self.allow_large_delta = allow_large_delta
+        self.allow_overlap = allow_overlap
         self.noise = noise
         self.random_state = random_state

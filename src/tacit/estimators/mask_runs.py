@@ -24,6 +24,7 @@ from tacit.datasets.volumes import Volumes, save_masks
 from tacit.estimators.config import RunConfig
 from tacit.estimators.mask_metrics import mask_metrics
 from tacit.estimators.mask_rounds import one_hot_masks
+from tacit.estimators.overlap import refuse_overlap
 from tacit.estimators.run_folders import RunResult, releasing
 from tacit.estimators.scans import ScanOptions, Scans, load_scans
 from tacit.estimators.sections import SegmentationConfig
@@ -41,6 +42,8 @@ def run_masks(config: RunConfig, section: SegmentationConfig, folder: Path) -> R
     model = make_segmenter(config, section, scans, folder)
     inside, truth = scans.on_grid(scans.private).arrays()
     outside = scans.on_grid(scans.public).arrays()[0]
+    if scans.held_out is not None and not config.data.allow_overlap:
+        refuse_overlap(inside, scans.on_grid(scans.held_out).arrays()[0], "held-out")
     known = {"public_masks": scans.codec_masks, "groups": scans.patients}
     with releasing(folder, config.to_toml()):
         model.fit(inside, np.asarray(truth), outside, **known)
@@ -79,6 +82,7 @@ def make_segmenter(
         epsilon=config.privacy.epsilon,
         delta=config.privacy.delta,
         allow_large_delta=config.privacy.allow_large_delta,
+        allow_overlap=config.data.allow_overlap,
         queries=section.queries or None,
         strategy=section.strategy,
         rounds=section.rounds,

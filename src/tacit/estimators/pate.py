@@ -24,7 +24,6 @@ from tacit.estimators.inputs import (
     public_matrix,
     units_of,
     view_alone,
-    warn_of_overlap,
 )
 from tacit.estimators.planning import plan_rounds
 from tacit.estimators.taught import TaughtClassifier
@@ -81,6 +80,7 @@ class PATEClassifier(TaughtClassifier):
         ledger: Any = None,
         dataset: str = "",
         allow_large_delta: bool = False,
+        allow_overlap: bool = False,
         noise: InsecureNoise | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -100,6 +100,7 @@ class PATEClassifier(TaughtClassifier):
         self.ledger = ledger
         self.dataset = dataset
         self.allow_large_delta = allow_large_delta
+        self.allow_overlap = allow_overlap
         self.noise = noise
         self.random_state = random_state
 
@@ -119,7 +120,7 @@ class PATEClassifier(TaughtClassifier):
         known, y_index = class_indices(labels, self.classes)
         people = units_of(groups, len(records))
         outside = public_matrix(X_public, records.shape[1])
-        warn_of_overlap(records, outside)
+        self._keep_apart(records, outside)
         self._check_size(count_units(people, len(records)))
         self._new_student()  # refuses, before anything is spent, what is no student
         inside, view = self._views(records, outside)

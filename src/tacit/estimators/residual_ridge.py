@@ -86,6 +86,7 @@ class ResidualRidgeClassifier(SpokenOnce):
         ledger: Any = None,
         dataset: str = "",
         allow_large_delta: bool = False,
+        allow_overlap: bool = False,
         noise: InsecureNoise | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -102,6 +103,7 @@ class ResidualRidgeClassifier(SpokenOnce):
         self.ledger = ledger
         self.dataset = dataset
         self.allow_large_delta = allow_large_delta
+        self.allow_overlap = allow_overlap
         self.noise = noise
         self.random_state = random_state
 

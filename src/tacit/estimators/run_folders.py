@@ -21,6 +21,7 @@ from tacit.ledger import Ledger, Statement
 class RunResult:
     """What a run left behind; no accuracy where no rows were held out.
 
+    `held_out` is None where a file was split: how many rows fall on a side is not told.
     `most_frequent` is what always saying the held-out rows' most frequent label would reach.
     Of masks, `accuracy` is the Dice of all that is not background, and `metrics` has more.
     """
@@ -28,7 +29,7 @@ class RunResult:
     folder: Path
     statement: Statement
     accuracy: float | None
-    held_out: int
+    held_out: int | None
     ledger: Ledger
     metrics: dict[str, Any] = field(default_factory=dict)
     most_frequent: float | None = None

@@ -22,24 +22,16 @@ from tacit._files import write_atomically
 from tacit.datasets import Dataset, load_dataset, load_public
 from tacit.errors import InvalidArgument
 from tacit.estimators.builders import BUILDERS, Figures, Setting
-from tacit.estimators.config import RunConfig
-from tacit.estimators.inputs import warn_of_overlap
+from tacit.estimators.config import DataConfig, RunConfig
+from tacit.estimators.overlap import refuse_overlap
 from tacit.estimators.run_folders import RunResult, releasing
 from tacit.estimators.sections import SegmentationConfig
+from tacit.estimators.splitting import protected_name, split_file, split_rows
 from tacit.estimators.taught import TaughtClassifier
 from tacit.report import write_report
 
 _NOT_HELD_OUT = ("groups", "ignored")
 """Roles that a file of held-out rows need not have."""
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Rows of a data set by what may be done with them."""
-
-    private: NDArray[np.int64]
-    public: NDArray[np.int64]
-    held_out: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,15 +66,20 @@ def run_config(config: RunConfig, folder: str | Path) -> RunResult:
 
 
 def _measured(config: RunConfig, model: TaughtClassifier, rows: Rows, folder: Path) -> RunResult:
-    """Write the metrics and the report."""
-    accuracy, most_frequent, held_out, notes = None, None, 0, []
+    """Write the metrics and the report; no numbers of rows of a file that was split."""
+    accuracy, most_frequent, notes = None, None, []
+    held_out = None if config.data.by_share else 0
     if rows.held_out is not None:
-        held_out = len(rows.held_out)
         accuracy = float(model.score(rows.held_out.X, rows.held_out.labels))
-        most_frequent = float(np.bincount(rows.held_out.y).max() / held_out)
+        most_frequent = float(np.bincount(rows.held_out.y).max() / len(rows.held_out))
+        if config.data.by_share:  # all digits of a fraction would tell its denominator
+            accuracy, most_frequent = round(accuracy, 3), round(most_frequent, 3)
+        else:
+            held_out = len(rows.held_out)
         notes = [
-            f"Student: {accuracy:.1%} right on {held_out} held-out rows, declared public; their "
-            f"most frequent label alone would be {most_frequent:.1%} right."
+            f"Student: {accuracy:.1%} right on {'the' if held_out is None else held_out} held-out "
+            f"rows, declared public; their most frequent label alone would be {most_frequent:.1%} "
+            "right."
         ]
     metrics = {"accuracy": accuracy, "most_frequent": most_frequent, "held_out": held_out}
     write_atomically(folder / "metrics.json", json.dumps(metrics, indent=2).encode("utf-8"))
@@ -106,17 +103,24 @@ def _measured(config: RunConfig, model: TaughtClassifier, rows: Rows, folder: Pa
 def load_rows(config: RunConfig) -> Rows:
     """Read all that a run works on; a mistake shows here, before anything is made or spent."""
     where = config.data
+    where.check_split()
     where.keep_apart()
     data = load_dataset(where.source, **where.options)
-    if where.private:
-        if data.groups is not None:
-            raise InvalidArgument(
-                "Expected no private and public, but public_source, where a column says whose "
-                "record it is: a shuffle could make one person private and public."
-            )
-        split = split_rows(config, len(data.y))
-        outside = data.X[split.public] if where.public else None
-        return Rows(data.take(split.private), outside, data.take(split.held_out))
+    rows = _split(config, data) if where.private else _by_source(where, data)
+    if rows.held_out is not None and not where.allow_overlap:
+        refuse_overlap(rows.private.X, rows.held_out.X, "held-out")
+    return rows
+
+
+def _split(config: RunConfig, data: Dataset) -> Rows:
+    where = config.data
+    split = split_file(where, data) if where.by_share else split_rows(config, len(data.y))
+    outside = data.X[split.public] if where.public else None
+    held_out = data.take(split.held_out) if split.held_out.size else None
+    return Rows(data.take(split.private), outside, held_out)
+
+
+def _by_source(where: DataConfig, data: Dataset) -> Rows:
     public = load_public(where.public_source, **where.options) if where.public_source else None
     held_out = None
     if where.held_out_source:
@@ -126,7 +130,6 @@ def load_rows(config: RunConfig) -> Rows:
             raise InvalidArgument(
                 "Expected held_out_source to have the features and classes of source."
             )
-        warn_of_overlap(data.X, held_out.X, "held-out")
     return Rows(data, public, held_out)
 
 
@@ -137,18 +140,6 @@ def _figures(config: RunConfig, model: TaughtClassifier, rows: Rows) -> Figures:
     return BUILDERS[config.method].figures(model, rows.public, shape)
 
 
-def split_rows(config: RunConfig, n_rows: int) -> Split:
-    """Shuffle with the seed and cut: private, public, held out."""
-    private, public = config.data.private, config.data.public
-    if private + public >= n_rows:
-        raise InvalidArgument(
-            f"Expected private={private} and public={public} to leave rows of "
-            f"{config.data.source!r} to hold out; there are too few. Lower one of them."
-        )
-    order = np.random.default_rng(config.seed).permutation(n_rows)
-    return Split(order[:private], order[private : private + public], order[private + public :])
-
-
 def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> TaughtClassifier:
     """Return the unfitted estimator that the configuration describes."""
     shared = {
@@ -157,7 +148,8 @@ def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> TaughtCla
         "allow_large_delta": config.privacy.allow_large_delta,
         "classes": data.classes,
         "ledger": folder / "run.ledger",
-        "dataset": config.data.name or config.data.source,
+        "allow_overlap": config.data.allow_overlap,
+        "dataset": protected_name(config.data),
         "random_state": config.seed,
     }
     setting = Setting(shared, data, folder, config.executor)

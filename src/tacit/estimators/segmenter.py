@@ -112,6 +112,7 @@ class PATESegmenter(TaughtEstimator):
         ledger: Any = None,
         dataset: str = "",
         allow_large_delta: bool = False,
+        allow_overlap: bool = False,
         noise: InsecureNoise | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -132,6 +133,7 @@ class PATESegmenter(TaughtEstimator):
         self.ledger = ledger
         self.dataset = dataset
         self.allow_large_delta = allow_large_delta
+        self.allow_overlap = allow_overlap
         self.noise = noise
         self.random_state = random_state
 
@@ -153,6 +155,7 @@ class PATESegmenter(TaughtEstimator):
         scans, truth = self._private(images, masks)
         dimensions = truth.ndim - 1
         outside = self._outside(X_public, scans.shape[1:])
+        self._keep_apart(scans, outside)
         people = units_of(groups, len(scans))
         self._check_delta(count_units(people, len(scans)))
         codec = self._codec(public_masks, truth.shape[1:])

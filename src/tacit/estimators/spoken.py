@@ -23,7 +23,6 @@ from tacit.estimators.inputs import (
     private_rows,
     public_matrix,
     units_of,
-    warn_of_overlap,
 )
 from tacit.estimators.records import PublicSpace
 from tacit.estimators.taught import TaughtClassifier, TaughtEstimator
@@ -114,7 +113,7 @@ class Speaking(TaughtEstimator):
         """Check everything, ask the ledger, and only then let the private records speak."""
         people = units_of(groups, len(rows))
         outside = public_matrix(X_public, rows.shape[1])
-        warn_of_overlap(rows, outside)
+        self._keep_apart(rows, outside)
         self._check_delta(count_units(people, len(rows)))
         self._new_student()
         budget = self._budget()

@@ -20,7 +20,7 @@ from tacit._checks import Floats, at_least, positive
 from tacit.direct.examples import PrivateExamples, set_parameters, trained_parameters
 from tacit.direct.training import GradientSteps, Recipe, blocks_of, choose_engine, steps_of
 from tacit.errors import InvalidArgument
-from tacit.estimators.inputs import is_from_data, public_matrix, view_alone, warn_of_overlap
+from tacit.estimators.inputs import is_from_data, public_matrix, view_alone
 from tacit.estimators.knn_planning import fit_noise
 from tacit.estimators.taught import TaughtEstimator
 from tacit.features.rows import is_row_wise
@@ -94,10 +94,8 @@ class SteppedEstimator(TaughtEstimator):
     engine: str
 
     def _public_inputs(self, X_public: Any, rows: NDArray[Any]) -> NDArray[Any] | None:
-        if X_public is None:
-            return None
-        outside = public_matrix(X_public, rows.shape[1])
-        warn_of_overlap(rows, outside)
+        outside = None if X_public is None else public_matrix(X_public, rows.shape[1])
+        self._keep_apart(rows, outside)
         return outside
 
     def _declared_faults(self) -> tuple[str, ...]:

@@ -19,8 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from tacit._checks import refuse
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.estimators.inputs import READ_CLASSES, is_from_data
+from tacit.estimators.overlap import refuse_overlap
 from tacit.ledger import Budget, Grant, Ledger, Statement
 from tacit.ledger.terms import LARGE_DELTA
 from tacit.mechanisms import Plan
@@ -43,6 +45,7 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
     ledger: Any
     dataset: str
     allow_large_delta: bool
+    allow_overlap: bool = False
     noise: InsecureNoise | None
     random_state: int | None
     ledger_: Ledger
@@ -61,6 +64,13 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
                 "lower it, or say allow_large_delta=True (in a configuration: "
                 "allow_large_delta = true in [privacy])."
             )
+
+    def _keep_apart(self, rows: NDArray[Any], outside: NDArray[Any] | None) -> None:
+        """Refuse a private row or scan that is also a public one, unless that was allowed."""
+        if not isinstance(self.allow_overlap, bool):
+            raise refuse("allow_overlap", self.allow_overlap, "True or False")
+        if outside is not None and not self.allow_overlap:
+            refuse_overlap(rows, outside)
 
     def _check_unit(self, by_person: bool) -> None:
         """Refuse a ledger of another unit than the rows have.

@@ -9,7 +9,7 @@ from tacit.teachers.executors import Executor, Serial
 from tacit.teachers.kernel_ridge import KernelRidgeTeachers
 from tacit.teachers.local import LocalProcesses
 from tacit.teachers.predict import predict_with_teachers
-from tacit.teachers.shards import record_ids, shard_key, shard_of, unit_names
+from tacit.teachers.shards import place_of, record_ids, shard_key, shard_of, unit_names
 from tacit.teachers.tasks import Shard, TeacherFamily
 from tacit.teachers.torch_teacher import Recipe, TorchTeacher
 from tacit.teachers.trouble import TeacherWarning
@@ -25,6 +25,7 @@ __all__ = [
     "TeacherFamily",
     "TeacherWarning",
     "TorchTeacher",
+    "place_of",
     "predict_with_teachers",
     "record_ids",
     "shard_key",

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Integers, at_least
+from tacit._checks import Floats, Integers, at_least
 from tacit.errors import InvalidArgument
 
 _ROWS = 4096  # records hashed at a time: the float64 copies stay small
 _RECORD = b"tacit record"
 _SHARD = b"tacit shard"
+_PLACE = b"tacit place"
 _UNIT = b"tacit unit"
 _KEY = b"tacit key"
 
@@ -50,15 +51,31 @@ def shard_of(ids: Iterable[Any], n_teachers: int, key: bytes) -> Integers:
     [217, 72, 217]
     """
     count = at_least(1, n_teachers=n_teachers)
+    return (_hashes(ids, key, _SHARD) % np.uint64(count)).astype(np.int64)
+
+
+def place_of(ids: Iterable[Any], key: bytes) -> Floats:
+    """Return a place in [0, 1) for each id, which its own keyed hash decides and nothing else.
+
+    A share s of all ids that there could be lies below s. Unit: one id, as for `shard_of`, of
+    whose teachers these places tell nothing.
+
+    >>> place_of(["ann", "bob", "ann"], shard_key(0)).round(3).tolist()
+    [0.835, 0.433, 0.835]
+    """
+    return (_hashes(ids, key, _PLACE) >> np.uint64(11)) * 2.0**-53
+
+
+def _hashes(ids: Iterable[Any], key: bytes, purpose: bytes) -> NDArray[np.uint64]:
     if not isinstance(key, bytes) or not 16 <= len(key) <= 32:
         raise InvalidArgument("Expected key to be 16 to 32 bytes; make one with shard_key(0).")
-    base = hashlib.blake2b(key=key, digest_size=8, person=_SHARD)
+    base = hashlib.blake2b(key=key, digest_size=8, person=purpose)
     digests = bytearray()
     for name in _names(ids):
         hashed = base.copy()
         hashed.update(name)
         digests += hashed.digest()
-    return (np.frombuffer(bytes(digests), dtype="<u8") % np.uint64(count)).astype(np.int64)
+    return np.frombuffer(bytes(digests), dtype="<u8")
 
 
 def record_ids(X: ArrayLike, y: ArrayLike | None = None) -> NDArray[np.bytes_]:

@@ -51,7 +51,7 @@ def run_job(job: Job) -> Outcome:
 def _attempt(job: Job) -> Outcome:
     baseline, cpu, wall = peak_mib(), time.process_time(), time.perf_counter()
     try:
-        model = job.estimator
+        model = _allowing_equal_rows(job.estimator)
         model.fit(job.X, job.y, **_public(model, job))
         accuracy = float(np.mean(np.asarray(model.predict(job.held_out)) == job.truth))
     except TacitError as error:
@@ -71,6 +71,13 @@ def _attempt(job: Job) -> Outcome:
         peak_mib=peak_mib(),
         baseline_mib=baseline,
     )
+
+
+def _allowing_equal_rows(model: Any) -> Any:
+    """Let equal rows be other people's: all rows of a comparison are public, as in Adult's own."""
+    if hasattr(model, "get_params") and "allow_overlap" in model.get_params(deep=False):
+        model.set_params(allow_overlap=True)
+    return model
 
 
 def _public(model: Any, job: Job) -> dict[str, Any]:
