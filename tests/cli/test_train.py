@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from tacit import Ledger
 from tacit.estimators.config import RunConfig
+from tacit.estimators.runs import load_rows
 from tacit.ledger import Statement
 from tacit.ledger.terms import LARGE_DELTA
 from tacit.students import load_student, saved_extra
@@ -112,18 +114,99 @@ def test_without_held_out_rows_there_is_no_accuracy(tables):
     }
 
 
-def test_one_file_is_split_where_each_row_is_its_own_unit(tables):
-    text = CONFIG.replace('public_source = "csv:public.csv"', "private = 1200\npublic = 200")
-    text = text.replace('held_out_source = "csv:held_out.csv"\n', "")
-    Path("run.toml").write_text(text)
-    outcome = tables("train", "run.toml", "--out", "run")
-    assert outcome.code == 2
-    assert "whose record" in outcome.err
-    Path("run.toml").write_text(text.replace('groups = "person"\n', ""))
-    outcome = tables("train", "run.toml", "--out", "run", "--json")
-    assert outcome.code == 0, outcome.err
-    assert json.loads(outcome.out)["held_out"] == 200
-    assert Ledger("run/run.ledger").unit == "record"
+class TestOneFileIsSplit:
+    """By the hashes of its people, or of its rows; how many fall on a side is told nowhere."""
+
+    SHARES = "private = 0.6\npublic = 0.25\ndeclare_public = true"
+
+    def settings(self, split: str, *, people: bool = True) -> str:
+        text = CONFIG.replace('public_source = "csv:public.csv"', split)
+        text = text.replace('held_out_source = "csv:held_out.csv"\n', "")
+        return text if people else text.replace('groups = "person"\n', "")
+
+    @pytest.mark.parametrize("people", [True, False])
+    def test_the_statement_says_what_is_protected_and_what_is_public(self, tables, people):
+        Path("run.toml").write_text(self.settings(self.SHARES, people=people))
+        outcome = tables("train", "run.toml", "--out", "run", "--json")
+        assert outcome.code == 0, outcome.err
+        result = json.loads(outcome.out)
+        assert result["accuracy"] > 0.7  # chance is a half
+        ledger = Ledger("run/run.ledger")
+        assert ledger.unit == ("person" if people else "record")
+        assert ledger.dataset == "about 60 % of people, by keyed hash"
+        assert RunConfig.read("run/config.toml") == RunConfig.read("run.toml")
+
+    def test_no_number_of_rows_is_told(self, tables):
+        config = self.settings(self.SHARES)
+        Path("run.toml").write_text(config)
+        rows = load_rows(RunConfig.read("run.toml"))
+        sides = {len(rows.private), len(rows.public), len(rows.held_out)}
+        assert sum(sides) == 1600
+        people = {np.unique(side.groups).size for side in (rows.private, rows.held_out)}
+        outcome = tables("train", "run.toml", "--out", "run")
+        assert outcome.code == 0, outcome.err
+        texts = [outcome.out, outcome.err]
+        told = ("metrics.json", "report.html", "statement.json", "config.toml")
+        texts += [Path("run", name).read_text() for name in told]
+        for count in sides | people:
+            for text in texts:
+                assert not re.search(rf"(?<![\w.#]){count}(?![\w.])", text)
+        metrics = json.loads(Path("run/metrics.json").read_text())
+        assert metrics["held_out"] is None
+        assert metrics["accuracy"] == round(metrics["accuracy"], 3)
+
+    @pytest.mark.parametrize(
+        ("split", "message"),
+        [
+            ("private = 1200\npublic = 200", "private = 0.6 and public = 0.2 with declare_public"),
+            ("private = 0.6\npublic = 0.25", "declare_public = true in [data]"),
+            ("private = 0.6\npublic = 200\ndeclare_public = true", "public=200 to be a share"),
+            ("private = 0.6\npublic = 0.5\ndeclare_public = true", "at most 1"),
+            ("private = 1.0\npublic = 0.0\ndeclare_public = true", "private=1.0 to be a share"),
+            ("private = nan\npublic = 0.2\ndeclare_public = true", "private=nan to be a share"),
+            ("private = 1e-9\npublic = 0.2\ndeclare_public = true", "too few rows"),
+            ("private = 0.6\npublic = 1e-9\ndeclare_public = true", "too few rows"),
+            ("declare_public = true", "only with shares"),
+            ("private = 0.6\npublic = 0.2\ndeclare_public = 1", "true or false"),
+        ],
+    )
+    def test_what_is_refused(self, tables, split, message):
+        Path("run.toml").write_text(self.settings(split))
+        outcome = tables("train", "run.toml", "--out", "run")
+        assert outcome.code == 2
+        assert message in " ".join(outcome.err.split())
+        assert not Path("run").exists()
+
+    def test_a_set_that_ships_with_the_package_is_split_by_numbers(self, tables):
+        config = self.settings(self.SHARES).replace("csv:private.csv", "digits")
+        Path("run.toml").write_text(config.replace('name = "people"', 'name = ""'))
+        outcome = tables("train", "run.toml", "--out", "run")
+        assert outcome.code == 2
+        assert "a number of rows of 'digits'" in outcome.err
+
+
+class TestAPrivateRowIsNotPublic:
+    """Equal rows refuse the run before anything is spent, unless nobody is to look for them."""
+
+    @pytest.mark.parametrize(("name", "kind"), [("public", "public"), ("held_out", "held-out")])
+    def test_an_equal_row_is_refused_without_number_or_place(self, tables, name, kind):
+        with Path(f"{name}.csv").open("a") as file:
+            for line in Path("private.csv").read_text().splitlines()[7:9]:
+                _, _, work, age, hours, _ = line.split(",")
+                public = f"{work},{float(hours):.5f},{age}"
+                file.write(f"{public if name == 'public' else line}\n")
+        outcome = tables("train", "run.toml", "--out", "run")
+        assert outcome.code == 2
+        said = " ".join(outcome.err.split())
+        assert f"no private row that equals a {kind} one" in said
+        assert "allow_overlap = true in [data]" in said
+        assert not any(character.isdigit() for character in said)
+        assert not Path("run").exists()
+        Path("run.toml").write_text(
+            CONFIG.replace('name = "people"', 'name = "people"\nallow_overlap = true')
+        )
+        outcome = tables("train", "run.toml", "--out", "run")
+        assert outcome.code == 0, outcome.err
 
 
 def test_networks_need_no_public_file(tables):

@@ -32,7 +32,9 @@ nibabel = pytest.importorskip("nibabel")
 
 @pytest.fixture(scope="module")
 def hospital(tmp_path_factory) -> Path:
-    return make_hospital(tmp_path_factory.mktemp("scans"))
+    root = make_hospital(tmp_path_factory.mktemp("scans"))
+    write_folder(root / "hospital_too", 2, 1, name="other")  # two private scans, renamed
+    return root
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +222,22 @@ BAD = {
     "channels of words": ({"segmentation": {"channels": "8"}}, "channels"),
     "one level": ({"segmentation": {"channels": [8]}}, "channels"),
     "a patch of three": ({"segmentation": {"patch": [8, 8, 8]}}, "patch"),
-    "more queries than scans": ({"segmentation": {"queries": 9}}, "at most 4"),
+    "more queries than scans": (
+        {"segmentation": {"queries": 9}},
+        "at most the number of public inputs",
+    ),
+    "a private scan among those held out": (
+        {"data": {"held_out_source": "nifti:{root}/hospital_too"}},
+        "equals a held-out one",
+    ),
+    "a private scan among the public ones": (
+        {"data": {"public_source": "nifti:{root}/hospital_too"}},
+        "equals a public one",
+    ),
+    "private masks for the codec": (
+        {"options": {"masks_source": "nifti:{root}/hospital_too"}},
+        "equals a public one",
+    ),
     "a large delta": ({"privacy": {"delta": 0.5}}, "delta"),
 }
 

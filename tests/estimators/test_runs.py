@@ -257,7 +257,12 @@ def test_kernels_of_unscaled_columns_are_refused(tmp_path):
     """With ages beside incomes, no row has a neighbour: teachers would guess, silently."""
     table = {"target": "sick", "classes": ["no", "yes"], "numeric": ["age", "income"]}
     (tmp_path / "rows.csv").write_text("age,income,sick\n" + "30,40000,no\n50,90000,yes\n" * 20)
-    where = DataConfig(source=f"csv:{tmp_path / 'rows.csv'}", private=20, public=10, options=table)
+    (tmp_path / "more.csv").write_text("age,income\n31,40000\n51,90000\n")
+    where = DataConfig(
+        source=f"csv:{tmp_path / 'rows.csv'}",
+        public_source=f"csv:{tmp_path / 'more.csv'}",
+        options=table,
+    )
     made = RunConfig(data=where, privacy=PrivacyConfig(2.0, 1e-5), section=PateConfig(teachers=4))
     with pytest.raises(InvalidArgument, match="features = 'bins'"):
         runs.run_config(made, tmp_path / "run")

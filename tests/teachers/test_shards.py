@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import InvalidArgument
-from tacit.teachers import record_ids, shard_key, shard_of
+from tacit.teachers import place_of, record_ids, shard_key, shard_of
 
 KEY = bytes(range(16))
 IDS = st.one_of(st.integers(-(2**70), 2**70), st.text(max_size=8), st.binary(max_size=8))
@@ -28,6 +28,18 @@ def hashed(name: bytes, n_teachers: int, key: bytes) -> int:
 @given(names=st.lists(st.binary(max_size=40), max_size=8), n=st.integers(1, 10**6))
 def test_the_documented_hash(names, n):
     assert shard_of(names, n, KEY).tolist() == [hashed(name, n, KEY) for name in names]
+
+
+def test_places_are_even_and_tell_nothing_of_the_teachers():
+    """2,000 ids: a share s lies below s, within 5 standard deviations, also of one teacher's."""
+    places, teachers = place_of(range(2000), KEY), shard_of(range(2000), 4, KEY)
+    assert ((places >= 0) & (places < 1)).all()
+    for chosen in (places, *(places[teachers == teacher] for teacher in range(4))):
+        for share in (0.1, 0.6, 0.8):
+            spread = 5 * np.sqrt(share * (1 - share) / chosen.size)
+            assert abs((chosen < share).mean() - share) < spread
+    assert place_of(["7", 7, 7.0], KEY).tolist() == place_of([b"7"] * 3, KEY).tolist()
+    assert (place_of(range(9), KEY) != place_of(range(9), shard_key(1))).all()
 
 
 @settings(deadline=None)

@@ -134,7 +134,7 @@ def make_canaries(
         made = np.stack([random.choice(column, count) for column in rows.T], axis=1)
         return Canaries(made, random.choice(known, count), planted)
     if count > len(rows):
-        raise refuse("canaries", count, f"at most {len(rows)}, the public inputs to mislabel")
+        raise refuse("canaries", count, "at most the number of public inputs to mislabel")
     chosen = random.permutation(len(rows))[:count]
     if labels is None:
         return Canaries(rows[chosen], random.choice(known, count), planted)

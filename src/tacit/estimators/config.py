@@ -69,6 +69,9 @@ class DataConfig:
                 "Expected public_source with held_out_source, or neither: of one source that is "
                 "split, the rest is held out."
             )
+        if not self.by_share:
+            at_least(2, private=self.private)
+            at_least(2 if self.public else 0, public=self.public)
 
     @property
     def by_share(self) -> bool:
@@ -85,8 +88,8 @@ class DataConfig:
             if self.private + self.public > 1 + _ROUNDING:
                 raise refuse("private + public", self.private + self.public, "at most 1")
         else:
-            at_least(2 if self.private or self.public else 0, private=self.private)
-            at_least(2 if self.public else 0, public=self.public)
+            at_least(0, private=self.private)
+            at_least(0, public=self.public)
         if self.declare_public and not self.by_share:
             raise InvalidArgument(
                 "Expected declare_public = true only with shares of one file, such as "

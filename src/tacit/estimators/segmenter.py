@@ -158,7 +158,7 @@ class PATESegmenter(TaughtEstimator):
         self._keep_apart(scans, outside)
         people = units_of(groups, len(scans))
         self._check_delta(count_units(people, len(scans)))
-        codec = self._codec(public_masks, truth.shape[1:])
+        codec = self._codec(public_masks, truth)
         student = self._new_student()
         if hasattr(student, "check"):  # a student that cannot be made would cost the whole budget
             student.check(dimensions)
@@ -217,7 +217,8 @@ class PATESegmenter(TaughtEstimator):
             raise InvalidArgument(f"Expected X_public of finite numbers, shape (n, *{shape}).")
         return outside
 
-    def _codec(self, public_masks: ArrayLike | None, shape: tuple[int, ...]) -> Any:
+    def _codec(self, public_masks: ArrayLike | None, truth: NDArray[Any]) -> Any:
+        """Return a codec of public masks; whoever has no organ at all has the same mask."""
         if self.codec is not None:
             return self.codec
         if public_masks is None:
@@ -226,9 +227,10 @@ class PATESegmenter(TaughtEstimator):
             )
         from tacit.codecs import PCACodec
 
-        known = np.asarray(public_masks)
+        known, shape = np.asarray(public_masks), truth.shape[1:]
         if known.shape[1:] != shape or known.dtype.kind not in "biu":
             raise InvalidArgument(f"Expected public_masks of classes, shape (n, *{shape}).")
+        self._keep_apart(truth[truth.any(axis=tuple(range(1, truth.ndim)))], known)
         answers = foreground(np.eye(self.n_classes)[known], self.n_classes, last=True)
         return PCACodec.fit(answers, blur=0.7, copies=3, dimensions=len(shape))
 

@@ -46,7 +46,7 @@ def choose_queries(
     one_of(*STRATEGIES, strategy=strategy)
     n = at_least(1, n=n)
     if n > len(rows):
-        raise refuse("n", n, f"at most {len(rows)}, the number of public inputs")
+        raise refuse("n", n, "at most the number of public inputs")
     if strategy == "random":
         picked = np.random.default_rng(seed_of(random_state)).permutation(len(rows))[:n]
         return np.asarray(picked, dtype=np.int64)
