@@ -134,6 +134,9 @@ class TestOneFileIsSplit:
         ledger = Ledger("run/run.ledger")
         assert ledger.unit == ("person" if people else "record")
         assert ledger.dataset == "about 60 % of people, by keyed hash"
+        (fault,) = result["statement"]["warnings"]
+        assert "the other rows of people were declared public" in fault
+        assert ledger.statement().warnings == (fault,)
         assert RunConfig.read("run/config.toml") == RunConfig.read("run.toml")
 
     def test_no_number_of_rows_is_told(self, tables):
@@ -207,6 +210,8 @@ class TestAPrivateRowIsNotPublic:
         )
         outcome = tables("train", "run.toml", "--out", "run")
         assert outcome.code == 0, outcome.err
+        for shown in (outcome, tables("ledger", "show", "run/run.ledger")):
+            assert "equal rows were allowed, not looked for" in " ".join(shown.out.split())
 
 
 def test_networks_need_no_public_file(tables):

@@ -269,6 +269,7 @@ def asked_about(estimator: Any, rows: Integers) -> Any:
     """
     model = clone(estimator)
     known = model.get_params(deep=False)
+    model._faults_of_run = getattr(estimator, "_faults_of_run", ())
     if "allow_overlap" in known:
         model.set_params(allow_overlap=True)
     if "strategy" not in known:

@@ -26,7 +26,7 @@ from tacit.estimators.config import DataConfig, RunConfig
 from tacit.estimators.overlap import refuse_overlap
 from tacit.estimators.run_folders import RunResult, releasing
 from tacit.estimators.sections import SegmentationConfig
-from tacit.estimators.splitting import protected_name, split_file, split_rows
+from tacit.estimators.splitting import declared_public, protected_name, split_file, split_rows
 from tacit.estimators.taught import TaughtClassifier
 from tacit.report import write_report
 
@@ -153,4 +153,6 @@ def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> TaughtCla
         "random_state": config.seed,
     }
     setting = Setting(shared, data, folder, config.executor)
-    return BUILDERS[config.method].build(config.section, setting)
+    model = BUILDERS[config.method].build(config.section, setting)
+    model._faults_of_run = declared_public(config.data)
+    return model

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tacit._checks import refuse
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.estimators.inputs import READ_CLASSES, is_from_data
-from tacit.estimators.overlap import refuse_overlap
+from tacit.estimators.overlap import ALLOWED_OVERLAP, refuse_overlap
 from tacit.ledger import Budget, Grant, Ledger, Statement
 from tacit.ledger.terms import LARGE_DELTA
 from tacit.mechanisms import Plan
@@ -49,6 +49,8 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
     noise: InsecureNoise | None
     random_state: int | None
     ledger_: Ledger
+    _faults_of_run: tuple[str, ...] = ()
+    """What no cost covers of a configured run: what its other sections ask for, not the rows."""
 
     def _check_delta(self, n_units: int) -> None:
         """Refuse too large a delta; the number of units goes into no file and no message.
@@ -116,9 +118,10 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
         """
         asked = {
             LARGE_DELTA: self.allow_large_delta,
+            ALLOWED_OVERLAP: self.allow_overlap,
             READ_CLASSES: is_from_data(getattr(self, "classes", None)),
         }
-        return tuple(fault for fault, is_asked in asked.items() if is_asked)
+        return (*(fault for fault, is_asked in asked.items() if is_asked), *self._faults_of_run)
 
     def _paid(self, ledger: Ledger, plan: Plan, purpose: str) -> AbstractContextManager[Grant]:
         """Pay for a plan of a fit, and write into the ledger what the fit asked for."""
