@@ -164,5 +164,6 @@ def test_an_audit_compares_its_rows_and_plants_its_canaries():
     model = make(PrototypeClassifier)
     canaries = make_canaries(OUTSIDE, (0, 1), 40, random_state=0)
     assert audit_estimator(model, X, Y, OUTSIDE, canaries).claim > 0
+    assert model.allow_overlap is False
     with pytest.raises(InvalidArgument, match="equals a public one"):
         audit_estimator(model, X, Y, np.vstack([OUTSIDE, X[:1]]), canaries)

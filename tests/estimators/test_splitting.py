@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.datasets import Dataset
-from tacit.estimators.config import DataConfig
+from tacit.estimators.config import DataConfig, RunConfig
+from tacit.estimators.runs import load_rows
 from tacit.estimators.splitting import protected_name, split_file
 
 SHARES = DataConfig("csv:rows.csv", private=0.6, public=0.2, declare_public=True)
@@ -71,6 +72,27 @@ def test_shares_that_add_up_to_one_hold_nothing_out():
     whole = DataConfig("csv:rows.csv", private=0.7, public=0.3, declare_public=True)
     X = np.random.default_rng(2).normal(size=(1000, 2))
     assert split_file(whole, table(X)).held_out.size == 0
+
+
+def test_the_seed_moves_nobody(tmp_path):
+    """A second run with another seed must not publish what the first one protects."""
+    rng = np.random.default_rng(3)
+    np.savez(tmp_path / "rows.npz", X=rng.normal(size=(50, 2)), y=np.arange(50) % 2)
+    where = {"private": 0.6, "public": 0.2, "declare_public": True, "options": {"classes": [0, 1]}}
+    found = [
+        load_rows(
+            RunConfig.parse(
+                {
+                    "data": {"source": f"npz:{tmp_path / 'rows.npz'}", **where},
+                    "privacy": {"epsilon": 1.0, "delta": 1e-5},
+                    "seed": seed,
+                }
+            )
+        )
+        for seed in (0, 1)
+    ]
+    np.testing.assert_array_equal(found[0].private.X, found[1].private.X)
+    np.testing.assert_array_equal(found[0].public, found[1].public)
 
 
 def test_what_is_protected_is_named_as_what_it_is():

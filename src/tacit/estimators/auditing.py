@@ -181,7 +181,7 @@ def audit_estimator(
             refuse_overlap(np.asarray(X), inputs)
         outside = np.concatenate([inputs, np.asarray(canaries.inputs, dtype=inputs.dtype)])
         n_public = len(inputs)
-    model = asked_about(estimator, np.arange(n_public, n_public + len(canaries)))
+    model = _attacked(estimator, np.arange(n_public, n_public + len(canaries)))
     if not hasattr(model, "predict_proba"):
         raise InvalidArgument(f"Expected a classifier to audit, got {type(model).__name__}.")
     _refuse_early(model, len(canaries))
@@ -262,16 +262,19 @@ def own_folder(folder: Path, settings: str) -> Iterator[None]:
             shutil.rmtree(folder)
 
 
-def asked_about(estimator: Any, rows: Integers) -> Any:
-    """Return a copy that asks about these public inputs, where it asks about public inputs.
+def _attacked(estimator: Any, rows: Integers) -> Any:
+    """Return a copy that may meet canaries: public inputs and, some of them, private records."""
+    model = asked_about(estimator, rows)
+    model._faults_of_run = getattr(estimator, "_faults_of_run", ())
+    if "allow_overlap" in model.get_params(deep=False):
+        model.set_params(allow_overlap=True)
+    return model
 
-    Canaries are public inputs and, some of them, private records: that is the attack.
-    """
+
+def asked_about(estimator: Any, rows: Integers) -> Any:
+    """Return a copy that asks about these public inputs, where it asks about public inputs."""
     model = clone(estimator)
     known = model.get_params(deep=False)
-    model._faults_of_run = getattr(estimator, "_faults_of_run", ())
-    if "allow_overlap" in known:
-        model.set_params(allow_overlap=True)
     if "strategy" not in known:
         return model
     rounds = at_least(1, rounds=known.get("rounds", 1)) if "queries" in known else 1

@@ -63,7 +63,8 @@ def place_of(ids: Iterable[Any], key: bytes) -> Floats:
     >>> place_of(["ann", "bob", "ann"], shard_key(0)).round(3).tolist()
     [0.835, 0.433, 0.835]
     """
-    return (_hashes(ids, key, _PLACE) >> np.uint64(11)) * 2.0**-53
+    bits = _hashes(ids, key, _PLACE) >> np.uint64(11)  # as many as a float64 holds
+    return bits.astype(np.float64) * 2.0**-53
 
 
 def _hashes(ids: Iterable[Any], key: bytes, purpose: bytes) -> NDArray[np.uint64]:
