@@ -10,7 +10,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from ledger_shared import APPLICATION_ID, spend, sql
+from ledger_shared import APPLICATION_ID, forge, spend, sql
 
 from tacit.errors import BudgetExceeded, LedgerDamaged, LedgerUnavailable
 from tacit.ledger import Budget, Ledger, store
@@ -195,16 +195,7 @@ def test_an_older_line_cannot_follow_a_newer_one(path, plan, votes):
     shutil.copy(SECOND, path)
     ledger = Ledger(path)
     spend(ledger, plan, votes)
-    third = json.loads(sql(path, "SELECT payload FROM entries WHERE sequence = 3")[0][0][0])
-    kept = ("cost", "confidence_delta", "library", "noise", "plan", "purpose", "time")
-    line = {**{name: third[name] for name in kept}, "sequence": 4, "previous": ledger.head}
-    text = json.dumps(line, sort_keys=True, separators=(",", ":"))
-    values = (4, text, hashlib.sha256(text.encode()).hexdigest(), ledger.head, line["time"])
-    with contextlib.closing(sqlite3.connect(path)) as database, database:
-        database.execute(
-            "INSERT INTO entries (sequence, payload, hash, previous, time, purpose, cost) "
-            "VALUES (?, ?, ?, ?, ?, 'test', 0.125)",
-            values,
-        )
+    new = ("schema", "kind", "faults", "priced_by", "totals", "behind", "about")
+    forge(path, **dict.fromkeys(new, ...))
     with pytest.raises(LedgerDamaged, match="Entry 4"):
         Ledger(path)

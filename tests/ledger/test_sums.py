@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.ledger.sums import Totals, as_text, nearest, steps_of
+from tacit.ledger.sums import Totals, as_text, at_least, exceeds, steps_of
 
 COSTS = st.floats(min_value=0, allow_infinity=False, allow_nan=False)
 
@@ -24,9 +24,17 @@ def test_a_sum_is_exact_and_its_text_says_it(costs):
 
 
 @given(st.lists(st.floats(min_value=0, max_value=1e300), max_size=20))
-def test_rounding_is_to_the_nearest_as_of_every_reader(costs):
-    steps = sum(map(steps_of, costs))
-    assert nearest(steps) == math.fsum(costs) == float.fromhex(as_text(steps))
+def test_a_reader_of_the_text_rounds_it_to_the_nearest(costs):
+    assert float.fromhex(as_text(sum(map(steps_of, costs)))) == math.fsum(costs)
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1e300), max_size=20))
+def test_rounding_never_goes_down(costs):
+    exact, steps = sum(map(Fraction, costs), Fraction(0)), sum(map(steps_of, costs))
+    least = at_least(steps)
+    assert Fraction(math.nextafter(least, -math.inf)) < exact <= Fraction(least)
+    assert exceeds(steps, math.fsum(costs)) == (exact > Fraction(math.fsum(costs)))
+    assert not exceeds(steps, math.inf)
 
 
 @given(
@@ -42,7 +50,7 @@ def test_the_order_of_lines_does_not_matter(lists):
 
 
 def test_a_sum_beyond_every_float_is_infinite():
-    assert nearest(2 * steps_of(1.7e308)) == math.inf
+    assert at_least(2 * steps_of(1.7e308)) == math.inf
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])

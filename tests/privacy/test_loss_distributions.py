@@ -1,4 +1,4 @@
-"""Prices of training runs: published settings recomputed, quadrature, and what is left without PLD.
+"""Prices of training runs: published settings recomputed, quadrature, and what they depend on.
 
 The expected figures are independent of this code: they were computed with other
 tools from the formulas.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import builtins
 import math
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,6 +30,7 @@ from tacit.privacy import (
 )
 
 DELTA = 1e-5
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 # sigma, rate, steps, PLD, classic RDP (the moments accountant of 2016)
 PUBLISHED = {
     "DP-MAC 8": (1.8, 0.1, 500, 6.42, 7.71),
@@ -137,7 +140,8 @@ def test_the_price_falls_with_noise_and_rises_with_steps_and_rate():
     assert price(1.8, 0.1, 120) < price(1.8, 0.12, 120)
 
 
-def test_without_dp_accounting_rdp_decides(monkeypatch):
+def test_a_price_depends_on_nothing_that_may_be_missing(monkeypatch):
+    """Where dp-accounting is missing nothing is priced: another price would be a surprise."""
     real = builtins.__import__
 
     def missing(name, *rest, **kwargs):
@@ -147,11 +151,16 @@ def test_without_dp_accounting_rdp_decides(monkeypatch):
 
     run = [SampledSteps(1.8, 0.1, 500)]
     monkeypatch.setattr(builtins, "__import__", missing)
-    assert not loss_distributions.has_pld()
-    assert sampled_steps_pld(run, DELTA) is None
-    price = sampled_steps_epsilon(run, DELTA)
-    assert price.accountant == "rdp"
-    assert price.epsilon == pytest.approx(sampled_steps_rdp(run).epsilon(DELTA))
+    loss_distributions._composed.cache_clear()
+    with pytest.raises(ImportError):
+        sampled_steps_epsilon(run, DELTA)
+
+
+def test_dp_accounting_is_a_dependency_and_no_extra():
+    project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
+    assert any(line.startswith("dp-accounting") for line in project["dependencies"])
+    extras = project["optional-dependencies"].values()
+    assert not any(line.startswith("dp-accounting") for lines in extras for line in lines)
 
 
 def test_a_tiny_delta_or_a_huge_epsilon_is_left_to_rdp():

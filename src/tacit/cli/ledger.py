@@ -45,6 +45,7 @@ def show(file: File, as_json: options.AsJson = False) -> None:
         )
         return
     screen().print(_listing(file.name, ledger, entries))
+    _print_clock(entries)
     print_budget(ledger)
     print_statement(ledger.statement())
 
@@ -75,7 +76,7 @@ def _listing(name: str, ledger: Ledger, entries: Sequence[Entry]) -> Table:
     currency = {"gaussian": "mu^2", "rdp": "RDP", "fixed": "epsilon"}[ledger.accountant]
     columns = ("purpose", "when, UTC", "mechanism", "queries", currency, "entry")
     shown = len(columns) - (screen().width < _WIDE)
-    counted = _counted(len(entries), "release", "releases")
+    counted = _counted(sum(entry.is_paid for entry in entries), "release", "releases")
     listing = table(escape(f"{name}: {counted}, unit: one {ledger.unit}"), *columns[:shown])
     for place, column in enumerate(listing.columns):
         column.no_wrap = place > 0
@@ -83,9 +84,9 @@ def _listing(name: str, ledger: Ledger, entries: Sequence[Entry]) -> Table:
     for entry in entries:
         cells = (
             escape(entry.purpose),
-            entry.time[:16].replace("T", " "),
-            str(entry.plan["mechanism"]),
-            str(entry.plan["queries"]),
+            entry.time[:16].replace("T", " ") + (" !" if entry.behind else ""),
+            str(entry.plan.get("mechanism", entry.kind)),
+            str(entry.plan.get("queries", "")),
             f"{entry.cost:.4g}",
             entry.hash[:8],
         )
@@ -106,18 +107,30 @@ def verify(
     Example: tacit ledger verify run.ledger --head 3f0a…
     """
     ledger = existing(file)
-    current = ledger.verify(head)
+    current, entries = ledger.verify(head), ledger.entries()
     if as_json:
-        print_json({"verified": True, "head": current, "entries": len(ledger)})
+        late = [entry.sequence for entry in entries if entry.behind]
+        verified = {"verified": True, "head": current, "entries": len(entries)}
+        print_json({**verified, "clock_behind": late})
         return
     screen().print(
-        f"[green]Verified[/]: {_counted(len(ledger), 'entry', 'entries')}, head {current}"
+        f"[green]Verified[/]: {_counted(len(entries), 'entry', 'entries')}, head {current}"
     )
+    _print_clock(entries)
     if head is None:
         screen().print(
             "Without --head, a ledger that was cut short or rolled back looks intact: "
             "compare with the head printed in a statement."
         )
+
+
+def _print_clock(entries: Sequence[Entry]) -> None:
+    """Say where the clock went back: nothing is refused for it, and nothing hides it."""
+    from tacit.ledger.entry import clock_went_back
+
+    for entry in entries:
+        if entry.behind:
+            screen().print(f"[yellow]Clock[/]: {clock_went_back(entry)}.")
 
 
 def existing(file: Path):  # type: ignore[no-untyped-def]  # Ledger is imported where it is used

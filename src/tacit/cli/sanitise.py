@@ -83,7 +83,7 @@ def _covered(book: Ledger, paid: str) -> Entry:
     from tacit.ledger.sanitised import SANITISABLE
 
     for item in book.entries():
-        if item.plan["mechanism"] in SANITISABLE and item.hash.startswith(paid):
+        if item.plan.get("mechanism") in SANITISABLE and item.hash.startswith(paid):
             return item
     raise InvalidArgument(
         f"Expected --labels that an entry of the ledger paid for, by {' or '.join(SANITISABLE)}; "

@@ -136,43 +136,62 @@ class Chain:
         if header["hash"] != genesis or not _columns_agree(header, terms):
             raise LedgerDamaged("The header of the ledger was altered; restore it from a copy.")
         linked: list[Entry] = []
-        known = {genesis: ""}
-        previous, totals, latest = genesis, Totals(), _later(terms.get("created"), None)
+        tail = _Tail(genesis, latest=_later(terms.get("created"), None))
         for place, row in enumerate(entries, start=1):
             line, text_hash = _hashed(row)
             entry = Entry.read(line, text_hash)
-            totals = totals.plus(entry.cost, entry.confidence_delta)
-            stated = (row["hash"], entry.previous, entry.sequence, row["sequence"])
+            stated = (row["hash"], row["sequence"])
             if (
-                stated != (text_hash, previous, place, place)
+                stated != (text_hash, place)
                 or not _columns_agree(row, line)
-                or not _continues(entry, linked, totals, latest, known)
+                or not tail.admits(entry)
             ):
                 raise LedgerDamaged(
                     f"Entry {place} of the ledger does not continue the chain: it was altered, or "
                     "an entry before it is missing; restore the ledger from a copy."
                 )
             linked.append(entry)
-            known[text_hash] = entry.kind
-            previous, latest = text_hash, _later(entry.time, latest)
-        return cls(terms, genesis, tuple(linked), totals, latest)
+            tail.add(entry)
+        return cls(terms, genesis, tuple(linked), tail.totals, tail.latest)
+
+    def admits(self, entry: Entry) -> bool:
+        """Tell whether an entry continues this chain: asked before it is written."""
+        kinds = {each.hash: each.kind for each in self.entries}
+        add_up = bool(self.entries) and self.entries[-1].totals is not None
+        count = len(self.entries)
+        return _Tail(self.head, count, self.totals, self.latest, add_up, kinds).admits(entry)
 
 
-def _continues(
-    entry: Entry,
-    before: list[Entry],
-    totals: Totals,
-    latest: str | None,
-    known: Mapping[str, str],
-) -> bool:
-    """Tell whether what a line says of the lines before it is so; older schemas say nothing."""
-    if entry.totals is None:
-        return not before or before[-1].totals is None
-    return (
-        entry.totals == totals.as_dict()
-        and entry.behind == _behind(entry.time, latest)
-        and (entry.kind != "began" or known.get(entry.about["entry"]) == "release")
-    )
+@dataclass(slots=True)
+class _Tail:
+    """The end of a chain that is being read: what the next line must say of the lines before."""
+
+    head: str
+    count: int = 0
+    totals: Totals = field(default_factory=Totals)
+    latest: str | None = None
+    add_up: bool = False
+    kinds: dict[str, str] = field(default_factory=dict)
+
+    def admits(self, entry: Entry) -> bool:
+        """Tell whether all that is so; older schemas say less, and never after a newer one."""
+        if (entry.previous, entry.sequence) != (self.head, self.count + 1):
+            return False
+        if entry.totals is None:
+            return not self.add_up
+        return (
+            entry.totals == self.totals.plus(entry.cost, entry.confidence_delta).as_dict()
+            and entry.behind == _behind(entry.time, self.latest)
+            and (entry.kind != "began" or self.kinds.get(entry.about["entry"]) == "release")
+        )
+
+    def add(self, entry: Entry) -> None:
+        """Take one entry more."""
+        self.head, self.count = entry.hash, self.count + 1
+        self.totals = self.totals.plus(entry.cost, entry.confidence_delta)
+        self.latest = _later(entry.time, self.latest)
+        self.add_up = entry.totals is not None
+        self.kinds[entry.hash] = entry.kind
 
 
 def _later(text: Any, latest: str | None) -> str | None:

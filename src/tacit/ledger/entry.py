@@ -174,7 +174,7 @@ def _is_about(entry: Entry) -> bool:
     if entry.kind == "charge":
         names = about["entrusted"]
         words = isinstance(names, list) and all(isinstance(name, str) for name in names)
-        return words and _is_hash(about["study"])
+        return words and bool(names) and _is_hash(about["study"])
     if entry.kind == "publication":
         return _is_hash(about["sha256"])
     if entry.kind == "began":
@@ -201,6 +201,20 @@ def moment(text: Any) -> datetime | None:
     except (TypeError, ValueError):
         return None
     return time if time.tzinfo is not None else None
+
+
+def clock_went_back(entry: Entry) -> str:
+    """Say that an entry was written when the clock named an earlier time than before."""
+    return (
+        f"when entry {entry.sequence} was written the clock said {entry.time}, and an earlier line "
+        f"of the ledger says {entry.behind}: the order of entries holds, their times may not"
+    )
+
+
+def entrusted(entry: Entry) -> str:
+    """Say what a charge presumes: the ledger saw no noise, and somebody promised to draw it."""
+    names = ", ".join(entry.about["entrusted"])
+    return f"{names} drew the noise of entry {entry.sequence} as planned, and kept it"
 
 
 def one_line(name: str, text: Any, *, may_be_empty: bool = False) -> str:

@@ -17,11 +17,11 @@ from tacit._checks import refuse
 from tacit.errors import BudgetExceeded, InvalidArgument, LedgerDamaged
 from tacit.ledger.budget import Budget, best_order, confidence_of
 from tacit.ledger.chain import Chain
-from tacit.ledger.entry import NOISE_LEVELS, Entry, checked_faults, one_line
+from tacit.ledger.entry import NOISE_LEVELS, Entry, checked_faults, entrusted, one_line
 from tacit.ledger.grant import Grant
 from tacit.ledger.statement import Statement
 from tacit.ledger.store import Store
-from tacit.ledger.sums import nearest
+from tacit.ledger.sums import at_least, exceeds, nearest
 from tacit.ledger.terms import LARGE_DELTA, Request, Terms, new_terms
 from tacit.mechanisms import Plan, assumptions
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
@@ -264,15 +264,16 @@ class Ledger:
         totals = chain.totals
         for quote in (*before, (cost, confidence)):
             totals = totals.plus(*quote)
-        total = nearest(totals.cost)
-        if total > self._accountant.capacity:
+        if exceeds(totals.cost, self._accountant.capacity):
+            after = self._accountant.epsilon(at_least(totals.cost)).epsilon
             raise BudgetExceeded(
                 f"Expected a plan within the budget: it would raise epsilon from "
-                f"{self._price(chain).epsilon:.4g} to {self._accountant.epsilon(total).epsilon:.4g}"
-                f" of {self.budget.epsilon!r} at delta={self.budget.delta!r}. Nothing was spent; "
+                f"{self._price(chain).epsilon:.4g} to {after:.4g} of "
+                f"{self.budget.epsilon!r} at delta={self.budget.delta!r}. Nothing was spent; "
                 "ask for fewer queries or more noise."
             )
         reserved = self._terms.reserved_delta
+        # The nearest float: three times 1e-7 are within a reserve of 3e-7, as people write it.
         if nearest(totals.confidence_delta) > reserved:
             raise BudgetExceeded(
                 f"Expected a plan within reserved_delta={reserved!r}: its confidence bounds need "
@@ -282,11 +283,10 @@ class Ledger:
         return cost, confidence
 
     def _price(self, chain: Chain) -> WorstCase:
-        total = nearest(chain.totals.cost)
-        price = self._accountant.epsilon(total)
+        price = self._accountant.epsilon(at_least(chain.totals.cost))
         if not chain.paid:
             return WorstCase(0.0, price.accountant)
-        if total <= self._accountant.capacity:
+        if not exceeds(chain.totals.cost, self._accountant.capacity):
             # The capacity itself proves the budget: no rounding of epsilon may say more.
             return WorstCase(min(price.epsilon, self.budget.epsilon), price.accountant)
         return price
@@ -321,7 +321,10 @@ class Ledger:
             budget=self.budget,
             entries=len(chain.entries),
             head=chain.head,
-            assumes=assumptions(entry.plan["mechanism"] for entry in chain.paid),
+            assumes=(
+                *assumptions(entry.plan["mechanism"] for entry in chain.paid),
+                *dict.fromkeys(entrusted(entry) for entry in chain.paid if entry.kind == "charge"),
+            ),
             warnings=self._warnings(levels, chain),
         )
 

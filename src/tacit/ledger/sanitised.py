@@ -97,7 +97,7 @@ def _check_releases(releases: Sequence[Release], entries: dict[str, Entry], orde
 
 
 def _can_cover(price: Entry, paid: Entry) -> bool:
-    return price.plan["mechanism"] in SANITISABLE and price.sequence < paid.sequence
+    return price.plan.get("mechanism") in SANITISABLE and price.sequence < paid.sequence
 
 
 def _most(price: Entry, order: float) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
@@ -24,6 +25,11 @@ from tacit.ledger.entry import NOISE_LEVELS
 
 KINDS = ("worst-case", "sanitised", "secret")
 FORMAT = "tacit-statement/1"
+PROTECTS_LITTLE = 10.0
+"""From this epsilon on every statement says what it allows. A convention: no number is safe below.
+
+At 10, what somebody believes of one person may become 22,027 times as likely, in odds.
+"""
 COVERS = (
     "all queries, all answers including refusals, the student, every checkpoint of the student, "
     "and anything else that is computed from the releases"
@@ -69,7 +75,7 @@ class Statement:
         self._check_words()
         put(self, "adjacency", self.adjacency or f"add or remove one {self.unit}")
         put(self, "assumes", tuple(self.assumes))
-        put(self, "warnings", tuple(self.warnings))
+        put(self, "warnings", self._all_warnings())
         if (self.worst_case_epsilon is not None) != (self.kind == "sanitised"):
             raise InvalidArgument(
                 "Expected worst_case_epsilon beside a sanitised statement, and beside no other."
@@ -88,6 +94,12 @@ class Statement:
             raise refuse("head", self.head, "a hash, or None")
         if self.worst_case_epsilon is not None:
             non_negative(worst_case_epsilon=self.worst_case_epsilon)
+
+    def _all_warnings(self) -> tuple[str, ...]:
+        """Return the warnings, and what a large epsilon allows: nobody can leave that out."""
+        stated = [self.epsilon, self.worst_case_epsilon or 0.0]
+        little = [protects_little(each, self.unit) for each in stated if each >= PROTECTS_LITTLE]
+        return tuple(dict.fromkeys([*self.warnings, *little]))
 
     def __str__(self) -> str:
         """Return the paragraph to sign."""
@@ -209,6 +221,34 @@ def _rounded_up(epsilon: float | None) -> str:
     return f"{float(rounded):.4g}"
 
 
+def protects_little(epsilon: float, unit: str) -> str:
+    """Say in plain words what a large epsilon allows.
+
+    >>> protects_little(10.0, "person")
+    'epsilon = 10 protects little: it allows the odds of any guess about one person to become \
+22,027 times as high, or as low (e^epsilon)'
+    """
+    return (
+        f"epsilon = {_rounded_up(epsilon)} protects little: it allows the odds of any guess about "
+        f"one {unit} to become {_odds(epsilon)} times as high, or as low (e^epsilon)"
+    )
+
+
+def _odds(epsilon: float) -> str:
+    """Print e^epsilon, never less than it is, and without ever computing a large one.
+
+    >>> _odds(10.0), _odds(1e6), _odds(1e300)
+    ('22,027', '10^434,295', '10^4.343e+299')
+    """
+    if epsilon < _MOST_WRITTEN:
+        return f"{math.ceil(math.exp(epsilon) * _ROOM):,}"
+    exponent = epsilon * math.log10(math.e) * _ROOM
+    return f"10^{math.ceil(exponent):,}" if exponent < 1e15 else f"10^{_rounded_up(exponent)}"
+
+
+_MOST_WRITTEN = 25.0
+_ROOM = 1 + 1e-12
+"""What rounding may take from an exponential or a product."""
 _BOUND: Mapping[str, str] = {
     "gaussian": "exact composition of Gaussian mechanisms (mu^2 adds; the exact Gaussian curve)",
     "rdp": "Renyi differential privacy of the worst case, with the improved conversion to epsilon",

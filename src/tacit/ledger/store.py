@@ -141,7 +141,7 @@ class Store:
             try:
                 _migrate(database)
                 chain = _load(database)
-                entry = _insert(database, chain.following(draft(chain)))
+                entry = _insert(database, chain, chain.following(draft(chain)))
                 database.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):
@@ -300,9 +300,11 @@ def _rows(database: sqlite3.Connection, query: str, needed: set[str]) -> sqlite3
     raise LedgerDamaged("Expected the ledger's tables as tacit makes them; restore it from a copy.")
 
 
-def _insert(database: sqlite3.Connection, text: str) -> Entry:
+def _insert(database: sqlite3.Connection, chain: Chain, text: str) -> Entry:
     """Write the line, having read it as every later reader will."""
     entry = Entry.read(read_json(text), digest(text))
+    if not chain.admits(entry):
+        raise LedgerError("Expected a line that continues the ledger. Nothing was written.")
     database.execute(
         "INSERT INTO entries "
         "(sequence, payload, hash, previous, time, purpose, cost, confidence_delta, kind) "

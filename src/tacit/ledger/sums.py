@@ -37,6 +37,25 @@ def nearest(steps: int) -> float:
         return math.inf
 
 
+def at_least(steps: int) -> float:
+    """Return the least float that is not below so many steps; inf if none is.
+
+    >>> at_least(10 * steps_of(0.1))
+    1.0000000000000002
+    """
+    near = nearest(steps)
+    return math.nextafter(near, math.inf) if exceeds(steps, near) else near
+
+
+def exceeds(steps: int, limit: float) -> bool:
+    """Tell whether so many steps are more than a limit, by however little.
+
+    >>> exceeds(10 * steps_of(0.1), 1.0), exceeds(2 * steps_of(0.5), 1.0)
+    (True, False)
+    """
+    return math.isfinite(limit) and steps > steps_of(limit)
+
+
 def as_text(steps: int) -> str:
     """Return steps as the shortest text of this form; it says neither more nor less.
 

@@ -29,7 +29,7 @@ from tacit.ledger.chain import canonical
 from tacit.ledger.entry import one_line
 from tacit.mechanisms import Plan
 from tacit.mechanisms.plan import price_of_list
-from tacit.privacy import WorstCase
+from tacit.privacy import WorstCase, priced_with
 
 ACCOUNTANTS = ("gaussian", "rdp", "fixed")
 
@@ -93,6 +93,7 @@ class Terms:
     order: float | None
     plans: tuple[Mapping[str, Any], ...]
     price: WorstCase | None
+    list_priced_by: Mapping[str, str] | None
     reserved_delta: float
     n_units: int | None
     allow_large_delta: bool
@@ -120,9 +121,11 @@ class Terms:
         raise LedgerDamaged("The header of the ledger names no usable accountant; restore it.")
 
     def priced_by(self) -> dict[str, str]:
-        """Return who prices entries: the accountant, and which version of what it is made of."""
-        bound = self.accountant if self.price is None else self.price.accountant
-        return {"accountant": bound, "tacit": __version__}
+        """Return who prices an entry: the accountant, tacit's version, foreign libraries'.
+
+        A fixed list was priced when its ledger was created, perhaps by other versions than today's.
+        """
+        return dict(self.list_priced_by or _pricing(self.accountant))
 
     def as_header(self) -> dict[str, Any]:
         """Return the header of a new ledger: the terms, and what makes this ledger unique."""
@@ -139,6 +142,7 @@ class Terms:
             "order": self.order,
             "plans": list(self.plans),
             "price": None if self.price is None else list(self.price),
+            "priced_by": self.list_priced_by,
             "reserved_delta": self.reserved_delta,
             "n_units": self.n_units,
             "allow_large_delta": self.allow_large_delta,
@@ -146,7 +150,10 @@ class Terms:
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any]) -> Terms:
-        """Read the terms; a header of schema 1 has no reserve, so it is 0."""
+        """Read the terms; a header of schema 1 has no reserve, so it is 0.
+
+        Headers of schemas 1 and 2 name the bound that priced a list, and tacit's version only.
+        """
         try:
             price = header["price"]
             return cls(
@@ -157,11 +164,12 @@ class Terms:
                 order=header["order"],
                 plans=tuple(header["plans"]),
                 price=None if price is None else WorstCase(*price),
+                list_priced_by=_read_pricing(header),
                 reserved_delta=header.get("reserved_delta", 0.0),
                 n_units=header["n_units"],
                 allow_large_delta=header["allow_large_delta"],
             )
-        except (KeyError, TypeError, InvalidArgument):
+        except (KeyError, TypeError, ValueError, InvalidArgument):
             raise LedgerDamaged("The header of the ledger is incomplete; restore it.") from None
 
     def agree_with(self, request: Request) -> None:
@@ -181,6 +189,18 @@ class Terms:
                 )
 
 
+def _pricing(accountant: str) -> dict[str, str]:
+    """Return what prices by this bound in this process."""
+    return {"accountant": accountant, "tacit": __version__, **priced_with(accountant)}
+
+
+def _read_pricing(header: Mapping[str, Any]) -> Mapping[str, str] | None:
+    if header["price"] is None:
+        return None
+    _, bound = header["price"]
+    return dict(header.get("priced_by") or {"accountant": bound, "tacit": header["library"]})
+
+
 def new_terms(request: Request) -> Terms:
     """Make the terms of a new ledger, with the defaults filled in; refuse unsound ones."""
     budget = request.budget
@@ -193,6 +213,7 @@ def new_terms(request: Request) -> Terms:
     if reserved >= budget.delta:
         raise refuse("reserved_delta", reserved, f"less than the budget's delta={budget.delta!r}")
     accountant = request.accountant or ("gaussian" if request.plans is None else "fixed")
+    price = _price(accountant, request, budget, reserved)
     terms = Terms(
         budget=budget,
         unit="record" if request.unit is None else request.unit,
@@ -200,7 +221,8 @@ def new_terms(request: Request) -> Terms:
         accountant=accountant,
         order=_order(accountant, request, budget, budget.delta - reserved),
         plans=tuple(plan.as_dict() for plan in request.plans or ()),
-        price=_price(accountant, request, budget, reserved),
+        price=price,
+        list_priced_by=None if price is None else _pricing(price.accountant),
         reserved_delta=reserved,
         n_units=request.n_units,
         allow_large_delta=bool(request.allow_large_delta),

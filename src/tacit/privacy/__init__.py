@@ -24,6 +24,7 @@ from tacit.privacy.laplace_max import lnmax_log_q, lnmax_rdp, lnmax_rdp_worst
 from tacit.privacy.loss_distributions import (
     SampledSteps,
     calibrate_steps,
+    priced_with,
     sampled_steps_epsilon,
     sampled_steps_pld,
     sampled_steps_rdp,
@@ -82,6 +83,7 @@ __all__ = [
     "one_run_p_value",
     "poisson_gaussian_rdp",
     "poisson_threshold_rdp",
+    "priced_with",
     "rdp_lower_bound",
     "sampled_exponential_rdp",
     "sampled_noisy_max_rdp",

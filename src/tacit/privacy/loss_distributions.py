@@ -1,10 +1,11 @@
 """Privacy loss distributions of training runs: tighter than RDP.
 
 A run of Poisson-subsampled Gaussian steps, alone or together with Gaussian releases, is composed
-numerically by dp-accounting (extra `tacit[pld]`), whose estimate is pessimistic: it is an upper
-bound up to the rounding of its Fourier transforms. For that a part of delta is set aside, which is
-measured and not proved; longer runs than were measured are left to the RDP curve, which also
-decides without that library, or where it would not pay.
+numerically by dp-accounting, whose estimate is pessimistic: it is an upper bound up to the
+rounding of its Fourier transforms. For that a part of delta is set aside, which is measured and not
+proved; longer runs than were measured are left to the RDP curve, which also decides where the
+library would not pay. It is a dependency and no extra: a price depends on nothing that may or may
+not be installed.
 What for: docs/theory/direct.md#what-a-run-costs.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +26,7 @@ from tacit.privacy.gaussian import calibrate_gaussian, gaussian_rdp
 from tacit.privacy.subsampled import poisson_gaussian_rdp
 from tacit.privacy.worst_case import WorstCase, worst_case_epsilon
 
+_LIBRARY = "dp-accounting"
 _FFT_DELTA = 1e-9
 """Part of delta for rounding in Fourier transforms: an engineering allowance, not a bound.
 
@@ -50,33 +53,28 @@ class SampledSteps(NamedTuple):
     steps: int
 
 
-def has_pld() -> bool:
-    """Tell whether privacy loss distributions can be computed here: extra `tacit[pld]`.
+def priced_with(accountant: str) -> dict[str, str]:
+    """Return the library, with its version, behind a bound of `worst_case_epsilon`; {} if ours.
 
-    >>> has_pld() in (True, False)
-    True
+    >>> priced_with("gaussian"), list(priced_with("pld"))
+    ({}, ['dp-accounting'])
     """
-    try:
-        import dp_accounting.pld  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return {_LIBRARY: version(_LIBRARY)} if accountant == "pld" else {}
 
 
 def sampled_steps_pld(steps: Sequence[SampledSteps], delta: float, mu_squared: float = 0.0) -> Any:
     """Return the composed loss of runs of steps and of Gaussian releases, or None.
 
     `mu_squared` is the sum of (sensitivity/sigma)^2 over the Gaussian ones. The result answers
-    `get_epsilon_for_delta`, as `worst_case_epsilon` asks. None where dp-accounting is missing,
-    delta is too small or epsilon too large for it to be of use, or the steps are more than a
-    million.
+    `get_epsilon_for_delta`, as `worst_case_epsilon` asks. None where delta is too small or epsilon
+    too large for it to be of use, or the steps are more than a million.
 
     >>> sampled_steps_pld([SampledSteps(1.0, 0.1, 10)], delta=1e-12) is None
     True
     """
     delta, mu_squared = probability(delta=delta), non_negative(mu_squared=mu_squared)
     rough = sampled_steps_rdp(steps, mu_squared).epsilon(delta)
-    if delta <= 4 * _FFT_DELTA or not rough <= _LARGEST or not has_pld():
+    if delta <= 4 * _FFT_DELTA or not rough <= _LARGEST:
         return None
     if sum(one.steps for one in steps) > _MOST_STEPS:
         return None

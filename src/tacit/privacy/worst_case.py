@@ -32,7 +32,7 @@ def worst_case_epsilon(
 
     mu_squared: sum of (sensitivity/sigma)^2 over all Gaussian releases: exact composition.
     rdp:        a composed `RdpCurve`, converted by the improved conversion.
-    pld:        a composed dp-accounting privacy loss distribution (3.5; extra `tacit[pld]`).
+    pld:        a composed dp-accounting privacy loss distribution (docs/theory/direct.md).
 
     >>> worst_case_epsilon(1e-5, mu_squared=640 / 150**2 + 2 * 286 / 40**2).accountant
     'gaussian'

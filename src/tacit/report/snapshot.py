@@ -6,8 +6,10 @@ either wholly in the report or not at all.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from tacit.errors import InvalidArgument, LedgerDamaged, SecretDisclosure
 from tacit.ledger import Entry, Ledger, Statement
 from tacit.ledger.budget import Accountant, GaussianAccountant, total_of
 from tacit.ledger.store import Store
+from tacit.ledger.sums import at_least, exceeds, steps_of
 from tacit.ledger.terms import Terms
 from tacit.privacy import gaussian_epsilon
 
@@ -115,12 +118,12 @@ def _check_agrees(statement: Statement, worst: Statement) -> None:
 def _spent_after_each(terms: Terms, entries: tuple[Entry, ...]) -> tuple[float, ...]:
     """Convert running totals as the ledger does: within its capacity the budget itself holds."""
     accountant, most = terms.make_accountant(), terms.budget.epsilon
-    costs = [entry.cost for entry in entries]
-    totals = [total_of(costs[:count]) for count in range(1, len(costs) + 1)]
-    return tuple(
-        min(epsilon, most) if total <= accountant.capacity else epsilon
-        for total, epsilon in zip(totals, _converted(accountant, totals), strict=True)
-    )
+    totals = list(accumulate(steps_of(entry.cost) for entry in entries))
+    paid = accumulate((entry.is_paid for entry in entries), operator.or_)
+    epsilons = _converted(accountant, [at_least(total) for total in totals])
+    within = (not exceeds(total, accountant.capacity) for total in totals)
+    bounded = (min(e, most) if fits else e for e, fits in zip(epsilons, within, strict=True))
+    return tuple(e if any_paid else 0.0 for e, any_paid in zip(bounded, paid, strict=True))
 
 
 def _converted(accountant: Accountant, totals: list[float]) -> list[float]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.ledger import Entry
+from tacit.ledger.entry import clock_went_back
 from tacit.ledger.statement import _rounded_up as rounded_up
 from tacit.report.explain import CURRENCY, explain
 from tacit.report.snapshot import Snapshot
@@ -45,6 +46,7 @@ class Row:
 
     number: int
     time: Cell
+    late: str
     purpose: str
     mechanism: str
     parameters: tuple[tuple[str, Cell], ...]
@@ -74,6 +76,7 @@ def context(shot: Snapshot, path: str, title: str | None) -> dict[str, Any]:
         "ticks": _ticks(shot),
         "rows": [_row(e, s) for e, s in zip(shot.entries, shot.spent, strict=True)],
         "as_of": _time(shot.entries[-1].time) if shot.entries else None,
+        "released": sum(entry.is_paid for entry in shot.entries),
         "currency": CURRENCY[shot.terms.accountant],
         "parameters": _parameters(shot),
         "explanations": explain(shot),
@@ -115,8 +118,9 @@ def _row(entry: Entry, spent: float) -> Row:
     return Row(
         number=entry.sequence,
         time=_time(entry.time),
+        late=clock_went_back(entry) if entry.behind else "",
         purpose=str(entry.purpose),
-        mechanism=str(plan.get("mechanism", "")),
+        mechanism=str(plan.get("mechanism", entry.kind)),
         parameters=tuple(_plan_parameters(entry)),
         queries=_queries(plan),
         cost=Cell(f"{entry.cost:.6g}", repr(entry.cost)),
@@ -128,6 +132,8 @@ def _row(entry: Entry, spent: float) -> Row:
 
 
 def _queries(plan: Mapping[str, Any]) -> str:
+    if not plan:
+        return ""
     asked = _value(plan.get("queries")).text
     cap = plan.get("max_answers")
     return asked if cap is None else f"{asked}, at most {_value(cap).text} answered"
@@ -188,6 +194,7 @@ def _parameters(shot: Snapshot) -> list[tuple[str, Cell]]:
         *order,
         ("Delta for noise", Cell(f"{terms.delta:.6g}", repr(terms.delta))),
         ("Delta reserved", Cell(f"{_number(terms.reserved_delta)}, of which {_number(used)} used")),
+        ("Priced by", Cell(_priced_by(shot))),
         ("Noise", Cell(_NOISE[statement.noise])),
         ("Entries", Cell(str(len(shot.entries)))),
         ("Ledger created", _time(shot.header["created"])),
@@ -195,6 +202,17 @@ def _parameters(shot: Snapshot) -> list[tuple[str, Cell]]:
         ("Hash of its terms", Cell(shot.genesis)),
         ("Library", Cell(f"tacit {statement.library}")),
     ]
+
+
+def _priced_by(shot: Snapshot) -> str:
+    """Name each accountant and its versions once; lines of older schemas do not tell."""
+    told = [_with_versions(**entry.priced_by) for entry in shot.entries if entry.priced_by]
+    return "; ".join(dict.fromkeys(told)) or "not recorded"
+
+
+def _with_versions(accountant: str, **versions: str) -> str:
+    libraries = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+    return f"{accountant} ({libraries})"
 
 
 def _units(shot: Snapshot) -> str:
