@@ -24,6 +24,7 @@ from tacit import (
     PrototypeClassifier,
     ResidualRidgeClassifier,
 )
+from tacit.codecs import DPPCACodec
 from tacit.estimators import DPSGDClassifier, MACClassifier
 from tacit.estimators.inputs import READ_CLASSES
 from tacit.estimators.simulated import SIMULATION, SimulatedSegmenter
@@ -111,6 +112,22 @@ def test_a_simulation_is_one_in_its_ledger(kind, faults):
     model.fit(scans[:8], masks[:8], scans[8:], public_masks=masks[8:])
     entries = Ledger(model.ledger_.path).entries()
     assert [entry.faults for entry in entries] == [faults, faults]
+
+
+@pytest.mark.parametrize("noise", [None, InsecureNoise(0)])
+def test_a_codec_that_was_bought_is_named(tmp_path, noise):
+    """Its price may be on another ledger, and its noise may have been seeded."""
+    scans = np.random.default_rng(0).normal(size=(12, 8, 8))
+    masks = (scans > 0).astype(np.int64)
+    shop = Ledger(tmp_path / "shop.ledger", budget=Budget(8, 1e-3))
+    codec = DPPCACodec.buy(
+        masks[[0] * 60], shop, sigma=1.0, radius=1.0, n_masks=60, n_components=2, noise=noise
+    )
+    model = PATESegmenter(codec=codec, n_teachers=4, delta=1e-3, random_state=0, student=Silent())
+    model.fit(scans[:8], masks[:8], scans[8:])
+    (fault,) = model.statement_.warnings
+    assert shop.entries()[0].hash in fault
+    assert ("NOT private" in fault) == (noise is not None)
 
 
 class Silent:

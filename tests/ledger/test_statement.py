@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 from decimal import Decimal
 
 import jsonschema
+import mpmath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tacit
 from tacit.errors import InvalidArgument, SecretDisclosure
-from tacit.ledger import STATEMENT_SCHEMA, Budget, Statement
-from tacit.ledger.statement import _rounded_up
-from tacit.mechanisms import assumptions
+from tacit.ledger import STATEMENT_SCHEMA, Budget, Ledger, Statement
+from tacit.ledger.statement import PROTECTS_LITTLE, _odds, _rounded_up
+from tacit.mechanisms import GNMax, Plan, assumptions
 from tacit.mechanisms.base import ASSUMES
+from tacit.report import render_report
 
 HEAD = "ab" * 32
 
@@ -232,3 +235,51 @@ def test_whatever_the_mechanism_choices_are_presumed_to_be_public(name):
     text = str(make(assumes=assumptions([name])))
     assert "hyper-parameters" in text
     assert "were chosen without the private records" in text
+
+
+def test_a_large_epsilon_says_what_it_allows_wherever_it_is_stated():
+    """In the paragraph, in the warnings of the JSON, and nobody can leave it out."""
+    below, least = make(epsilon=math.nextafter(PROTECTS_LITTLE, 0)), make(epsilon=PROTECTS_LITTLE)
+    assert below.warnings == ()
+    (warning,) = least.warnings
+    assert "protects little" in warning
+    assert "any guess about one person" in warning
+    assert "22,027 times" in warning
+    assert f"Warning: {warning}." in str(least)
+    assert json.loads(least.to_json())["warnings"] == [warning]
+    assert Statement.from_json(least.to_json()) == least
+
+
+def test_a_statement_written_before_there_was_the_warning_gets_it_when_it_is_read():
+    old = {**make(epsilon=12.0).to_dict(), "warnings": []}
+    assert "protects little" in str(Statement.from_json(json.dumps(old)))
+
+
+def test_a_small_sanitised_epsilon_does_not_hide_a_large_worst_case():
+    both = make(kind="sanitised", epsilon=1.6, worst_case_epsilon=12.0)
+    (warning,) = both.warnings
+    assert warning.startswith("epsilon = 12 protects little")
+
+
+@pytest.mark.parametrize("epsilon", [1e6, 1e300, 1.7e308])
+def test_no_epsilon_is_too_large_to_be_warned_of(epsilon):
+    (warning,) = make(epsilon=epsilon).warnings
+    assert "10^" in warning
+
+
+@given(st.floats(min_value=10, max_value=1e12))
+def test_odds_are_never_printed_smaller_than_they_are(epsilon):
+    with mpmath.workdps(60):
+        text = _odds(epsilon).replace(",", "")
+        logarithm = mpmath.mpf(text[3:]) * mpmath.log(10) if "^" in text else mpmath.log(text)
+        assert epsilon <= logarithm <= epsilon + mpmath.log(10) * (1 + epsilon * 1e-11)
+
+
+def test_a_ledger_of_epsilon_a_million_warns(tmp_path):
+    ledger = Ledger(tmp_path / "run.ledger", budget=Budget(1e6, 1e-5), unit="person")
+    plan = Plan(GNMax(0.00102), queries=1)
+    with ledger.release(plan, purpose="test"):
+        pass
+    assert ledger.spent() > 9e5
+    assert "protects little" in str(ledger.statement())
+    assert "protects little" in render_report(ledger)

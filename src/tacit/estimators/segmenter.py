@@ -196,6 +196,14 @@ class PATESegmenter(TaughtEstimator):
             self.releases_.append(release)
             rounds.learn(release)
 
+    def _declared_faults(self) -> tuple[str, ...]:
+        """Add a codec that was bought: this ledger need not be the one that paid for it."""
+        codec: Any = self.codec
+        if getattr(codec, "provenance", "") != "dp":
+            return super()._declared_faults()
+        bought = f"the codec was {codec.statement}; an entry of another ledger is not counted here"
+        return (*super()._declared_faults(), bought)
+
     def _private(self, images: ArrayLike, masks: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return private scans and masks; messages quote neither."""
         scans, truth = np.asarray(images, dtype=np.float32), np.asarray(masks)
