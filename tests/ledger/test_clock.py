@@ -12,6 +12,7 @@ from ledger_shared import forge, spend, sql
 
 from tacit.errors import LedgerDamaged
 from tacit.ledger import Ledger, chain
+from tacit.mechanisms import Plan
 from tacit.report import render_report
 
 DOUBLE = {"cost": "0x1p-2", "confidence_delta": "0x0p+0"}
