@@ -58,7 +58,8 @@ VALUES = st.recursive(
 )
 SECTIONS = ("data", "privacy", "pate", "knn", "prototype", "moments", "ridge")
 KEYS = (
-    "source", "private", "public", "public_source", "held_out_source", "name", "options",
+    "source", "private", "public", "public_source", "held_out_source", "declare_public",
+    "allow_overlap", "name", "options",
     "epsilon", "delta", "teachers", "queries", "strategy", "mechanism", "rounds", "features",
     "teacher", "student", "k", "sampling_rate", "prototypes", "votes", "landmarks", "width", "clip",
 )  # fmt: skip

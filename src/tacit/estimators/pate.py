@@ -53,6 +53,8 @@ class PATEClassifier(TaughtClassifier):
     classes: the public label set, or "from_data" (the statement then says so).
     executor: "serial", "local", a Dask client or address.
     ledger: a `Ledger`, a path, or None for a ledger in a temporary directory.
+    allow_overlap: do not look for private rows that equal public ones; otherwise such a row is
+        refused. The ledger then says, for ever, that nobody looked.
     random_state seeds training, queries and shards, never noise.
 
     A grid search spends the budget at every fit: with one ledger it is refused when that is used
