@@ -10,9 +10,10 @@ import pytest
 from quiet_noise import quieten
 
 from tacit import Ledger
-from tacit.cli.described import NAMES, parameters_of, parse_mechanism
+from tacit._registry import MECHANISMS, mechanism_class
+from tacit.cli.mechanisms import parameters_of, parse_mechanism
 from tacit.mechanisms import SampledMedian
-from tacit.mechanisms.auditing import AUDITED, suspicions
+from tacit.mechanisms.auditing import suspicions
 
 CONFIG = """
 method = "prototype"
@@ -106,15 +107,15 @@ QUIET = sorted(set(DESCRIBED) - {"sampled-median"})
 
 
 def test_every_mechanism_has_a_name_and_help_lists_them(tacit):
-    assert tuple(AUDITED) == NAMES == tuple(DESCRIBED)
+    assert tuple(MECHANISMS) == tuple(DESCRIBED)
     shown = " ".join(tacit("audit", "--help").out.replace("\u2502", " ").split())
-    assert all(name in shown for name in NAMES)
+    assert all(name in shown for name in MECHANISMS)
 
 
 def test_the_documented_examples_are_all_mechanisms():
     page = Path(__file__).parents[2] / "docs" / "audit.md"
     rows = re.findall(r"^\| `(\S+)` \| (.*?) \| `(\S+)` \|$", page.read_text("utf-8"), re.M)
-    assert [name for name, _, _ in rows] == list(NAMES)
+    assert [name for name, _, _ in rows] == list(MECHANISMS)
     for name, parameters, example in rows:
         assert parse_mechanism(example).name == name
         assert parameters == "the same" or all(
@@ -122,10 +123,10 @@ def test_the_documented_examples_are_all_mechanisms():
         )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", MECHANISMS)
 def test_a_described_mechanism_is_made_and_audited(name):
     mechanism = parse_mechanism(f"{name}:{DESCRIBED[name]}")
-    assert type(mechanism) is AUDITED[name]
+    assert type(mechanism) is mechanism_class(name)
     assert suspicions(mechanism)
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from quiet_noise import quieten
 
+from tacit._registry import MECHANISMS as REGISTERED
+from tacit._registry import mechanism_class
 from tacit.errors import InvalidArgument
 from tacit.ledger import auditing
 from tacit.ledger.auditing import audit_mechanism
@@ -33,9 +35,9 @@ from tacit.mechanisms import (
     ThresholdCheck,
     UnitMean,
 )
-from tacit.mechanisms.auditing import AUDIT_DELTAS, AUDIT_ORDERS, AUDITED, suspicions
-from tacit.mechanisms.auditing.crowds import UNIT, World
-from tacit.mechanisms.repeated import MadeUp, repeated
+from tacit.mechanisms.auditing import AUDIT_DELTAS, AUDIT_ORDERS, suspicions
+from tacit.mechanisms.crowds import UNIT, World
+from tacit.mechanisms.once import MadeUp, repeated
 from tacit.noise import InsecureNoise, SecureNoise
 
 VOTES = {
@@ -90,8 +92,8 @@ def contradicted(mechanism):
 
 
 def test_every_mechanism_is_here():
-    assert {mechanism.name for mechanism in MECHANISMS.values()} == set(AUDITED)
-    assert all(kind.name == name for name, kind in AUDITED.items())
+    assert {mechanism.name for mechanism in MECHANISMS.values()} == set(REGISTERED)
+    assert all(mechanism_class(name).name == name for name in REGISTERED)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)

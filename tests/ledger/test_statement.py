@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tacit
+from tacit._registry import MECHANISMS
 from tacit.errors import InvalidArgument, SecretDisclosure
 from tacit.ledger import STATEMENT_SCHEMA, Budget, Ledger, Statement
 from tacit.ledger.statement import PROTECTS_LITTLE, _odds, _rounded_up
 from tacit.mechanisms import GNMax, Plan, assumptions
-from tacit.mechanisms.base import ASSUMES
 from tacit.report import render_report
 
 HEAD = "ab" * 32
@@ -230,7 +230,7 @@ def test_a_statement_is_written_in_one_step(tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
-@pytest.mark.parametrize("name", sorted(ASSUMES))
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_whatever_the_mechanism_choices_are_presumed_to_be_public(name):
     text = str(make(assumes=assumptions([name])))
     assert "hyper-parameters" in text

@@ -13,7 +13,7 @@ import numpy as np
 from audits import proved, secure_noise
 
 from tacit.mechanisms import NoisySteps, Plan
-from tacit.mechanisms.auditing.steps import Counting, likely
+from tacit.mechanisms.noisy_steps import Counting, likely
 
 RUNS = 400_000
 DELTA = 0.05

@@ -44,7 +44,7 @@ from tacit.mechanisms import (
     ThresholdCheck,
     secret_cost_of,
 )
-from tacit.mechanisms.auditing.steps import Counting
+from tacit.mechanisms.noisy_steps import Counting
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
 
 SOURCES = Path(tacit.__file__).parent

@@ -15,7 +15,7 @@ from tacit.errors import GrantError, InvalidArgument, UnlicensedNoise
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import NoisySteps, Plan
 from tacit.mechanisms import noisy_steps as module
-from tacit.mechanisms.auditing.steps import Counting
+from tacit.mechanisms.noisy_steps import Counting
 from tacit.noise import InsecureNoise, SecureNoise
 
 EVERY = pytest.mark.parametrize("name", STEP_AUDITS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,13 +12,14 @@ import numpy as np
 import typer
 
 from tacit.cli import options
+from tacit.cli.mechanisms import vote_mechanism
 from tacit.cli.show import print_budget, print_json, print_statement, screen
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tacit.mechanisms import Release
+    from tacit.mechanisms import Mechanism, Release
 
 
 def aggregate(
@@ -25,8 +27,12 @@ def aggregate(
     ledger: Annotated[Path, typer.Option(help="The ledger; made if there is none.")],
     out: Annotated[Path, typer.Option(help="Where the released labels go: index,label,entry.")],
     mechanism: Annotated[
-        options.MechanismName, typer.Option(help="How votes become labels.")
-    ] = options.MechanismName.CONFIDENT,
+        str,
+        typer.Option(
+            help="How votes become labels: a mechanism on votes by its name, with the options "
+            "below, or as NAME:KEY=VALUE,... for example lnmax:gamma=0.05."
+        ),
+    ] = "confident-gnmax",
     threshold: options.Threshold = None,
     sigma_check: options.SigmaCheck = None,
     sigma_answer: options.SigmaAnswer = None,
@@ -79,7 +85,7 @@ def aggregate(
     from tacit.noise import InsecureNoise
     from tacit.report import write_report
 
-    made = options.make_mechanism(
+    made = vote_mechanism(
         mechanism,
         threshold=threshold,
         sigma_check=sigma_check,
@@ -89,7 +95,7 @@ def aggregate(
         confidence=confidence,
     )
     counts, rows = read_queries(votes, format, classes, queries, indices)
-    public = _student(student, mechanism, counts.shape)
+    public = _student(student, made, counts.shape)
     plan = Plan(
         made,
         len(rows),
@@ -144,12 +150,11 @@ def read_queries(
     return counts[rows], rows
 
 
-def _student(
-    path: Path | None, mechanism: options.MechanismName, shape: tuple[int, ...]
-) -> dict[str, Any]:
-    if mechanism is not options.MechanismName.INTERACTIVE:
+def _student(path: Path | None, mechanism: Mechanism, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Read the student's probabilities for a mechanism whose release asks for them."""
+    if "student" not in inspect.signature(mechanism.release).parameters:
         if path is not None:
-            raise InvalidArgument(f"Expected no --student for {mechanism.value}.")
+            raise InvalidArgument(f"Expected no --student for {mechanism.name}.")
         return {}
     if path is None or not path.is_file():
         raise InvalidArgument("Expected --student FILE.npy with the student's probabilities.")

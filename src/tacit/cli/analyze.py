@@ -15,6 +15,7 @@ import typer
 
 from tacit.cli import options
 from tacit.cli.aggregate import read_queries
+from tacit.cli.mechanisms import vote_mechanism
 from tacit.cli.show import print_json, screen, table
 from tacit.errors import InvalidArgument
 
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
 def analyze(
     votes: options.Votes,
     delta: Annotated[float, typer.Option(help="Delta of the comparison.")],
-    mechanism: Annotated[
-        options.MechanismName, typer.Option(help="gnmax or confident-gnmax.")
-    ] = options.MechanismName.CONFIDENT,
+    mechanism: Annotated[str, typer.Option(help="gnmax or confident-gnmax.")] = "confident-gnmax",
     threshold: options.Threshold = None,
     sigma_check: options.SigmaCheck = None,
     sigma_answer: options.SigmaAnswer = None,
@@ -59,7 +58,7 @@ def analyze(
             "Expected --secret: this prints quantities that depend on the private votes and may "
             "never be published."
         )
-    made = options.make_mechanism(
+    made = vote_mechanism(
         mechanism,
         threshold=threshold,
         sigma_check=sigma_check,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tacit._registry import MECHANISMS
 from tacit.cli import options
-from tacit.cli.described import NAMES, parse_mechanism
+from tacit.cli.mechanisms import parse_mechanism
 from tacit.cli.show import print_json, screen, table
 from tacit.errors import InvalidArgument
 
@@ -37,7 +38,7 @@ def audit(
         str | None,
         typer.Option(
             help="Audit a mechanism instead: NAME:KEY=VALUE,... for example gnmax:sigma=40. "
-            f"Names: {', '.join(NAMES)}."
+            f"Names: {', '.join(MECHANISMS)}."
         ),
     ] = None,
     canaries: Annotated[

@@ -1,8 +1,7 @@
-"""Options that several commands share, and how they become a mechanism, a plan and a ledger."""
+"""Options that several commands share, and how they become a ledger."""
 
 from __future__ import annotations
 
-import enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,7 @@ from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from tacit.ledger import Budget, Ledger
-    from tacit.mechanisms import Mechanism, Plan
+    from tacit.mechanisms import Plan
 
 ENTRY_DIGITS = 12
 """How much of an entry's hash stands beside the labels that it paid for."""
@@ -43,43 +42,6 @@ ReserveDelta = Annotated[
     typer.Option(help="Part of delta kept for `tacit sanitise`; a tenth by default."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-
-
-class MechanismName(enum.StrEnum):
-    """Mechanisms that the command line knows."""
-
-    GNMAX = "gnmax"
-    LNMAX = "lnmax"
-    CONFIDENT = "confident-gnmax"
-    INTERACTIVE = "interactive-gnmax"
-    NOISY_VOTES = "noisy-votes"
-
-
-def make_mechanism(name: MechanismName, **given: float | None) -> Mechanism:
-    """Make the mechanism of that name; each parameter it needs must be given, and no other."""
-    from tacit.mechanisms import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax, NoisyVotes
-
-    makers: dict[str, tuple[type, tuple[str, ...]]] = {
-        "gnmax": (GNMax, ("sigma",)),
-        "lnmax": (LNMax, ("gamma",)),
-        "noisy-votes": (NoisyVotes, ("sigma",)),
-        "confident-gnmax": (ConfidentGNMax, ("threshold", "sigma_check", "sigma_answer")),
-        "interactive-gnmax": (
-            InteractiveGNMax,
-            ("threshold", "sigma_check", "sigma_answer", "confidence"),
-        ),
-    }
-    maker, needed = makers[name.value]
-    for key in needed:
-        if given.get(key) is None:
-            raise InvalidArgument(f"Expected --{key.replace('_', '-')} for {name.value}.")
-    for key, value in given.items():
-        if value is not None and key not in needed:
-            raise InvalidArgument(
-                f"Expected no --{key.replace('_', '-')} for {name.value}, which does not use it."
-            )
-    made: Mechanism = maker(**{key: given[key] for key in needed})
-    return made
 
 
 def open_ledger(

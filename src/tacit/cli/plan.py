@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 from tacit.cli import options
+from tacit.cli.mechanisms import vote_mechanism
 from tacit.cli.show import print_json, screen, table
 from tacit.errors import InvalidArgument
 
@@ -41,6 +42,13 @@ def plan(
         float | None, typer.Option(help="Chance of a record to take part (knn); 1 by default.")
     ] = None,
     classes: Annotated[int, typer.Option(help="How many classes.")] = 10,
+    mechanism: Annotated[
+        str | None,
+        typer.Option(
+            help="Price this one beside the proposals (pate): NAME:KEY=VALUE,... for example "
+            "lnmax:gamma=0.05."
+        ),
+    ] = None,
     reserve_delta: options.ReserveDelta = None,
     plot: Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg or .pdf.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an existing picture.")] = False,
@@ -57,7 +65,15 @@ def plan(
 
     Budget(epsilon, delta)  # refuses what no ledger would take
     at_least(1, queries=queries)
-    _only(method, pate={"teachers": teachers, "plot": plot, "reserve_delta": reserve_delta})
+    _only(
+        method,
+        pate={
+            "teachers": teachers,
+            "mechanism": mechanism,
+            "plot": plot,
+            "reserve_delta": reserve_delta,
+        },
+    )
     _only(method, knn={"k": k, "sampling_rate": sampling_rate})
     if teachers is None and k is None:
         needed = "--teachers" if method is Method.PATE else "--k"
@@ -72,6 +88,8 @@ def plan(
     options.writable(plot, overwrite=overwrite)
     usable = delta - options.reserved(delta, reserve_delta)
     proposals = propose(teachers, queries, epsilon, usable, classes)
+    if mechanism is not None:
+        proposals.append(_given(mechanism, queries, teachers, classes))
     trade_off = [
         {"queries": n, "sigma": sigma_for(n, epsilon, usable), "epsilon": epsilon}
         for n in sorted({max(1, queries // 4), max(1, queries // 2), queries, 2 * queries})
@@ -89,8 +107,16 @@ def plan(
         return
     title = f"Within epsilon {epsilon:g} at delta {delta:g}: {teachers} teachers, {classes} classes"
     _show(title, proposals, trade_off, teachers, usable)
+    if (price := proposals[-1].price(usable).epsilon) > epsilon:
+        screen().print(f"[yellow]{mechanism} is beyond that budget: epsilon {price:.4g}.[/]")
     if plot is not None:
         screen().print(f"Picture: {plot}")
+
+
+def _given(text: str, queries: int, teachers: int, classes: int) -> Plan:
+    from tacit.mechanisms import Plan
+
+    return Plan(vote_mechanism(text), queries, n_teachers=teachers, n_classes=classes)
 
 
 def _only(method: Method, **options: dict[str, Any]) -> None:
@@ -149,12 +175,8 @@ def propose(teachers: int, queries: int, epsilon: float, delta: float, classes: 
 
 def chance_of_right_label(mechanism: Mechanism, teachers: int, agreement: float) -> float:
     """Lower bound on the chance of the plurality's label if all others agree on one rival."""
-    from tacit.privacy import gnmax_log_q
-
-    sigma = getattr(mechanism, "sigma_answer", None) or getattr(mechanism, "sigma", None)
     first = max(round(agreement * teachers), teachers - round(agreement * teachers))
-    votes = np.array([[first, teachers - first]])
-    return 1 - float(np.exp(gnmax_log_q(votes, float(sigma or 1.0))[0]))
+    return mechanism.reading().ahead(2 * first - teachers)
 
 
 def _plain(proposal: Plan, delta: float) -> dict[str, Any]:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
+from tacit._registry import mechanism_class
 from tacit.cli import options
 from tacit.cli.ledger import existing
 from tacit.cli.show import print_budget, print_json, print_statement, screen
@@ -57,9 +58,8 @@ def sanitise(
     mechanism = _sanitise(book, covered, beta, sigma, sigma_log)
     counts = read_votes(votes, format=format, n_classes=classes)
     asked = _asked(counts, rows, covered)
-    secret = secret_cost_of(
-        _mechanism_of(covered), asked, released, mechanism.order, mechanism.beta
-    )
+    priced = mechanism_class(covered.plan["mechanism"])(**covered.plan["parameters"])
+    secret = secret_cost_of(priced, asked, released, mechanism.order, mechanism.beta)
     with book.release(Plan(mechanism, 1), purpose=f"sanitise {covered.hash[:12]}") as grant:
         release = grant.release(secret)
     statement = sanitised_statement(book, [release])
@@ -117,11 +117,6 @@ def _sanitise(
         delta_scale=half,
         covers=covered.hash,
     )
-
-
-def _mechanism_of(covered: Entry) -> Any:
-    name = options.MechanismName(covered.plan["mechanism"])
-    return options.make_mechanism(name, **covered.plan["parameters"])
 
 
 def read_labels(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], str]:

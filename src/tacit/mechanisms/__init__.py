@@ -8,7 +8,6 @@ from tacit.mechanisms.base import (
     SampledGaussian,
     SelectiveMechanism,
     assumptions,
-    count_votes,
 )
 from tacit.mechanisms.codes import TeacherCodes
 from tacit.mechanisms.distributed import DistributedGaussianMean
@@ -26,6 +25,7 @@ from tacit.mechanisms.second_moment import NoisySecondMoment
 from tacit.mechanisms.selective import ConfidentGNMax, InteractiveGNMax, ThresholdCheck
 from tacit.mechanisms.soft_votes import SoftVotes, sum_soft_votes
 from tacit.mechanisms.summary import Contributions, NoisySum
+from tacit.mechanisms.votes import VoteMechanism, VoteReading, count_votes
 
 __all__ = [
     "NO_ANSWER",
@@ -61,6 +61,8 @@ __all__ = [
     "TeacherCodes",
     "ThresholdCheck",
     "UnitMean",
+    "VoteMechanism",
+    "VoteReading",
     "assumptions",
     "count_votes",
     "secret_cost_of",

@@ -12,7 +12,7 @@ Gaussian. For shares of at least 2^6 steps the two differ, in every probability,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,9 +21,11 @@ from numpy.typing import ArrayLike
 
 from tacit._checks import Floats, Integers, at_least, refuse
 from tacit.errors import InvalidArgument
+from tacit.mechanisms.auditing import Suspicion
 from tacit.mechanisms.base import Release
 from tacit.mechanisms.codes import Frame, bounded_steps, bounds_at_a_time, public_frame
-from tacit.mechanisms.gaussian_mean import MeanOfCodes
+from tacit.mechanisms.gaussian_mean import PUBLIC_FRAME, WILD, MeanOfCodes
+from tacit.mechanisms.votes import ONE_TEACHER
 from tacit.noise import admit
 
 if TYPE_CHECKING:
@@ -51,6 +53,11 @@ class DistributedGaussianMean(MeanOfCodes):
 
     name: ClassVar[str] = "distributed-gaussian-mean"
     noise_level: ClassVar[str] = "exact"
+    assumes: ClassVar[str] = (
+        f"{ONE_TEACHER}, that {PUBLIC_FRAME}, and that teachers that did not deliver were missing "
+        "for reasons that have nothing to do with private data, no more of them colluded than the "
+        "plan allows, and only the total of their messages was seen"
+    )
     sigma: float
     radius: float
     n_teachers: int
@@ -140,3 +147,14 @@ class DistributedGaussianMean(MeanOfCodes):
                 f"missing, got {self.n_teachers - len(present)}: the noise would be too small."
             )
         return present
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield the same as for `GaussianMean`, with as many teachers missing as may be.
+
+        Only the total is seen: what colluders would tell about their noise is not.
+        """
+        present = self.n_teachers - self.dropouts
+        spread = self.deviation * math.sqrt(present / self.honest) / present
+        shift = -self.radius / present, 2 * self.radius / present, spread
+        sides = (WILD, self.n_teachers), (-WILD, self.n_teachers)
+        yield self._audit_case(*sides, shift, survivors=tuple(range(present)))

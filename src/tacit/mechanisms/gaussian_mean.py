@@ -9,6 +9,7 @@ Proof: docs/theory/high-dimensional.md#the-bound.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,7 +18,8 @@ from numpy.typing import ArrayLike
 
 from tacit._checks import Floats, at_least, positive, probability, refuse
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.base import Release
+from tacit.mechanisms.auditing import Shift, Suspicion, small
+from tacit.mechanisms.base import Mechanism, Release
 from tacit.mechanisms.codes import (
     RADIUS_BITS,
     TeacherCodes,
@@ -28,6 +30,7 @@ from tacit.mechanisms.codes import (
     teacher_codes,
 )
 from tacit.mechanisms.plan import Plan
+from tacit.mechanisms.votes import ONE_TEACHER
 from tacit.noise import admit
 from tacit.noise.exact import check_ratio
 from tacit.privacy import RdpCurve, calibrate_gaussian, gaussian_rdp
@@ -41,9 +44,15 @@ _FEWEST_STEPS = 2**10
 """A radius of fewer steps would be mostly truncation; only absurd noise asks for that."""
 _MOST_TEACHERS = 2**24
 _SIZES = (1e-100, 1e100)
+WILD = 1e300
+"""What a unit says in an audit: far too long, so that the bound itself is audited."""
+PUBLIC_FRAME = (
+    "the codec, the radius, the weights and the centres of codes were fixed without the private "
+    "records, or from earlier releases alone"
+)
 
 
-class MeanOfCodes:
+class MeanOfCodes(Mechanism):
     """What mechanisms on teachers' codes share: the bound, the grid, the price.
 
     `joint` consecutive queries share one bound, and to a `Plan` one such group is one query: its
@@ -51,7 +60,6 @@ class MeanOfCodes:
     """
 
     __slots__ = ()
-    name: ClassVar[str]
     RADII: ClassVar[int] = 2
     """How many radii one unit can move the sum over one bound: across the ball."""
     sigma: float
@@ -144,10 +152,6 @@ class MeanOfCodes:
         """mu^2 = (diameter / (n_teachers sigma))^2 of one bound."""
         return (self.diameter / self.deviation) ** 2
 
-    def confidence_delta(self) -> float:
-        """No probability of failure: 0."""
-        return 0.0
-
     def accept(
         self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
     ) -> None:
@@ -181,6 +185,34 @@ class MeanOfCodes:
             )
         return codes.shape[1] // self.joint
 
+    def _audit_case(
+        self,
+        first: tuple[float, int],
+        second: tuple[float, int],
+        shift: tuple[float, float, float],
+        **public: Any,
+    ) -> Suspicion:
+        """Return what the first teacher says, and how many teachers there are; the others say 0.
+
+        All queries of a bound are moved together: from where, by how much, with which deviation.
+        """
+        small(n_teachers=self.n_teachers, joint=self.joint)
+        one, joint = Plan(self, 1), self.joint
+
+        def answers(case: tuple[float, int], trials: int) -> TeacherCodes:
+            said, teachers = case
+
+            def part(teacher: int, rows: slice) -> Any:
+                return np.full((rows.stop - rows.start, 1), 0.0 if teacher else said)
+
+            return TeacherCodes((teachers, trials * joint, 1), part)
+
+        looks = Shift((joint**-0.5,) * joint, *shift).looks(one)
+        numbers = joint * max(first[1], second[1])
+        return Suspicion(
+            "the mean", first, second, one, looks, answers, numbers=numbers, public=lambda _: public
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class GaussianMean(MeanOfCodes):
@@ -205,6 +237,7 @@ class GaussianMean(MeanOfCodes):
 
     name: ClassVar[str] = "gaussian-mean"
     noise_level: ClassVar[str] = "exact"
+    assumes: ClassVar[str] = f"{ONE_TEACHER}, and that {PUBLIC_FRAME}"
     sigma: float
     radius: float
     n_teachers: int
@@ -244,6 +277,12 @@ class GaussianMean(MeanOfCodes):
     def _mean(self, steps: Any) -> Floats:
         return np.asarray(steps * (self.grid / self.n_teachers))
 
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield a teacher far on one side, and far on the other."""
+        teachers, reach = self.n_teachers, self.radius / self.n_teachers
+        shift = -reach, 2 * reach, self.sigma
+        yield self._audit_case((WILD, teachers), (-WILD, teachers), shift)
+
 
 @dataclass(frozen=True, slots=True)
 class UnitMean(GaussianMean):
@@ -261,7 +300,16 @@ class UnitMean(GaussianMean):
     """
 
     name: ClassVar[str] = "unit-mean"
+    assumes: ClassVar[str] = (
+        "each teacher knew one unit only, and each unit reached one teacher only, and that "
+        f"{PUBLIC_FRAME}"
+    )
     RADII: ClassVar[int] = 1
 
     def _read(self, answers: Any) -> TeacherCodes:
         return teacher_codes(answers)
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield a unit that is there, and one that is not; another one always is."""
+        shift = 0.0, self.radius / self.n_teachers, self.sigma
+        yield self._audit_case((WILD, 2), (0.0, 1), shift)

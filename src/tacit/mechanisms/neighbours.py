@@ -9,7 +9,7 @@ Proofs: docs/theory/private-knn.md#what-one-unit-can-move.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Integers, at_least, refuse, sampling_rate
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.base import BLOCK
+from tacit.mechanisms.base import BLOCK, Mechanism
 from tacit.noise.exact import check_ratio
 from tacit.noise.waiting import check_rate
 from tacit.privacy import RdpCurve, poisson_gaussian_rdp
@@ -54,10 +54,15 @@ class NeighbourAnswers(Protocol):
         """
 
 
-class NeighbourMechanism(ABC):
+class NeighbourMechanism(Mechanism):
     """What every mechanism on neighbours has: k, a sampling rate and votes per unit."""
 
     __slots__ = ()
+    assumes: ClassVar[str] = (
+        "the features, their scale and the keys that break ties were fixed without the private "
+        "records, so that no unit changes the order in which any query meets the others, and that "
+        "nobody learns which records were sampled"
+    )
     k: int
     sampling_rate: float
     votes_per_unit: int
@@ -71,12 +76,6 @@ class NeighbourMechanism(ABC):
         if self.votes_per_unit > self.k:
             raise refuse("votes_per_unit", self.votes_per_unit, f"at most k={self.k}")
 
-    @abstractmethod
-    def cost(
-        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
-    ) -> RdpCurve:
-        """Worst case over all data, for one query."""
-
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
         """Return the worst case for each query: sampling amplifies nothing else.
 
@@ -85,10 +84,6 @@ class NeighbourMechanism(ABC):
         """
         queries, one = self._answers(answers).n_queries, self.cost(orders)
         return RdpCurve(one.orders, np.tile(one.values, (queries, 1)))
-
-    def confidence_delta(self) -> float:
-        """No probability of failure: 0."""
-        return 0.0
 
     def accept(
         self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None

@@ -6,7 +6,7 @@ docs/theory/data-dependent.md. One teacher's vote moves a histogram by L2 = sqrt
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,8 +14,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Integers, noise_scale, vote_matrix
-from tacit.mechanisms.base import BLOCK, Release, VoteMechanism
+from tacit.mechanisms.auditing import AUDIT_DELTAS, Shift, Suspicion, guess
+from tacit.mechanisms.base import BLOCK, Release
 from tacit.mechanisms.soft_votes import hard_or_soft
+from tacit.mechanisms.votes import (
+    VoteMechanism,
+    VoteReading,
+    first_behind,
+    gap_for,
+    plan_of_row,
+    tiled,
+)
 from tacit.noise import admit
 from tacit.noise.exact import check_ratio
 from tacit.privacy import RdpCurve, gaussian_rdp, gnmax_rdp, lnmax_rdp, lnmax_rdp_worst
@@ -67,6 +76,16 @@ class GNMax(VoteMechanism):
         """mu^2 = 2/sigma^2."""
         return 2 / self.sigma**2
 
+    def reading(self) -> VoteReading:
+        """Gaussian noise on each count."""
+        return VoteReading.gaussian(self.sigma)
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield a first class that is a little behind: that it wins is a test of the difference."""
+        for delta in AUDIT_DELTAS:
+            gap = gap_for(self.sigma, guess(self, delta))
+            yield from first_behind("the label", self, gap, delta)
+
 
 @dataclass(frozen=True, slots=True)
 class LNMax(VoteMechanism):
@@ -109,9 +128,14 @@ class LNMax(VoteMechanism):
         """Data-dependent cost of each query. Secret."""
         return RdpCurve(orders, lnmax_rdp(self.votes(answers), self.gamma, orders))
 
-    def gaussian_cost(self) -> float | None:
-        """Not Gaussian: None."""
-        return None
+    def reading(self) -> VoteReading:
+        """Laplace noise on each count."""
+        return VoteReading.laplace(1 / self.gamma)
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield a first class some scales behind, where the ratio of tails is all there is."""
+        for delta in AUDIT_DELTAS:
+            yield from first_behind("the label", self, max(1, round(3 / self.gamma)), delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +178,19 @@ class NoisyVotes(VoteMechanism):
         """Worst case for one query: order/sigma^2; rounding is post-processing."""
         return RdpCurve(orders, gaussian_rdp(self.sigma / math.sqrt(2), orders))
 
-    def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case for each query: the cost does not depend on the votes."""
-        one = self.cost(orders)
-        return RdpCurve(one.orders, np.tile(one.values, (vote_matrix(answers).shape[0], 1)))
-
     def gaussian_cost(self) -> float | None:
         """mu^2 = 2/sigma^2."""
         return 2 / self.sigma**2
+
+    def reading(self) -> VoteReading:
+        """Gaussian noise on each count."""
+        return VoteReading.gaussian(self.sigma)
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield the difference of two released counts."""
+        one = plan_of_row(self, (2, 1))
+        shift = Shift((1.0, -1.0), start=-1.0, by=2.0, spread=math.sqrt(2) * self.sigma)
+        yield Suspicion("the counts", (2, 1), (1, 2), one, shift.looks(one), tiled)
 
 
 def noisy_argmax(

@@ -15,20 +15,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats, Integers, noise_scale, refuse, sampling_rate
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.base import Release
+from tacit.mechanisms.auditing import Look, Shift, Suspicion, at_orders
+from tacit.mechanisms.base import Mechanism, Release
 from tacit.mechanisms.codes import power_of_two_above
+from tacit.mechanisms.plan import Plan
 from tacit.noise import admit
 from tacit.noise.exact import check_ratio
 from tacit.noise.waiting import check_rate
 from tacit.privacy import RdpCurve, gaussian_rdp, poisson_gaussian_rdp
+from tacit.privacy.auditing import Event
 
 if TYPE_CHECKING:
     from tacit.noise import Noise
@@ -39,6 +42,7 @@ MOST_UNITS = 2**24
 MOST_NUMBERS = 2**26
 ROOM = 2.0**-11
 """What rounding may add to the part of one unit; half for the grid, half for float64."""
+_AUDITED_STEPS, _AUDITED_RATIOS = 2, (0.0, 0.25, 0.5, 1.0, 2.0)
 _MOST_NOISE = 2.0**10
 """Noise of more sensitivities than this has no use, and its grid would be slow to sample."""
 
@@ -79,7 +83,7 @@ class PrivateSteps(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class NoisySteps:
+class NoisySteps(Mechanism):
     """Train for some steps, each on a Poisson sample, with noise on each sum.
 
     noise_multiplier: deviation of the noise on a sum, in units of what one unit may add.
@@ -98,6 +102,11 @@ class NoisySteps:
 
     name: ClassVar[str] = "noisy-steps"
     noise_level: ClassVar[str] = "exact"
+    assumes: ClassVar[str] = (
+        "what each unit said in a step was computed from that unit and from earlier releases "
+        "alone, that inputs were scaled without the private records, and that nobody learns who "
+        "was sampled"
+    )
     noise_multiplier: float
     sampling_rate: float = 1.0
 
@@ -139,10 +148,6 @@ class NoisySteps:
         """Return noise multiplier and sampling rate: a loss distribution composes them."""
         return self.noise_multiplier, self.sampling_rate
 
-    def confidence_delta(self) -> float:
-        """No probability of failure: 0."""
-        return 0.0
-
     def accept(
         self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
     ) -> None:
@@ -181,6 +186,26 @@ class NoisySteps:
             total += _checked_sums(training.sums(part), part.size, training.dimension)
         return np.rint(total / grid).astype(np.int64)
 
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield two steps with a unit and without it, in one run for each trial, side by side.
+
+        Each run is a number of one release, and its unit touches no other, so the runs are
+        independent and each has the neighbours that the price is for.
+        """
+        one = Plan(self, _AUDITED_STEPS)
+
+        def runs(units: int, trials: int) -> Counting:
+            return Counting(units * trials, dimension=trials)
+
+        looks = self._audit_looks(one)
+        yield Suspicion("two steps", 1, 0, one, looks, runs, lambda one, _: one, one.queries)
+
+    def _audit_looks(self, one: Plan) -> tuple[Look, ...]:
+        if self.sampling_rate == 1:
+            together = (one.queries**-0.5,) * one.queries
+            return Shift(together, 0.0, one.queries**0.5, self.deviation).looks(one)
+        return at_orders(*(likely(self, limit) for limit in _AUDITED_RATIOS))
+
 
 def _parts(sample: Integers) -> Iterator[Integers]:
     for start in range(0, sample.size, AT_ONCE):
@@ -215,3 +240,46 @@ def _checked_sums(sums: Any, size: int, dimension: int) -> Floats:
     if not (np.abs(array).max() <= size * (1 + ROOM)):
         raise InvalidArgument("Expected every unit to add a vector of norm at most 1.")
     return array
+
+
+@dataclass
+class Counting:
+    """A run that learns nothing and remembers what it was told: unit n adds 1 to number n.
+
+    Units beyond the dimension begin again at the first number. The result lists, number by
+    number, what each step said. Made-up answers for audits and tests.
+    """
+
+    n_units: int
+    steps: int = _AUDITED_STEPS
+    dimension: int = 1
+    told: list[Floats] = field(default_factory=list)
+    forgotten: bool = False
+
+    def sums(self, sample: Integers) -> Floats:
+        """Return how many of the sample add to each number."""
+        return np.bincount(sample % self.dimension, minlength=self.dimension).astype(np.float64)
+
+    def learn(self, noisy_sums: Floats) -> None:
+        """Remember the noisy sums."""
+        self.told.append(noisy_sums)
+
+    def result(self) -> Floats:
+        """Return everything, `(numbers, steps)` as one row."""
+        return np.stack(self.told, axis=1).ravel()
+
+    def forget(self) -> None:
+        """Note that the run is over."""
+        self.forgotten = True
+
+
+def likely(mechanism: NoisySteps, limit: float) -> Event:
+    """Return the event that the log-likelihood ratio of some steps is at least so much."""
+    rate, variance = mechanism.sampling_rate, mechanism.noise_multiplier**2
+
+    def event(steps: Floats) -> NDArray[np.bool_]:
+        with np.errstate(over="ignore"):  # infinitely likely
+            ratios = 1 + rate * np.expm1((steps - 0.5) / variance)
+        return np.asarray(np.log(ratios).sum(axis=1) >= limit)
+
+    return event

@@ -10,6 +10,7 @@ docs/theory/private-knn.md#numbers.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,8 +19,11 @@ from numpy.typing import ArrayLike
 
 from tacit._checks import Floats, Integers, at_least, finite, positive, refuse
 from tacit.errors import InvalidArgument
+from tacit.mechanisms.auditing import Suspicion, at_orders, beyond, small
 from tacit.mechanisms.base import Release
+from tacit.mechanisms.crowds import OTHER, SAME, World, with_and_without
 from tacit.mechanisms.neighbours import NeighbourMechanism, number_targets
+from tacit.mechanisms.plan import Plan
 from tacit.noise import admit
 from tacit.privacy import RdpCurve, sampled_exponential_rdp
 
@@ -32,6 +36,8 @@ _TOP = 2.0**49  # the weight of utility 0: 4096 of them sum to 2^61
 _DEEPEST = 18.0  # utilities are clipped where the weight is e^-18 of the top, still above 2^22
 _SLACK = 2.0**-22  # what rounding two weights of at least 2^22 can add to their log-ratio
 _LEAST_EPSILON, _MOST_EPSILON = 2.0**-12, 100.0
+_SHALLOW = 16.0  # log-weights deeper than that are cut off, and tell an audit nothing
+_WORDS = {"low": 0.0, "high": 1.0, "points": 101}  # what stands for the grid in a description
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +94,6 @@ class SampledMedian(NeighbourMechanism):
         values = sampled_exponential_rdp(self.epsilon_per_query, self.sampling_rate, orders)
         return RdpCurve(orders, values)
 
-    def gaussian_cost(self) -> float | None:
-        """Not Gaussian: None."""
-        return None
-
     def _targets(self, answers: Any, n_classes: int | None) -> Floats:
         return number_targets(self._answers(answers).targets)
 
@@ -106,6 +108,43 @@ class SampledMedian(NeighbourMechanism):
             drawn = uniform_below(cumulative[:, -1], noise)
             values[places] = points[(cumulative <= drawn[:, None]).sum(axis=1)]
         return Release(self, values=values, entry=entry, secure=noise.secure)
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield a unit below all points, which moves the balance at the lowest of them.
+
+        Where everybody takes part: from (-2c, 0) at the lower and the upper points to (0, 2c). On a
+        sample, from (-k, k) to (-k + 2c, k), while a table of weights reaches that far; else the
+        unit is alone, at the lowest point.
+        """
+        small(k=self.k)
+        points, votes, k = self.points, self.votes_per_unit, self.k
+        lowest = max(1, points.size // 16)
+        between = (points[lowest - 1] + points[lowest]) / 2
+        above, below = points[-1] + 1, points[0] - 1
+        if self.sampling_rate == 1:
+            others = (SAME,) * max(0, k - k // 2 - votes) + (3,) * min(votes, k)
+            world = World(np.array([below, below, above, between]), votes, others, OTHER)
+        elif self.epsilon_per_query * k / (4 * votes) < _SHALLOW:
+            world = World(np.array([below, below, between]), votes, crowd=OTHER)
+        else:
+            lowest, world = 1, World(np.array([points[0]]), votes)
+        middle = (points[lowest - 1] + points[lowest]) / 2
+        looks, width = at_orders(beyond((-1.0,), -middle)), math.ceil((points.size + 62) / k)
+        yield with_and_without("the point", Plan(self, 1), world, looks, width)
+
+    @classmethod
+    def parameters(cls) -> dict[str, Any]:
+        """Name the three numbers of the grid one by one."""
+        shown: dict[str, Any] = {}
+        for name, default in super(SampledMedian, cls).parameters().items():
+            shown |= _WORDS if name == "grid" else {name: default}
+        return shown
+
+    @classmethod
+    def from_parameters(cls, **given: Any) -> SampledMedian:
+        """Make one of what `parameters` names."""
+        grid = tuple(given.pop(name, default) for name, default in _WORDS.items())
+        return cls(**given, grid=grid)
 
 
 def imbalance(numbers: Floats, positions: Integers, points: Floats) -> Integers:

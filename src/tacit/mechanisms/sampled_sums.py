@@ -9,6 +9,7 @@ Proofs: docs/theory/private-knn.md#several-labels and #numbers.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,8 +19,11 @@ from numpy.typing import NDArray
 
 from tacit._checks import Floats, Integers, finite, noise_scale, one_of, refuse
 from tacit.errors import InvalidArgument
+from tacit.mechanisms.auditing import Shift, Suspicion, small
 from tacit.mechanisms.base import Release
+from tacit.mechanisms.crowds import crowd, shifted
 from tacit.mechanisms.neighbours import GRID, GaussianNeighbours, check_grid, number_targets
+from tacit.mechanisms.plan import Plan
 from tacit.noise import admit
 
 if TYPE_CHECKING:
@@ -101,6 +105,23 @@ class SampledLabels(GaussianNeighbours):
             values[places] = sums * GRID
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield a unit that bears half of the labels, among others who bear the other half."""
+        small(k=self.k, tau=self.tau)
+        half = max(1, math.floor(self.tau) if self.clip == "l1" else math.ceil(self.tau))
+        each = self.tau / half
+        each = min(1.0, each if self.clip == "l1" else math.sqrt(each))
+        mine, other = [1] * half + [0] * half, [0] * half + [1] * half
+        world = crowd([mine, mine, other], self.votes_per_unit)
+        shift = Shift(
+            (1.0,) * half + (-1.0,) * half,
+            start=-self.k * half * each,
+            by=2 * half * each * self.votes_per_unit,
+            spread=math.sqrt(2 * half) * self.sigma,
+            rate=self.sampling_rate,
+        )
+        yield shifted("the counts", Plan(self, 1), world, shift, width=2 * half)
+
 
 @dataclass(frozen=True, slots=True)
 class SampledMean(GaussianNeighbours):
@@ -163,6 +184,14 @@ class SampledMean(GaussianNeighbours):
             sums += noise.rounded_gaussian_steps(self._relative_sigma, GRID, sums.shape)
             values[places] = middle + sums * GRID * (self._half / self.k)
         return Release(self, values=values, entry=entry, secure=noise.secure)
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield a unit at one end of the range, among others at the other."""
+        small(k=self.k)
+        by = self.votes_per_unit * (self.high - self.low) / self.k
+        shift = Shift((1.0,), self.low, by, self.sigma, self.sampling_rate)
+        world = crowd([self.high, self.high, self.low], self.votes_per_unit)
+        yield shifted("the mean", Plan(self, 1), world, shift)
 
 
 def summed(shares: Integers, positions: Integers) -> Integers:

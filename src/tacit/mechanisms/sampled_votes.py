@@ -6,13 +6,26 @@ Proof: docs/theory/private-knn.md#noisy-plurality-and-histogram.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tacit._checks import Integers, noise_scale
+from tacit.mechanisms.auditing import Shift, Suspicion, at_deltas, at_orders, cut, labelled, small
 from tacit.mechanisms.base import Release
+from tacit.mechanisms.crowds import (
+    FINE,
+    OTHER,
+    VOTES,
+    World,
+    crowd,
+    shifted,
+    split,
+    with_and_without,
+)
 from tacit.mechanisms.neighbours import (
     ClassNeighbours,
     GaussianNeighbours,
@@ -21,10 +34,15 @@ from tacit.mechanisms.neighbours import (
     histogram_multiplier,
 )
 from tacit.mechanisms.noisy_max import noisy_argmax
+from tacit.mechanisms.plan import Plan
+from tacit.mechanisms.votes import VoteReading
 from tacit.noise import admit
 
 if TYPE_CHECKING:
     from tacit.noise import Noise
+
+_NEAR = 4.0
+"""A lead of more deviations than that is never made up for an audit."""
 
 
 class _Votes(ClassNeighbours, GaussianNeighbours):
@@ -37,6 +55,10 @@ class _Votes(ClassNeighbours, GaussianNeighbours):
     def noise_multiplier(self) -> float:
         """Sigma over sqrt(2) votes_per_unit."""
         return histogram_multiplier(self.sigma, self.votes_per_unit)
+
+    def reading(self) -> VoteReading:
+        """Gaussian noise on each count."""
+        return VoteReading.gaussian(self.sigma)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +100,23 @@ class SampledMax(_Votes):
             labels[places] = noisy_argmax(votes, lambda shape: noise.gaussian(self.sigma, shape))
         return labels
 
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield a unit that is alone, or that displaces a vote for the class which is ahead."""
+        small(k=self.k)
+        one, votes = Plan(self, 1, n_classes=2), self.votes_per_unit
+        spread = math.sqrt(2) * self.sigma
+        if self.sampling_rate < 1:
+            looks = at_orders(labelled(0))
+            yield with_and_without("the label, alone", one, World(VOTES, votes), looks)
+            if self.k <= _NEAR * spread:
+                world = World(VOTES, votes, crowd=OTHER)
+                yield with_and_without("the label, in a crowd", one, world, looks)
+            return
+        gap = cut(2 * votes / spread, one.epsilon(FINE)) * spread
+        for behind in sorted({votes, round(gap)}):
+            world = split(self, behind)
+            yield with_and_without("the label", one, world, at_deltas(labelled(0)))
+
 
 @dataclass(frozen=True, slots=True)
 class SampledVotes(_Votes):
@@ -113,3 +152,10 @@ class SampledVotes(_Votes):
             votes += noise.rounded_gaussian_steps(self.sigma, 1.0, votes.shape)
             values[places] = votes
         return Release(self, values=values, entry=entry, secure=noise.secure)
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield the difference of two counts, of which everyone else has filled the second."""
+        small(k=self.k)
+        votes, spread = self.votes_per_unit, math.sqrt(2) * self.sigma
+        shift = Shift((1.0, -1.0), -self.k, 2 * votes, spread, self.sampling_rate)
+        yield shifted("the counts", Plan(self, 1, n_classes=2), crowd(VOTES, votes), shift)

@@ -8,18 +8,21 @@ Proof: docs/theory/smooth-sensitivity.md#two-stages-sanitise.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats, positive, renyi_order, vote_matrix
+from tacit._checks import Floats, positive, refuse, renyi_order, vote_matrix
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.base import NO_ANSWER, Mechanism, Release
+from tacit.mechanisms.auditing import AUDIT_DELTAS, Look, Suspicion
+from tacit.mechanisms.base import NO_ANSWER, Mechanism
 from tacit.mechanisms.noisy_max import GNMax
+from tacit.mechanisms.once import ReleasedOnce, copied
+from tacit.mechanisms.plan import Plan
 from tacit.mechanisms.selective import ConfidentGNMax
-from tacit.noise import admit
 from tacit.privacy import (
     RdpCurve,
     SanitiseCost,
@@ -28,6 +31,7 @@ from tacit.privacy import (
     gnmax_smooth_sensitivity,
     sanitise_cost,
 )
+from tacit.privacy.auditing import Event
 
 if TYPE_CHECKING:
     from tacit.noise import Noise
@@ -99,7 +103,7 @@ def secret_cost_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Sanitise:
+class Sanitise(ReleasedOnce):
     """Release a `SecretCost` in two stages, at mu^2 = beta^2/sigma_log^2 + 1/sigma^2 in all.
 
     (1) log max(SS, scale_floor) + N(0, sigma_log^2), from which SS_upper holds except with
@@ -115,6 +119,10 @@ class Sanitise:
 
     name: ClassVar[str] = "sanitise"
     noise_level: ClassVar[str] = "exact"
+    assumes: ClassVar[str] = (
+        "the votes and labels whose cost was published are those of the release that the cost is "
+        "claimed for"
+    )
     order: float
     beta: float
     sigma: float
@@ -143,14 +151,8 @@ class Sanitise:
             self.order, self.beta, self.sigma, self.sigma_log, self.delta_value, self.delta_scale
         )
 
-    def release(self, answers: Any, noise: Noise) -> Release:
-        """Return (noisy log-scale, noisy cost)."""
-        entry = admit(noise)
-        pair = self._draws(answers, noise, 1)[0]
-        return Release(self, values=pair, entry=entry, secure=noise.secure)
-
     def _draws(self, answers: Any, noise: Noise, copies: int) -> Floats:
-        """Return (noisy log-scale, noisy cost), one for a release, many for an audit."""
+        """Return (noisy log-scale, noisy cost)."""
         return self._draw(self._checked(answers), noise, copies)
 
     def _draw(self, secret: SecretCost, noise: Noise, copies: int) -> Floats:
@@ -198,10 +200,6 @@ class Sanitise:
         """Two Gaussian releases: order * mu^2 / 2."""
         return RdpCurve(orders, gaussian_rdp(1 / math.sqrt(self.gaussian_cost()), orders))
 
-    def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case: publishing a cost has no cheaper price."""
-        return self.cost(orders)
-
     def gaussian_cost(self) -> float:
         """beta^2/sigma_log^2 + 1/sigma^2."""
         return self.price().mu_squared
@@ -210,13 +208,61 @@ class Sanitise:
         """delta_value + delta_scale."""
         return self.price().delta
 
-    def accept(
-        self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
-    ) -> None:
-        """Raise unless one secret cost is given for the one query of the plan."""
-        if queries != 1:
-            raise InvalidArgument(f"Expected queries={queries} to be 1: one cost is published.")
-        self._checked(answers)
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield neighbours that differ in the scale alone, in the cost alone, and in both.
+
+        The smooth sensitivity S of one is e^beta times the other's, and the costs differ by the
+        smaller S. The likelihood ratio reads the deviation of the cost off the released scale.
+        """
+        one = Plan(self, 1)
+        deltas = [delta for delta in AUDIT_DELTAS if delta > 2 * self.confidence_delta()]
+        if not deltas:
+            confidence = self.confidence_delta()
+            raise refuse("delta_value + delta_scale", confidence, "below 0.05 for an audit")
+        smooth = max(1.0, self.scale_floor)
+        plain = SecretCost(1.0, smooth * np.exp(self.beta), self.order, self.beta)
+        for what, value, scale in (
+            ("the scale", 1.0, smooth),
+            ("the cost", 1.0 + smooth, plain.smooth),
+            ("scale and cost", 1.0 + smooth, smooth),
+        ):
+            pair = SecretCost(value, scale, self.order, self.beta), plain
+            looks = tuple(
+                Look((self._likely(pair, one.epsilon(delta / 2)), self._likely(pair, 0.0)), delta)
+                for delta in deltas
+            )
+            yield copied(what, self, pair, looks, 2)
+
+    def _likely(self, pair: tuple[SecretCost, SecretCost], limit: float) -> Event:
+        """Return the event that the log-likelihood ratio is at least so much."""
+        first, second = pair
+        scales = np.log(first.smooth), np.log(second.smooth)
+
+        def event(outputs: Floats) -> NDArray[np.bool_]:
+            log_scale, value = outputs[:, 0], outputs[:, 1]
+            deviation, _ = self._value_noise(log_scale)
+            ratio = _log_ratio(log_scale, *scales, self.sigma_log)
+            ratio = ratio + _log_ratio(value, first.value, second.value, deviation)
+            return np.asarray(ratio >= limit)
+
+        return event
+
+    @classmethod
+    def parameters(cls) -> dict[str, Any]:
+        """Leave out which entry it covers: a description is of none."""
+        named = super(Sanitise, cls).parameters()
+        del named["covers"]
+        return named
+
+    @classmethod
+    def from_parameters(cls, **given: Any) -> Sanitise:
+        """Make one that covers no entry, for an audit."""
+        return cls(**given, covers="an audit")
+
+
+def _log_ratio(found: Floats, first: float, second: float, spread: Floats | float) -> Floats:
+    """Return log N(found; first, spread^2) - log N(found; second, spread^2)."""
+    return np.asarray((found - (first + second) / 2) * (first - second) / np.square(spread))
 
 
 def _on_grid(answer: float, sigma: Floats, grid: Floats, noise: Noise) -> Floats:

@@ -7,6 +7,7 @@ paper, the pair would show more than the two amplified costs add up to
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,14 +15,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import at_least, finite, noise_scale
+from tacit.mechanisms.auditing import Suspicion, at_deltas, at_orders, cut, labelled, small
 from tacit.mechanisms.base import NO_ANSWER, Release
+from tacit.mechanisms.crowds import FINE, SAME, VOTES, World, crowd, split, with_and_without
 from tacit.mechanisms.neighbours import ClassNeighbours, count_classes
+from tacit.mechanisms.plan import Plan
 from tacit.mechanisms.sampled_votes import SampledMax
+from tacit.mechanisms.votes import VoteReading
 from tacit.noise import admit
 from tacit.privacy import RdpCurve, sampled_screening_rdp, sampled_threshold_rdp
+from tacit.privacy.auditing import Event
 
 if TYPE_CHECKING:
     from tacit.noise import Noise
+
+_COMPANY = 64
+"""With more others than that, their coins hide from an audit what the unit does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,10 @@ class ScreeningCheck(ClassNeighbours):
     def gaussian_cost(self) -> float | None:
         """mu^2 = (votes_per_unit/sigma)^2 if every record takes part, else None."""
         return None if self.sampling_rate < 1.0 else (self.votes_per_unit / self.sigma) ** 2
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield a check that the unit's votes, or those that it displaces, decide."""
+        return _checks("the check", self, self.sigma, (labelled(1),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +174,36 @@ class NoisyScreening(ClassNeighbours):
         """mu^2 of one query that is checked and answered, if every record takes part."""
         check, answer = self.check.gaussian_cost(), self.answer.gaussian_cost()
         return None if check is None or answer is None else check + answer
+
+    def reading(self) -> VoteReading:
+        """Gaussian noise, where a check was passed."""
+        return VoteReading.gaussian(self.sigma, check=(self.threshold, self.sigma_screen))
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield what decides the check and, where everybody takes part, what decides the answer."""
+        events = labelled(0, 1), labelled(0)
+        yield from _checks("check and answer", self, self.sigma_screen, events)
+        if self.sampling_rate == 1:
+            one, world = Plan(self, 1, n_classes=2), split(self, self.votes_per_unit)
+            yield with_and_without("the answer", one, world, at_deltas(*events))
+
+
+def _checks(
+    what: str, mechanism: ScreeningCheck | NoisyScreening, sigma: float, events: tuple[Event, ...]
+) -> Iterator[Suspicion]:
+    small(threshold=mechanism.threshold, k=mechanism.k)
+    one, votes = Plan(mechanism, 1, n_classes=2), mechanism.votes_per_unit
+    if mechanism.sampling_rate < 1:
+        looks = at_orders(*events)
+        yield with_and_without(f"{what}, alone", one, World(VOTES, votes), looks)
+        yield with_and_without(f"{what}, in a crowd", one, crowd(VOTES, votes), looks)
+        company = round((mechanism.threshold - votes / 2) / mechanism.sampling_rate)
+        if 0 < company <= _COMPANY:
+            world = World(VOTES, votes, (SAME,) * company)
+            yield with_and_without(f"{what}, in company", one, world, looks)
+        return
+    away = cut(votes / sigma, one.epsilon(FINE)) * sigma
+    tops = {round(mechanism.threshold - each) for each in (votes, away)}
+    for top in sorted({min(max(0, top), mechanism.k - votes) for top in tops}):
+        world = World(VOTES, votes, (SAME,) * top)
+        yield with_and_without(what, one, world, at_deltas(*events))

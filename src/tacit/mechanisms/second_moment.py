@@ -9,6 +9,7 @@ would be 4, not 1) and not divided by the number of records (which would be priv
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,10 +17,9 @@ import numpy as np
 
 from tacit._checks import Floats, at_least, noise_scale, number_array, positive, refuse
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.base import Release
+from tacit.mechanisms.auditing import Suspicion, small
 from tacit.mechanisms.codes import Frame, bounded_steps
-from tacit.mechanisms.once import ReleasedOnce
-from tacit.noise import admit
+from tacit.mechanisms.once import ReleasedOnce, everywhere
 from tacit.noise.exact import check_ratio
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ class NoisySecondMoment(ReleasedOnce):
 
     name: ClassVar[str] = "noisy-second-moment"
     noise_level: ClassVar[str] = "exact"
+    assumes: ClassVar[str] = (
+        "each unit brought one vector, centred and scaled without the private records"
+    )
     sigma: float
     dimension: int
     radius: float = 1.0
@@ -63,14 +66,8 @@ class NoisySecondMoment(ReleasedOnce):
             raise refuse("radius", self.radius, "between 1e-100 and 1e100; rescale the vectors")
         check_ratio(np.array([self.sigma * _SQRT_HALF, self.sigma]), _STEP**2)
 
-    def release(self, answers: Any, noise: Noise) -> Release:
-        """Return the noisy symmetric matrix (dimension, dimension); it may have negative roots."""
-        entry = admit(noise)
-        moment = self._draws(answers, noise, 1)[0]
-        return Release(self, values=moment, entry=entry, secure=noise.secure)
-
     def _draws(self, answers: Any, noise: Noise, copies: int) -> Floats:
-        """Return noisy matrices, one for a release, many for an audit."""
+        """Return noisy symmetric matrices; they may have negative roots."""
         return self._draw(self._moment(self._checked(answers)), noise, copies)
 
     def _moment(self, vectors: Floats) -> Floats:
@@ -108,3 +105,10 @@ class NoisySecondMoment(ReleasedOnce):
         if len(vectors) > _MOST_RECORDS:
             raise InvalidArgument(f"Expected at most {_MOST_RECORDS} records.")
         return vectors
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield one record that is far too long, alike in every coordinate, and none."""
+        small(dimension=self.dimension)
+        wild = np.full((1, self.dimension), 1e300)
+        shape = self.dimension, self.dimension
+        yield everywhere("the moment", self, (wild, wild[:0]), self.radius**2, shape)

@@ -8,6 +8,7 @@ Proofs: docs/theory/selective.md#the-noisy-check and #check-and-answer-together.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats, Integers, at_least, finite, finite_array, noise_scale
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.base import NO_ANSWER, Release, VoteMechanism
+from tacit.mechanisms.auditing import AUDIT_DELTAS, Suspicion, cut, guess, labelled, small
+from tacit.mechanisms.base import NO_ANSWER, Release
 from tacit.mechanisms.noisy_max import GNMax, noisy_argmax
 from tacit.mechanisms.soft_votes import (
     few_enough,
@@ -24,6 +26,7 @@ from tacit.mechanisms.soft_votes import (
     rounded_half_up,
     whole_shares_of,
 )
+from tacit.mechanisms.votes import VoteMechanism, VoteReading, first_behind, gap_for, one_event
 from tacit.noise import admit
 from tacit.privacy import (
     RdpCurve,
@@ -35,6 +38,9 @@ from tacit.privacy import (
 
 if TYPE_CHECKING:
     from tacit.noise import Noise
+
+_SURELY = 8.0
+"""A check that is so many deviations away passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,16 @@ class ThresholdCheck(VoteMechanism):
     def gaussian_cost(self) -> float | None:
         """mu^2 = 1/sigma^2."""
         return 1 / self.sigma**2
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield a check that almost always passes, and one that a single vote decides."""
+        small(threshold=self.threshold)
+        size = max(2, round(self.threshold))
+        for delta in AUDIT_DELTAS:
+            away = cut(1 / self.sigma, guess(self, delta, n_teachers=size, n_classes=2))
+            for votes in {size, max(2, round(self.threshold + away * self.sigma))}:
+                rows = (votes - 1, 1), (votes, 0)
+                yield one_event("the check", self, rows, labelled(0), delta)
 
 
 class _Selective(VoteMechanism):
@@ -176,6 +192,26 @@ class _Selective(VoteMechanism):
             )
         return labels, before_cap
 
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield the check alone, check and answer in one event, and the answer alone."""
+        return self._audit_cases({})
+
+    def _audit_cases(self, student: dict[str, Any]) -> Iterator[Suspicion]:
+        small(threshold=self.threshold, sigma_check=self.sigma_check)
+        size = max(2, round(self.threshold))
+        enough = max(1, math.ceil(self.threshold + _SURELY * self.sigma_check))
+        for delta in AUDIT_DELTAS:
+            epsilon = guess(self, delta, n_teachers=size, n_classes=2)
+            away = cut(1 / self.sigma_check, epsilon)
+            votes = max(2, round(self.threshold + away * self.sigma_check))
+            rows, failed = ((votes - 1, 1), (votes, 0)), labelled(NO_ANSWER, 1)
+            yield one_event("the check", self, rows, failed, delta, **student)
+            rows = (size, 0), (size - 1, 1)
+            yield one_event("both", self, rows, labelled(0), delta, **student)
+            epsilon = guess(self, delta, n_teachers=2 * enough, n_classes=2)
+            gap = gap_for(self.sigma_answer, epsilon)
+            yield from first_behind("the answer", self, gap, delta, least=enough, **student)
+
 
 @dataclass(frozen=True, slots=True)
 class ConfidentGNMax(_Selective):
@@ -215,6 +251,10 @@ class ConfidentGNMax(_Selective):
         """Data-dependent cost of each query, check and possible answer. Secret."""
         top = rounded_half_up(self.votes(answers).max(axis=1))
         return self._secret_cost(answers, top, orders)
+
+    def reading(self) -> VoteReading:
+        """Gaussian noise, where a check was passed."""
+        return VoteReading.gaussian(self.sigma_answer, check=(self.threshold, self.sigma_check))
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +320,18 @@ class InteractiveGNMax(_Selective):
         votes = self.votes(answers)
         top = disagreement(votes, student_probabilities(student, votes.shape))
         return self._secret_cost(answers, top, orders)
+
+    def reading(self) -> VoteReading:
+        """Gaussian noise, or the student's own label: nobody can tell which it is."""
+        return VoteReading.gaussian(self.sigma_answer, at_most=self.confidence)
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield the same, with a student that is sure of class 1.
+
+        It disagrees with as many teachers as vote for class 0, and its own label says that the
+        check failed.
+        """
+        return self._audit_cases({"student": (0.0, 1.0)})
 
 
 def disagreement(votes: NDArray[Any], student: Floats) -> Integers:

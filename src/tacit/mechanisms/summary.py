@@ -20,11 +20,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats, Integers, at_least, noise_scale, number_array, probability, refuse
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.base import BLOCK, Release
+from tacit.mechanisms.auditing import Suspicion, small
+from tacit.mechanisms.base import BLOCK
 from tacit.mechanisms.codes import certify, clip_rows
-from tacit.mechanisms.once import ReleasedOnce
+from tacit.mechanisms.once import ReleasedOnce, everywhere
 from tacit.mechanisms.plan import Plan
-from tacit.noise import admit
 from tacit.noise.exact import check_ratio
 from tacit.privacy import calibrate_gaussian
 
@@ -98,6 +98,10 @@ class NoisySum(ReleasedOnce):
 
     name: ClassVar[str] = "noisy-sum"
     noise_level: ClassVar[str] = "exact"
+    assumes: ClassVar[str] = (
+        "what each record said was computed from that record alone, and that features, prototypes, "
+        "bins and centres were fixed without the private records, or from earlier releases alone"
+    )
     sigma: float
     rows: int
     columns: int
@@ -128,12 +132,6 @@ class NoisySum(ReleasedOnce):
         part = 1.0 if share == 1 else probability(share=share)
         sigma = calibrate_gaussian(1.0, epsilon, delta) / math.sqrt(part)
         return Plan(cls(sigma, rows, columns), 1)
-
-    def release(self, answers: Any, noise: Noise) -> Release:
-        """Return the noisy sum (rows, columns)."""
-        entry = admit(noise)
-        values = self._draws(answers, noise, 1)[0]
-        return Release(self, values=values, entry=entry, secure=noise.secure)
 
     def _draws(self, answers: Any, noise: Noise, copies: int) -> Floats:
         """Return noisy sums, one for a release, many for an audit."""
@@ -178,6 +176,14 @@ class NoisySum(ReleasedOnce):
                 f"Expected Contributions for {self.name}, got {type(answers).__name__}."
             )
         return answers
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield a table to which one record, far too long, adds as much everywhere; and none."""
+        shape = self.rows, self.columns
+        small(rows=self.rows, columns=self.columns)
+        left, right = (lambda rows, size=size: np.full((len(rows), size), 1e300) for size in shape)
+        pair = Contributions(1, left, right), Contributions(0, left, right)
+        yield everywhere("the table", self, pair, 1.0, shape)
 
 
 def unit_steps(vectors: ArrayLike, shape: tuple[int, int]) -> Floats:

@@ -8,16 +8,38 @@ is a softmax of a quadratic in R_c, nearly softmax(K (a - b) R / s^2). The model
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from tacit._checks import Floats
-from tacit.students.vote_model import Agreements
+from tacit._checks import Floats, finite_array, refuse
 
+_STEPS = 48  # of the grid of agreements over [1/C, 1]
 _ROUNDS = 500
 _ROWS = 2000  # releases from which the distribution of agreements is estimated
 _BLOCK = 1 << 18  # entries (rows x classes) decoded at a time: they stay in the cache
 _ROUNDING = 1 / 12  # variance of rounding the noise to the integers
 _NEGLIGIBLE = 1e-9
+
+
+class Agreements(NamedTuple):
+    """Possible agreements: probability of the right class, of each other one, prior weight."""
+
+    right: Floats
+    wrong: Floats
+    weights: Floats
+
+
+def agreement_grid(n_classes: int, agreement: float | None) -> Agreements:
+    """Return the middles of equal steps over [1/C, 1], or the one agreement that is known."""
+    if agreement is None:
+        steps = (np.arange(_STEPS) + 0.5) / _STEPS
+        right = 1 / n_classes + steps * (1 - 1 / n_classes)
+    else:
+        right = np.atleast_1d(finite_array(agreement=agreement))
+        if right.size != 1 or not 1 / n_classes <= right[0] <= 1:
+            raise refuse("agreement", agreement, "one number between 1/n_classes and 1")
+    return Agreements(right, (1 - right) / (n_classes - 1), np.full(right.size, 1 / right.size))
 
 
 def decode_histograms(values: Floats, sigma: float, n_teachers: int, grid: Agreements) -> Floats:

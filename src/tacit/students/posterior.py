@@ -17,17 +17,15 @@ post-processing and costs no privacy.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats, at_least, finite_array
 from tacit.errors import InvalidArgument
-from tacit.mechanisms import NO_ANSWER, Release
-from tacit.students.histograms import decode_histograms
-from tacit.students.vote_model import Agreements, VoteNoise, agreement_grid, noise_of
+from tacit.mechanisms import NO_ANSWER, Release, VoteReading
+from tacit.students.histograms import Agreements, agreement_grid, decode_histograms
 
+_QUANTILES = 400  # nodes for the mechanism's noise
 _NODES = 12  # Gauss-Hermite nodes for the spread of one count
 
 
@@ -50,10 +48,14 @@ def label_posterior(
     n_classes = at_least(2, n_classes=n_classes)
     n_teachers = at_least(1, n_teachers=n_teachers)
     grid = agreement_grid(n_classes, agreement)
+    reading = release.mechanism.reading()
     if release.values is not None:
-        sigma = noise_of(release.mechanism).scale
-        return decode_histograms(_histogram(release, n_classes), sigma, n_teachers, grid)
-    right = _chance_right(release.mechanism, n_classes, n_teachers, grid)
+        if reading.sigma is None:
+            raise InvalidArgument(
+                f"Expected noisy votes with Gaussian noise, got those of {release.mechanism.name}."
+            )
+        return decode_histograms(_histogram(release, n_classes), reading.sigma, n_teachers, grid)
+    right = _chance_right(reading, n_classes, n_teachers, grid)
     return _from_labels(np.asarray(release.labels), n_classes, right)
 
 
@@ -91,45 +93,34 @@ def _from_labels(labels: NDArray[np.int64], n_classes: int, right: float) -> Flo
     return posterior
 
 
-def _chance_right(mechanism: Any, n_classes: int, n_teachers: int, grid: Agreements) -> float:
+def _chance_right(reading: VoteReading, n_classes: int, n_teachers: int, grid: Agreements) -> float:
     """P(the released label is right), over the agreements that such a label leaves possible."""
-    chances = _right_given_agreement(noise_of(mechanism), n_classes, n_teachers, grid)
+    chances = _right_given_agreement(reading, n_classes, n_teachers, grid)
     weights = grid.weights
-    if mechanism.name in ("confident-gnmax", "noisy-screening"):
-        weights = weights * _chance_of_passing(mechanism, n_teachers, grid)
+    if reading.check is not None:
+        weights = weights * reading.passing(n_teachers, grid.right)
         weights = weights / weights.sum() if weights.sum() > 0 else grid.weights
-    right = float(weights @ chances)
-    if mechanism.name == "interactive-gnmax":
-        right = min(right, mechanism.confidence)
+    right = min(float(weights @ chances), reading.at_most)
     return max(right, 1 / n_classes)
 
 
 def _right_given_agreement(
-    noise: VoteNoise, n_classes: int, n_teachers: int, grid: Agreements
+    reading: VoteReading, n_classes: int, n_teachers: int, grid: Agreements
 ) -> Floats:
     """P(right count + noise exceeds all C - 1 others) for each agreement, by quadrature.
 
     E over the right count and its noise of P(one wrong count + its noise is less)^(C - 1).
     """
     nodes, node_weights = _hermite()
-    drawn = noise.quantiles()
+    drawn = reading.quantile((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
     chances = np.empty(grid.right.size)
     for place, (right, wrong) in enumerate(zip(grid.right, grid.wrong, strict=True)):
         ours = n_teachers * right + nodes * _spread(n_teachers, right)
         theirs = n_teachers * wrong + nodes * _spread(n_teachers, wrong)
         gaps = (ours[:, None] + drawn)[:, :, None] - theirs
-        one_less = noise.below(gaps) @ node_weights
+        one_less = reading.below(gaps) @ node_weights
         chances[place] = node_weights @ (one_less ** (n_classes - 1)).mean(axis=1)
     return chances
-
-
-def _chance_of_passing(mechanism: Any, n_teachers: int, grid: Agreements) -> Floats:
-    """P(the right count + N(0, sigma_check^2) >= threshold) for each agreement."""
-    from scipy.special import ndtr
-
-    sigma = mechanism.check.sigma
-    variance = n_teachers * grid.right * (1 - grid.right) + sigma**2
-    return np.asarray(ndtr((n_teachers * grid.right - mechanism.threshold) / np.sqrt(variance)))
 
 
 def _hermite() -> tuple[Floats, Floats]:

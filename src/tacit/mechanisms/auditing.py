@@ -1,9 +1,10 @@
 """What an audit needs to know: neighbouring inputs, events that tell them apart, claims to refute.
 
-A `Suspicion` is two neighbouring inputs and how to release each of them many times over; a `Look`
-is what is counted in the outputs, and the claim that the counts may refute, either epsilon at some
-delta or the Renyi divergence of some order. Events are chosen before anything is drawn, near the
-likelihood-ratio test that is optimal for the claim.
+Each mechanism says where it loses most (`audit_cases`), in these terms; `tacit.ledger.auditing`
+carries the experiments out. A `Suspicion` is two neighbouring inputs and how to release each of
+them many times over; a `Look` is what is counted in the outputs, and the claim that the counts may
+refute, either epsilon at some delta or the Renyi divergence of some order. Events are chosen before
+anything is drawn, near the likelihood-ratio test that is optimal for the claim.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from tacit._checks import Floats
+from tacit._checks import Floats, refuse
+from tacit.errors import InvalidArgument
 from tacit.mechanisms.base import Mechanism
 from tacit.mechanisms.plan import Plan
 from tacit.privacy import events_lower_bound, rdp_lower_bound
@@ -171,3 +173,38 @@ class Shift:
         ]
         if max(expected) > 0:
             yield float(cuts[int(np.argmax(expected))])
+
+
+def at_deltas(*events: Event) -> tuple[Look, ...]:
+    """Look at these events for the claims of epsilon."""
+    return tuple(Look(events, delta=delta) for delta in AUDIT_DELTAS)
+
+
+def at_orders(*events: Event) -> tuple[Look, ...]:
+    """Look at these events for the claims of Renyi divergences."""
+    return tuple(Look(events, order=order) for order in AUDIT_ORDERS)
+
+
+def small(**sizes: float) -> None:
+    """Refuse parameters that would make the made-up answers too large."""
+    for name, value in sizes.items():
+        if value > MOST:
+            raise refuse(name, value, f"at most {MOST} for an audit")
+
+
+def suspicions(mechanism: Mechanism) -> list[Suspicion]:
+    """Return the experiments that could refute a mechanism's price of one release.
+
+    Neighbours differ in one unit: a teacher's vote or codes, a record and what it displaces.
+
+    >>> from tacit import GNMax
+    >>> [(each.first, each.second) for each in suspicions(GNMax(1.0))][:2]
+    [((2, 3), (1, 4)), ((2, 1), (1, 2))]
+    """
+    found = list(mechanism.audit_cases()) if isinstance(mechanism, Mechanism) else []
+    if not found:
+        raise InvalidArgument(
+            f"Expected a mechanism of tacit to audit, got {mechanism.name}: no inputs are known on "
+            "which it would lose most."
+        )
+    return found

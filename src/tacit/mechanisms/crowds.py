@@ -8,19 +8,26 @@ price must hold.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Integers
+from tacit.mechanisms.auditing import Look, Shift, Suspicion
+from tacit.mechanisms.plan import Plan
 
 if TYPE_CHECKING:
     from tacit.noise import Noise
 
 UNIT, NOBODY = 0, -1
 """Where the targets of the unit stand; the position of a neighbour that was not found."""
+SAME, OTHER = 1, 2
+VOTES = np.array([0, 0, 1])
+"""The unit says class 0, and so do some others; the rest say class 1."""
+FINE = 0.01
+"""Where everybody takes part, one lead is chosen for the claim at this delta."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +97,31 @@ class Neighbours:
         """Return the kind of each one in front of the crowd, nearest first."""
         unit = (UNIT,) if self.world.unit else ()
         return np.array(unit + self.world.others, dtype=np.int64)
+
+
+def crowd(targets: ArrayLike, votes_per_unit: int) -> World:
+    """Return a world in which everybody else says the opposite of the unit."""
+    return World(np.asarray(targets), votes_per_unit, crowd=OTHER)
+
+
+def split(mechanism: Any, behind: int) -> World:
+    """Return a world of everyone in which class 0 is about so many votes behind."""
+    votes, k = mechanism.votes_per_unit, mechanism.k
+    same = min(max(0, (k - behind) // 2), k - votes)
+    return World(VOTES, votes, (SAME,) * same, OTHER)
+
+
+def with_and_without(
+    what: str, one: Plan, world: World, looks: tuple[Look, ...], width: int = 1
+) -> Suspicion:
+    """Return that world with its unit and without."""
+    mechanism: Any = one.mechanism
+    alone = replace(world, unit=False)
+    return Suspicion(
+        what, world, alone, one, looks, World.around, numbers=world.work(mechanism.k) * width
+    )
+
+
+def shifted(what: str, one: Plan, world: World, shift: Shift, width: int = 1) -> Suspicion:
+    """Return that world with its unit and without, which moves a released number."""
+    return with_and_without(what, one, world, shift.looks(one), width)
