@@ -1,5 +1,8 @@
 """How secret answers become a public release; each mechanism is frozen data with its own cost."""
 
+from typing import TYPE_CHECKING, Any
+
+from tacit._registry import MECHANISMS, mechanism_class
 from tacit.mechanisms.base import (
     NO_ANSWER,
     ClassMechanism,
@@ -68,3 +71,11 @@ __all__ = [
     "secret_cost_of",
     "sum_soft_votes",
 ]
+
+if not TYPE_CHECKING:  # a checker is to know each name
+
+    def __getattr__(name: str) -> Any:
+        for registered, path in MECHANISMS.items():
+            if path.endswith(f":{name}"):
+                return mechanism_class(registered)
+        raise AttributeError(f"module 'tacit.mechanisms' has no attribute {name!r}")

@@ -67,7 +67,7 @@ class ReleasedOnce(Mechanism):
     ) -> None:
         """Raise unless the answers are usable, for the one release of the plan."""
         if queries != 1:
-            raise refuse("queries", queries, "1: there is one release")
+            raise refuse("queries", queries, "1: one matrix, or one cost, is released, once")
         self._checked(answers)
 
 
