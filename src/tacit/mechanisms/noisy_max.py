@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from tacit._checks import Integers, noise_scale, vote_matrix
 from tacit.mechanisms.auditing import AUDIT_DELTAS, Shift, Suspicion, guess
 from tacit.mechanisms.base import BLOCK, Release
-from tacit.mechanisms.soft_votes import hard_or_soft
 from tacit.mechanisms.votes import (
+    SoftVoteMechanism,
     VoteMechanism,
     VoteReading,
     first_behind,
@@ -33,8 +33,29 @@ if TYPE_CHECKING:
     from tacit.noise import Noise
 
 
+class _GaussianVotes(VoteMechanism):
+    """Gaussian noise on every count of a histogram."""
+
+    __slots__ = ()
+    sigma: float
+
+    def cost(
+        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
+    ) -> RdpCurve:
+        """Worst case for one query: order/sigma^2, whatever the votes."""
+        return RdpCurve(orders, gaussian_rdp(self.sigma / math.sqrt(2), orders))
+
+    def gaussian_cost(self) -> float | None:
+        """mu^2 = 2/sigma^2."""
+        return 2 / self.sigma**2
+
+    def reading(self) -> VoteReading:
+        """Gaussian noise on each count."""
+        return VoteReading.gaussian(self.sigma)
+
+
 @dataclass(frozen=True, slots=True)
-class GNMax(VoteMechanism):
+class GNMax(SoftVoteMechanism, _GaussianVotes):
     """Release argmax_j (votes_j + N(0, sigma^2)).
 
     One query costs order/sigma^2, or mu^2 = 2/sigma^2. Unit: whatever a teacher's shard holds the
@@ -52,33 +73,15 @@ class GNMax(VoteMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", noise_scale(sigma=self.sigma))
 
-    def votes(self, answers: Any) -> NDArray[Any]:
-        """Return hard or soft votes."""
-        return hard_or_soft(answers)
-
     def release(self, answers: Any, noise: Noise) -> Release:
         """Return one label per row of votes."""
         entry = admit(noise)
         labels = noisy_argmax(self.votes(answers), lambda shape: noise.gaussian(self.sigma, shape))
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
-    def cost(
-        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
-    ) -> RdpCurve:
-        """Worst case for one query: order/sigma^2, whatever the votes."""
-        return RdpCurve(orders, gaussian_rdp(self.sigma / math.sqrt(2), orders))
-
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
         """Data-dependent cost of each query, `bound="tight"`. Secret."""
         return RdpCurve(orders, gnmax_rdp(self.votes(answers), self.sigma, orders))
-
-    def gaussian_cost(self) -> float | None:
-        """mu^2 = 2/sigma^2."""
-        return 2 / self.sigma**2
-
-    def reading(self) -> VoteReading:
-        """Gaussian noise on each count."""
-        return VoteReading.gaussian(self.sigma)
 
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield a first class that is a little behind: that it wins is a test of the difference."""
@@ -88,7 +91,7 @@ class GNMax(VoteMechanism):
 
 
 @dataclass(frozen=True, slots=True)
-class LNMax(VoteMechanism):
+class LNMax(SoftVoteMechanism):
     """Release argmax_j (votes_j + Laplace(1/gamma)), as in PATE 2017.
 
     One query is 2 gamma-DP; its RDP is twice that of one Laplace coordinate
@@ -105,10 +108,6 @@ class LNMax(VoteMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", noise_scale(gamma=self.gamma))
-
-    def votes(self, answers: Any) -> NDArray[Any]:
-        """Return hard or soft votes."""
-        return hard_or_soft(answers)
 
     def release(self, answers: Any, noise: Noise) -> Release:
         """Return one label per row of votes."""
@@ -139,7 +138,7 @@ class LNMax(VoteMechanism):
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyVotes(VoteMechanism):
+class NoisyVotes(_GaussianVotes):
     """Release the whole histogram plus a Gaussian rounded to the integers, exactly sampled.
 
     It costs what `GNMax(sigma)` costs in the worst case, whose label is only a post-processing of
@@ -171,20 +170,6 @@ class NoisyVotes(VoteMechanism):
             )
             values[start : start + step] += block
         return Release(self, values=values, entry=entry, secure=noise.secure)
-
-    def cost(
-        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
-    ) -> RdpCurve:
-        """Worst case for one query: order/sigma^2; rounding is post-processing."""
-        return RdpCurve(orders, gaussian_rdp(self.sigma / math.sqrt(2), orders))
-
-    def gaussian_cost(self) -> float | None:
-        """mu^2 = 2/sigma^2."""
-        return 2 / self.sigma**2
-
-    def reading(self) -> VoteReading:
-        """Gaussian noise on each count."""
-        return VoteReading.gaussian(self.sigma)
 
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield the difference of two released counts."""

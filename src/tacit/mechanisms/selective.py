@@ -22,11 +22,10 @@ from tacit.mechanisms.base import NO_ANSWER, Release
 from tacit.mechanisms.noisy_max import GNMax, noisy_argmax
 from tacit.mechanisms.soft_votes import (
     few_enough,
-    hard_or_soft,
     rounded_half_up,
     whole_shares_of,
 )
-from tacit.mechanisms.votes import VoteMechanism, VoteReading, first_behind, gap_for, one_event
+from tacit.mechanisms.votes import SoftVoteMechanism, VoteReading, first_behind, gap_for, one_event
 from tacit.noise import admit
 from tacit.privacy import (
     RdpCurve,
@@ -44,7 +43,7 @@ _SURELY = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class ThresholdCheck(VoteMechanism):
+class ThresholdCheck(SoftVoteMechanism):
     """Release the bit 1[max_j votes_j + N(0, sigma^2) >= threshold].
 
     `from_zero` widens the range of the statistic to [0, n_teachers], as Interactive-GNMax needs;
@@ -60,10 +59,6 @@ class ThresholdCheck(VoteMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "threshold", finite(threshold=self.threshold))
         object.__setattr__(self, "sigma", noise_scale(sigma=self.sigma))
-
-    def votes(self, answers: Any) -> NDArray[Any]:
-        """Return hard or soft votes."""
-        return hard_or_soft(answers)
 
     def passes(self, statistic: Integers, noise: Noise) -> NDArray[np.bool_]:
         """Return the noisy comparison for each query."""
@@ -121,7 +116,7 @@ class ThresholdCheck(VoteMechanism):
                 yield one_event("the check", self, rows, labelled(0), delta)
 
 
-class _Selective(VoteMechanism):
+class _Selective(SoftVoteMechanism):
     """What Confident- and Interactive-GNMax share."""
 
     __slots__ = ()
@@ -143,10 +138,6 @@ class _Selective(VoteMechanism):
     def answer(self) -> GNMax:
         """What a query that passes pays on top."""
         return GNMax(self.sigma_answer)
-
-    def votes(self, answers: Any) -> NDArray[Any]:
-        """Return hard or soft votes."""
-        return hard_or_soft(answers)
 
     def gaussian_cost(self) -> float | None:
         """mu^2 of one query that is checked and answered: 1/sigma_check^2 + 2/sigma_answer^2."""

@@ -20,6 +20,7 @@ from tacit.errors import InvalidArgument
 from tacit.mechanisms.auditing import Look, Suspicion, cut, labelled
 from tacit.mechanisms.base import BLOCK, Mechanism
 from tacit.mechanisms.plan import Plan
+from tacit.mechanisms.soft_votes import hard_or_soft
 from tacit.privacy import RdpCurve
 from tacit.privacy.auditing import Event
 
@@ -120,6 +121,16 @@ class VoteMechanism(Mechanism):
     def votes(self, answers: Any) -> NDArray[Any]:
         """Return the answers as votes: integers, or `SoftVotes` where the mechanism allows them."""
         return vote_matrix(answers)
+
+
+class SoftVoteMechanism(VoteMechanism):
+    """One whose price holds for `SoftVotes` as well: no vote moves a count by more than 1."""
+
+    __slots__ = ()
+
+    def votes(self, answers: Any) -> NDArray[Any]:
+        """Return hard or soft votes."""
+        return hard_or_soft(answers)
 
 
 def count_votes(predictions: ArrayLike, n_classes: int) -> Integers:
