@@ -16,6 +16,7 @@ from tacit.mechanisms import (
     GNMax,
     InteractiveGNMax,
     LNMax,
+    Mechanism,
     NoisyVotes,
     Release,
     Sanitise,
@@ -191,3 +192,10 @@ def test_count_votes_counts_each_teacher_once_a_query(teachers, queries, n_class
 def test_count_votes_refuses(predictions, n_classes, message):
     with pytest.raises(InvalidArgument, match=message):
         count_votes(predictions, n_classes)
+
+
+def test_a_mechanism_must_say_what_its_price_presumes():
+    """When its class is made: a statement that cannot be made would come after the release."""
+    with pytest.raises(TypeError, match="Expected Silent to say what its price presumes"):
+        type("Silent", (Mechanism,), {"name": "silent", "__slots__": ()})
+    type("Kind", (Mechanism,), {"__slots__": ()})  # what mechanisms share has no name

@@ -70,6 +70,11 @@ class Mechanism(ABC):
     noise_level: ClassVar[str]
     assumes: ClassVar[str]
 
+    def __init_subclass__(cls) -> None:
+        # Now, not when a statement is to be made: then the budget is spent.
+        if hasattr(cls, "name") and not hasattr(cls, "assumes"):
+            raise TypeError(f"Expected {cls.__name__} to say what its price presumes: assumes.")
+
     @abstractmethod
     def release(self, answers: Any, noise: Noise) -> Release:
         """Draw noise once and return what may be published."""
