@@ -11,7 +11,7 @@ from torch import nn
 from tacit.direct.blocks import Blocks
 from tacit.direct.examples import PrivateExamples, layer_sizes
 from tacit.direct.losses import cross_entropy as losses
-from tacit.direct.opacus_steps import HookParts, has_opacus
+from tacit.direct.opacus_steps import ROWS, HookParts, has_opacus
 from tacit.direct.per_example import UnitParts
 from tacit.direct.stacks import StackParts
 
@@ -53,6 +53,15 @@ def examples(count: int, width: int = WIDTH, seed: int = 0) -> PrivateExamples:
     generator = np.random.default_rng(seed)
     rows = generator.normal(size=(count, width)).astype(np.float32)
     return PrivateExamples(rows, generator.integers(CLASSES, size=count))
+
+
+class Separate(HookParts):
+    """An engine that keeps rows apart on every processor: it says a row's own numbers, rounded."""
+
+    def _gradients(self, units: Any) -> list[torch.Tensor]:
+        inputs, _ = self._examples.batch(units, ROWS, torch.float64)
+        wide = inputs.mul(8).round()
+        return [wide[:, np.arange(own.numel()) % wide.shape[1]] for own in self._parameters]
 
 
 def blocks_for(module: nn.Module, clipping: str, clip: float = 0.5, split: str = "minimal") -> Any:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from direct_shared import WIDTH, convolution, examples, losses, need, stack
+from direct_shared import CLASSES, WIDTH, Separate, convolution, examples, losses, need, stack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
 from tacit.direct import opacus_steps, training
+from tacit.direct.examples import flat_parameters
 from tacit.direct.isolation import keeps_apart, refuse_coupled
 from tacit.direct.losses import softmax_slope
 from tacit.direct.opacus_steps import HookParts
@@ -121,12 +122,34 @@ def test_module_that_is_tried_out_is_left_as_it_was():
     assert all(parameter.grad is None for parameter in module.parameters())
 
 
+def narrow():
+    """Few units, whose sums are long: where places round differently, few rows show it."""
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.LayerNorm(16), nn.Linear(16, 2), nn.Sigmoid(), nn.Linear(2, CLASSES)
+    ).double()
+
+
+def rows_of(parts):
+    return np.hstack([part.reshape(len(part), -1).numpy() for part in parts])
+
+
 class Mixing(HookParts):
     """An engine whose rounding depends on the company of a row: the last bits of one of them."""
 
     def each(self, units):
         parts = super().each(units)
         parts[0][0, 0] += float(parts[0].sum()) * 1e-15
+        return parts
+
+
+class Seldom(Separate):
+    """An engine that rounds its last two places in another way: few rows show it."""
+
+    def each(self, units):
+        parts = super().each(units)
+        shown = self._examples.inputs[units[14:], 0] > 1.5
+        parts[0][14 : units.size][shown] *= 1 + 1e-15
         return parts
 
 
@@ -142,13 +165,13 @@ def recipe(**changes):
 
 
 class TestEngines:
-    @pytest.mark.parametrize("kind", [HookParts, Mixing])
+    @pytest.mark.parametrize("kind", [Separate, Mixing])
     def test_are_tried_out(self, kind):
         need("hooks")
         module = stack()
         blocks = blocks_of(recipe(), module)
         apart = keeps_apart(lambda made: kind(module, made, losses, blocks), module, examples, 16)
-        assert apart == (kind is HookParts)
+        assert apart == (kind is Separate)
 
     def choose(self, module, engine="auto", by_person=False, width=WIDTH):
         how = recipe(engine=engine)
@@ -163,10 +186,29 @@ class TestEngines:
         assert self.choose(stack(), "single") == "UnitParts"
         assert self.choose(stack(), by_person=True) == "UnitParts"
 
-    def test_other_modules_take_hooks(self):
+    def test_other_modules_take_hooks_where_they_keep_rows_apart(self, monkeypatch):
         need("hooks")
-        assert self.choose(convolution(), width=16) == "HookParts"
-        assert self.choose(stack(), "hooks") == "HookParts"
+        monkeypatch.setattr(training, "HookParts", Separate)
+        assert self.choose(convolution(), width=16) == "Separate"
+        assert self.choose(stack(), "hooks") == "Separate"
+
+    @pytest.mark.arithmetic
+    @pytest.mark.parametrize("make", [convolution, narrow])
+    def test_whichever_is_taken_on_this_machine_a_row_has_its_own_bits(self, make):
+        """Hooks where they round by row alone, else one by one: the promise is about bits."""
+        module = make()
+        how = recipe()
+        blocks = blocks_of(how, module)
+        engine = choose_engine(
+            how, module, blocks, losses, lambda count: examples(count, width=16), by_person=False
+        )
+        parts = engine(examples(200, width=16, seed=1))
+        parts.load(flat_parameters(module))
+        alone = np.vstack([rows_of(parts.each(np.array([row])))[0] for row in range(200)])
+        draw = np.random.default_rng(2)
+        for size in (16, 16, 16, 16, 15, 9, 2):
+            units = draw.permutation(200)[:size]
+            np.testing.assert_array_equal(rows_of(parts.each(units))[:size], alone[units])
 
     def test_without_opacus_units_go_one_by_one(self, monkeypatch):
         monkeypatch.setattr(opacus_steps, "has_opacus", lambda: False)
@@ -196,9 +238,10 @@ class TestEngines:
         with pytest.raises(MissingExtra, match=r"tacit\[baseline\]"):
             self.choose(stack(), "hooks")
 
-    def test_an_engine_that_mixes_is_passed_over_or_refused(self, monkeypatch):
+    @pytest.mark.parametrize("kind", [Mixing, Seldom])
+    def test_an_engine_that_mixes_is_passed_over_or_refused(self, monkeypatch, kind):
         need("hooks")
-        monkeypatch.setattr(training, "HookParts", Mixing)
+        monkeypatch.setattr(training, "HookParts", kind)
         assert self.choose(convolution(), width=16) == "UnitParts"
         with pytest.raises(InvalidArgument, match="another company"):
             self.choose(stack(), "hooks")
