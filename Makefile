@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint types floors unit fuzz fuzz-atheris bench docs dist check-dist clean
+.PHONY: demo test lint types floors unit arithmetics fuzz fuzz-atheris bench docs dist check-dist clean
 
 demo: $(VENV)/.core
 	@$(BIN)/tacit demo
 
-test: lint types floors unit
+test: lint types floors unit arithmetics
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -28,6 +28,10 @@ COVERED := tests/privacy tests/ledger src/tacit/privacy src/tacit/ledger
 unit: $(VENV)/.dev
 	@$(PYTEST) --cov --cov-report=term $(COVERED)
 	@$(PYTEST) $(addprefix --ignore=,$(COVERED))
+
+# What no processor may break, computed as other processors would; about a minute on two cores.
+arithmetics: $(VENV)/.dev
+	@$(BIN)/python -m tools.arithmetics
 
 # The same fuzz tests as in `make unit`, with many more examples.
 fuzz: $(VENV)/.dev

@@ -285,6 +285,7 @@ def test_what_counts_as_a_stack():
     )
 
 
+@pytest.mark.arithmetic
 @given(
     seed=st.integers(0, 10**6),
     scale=st.sampled_from([1e-30, 1.0, 1e4, 1e30]),

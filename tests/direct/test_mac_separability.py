@@ -33,6 +33,7 @@ def bits(found):
     return np.hstack(rows)
 
 
+@pytest.mark.arithmetic
 @BOTH
 @pytest.mark.parametrize("loss", ["squares", "binary"])
 def test_an_example_has_the_same_bits_in_any_company(activation, loss):

@@ -105,6 +105,7 @@ def test_one_record_moves_the_sum_by_at_most_1_whatever_the_module_hides(kind):
     assert moved > 0
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("kind", ABSURD)
 def test_a_part_has_the_same_bits_after_any_other_unit(kind):
     torch.manual_seed(0)

@@ -147,6 +147,7 @@ class TestSensitivity:
             )
         return seen[0]
 
+    @pytest.mark.arithmetic
     @BOTH
     @pytest.mark.parametrize("engine", ["auto", "single"])
     def test_one_record(self, clipping, engine):
@@ -189,6 +190,7 @@ class TestSensitivity:
         moved = first_sum(np.arange(40) >= 0) - first_sum(people != "all mine")
         assert 0.99 < np.linalg.norm(moved) <= 1 + 2.0**-11
 
+    @pytest.mark.arithmetic
     @pytest.mark.parametrize("features", [None, StandardScaler()])
     def test_inputs_have_the_same_bits_in_any_company(self, features):
         """How many private rows there are, and what they are, changes nobody's input."""

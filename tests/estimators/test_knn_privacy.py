@@ -336,6 +336,7 @@ class TestFeatures:
         for inputs in fitted_on:
             np.testing.assert_array_equal(inputs, outside)
 
+    @pytest.mark.arithmetic
     def test_second_round_sees_each_private_row_alone(self, monkeypatch):
         from tacit.students import LabelSpreadingStudent
 

@@ -52,6 +52,7 @@ def test_every_real_dtype_is_accepted(transformer, images, dtype):
     np.testing.assert_array_equal(transformer.transform(pixels.astype(dtype)), expected)
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("n", [1, 2, 3, 17, BLOCK - 1, BLOCK, BLOCK + 1])
 def test_a_rows_bits_depend_on_that_row_alone(n):
     """Or a record that comes or goes would change the features of other teachers' records."""

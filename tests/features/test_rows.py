@@ -23,6 +23,7 @@ OWN = {
 }
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("name", OWN)
 def test_tacits_own_features_do_not_depend_on_the_rows_beside(name):
     """The reason why they may be computed together: removing rows changes no bit of the others."""
@@ -50,6 +51,7 @@ def test_what_looks_at_the_batch_sees_a_batch_of_one(features):
     np.testing.assert_array_equal(transform_rows(features, IMAGES[5:9]), view[5:9])
 
 
+@pytest.mark.arithmetic
 def test_matrix_products_of_others_are_row_by_row():
     features = make_pipeline(StandardScaler(), PCA(5)).fit(IMAGES)
     assert not is_row_wise(features)

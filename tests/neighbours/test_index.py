@@ -28,6 +28,7 @@ tables = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.arithmetic
 @tables
 @pytest.mark.parametrize("reach", [1, 7, 60, 1000])
 def test_search_is_exact_with_ties_and_duplicates(table: Table, reach: int) -> None:
@@ -37,6 +38,7 @@ def test_search_is_exact_with_ties_and_duplicates(table: Table, reach: int) -> N
         assert found == [table.nearest(query, k, set(table.units.tolist())) for query in QUERIES]
 
 
+@pytest.mark.arithmetic
 @tables
 def test_neither_order_nor_memory_nor_company_matters(table: Table) -> None:
     expected = table.index().search(QUERIES, 9)

@@ -56,6 +56,7 @@ def test_long_rows_keep_their_direction() -> None:
     assert np.abs(found[long] - aim).max() < 1.1
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("dimensions", [1, 7, 64])
 def test_a_row_depends_on_itself_alone(dimensions: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = awkward_rows(dimensions)
@@ -79,6 +80,7 @@ def worst_pairs(dimensions: int) -> tuple[np.ndarray, np.ndarray]:
     return rows, np.vstack([rows[:30], -rows[:30]])
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("dimensions", [1, 3, 64, 768])
 def test_products_are_exact_whatever_the_shape_and_the_threads(dimensions: int) -> None:
     rows, asked = worst_pairs(dimensions)

@@ -10,6 +10,7 @@ from tacit.students import graph
 from tacit.students.graph import nearest, similarity, spread
 
 
+@pytest.mark.arithmetic
 @pytest.mark.parametrize("offset", [0.0, 1e4])
 def test_nearest_is_exact_search(offset: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph, "_BLOCK", 1000)  # several blocks

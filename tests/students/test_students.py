@@ -55,6 +55,7 @@ def test_probabilities_are_rows_of_the_simplex(name: str, clouds: Lesson) -> Non
     np.testing.assert_array_equal(predictions, clouds.y_new)
 
 
+@pytest.mark.arithmetic
 @every_student
 def test_the_same_seed_gives_the_same_bits_and_disturbs_nobody(name: str, clouds: Lesson) -> None:
     before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
@@ -72,6 +73,7 @@ def test_another_seed_gives_another_model(name: str, clouds: Lesson) -> None:
     assert (one.predict_proba(clouds.X_new) != other.predict_proba(clouds.X_new)).any()
 
 
+@pytest.mark.arithmetic
 @every_student
 def test_a_prediction_does_not_depend_on_its_company(name: str, clouds: Lesson) -> None:
     student = fitted(name, clouds)

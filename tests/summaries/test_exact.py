@@ -36,6 +36,7 @@ class TestNystroem:
         gaps = ((places[:, None] - places) ** 2).sum(axis=2)
         np.testing.assert_allclose(phi @ phi.T, np.exp(-0.7 * gaps), atol=0.02)
 
+    @pytest.mark.arithmetic
     @given(st.integers(0, 2**32 - 1), st.integers(1, 40))
     @settings(max_examples=20)
     def test_a_row_depends_on_itself_alone(self, seed, count):

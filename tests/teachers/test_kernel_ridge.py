@@ -59,6 +59,7 @@ def test_single_precision_seldom_changes_a_class():
     assert (double == y[240:]).mean() > 0.8  # and the defaults learn unit-length features
 
 
+@pytest.mark.arithmetic
 @settings(max_examples=30, deadline=None)
 @given(
     sizes=st.lists(st.integers(2, 60), min_size=2, max_size=6),

@@ -37,6 +37,7 @@ def test_how_many_are_trained_at_a_time_changes_nothing(table, tmp_path, size):
     assert (table.predict(Noting(log, size)) == table.predict(Noting(log))).all()
 
 
+@pytest.mark.arithmetic
 def test_one_record_changes_one_teacher():
     """The whole point: add or remove a record, and one row changes at the most."""
     table = make_table()

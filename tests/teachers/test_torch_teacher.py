@@ -45,6 +45,7 @@ def test_no_steps_no_learning():
     assert min(rates) < 0.9
 
 
+@pytest.mark.arithmetic
 def test_the_shard_and_seed_decide_whatever_else_happens():
     images = np.random.default_rng(3).normal(size=(40, 16)).astype(np.float32)
     shard = Shard(images, np.arange(40) % 3, seed=5)
