@@ -144,14 +144,13 @@ class Chain:
             if (
                 stated != (text_hash, place)
                 or not _columns_agree(row, line)
-                or not tail.admits(entry)
+                or not tail.takes(entry)
             ):
                 raise LedgerDamaged(
                     f"Entry {place} of the ledger does not continue the chain: it was altered, or "
                     "an entry before it is missing; restore the ledger from a copy."
                 )
             linked.append(entry)
-            tail.add(entry)
         return cls(terms, genesis, tuple(linked), tail.totals, tail.latest)
 
     def admits(self, entry: Entry) -> bool:
@@ -159,7 +158,7 @@ class Chain:
         kinds = {each.hash: each.kind for each in self.entries}
         add_up = bool(self.entries) and self.entries[-1].totals is not None
         count = len(self.entries)
-        return _Tail(self.head, count, self.totals, self.latest, add_up, kinds).admits(entry)
+        return _Tail(self.head, count, self.totals, self.latest, add_up, kinds).takes(entry)
 
 
 @dataclass(slots=True)
@@ -173,25 +172,26 @@ class _Tail:
     add_up: bool = False
     kinds: dict[str, str] = field(default_factory=dict)
 
-    def admits(self, entry: Entry) -> bool:
-        """Tell whether all that is so; older schemas say less, and never after a newer one."""
-        if (entry.previous, entry.sequence) != (self.head, self.count + 1):
-            return False
-        if entry.totals is None:
-            return not self.add_up
-        return (
-            entry.totals == self.totals.plus(entry.cost, entry.confidence_delta).as_dict()
-            and entry.behind == _behind(entry.time, self.latest)
-            and (entry.kind != "began" or self.kinds.get(entry.about["entry"]) == "release")
-        )
-
-    def add(self, entry: Entry) -> None:
-        """Take one entry more."""
-        self.head, self.count = entry.hash, self.count + 1
+    def takes(self, entry: Entry) -> bool:
+        """Take one entry more, and tell whether it continues the chain."""
+        linked = (entry.previous, entry.sequence) == (self.head, self.count + 1)
         self.totals = self.totals.plus(entry.cost, entry.confidence_delta)
+        right = linked and self._says_what_is_so(entry)
+        self.head, self.count = entry.hash, self.count + 1
         self.latest = _later(entry.time, self.latest)
         self.add_up = entry.totals is not None
         self.kinds[entry.hash] = entry.kind
+        return right
+
+    def _says_what_is_so(self, entry: Entry) -> bool:
+        """Compare with the lines before; older schemas say less, and never after a newer one."""
+        if entry.totals is None:
+            return not self.add_up
+        return (
+            entry.totals == self.totals.as_dict()
+            and entry.behind == _behind(entry.time, self.latest)
+            and (entry.kind != "began" or self.kinds.get(entry.about["entry"]) == "release")
+        )
 
 
 def _later(text: Any, latest: str | None) -> str | None:

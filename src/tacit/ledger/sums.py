@@ -22,7 +22,7 @@ def steps_of(number: float) -> int:
     (True, 1)
     """
     numerator, denominator = float(number).as_integer_ratio()
-    return numerator * (_ONE // denominator)
+    return numerator << (_PLACES + 1 - denominator.bit_length())
 
 
 def nearest(steps: int) -> float:
