@@ -200,7 +200,7 @@ def test_a_used_up_ledger_refuses_before_any_teacher_looks(
         ({"rounds": 3}, {}, "rounds"),
         ({"n_classes": 1}, {}, "classes"),
         ({"delta": 0.5}, {}, "delta"),
-        ({"queries": 11}, {}, "at most 10"),
+        ({"queries": 11}, {}, "at most the number"),
         ({"epsilon": 0.0}, {}, "epsilon"),
     ],
 )
