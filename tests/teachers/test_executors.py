@@ -64,13 +64,12 @@ def test_a_batch_of_teachers_in_one_task_survives_a_kill_as_well(table, tmp_path
 def test_a_teacher_that_kills_every_worker_is_reported_and_the_others_are_kept(table, tmp_path):
     family = Noting(str(tmp_path / "log"))
     before = children()
-    with pytest.raises(TeacherFailed, match=r"1 of 12 .*WorkerDied.* numbers 4;") as caught:
+    with pytest.raises(TeacherFailed, match=r"^Some teachers failed \(WorkerDied\);"):
         table.predict(
             KillingAlways(family, seed_of(4), teachers_per_task=3),
             executor=LocalProcesses(1),
             checkpoint=tmp_path / "kept",
         )
-    assert "shard is 4." in str(caught.value)
     assert family.trained() == 9
     assert children() == before
 
@@ -111,15 +110,15 @@ def test_shards_are_copied_only_when_there_is_room(table, tmp_path):
     assert asked == [(number,) for number in range(12)]
 
 
-def test_a_failure_in_a_worker_tells_its_number_and_nothing_else(table, tmp_path, capfd):
+def test_a_failure_in_a_worker_tells_its_type_and_nothing_else(table, tmp_path, capfd):
     table.X[np.flatnonzero(table.shards == 8)[0], 0] = CANARY
-    with pytest.raises(TeacherFailed, match=r"1 of 12 teachers failed \(Planted\): numbers 8;"):
+    with pytest.raises(TeacherFailed, match=r"^Some teachers failed \(Planted\);"):
         table.predict(Failing(str(tmp_path / "log")), executor=LocalProcesses(1))
     out, err = capfd.readouterr()
     assert "4815162" not in out + err
 
 
-def test_what_a_worker_prints_does_not_disturb_its_answers(table):
+def test_what_a_worker_prints_is_not_shown_nor_disturbs_its_answers(table, capfd):
     class Chatty:
         """Defined here, so that a worker cannot import it: it travels by value."""
 
@@ -131,6 +130,7 @@ def test_what_a_worker_prints_does_not_disturb_its_answers(table):
 
     predictions = table.predict(Chatty(), executor=LocalProcesses(1))
     assert (np.delete(predictions, [5, 7], axis=0) == 1).all()
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_worker_has_one_thread_and_ends_with_its_parent(tmp_path):

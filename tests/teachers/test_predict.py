@@ -11,7 +11,7 @@ from teacher_families import CANARY, Complaining, Failing, Noting, digest, seed_
 from teacher_tables import make_table
 
 from tacit.errors import InvalidArgument, TacitError, TeacherFailed
-from tacit.teachers import Shard, TeacherWarning, predict_with_teachers
+from tacit.teachers import Shard, predict_with_teachers
 from tacit.teachers.tasks import Answer, Task
 
 
@@ -84,14 +84,14 @@ def test_no_records_at_all_votes_class_0():
     assert predictions.tolist() == [[0], [0], [0]]
 
 
-def test_failures_are_numbers_and_types_and_nothing_secret(table, tmp_path, capfd):
+def test_failures_are_types_and_nothing_secret(table, tmp_path, capfd):
     for number in (2, 10):
         table.X[np.flatnonzero(table.shards == number)[0], 0] = CANARY
     family = Failing(str(tmp_path / "log"), teachers_per_task=4)
     with pytest.raises(TeacherFailed) as caught:
         table.predict(family)
     error = caught.value
-    assert str(error).startswith("2 of 12 teachers failed (Planted): numbers 2, 10;")
+    assert str(error).startswith("Some teachers failed (Planted);")
     assert isinstance(error, TacitError)
     assert error.__cause__ is None
     assert error.__context__ is None
@@ -100,17 +100,20 @@ def test_failures_are_numbers_and_types_and_nothing_secret(table, tmp_path, capf
     assert family.trained() >= 8  # every other teacher was trained
 
 
-def test_many_failures_are_counted_and_some_are_named():
-    n = 50
-    X = np.full((2 * n, 1), CANARY)
-    with pytest.raises(TeacherFailed) as caught:
-        predict_with_teachers(
-            Failing("unused"), X, np.arange(2 * n) // n, np.arange(2 * n) % n, n, [[0]], n_classes=2
-        )
-    message = str(caught.value)
-    assert message.startswith("50 of 50")
-    assert "18, 19, ...;" in message
-    assert "20" not in message
+def test_one_failure_is_told_in_the_words_of_many():
+    """How many fail, and which, depends on private records."""
+    y = np.arange(100) // 50
+    said = set()
+    for failing in (slice(3, 4), slice(None)):
+        X = np.zeros((100, 1))
+        X[failing] = CANARY
+        with pytest.raises(TeacherFailed) as caught:
+            predict_with_teachers(
+                Failing("/dev/null"), X, y, np.arange(100) % 50, 50, [[0]], n_classes=2
+            )
+        said.add(str(caught.value))
+    assert len(said) == 1
+    assert not any(character.isdigit() for character in said.pop())
 
 
 @pytest.mark.parametrize(
@@ -129,7 +132,7 @@ def test_predictions_that_are_no_class_indices_fail_the_teacher(table, wrong):
         def predict_shards(self, shards, X_query, *, n_classes):
             return wrong(len(X_query))
 
-    with pytest.raises(TeacherFailed, match=r"10 of 12 .*InvalidArgument"):
+    with pytest.raises(TeacherFailed, match=r"Some .*InvalidArgument"):
         table.predict(Odd())
 
 
@@ -146,26 +149,12 @@ class Nervous:
         return np.zeros((len(shards), len(X_query)), dtype=int)
 
 
-def test_a_warning_says_nothing_about_who_warned_how_often_or_of_what(table, capfd):
-    """One teacher or all of them, of one kind or another: the same words, once."""
+def test_warnings_say_nothing(table, capfd):
+    """Not even that there was one: warnings are errors here."""
     table.X[0, 0] = CANARY
-    said = set()
-    cases = [
-        Complaining(),
-        Nervous(RuntimeWarning, -np.inf),
-        Nervous(FutureWarning, -np.inf),
-        Nervous(RuntimeWarning, CANARY - 1),
-    ]
-    for teacher in cases:
-        with pytest.warns(TeacherWarning) as caught:
-            table.predict(teacher)
-        assert len(caught) == 1
-        assert caught[0].filename == make_table.__code__.co_filename  # where the caller is
-        said.add(str(caught[0].message))
-    assert len(said) == 1
-    assert not any(character.isdigit() for character in said.pop())
-    out, err = capfd.readouterr()
-    assert "4815162" not in out + err
+    for teacher in (Complaining(), Nervous(RuntimeWarning, -np.inf), Nervous(FutureWarning, 1e3)):
+        table.predict(teacher)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_secrets_are_not_in_a_repr():

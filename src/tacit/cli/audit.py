@@ -10,7 +10,7 @@ import typer
 from tacit._registry import MECHANISMS
 from tacit.cli import options
 from tacit.cli.mechanisms import parse_mechanism
-from tacit.cli.show import print_json, screen, table
+from tacit.cli.show import print_json, screen, table, working
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def audit(
 def _audit_mechanism(made: Mechanism, trials: int | None, error: float | None) -> list[Finding]:
     from tacit.ledger.auditing import audit_mechanism
 
-    with screen().status("Releasing made-up answers ..."):
+    with working("Releasing made-up answers ..."):
         return audit_mechanism(
             made,
             trials=trials,
@@ -123,7 +123,7 @@ def _audit_run(
     from tacit.estimators.config import RunConfig
 
     settings = RunConfig.read(config)
-    with screen().status("Planting canaries, training, guessing the coins ..."):
+    with working("Planting canaries, training, guessing the coins ..."):
         return audit_run(
             settings,
             out,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tacit.cli import options
-from tacit.cli.show import print_budget, print_json, print_statement, screen, table
+from tacit.cli.show import print_budget, print_json, print_statement, screen, table, working
 
 if TYPE_CHECKING:
     from tacit.estimators.config import RunConfig
@@ -29,7 +29,7 @@ def demo(
 
     config = demo_config()
     folder = _next(out)
-    with screen().status("Training teachers, asking them, training the student ..."):
+    with working("Training teachers, asking them, training the student ..."):
         result = run_config(config, folder)
         baseline = non_private_accuracy(config)
     if as_json:

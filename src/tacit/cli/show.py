@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,6 +26,17 @@ def errors() -> Console:
     from rich.console import Console
 
     return Console(stderr=True)
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Show that something takes its time, on standard error, also while private work is silent."""
+    from rich.console import Console
+
+    from tacit._quiet import terminal
+
+    with terminal() as stream, Console(file=stream).status(text):
+        yield
 
 
 def print_json(result: dict[str, Any]) -> None:

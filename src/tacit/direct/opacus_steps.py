@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tacit._checks import Floats, Integers
-from tacit._quiet import quiet
+from tacit._quiet import kind_of, quiet
 from tacit.direct.blocks import Blocks
 from tacit.direct.examples import (
     Loss,
@@ -107,11 +107,11 @@ class HookParts:
         """Return the sum of the parts of some records, each of norm at most 1."""
         torch = need_torch()
         total = np.zeros(self._blocks.dimension)
-        for start in range(0, units.size, ROWS):
-            with quiet():
+        with quiet():
+            for start in range(0, units.size, ROWS):
                 gradients, factors = self._clipped(units[start : start + ROWS])
-            sums = [own @ rows for own, rows in zip(factors, gradients, strict=True)]
-            total += torch.cat(sums).numpy()
+                sums = [own @ rows for own, rows in zip(factors, gradients, strict=True)]
+                total += torch.cat(sums).numpy()
         return total
 
     def attempt(self, units: Integers) -> None:
@@ -142,14 +142,16 @@ class HookParts:
         """Return the rows' gradients; where rows fail, the others' all the same."""
         try:
             return self._gradients(units)
-        except Exception:  # told to nobody: it would tell that a certain row was sampled
+        except BaseException as error:  # told to nobody: it would tell that a row was sampled
+            kind_of(error)
             self._renew()
         torch = need_torch()
         found = [torch.zeros(ROWS, own.numel(), dtype=torch.float64) for own in self._parameters]
         for place in range(units.size):
             try:
                 alone = self._gradients(units[[place]])
-            except Exception:
+            except BaseException as error:
+                kind_of(error)
                 self._renew()
                 continue
             for rows, own in zip(found, alone, strict=True):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tacit._checks import Floats, Integers
-from tacit._quiet import quiet
+from tacit._quiet import kind_of, quiet
 from tacit.direct.blocks import Blocks
 from tacit.direct.examples import (
     Loss,
@@ -80,7 +80,8 @@ class UnitParts:
         """
         try:
             gradient = self._gradient(self._rows[unit])
-        except Exception:
+        except BaseException as error:
+            kind_of(error)
             return np.zeros(self._blocks.dimension)
         return self._clipped(gradient)
 

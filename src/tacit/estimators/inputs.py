@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from tacit._checks import Integers
-from tacit._quiet import quiet
+from tacit._quiet import kind_of, quiet
 from tacit.errors import InvalidArgument
 from tacit.features.rows import transform_rows
 from tacit.students.progress import training_bar
@@ -128,15 +128,15 @@ def _validated(estimator: Any, X: Any, y: Any, checks: dict[str, Any]) -> Any:
 def unquoted(work: Callable[[], _Read]) -> _Read:
     """Return what `work` reads of private cells; if it fails, in words that quote none of them.
 
-    Its warnings are silenced: whether one comes may depend on a single cell.
+    It is silenced: whether anything is said may depend on a single cell.
     """
-    try:
-        with quiet():
+    with quiet():
+        try:
             return work()
-    except InvalidArgument:
-        raise
-    except Exception as error:
-        refusal = _refusal(error)
+        except InvalidArgument:
+            raise
+        except BaseException as error:
+            refusal = _refusal(kind_of(error), str(error))
     raise refusal  # out here it has no context, which would be shown or logged with it
 
 
@@ -179,14 +179,13 @@ _REFUSALS = {
 """What is said where scikit-learn's message has these words; they are those of its contract."""
 
 
-def _refusal(error: Exception) -> InvalidArgument:
-    said = str(error)
+def _refusal(kind: str, said: str) -> InvalidArgument:
     for words, text in _REFUSALS.items():
         if words in said:
             return NotNumbers(text) if text is _NO_NUMBER else InvalidArgument(text)
     return InvalidArgument(
         "Expected X and y to be arrays of numbers (y may hold labels), one row a record; reading "
-        f"them fails with {type(error).__name__}."
+        f"them fails with {kind}."
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacit._quiet import kind_of, quiet
 from tacit.errors import InvalidArgument
 
 _OWN = "tacit.features."
@@ -28,14 +29,21 @@ def transform_rows(
 
     `step` is called after each row that had to be transformed alone. A transformer that does not
     give a row the same numbers twice is refused: then no row's features are its own. (One that
-    remembers rows in an object outside itself cannot be told from an honest one.)
+    remembers rows in an object outside itself cannot be told from an honest one.) Nothing that it
+    prints, logs or warns of is shown.
 
     >>> from sklearn.preprocessing import FunctionTransformer
     >>> transform_rows(FunctionTransformer(lambda X: X - X.mean()), [[1.0, 3.0], [5.0, 9.0]])
     array([[-1.,  1.],
            [-2.,  2.]])
     """
-    rows = np.asarray(X)
+    with quiet():
+        return _transformed(transformer, np.asarray(X), step)
+
+
+def _transformed(
+    transformer: Any, rows: NDArray[Any], step: Callable[[], None] | None
+) -> NDArray[Any]:
     if is_row_wise(transformer):
         return np.asarray(transformer.transform(rows))
     rows, fresh = as_floats(rows), copy.deepcopy(transformer)
@@ -58,8 +66,8 @@ def _alone(transformer: Any, row: NDArray[Any], width: int | None = None) -> NDA
     """Transform one row; no message quotes it, not even the transformer's own."""
     try:
         view = np.asarray(transformer.transform(row))
-    except Exception as error:
-        kind = type(error).__name__
+    except BaseException as error:
+        kind = kind_of(error)
         view = None
     if view is None:
         raise InvalidArgument(

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn, final
 
 import numpy as np
 
+from tacit._quiet import kind_of, quiet
 from tacit.errors import GrantError, InvalidArgument, TacitError
 from tacit.ledger.chain import canonical
 from tacit.ledger.entry import Entry
@@ -34,8 +35,8 @@ def _read_once(answers: Any) -> Any:
         return answers
     try:
         return np.asarray(answers)
-    except Exception as error:
-        return _Unreadable(type(error).__name__)
+    except BaseException as error:
+        return _Unreadable(kind_of(error))
 
 
 @final
@@ -74,10 +75,8 @@ class Grant:
             raise self._refusal("was already used, or its block has ended")
         try:
             # Raised here, outside any handler, so that nothing secret hangs on as context.
-            answers = _read_once(answers)
-            if (problem := self._problem(answers, public)) is not None:
-                raise self._refusal(problem)
-            outcome = self._run(answers, public)
+            with quiet():
+                outcome = self._outcome(_read_once(answers), public)
             if isinstance(outcome, str):
                 raise self._refusal(outcome)
             return outcome
@@ -88,6 +87,11 @@ class Grant:
         """End the grant; the ledger calls this when the block ends."""
         self.__once.acquire(blocking=False)
         self.__noise.close()
+
+    def _outcome(self, answers: Any, public: dict[str, Any]) -> Release | str:
+        """Return the release, or why there is none."""
+        problem = self._problem(answers, public)
+        return self._run(answers, public) if problem is None else problem
 
     def _problem(self, answers: Any, public: dict[str, Any]) -> str | None:
         """Return why these answers cannot be released under this entry, without quoting them."""
@@ -104,8 +108,8 @@ class Grant:
             plan.accept(answers)
         except InvalidArgument as error:  # by contract its message quotes no answers
             return f"got answers that its plan did not price: {error}"
-        except Exception as error:
-            return f"got answers that its plan did not price ({type(error).__name__})"
+        except BaseException as error:
+            return f"got answers that its plan did not price ({kind_of(error)})"
         return None
 
     def _run(self, answers: Any, public: dict[str, Any]) -> Release | str:
@@ -115,8 +119,8 @@ class Grant:
             released = mechanism.release(answers, self.__noise, **self._all(public))
         except TacitError as error:  # by contract its message quotes no answers
             return f"could not be used. {error}"
-        except Exception as error:
-            return f"saw {mechanism.name} fail with {type(error).__name__}"
+        except BaseException as error:
+            return f"saw {mechanism.name} fail with {kind_of(error)}"
         # Asked again: a mechanism that altered its own noise meanwhile released what nobody priced.
         if self._changed():
             return _CHANGED

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from tacit._quiet import terminal
+
 _PATIENCE = 2.0  # seconds that pass without a bar
 
 
@@ -30,7 +32,12 @@ def _stepper(description: str, total: int, stack: ExitStack) -> Callable[[], Non
     from rich.console import Console
     from rich.progress import Progress
 
-    bar = Progress(console=Console(stderr=True), transient=True)
+    bar = Progress(
+        console=Console(file=stack.enter_context(terminal())),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
     task = bar.add_task(description, total=total)
     start = time.monotonic()
     shown = False

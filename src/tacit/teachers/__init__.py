@@ -12,7 +12,6 @@ from tacit.teachers.predict import predict_with_teachers
 from tacit.teachers.shards import place_of, record_ids, shard_key, shard_of, unit_names
 from tacit.teachers.tasks import Shard, TeacherFamily
 from tacit.teachers.torch_teacher import Recipe, TorchTeacher
-from tacit.teachers.trouble import TeacherWarning
 
 __all__ = [
     "DaskCluster",
@@ -23,7 +22,6 @@ __all__ = [
     "Serial",
     "Shard",
     "TeacherFamily",
-    "TeacherWarning",
     "TorchTeacher",
     "place_of",
     "predict_with_teachers",

@@ -7,7 +7,6 @@ dies costs nothing but time. A teacher's answers follow from its own shard and p
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit.errors import InvalidArgument
 from tacit.teachers.fingerprints import fingerprint, shard_fingerprint
-from tacit.teachers.tasks import Answer, Shard
+from tacit.teachers.tasks import Answer, Shard, attempt
 from tacit.teachers.threads import on_one_thread
 
 Encode = Callable[[NDArray[Any]], ArrayLike]
@@ -58,13 +57,8 @@ class MaskJob:
 
     def _one(self, shard: MaskShard) -> Answer:
         """Answer, or report what went wrong by its type alone: its text may quote a scan."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                said = self._said(shard)
-            except Exception as error:
-                return Answer(failure=type(error).__name__)
-        return Answer(said, warned=tuple(sorted({entry.category.__name__ for entry in caught})))
+        said, failure = attempt(lambda: self._said(shard))
+        return Answer(said, failure)
 
     def _said(self, shard: MaskShard) -> NDArray[np.float32]:
         soft = np.asarray(

@@ -1,7 +1,7 @@
 """From private records to what every teacher answers: the secret that a mechanism will count.
 
 Shards in, predictions out, whatever the executor: finished teachers are kept on disk, failed ones
-are reported by number, and none is ever left out (the number of teachers is public and fixed).
+are reported by type, and none is ever left out (the number of teachers is public and fixed).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import at_least
 from tacit._files import PathLike
+from tacit._quiet import terminal
 from tacit.teachers.checkpoints import Checkpoints, NoCheckpoints
 from tacit.teachers.executors import choose_executor
 from tacit.teachers.fingerprints import job_fingerprint, shard_fingerprint
@@ -76,15 +77,14 @@ def predict_with_teachers(
         size = at_least(1, teachers_per_task=getattr(family, "teachers_per_task", 1))
         for task, answers in where.run(job, run.tasks(size, kept.found)):
             for number, one in zip(task.numbers, answers, strict=True):
-                trouble.note(number, one)
+                trouble.note(one)
                 if one.predictions is not None:
                     predictions[number] = one.predictions
                     kept.add(number, one.predictions)
             advance(len(task.numbers))
     trouble.report(
-        run.n_teachers,
         kept=checkpoint is not None,
-        look="fit the teacher on the records whose shard is {}",
+        look="fit the teacher on the records of one shard after another",
     )
     return predictions
 
@@ -105,8 +105,15 @@ def _bar(total: int, shown: bool) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import Progress
 
-    console = Console(stderr=True)
-    hidden = not (shown and console.is_terminal)
-    with Progress(console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task("Training teachers", total=total)
-        yield lambda count: bar.advance(task, count)
+    with terminal() as stream:
+        console = Console(file=stream)
+        bar = Progress(
+            console=console,
+            transient=True,
+            disable=not (shown and console.is_terminal),
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        with bar:
+            task = bar.add_task("Training teachers", total=total)
+            yield lambda count: bar.advance(task, count)

@@ -132,7 +132,6 @@ def segment_with_teachers(
     teacher without scans answers NaN, which `GaussianMean` reads as its public centre.
     A teacher's seed follows from `random_state` and its number, or, with `names`, from its name:
     where each unit is a teacher, its number depends on who else is there, and its seed must not.
-    Then, too, no message tells how many teachers there are.
     `executor`: "serial", "local" (processes of one thread), a dask.distributed Client or its
     address; the answers are the same bit for bit. `checkpoint`: a directory (mode 0700) of finished
     teachers, also of an earlier process. `on_teacher` is told the number of each that has finished.
@@ -157,16 +156,14 @@ def segment_with_teachers(
             told(number)
         for task, (one,) in where.run(job, run.tasks(kept.found)):
             number = task.numbers[0]
-            trouble.note(number, one)
+            trouble.note(one)
             if one.predictions is not None:
                 answers[number] = one.predictions
                 kept.add(number, one.predictions)
             told(number)
     trouble.report(
-        run.n_teachers if names is None else None,
         kept=checkpoint is not None,
-        look="call segment_queries on "
-        + ("one unit's own scans" if names is not None else "the scans whose shard is {}"),
+        look="call segment_queries on the scans of one shard after another",
     )
     return _collected(answers, run, encode)
 

@@ -1,22 +1,25 @@
 """One task: train some teachers and return what they answer, as a pure function.
 
 The answers of a teacher follow from (config, its shard, its seed, the public queries) and nothing
-else, on one thread, so that a task may run anywhere and be run again. What goes wrong is reported
-by the exception's type alone: its text may quote records.
+else, on one thread, so that a task may run anywhere and be run again. Nothing that training prints,
+logs or warns of is shown, and what goes wrong is reported by the exception's type alone: any of it
+may quote records.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit._quiet import kind_of, quiet
 from tacit.errors import InvalidArgument
 from tacit.teachers.threads import on_one_thread
+
+_T = TypeVar("_T")
 
 EMPTY_SHARD_VOTES = 0
 """The class that a teacher without records votes: fixed and public."""
@@ -88,11 +91,23 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one teacher answers (secret), or the type of what went wrong, and of its warnings."""
+    """What one teacher answers (secret), or the type of what went wrong."""
 
     predictions: NDArray[Any] | None = field(default=None, repr=False)
     failure: str | None = None
-    warned: tuple[str, ...] = ()
+
+
+def attempt(work: Callable[[], _T]) -> tuple[_T | None, str | None]:
+    """Return what work on private records comes to, or the type of its error; nobody hears it.
+
+    >>> attempt(lambda: 6 * 7), attempt(lambda: [][4711])
+    ((42, None), (None, 'IndexError'))
+    """
+    with quiet():
+        try:
+            return work(), None
+        except BaseException as error:
+            return None, kind_of(error)
 
 
 def label_dtype(n_classes: int) -> type[np.unsignedinteger[Any]] | type[np.int64]:
@@ -116,17 +131,9 @@ def _without_training(job: Job, shard: Shard) -> Answer | None:
 def _train(job: Job, shards: Sequence[Shard]) -> list[Answer]:
     if not shards:
         return []
-    predictions: NDArray[Any] | None = None
-    failure: str | None = None
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            predictions = _checked(job, len(shards), _predict(job, shards))
-        except Exception as error:
-            failure = type(error).__name__
+    predictions, failure = attempt(lambda: _checked(job, len(shards), _predict(job, shards)))
     if predictions is not None:
-        warned = tuple(sorted({entry.category.__name__ for entry in caught}))
-        return [Answer(row, warned=warned) for row in predictions]
+        return [Answer(row) for row in predictions]
     if len(shards) == 1:
         return [Answer(failure=failure)]
     # One of them failed: find out which, and keep the others.

@@ -1,7 +1,8 @@
 """The process that trains teachers for `LocalProcesses`: reads tasks, writes answers, until told.
 
-It talks over its standard input and output, which it takes for itself: what training prints goes
-to standard error. When its parent is gone, its input ends, and so does it.
+It talks over its standard input and output, which it takes for itself. Standard error is heard
+until the teachers are loaded; from the first private record on nothing is. When its parent is gone,
+its input ends, and so does it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import signal
 import sys
 from typing import Any, BinaryIO
 
+from tacit._quiet import silence_for_good
 from tacit.teachers.tasks import AnyJob
 
 READY = b"ready"
@@ -48,6 +50,7 @@ def main() -> None:
         # The parent's own modules first: what follows may be defined in them.
         sys.path[:] = pickle.loads(receive(requests))
         job: AnyJob = pickle.loads(receive(requests))
+        silence_for_good()
         send(replies, READY)
         while True:
             send(replies, pickle.dumps(_serve(job, receive(requests)), protocol=5))

@@ -1,0 +1,249 @@
+"""Nothing that private work says reaches a terminal or a log, and everything else does."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+import warnings
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
+
+import pytest
+from speaking import POOLED, WAYS
+
+from tacit._quiet import kind_of, quiet, terminal
+
+PLACES = {
+    "plain": [
+        "serial", "serial_failing", "serial_leaving", "local", "local_failing", "masks",
+        "masks_failing", "local_masks", "features", "features_failing", "features_leaving",
+        "answers", "answers_failing", "answers_leaving",
+    ],
+    "torch": ["module", "module_failing", "module_leaving", "torch"],
+    "cluster": ["dask", "dask_failing", "dask_leaving", "dask_masks"],
+}  # fmt: skip
+SPOKEN_BY = {"plain": WAYS | POOLED, "torch": WAYS, "cluster": ("print", "stderr")}
+NEEDED = {"torch": "torch", "cluster": "distributed"}
+
+
+def environment(**more: str) -> dict[str, str]:
+    places = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    return {**os.environ, "PYTHONPATH": places, "OMP_NUM_THREADS": "1", **more}
+
+
+@pytest.fixture(scope="module", params=list(PLACES))
+def heard(request, tmp_path_factory):
+    """A case, all that its process says, and the places that spoke."""
+    case = request.param
+    if case in NEEDED:
+        pytest.importorskip(NEEDED[case])
+    folder = tmp_path_factory.mktemp("quiet")
+    run = subprocess.run(
+        [sys.executable, "-c", f"import speaking; speaking.main({case!r}, {str(folder)!r})"],
+        env=environment(SPOKEN=str(folder)),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    said = run.stdout + run.stderr + (folder / "log").read_text()
+    return case, said, {path.name for path in folder.iterdir()}
+
+
+def test_private_work_spoke(heard):
+    case, _, places = heard
+    assert places.issuperset(PLACES[case])
+
+
+def test_nothing_of_it_is_heard(heard):
+    _, said, _ = heard
+    assert sorted(set(re.findall(r"\b(?!before|after)\w+-\w+!", said))) == []
+
+
+def test_everything_else_is_heard(heard):
+    case, said, _ = heard
+    expected = {f"{when}-{way}!" for when in ("before", "after") for way in SPOKEN_BY[case]}
+    assert sorted(expected - set(re.findall(r"\w+-\w+!", said))) == []
+
+
+VERBOSE = """
+import numpy as np
+from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from tacit.teachers import predict_with_teachers
+
+X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+teachers = (
+    LogisticRegression(verbose=1),
+    GradientBoostingClassifier(n_estimators=2, verbose=1),
+    MLPClassifier(max_iter=2, verbose=True),
+)
+for teacher in teachers:
+    predict_with_teachers(teacher, X, y, [0] * 40, 1, X[:3], n_classes=2)
+print("public", flush=True)
+teachers[-1].fit(X, y)
+"""
+
+
+def test_what_verbose_estimators_say_is_not_heard():
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", VERBOSE],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    assert run.stdout.startswith("public\nIteration 1")
+    assert run.stderr == ""
+
+
+BARS = """
+import sys, time
+import numpy as np
+from speaking import Talking
+from tacit.estimators.inputs import view_alone
+from tacit.students import progress
+from tacit.teachers import predict_with_teachers
+
+class Slow(Talking):
+    def predict_shards(self, shards, X_query, *, n_classes):
+        time.sleep(0.3)  # for the bar's own thread to draw
+        return super().predict_shards(shards, X_query, n_classes=n_classes)
+    def transform(self, X):
+        print(self.place, file=sys.stderr)
+        return X
+
+ways = {"print": print, "stderr": lambda text: print(text, file=sys.stderr)}
+X, y = np.arange(4.0)[:, None], [0, 1, 0, 1]
+predict_with_teachers(Slow("private", ways), X, y, [0, 0, 1, 1], 2, [[0.0]], n_classes=2)
+progress._PATIENCE = 0.0
+view_alone(Slow("private", ways), X)
+print("the end", file=sys.stderr)
+"""
+
+
+def test_bars_are_drawn_on_a_terminal_meanwhile(tmp_path):
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", BARS],
+        env=environment(SPOKEN=str(tmp_path), TERM="xterm", COLUMNS="100"),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    ) as child:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # the terminal is gone
+            while part := os.read(ours, 4096):
+                shown += part
+        os.close(ours)
+    assert child.returncode == 0
+    for text in (b"Training teachers", b"50%", b"Features of private records", b"the end"):
+        assert text in shown
+    assert (tmp_path / "private").exists()
+    assert b"private-" not in shown
+    assert b"private\r\n" not in shown
+
+
+class TestTheBlock:
+    def test_streams_that_are_no_files_are_silent_too_and_come_back(self):
+        """As in a notebook, where somebody may keep one."""
+        stream = io.StringIO()
+        with redirect_stdout(stream), redirect_stderr(stream):
+            print("before")
+            with quiet():
+                print("private")
+                print("private", file=stream)
+                assert sys.stdout is not stream
+            assert sys.stdout is stream
+            assert sys.stderr is stream
+            print("after")
+        assert stream.getvalue() == "before\nafter\n"
+
+    def test_blocks_lie_in_each_other_and_errors_end_them(self, capfd):
+        def fail():
+            with quiet(), quiet():
+                print("private")
+                raise ValueError
+
+        kept = sys.stdout, sys.stderr, logging.Logger.handle, logging.Handler.handle
+        with pytest.raises(ValueError), quiet():  # noqa: PT011, PT012
+            with quiet():
+                pass
+            os.write(1, b"private")
+            fail()
+        assert kept == (sys.stdout, sys.stderr, logging.Logger.handle, logging.Handler.handle)
+        os.write(1, b"heard")
+        assert capfd.readouterr() == ("heard", "")
+
+    def test_a_block_of_another_thread_keeps_the_process_silent(self, capfd):
+        begun, may_end = threading.Event(), threading.Event()
+
+        def work():
+            with quiet():
+                begun.set()
+                may_end.wait(60)
+                os.write(1, b"private")
+
+        thread = threading.Thread(target=work)
+        with quiet():
+            thread.start()
+            assert begun.wait(60)
+        os.write(1, b"private")
+        may_end.set()
+        thread.join()
+        os.write(1, b"heard")
+        with pytest.warns(UserWarning, match="heard"):
+            warnings.warn("heard", stacklevel=1)
+        assert capfd.readouterr() == ("heard", "")
+
+    def test_what_records_warnings_gets_none(self):
+        with warnings.catch_warnings(record=True) as caught:
+            with quiet():
+                warnings.simplefilter("always")
+                warnings.warn("private", stacklevel=1)
+            warnings.simplefilter("always")
+            warnings.warn("heard", stacklevel=1)
+        assert [str(one.message) for one in caught] == ["heard"]
+
+    def test_closed_descriptors(self):
+        """As of a process without a terminal: files that open later must not become one's log."""
+        script = (
+            "import os\n"
+            "from tacit._quiet import quiet\n"
+            "os.close(1)\n"
+            "with quiet():\n"
+            "    os.write(1, b'private')\n"
+            "os.write(2, b'heard')\n"
+        )
+        run = subprocess.run(
+            [sys.executable, "-c", script], env=environment(), capture_output=True, check=False
+        )
+        assert (run.stdout, run.stderr) == (b"", b"heard")
+
+    def test_a_terminal_that_is_no_file_is_taken_as_it_is(self):
+        stream = io.StringIO()
+        with redirect_stderr(stream), terminal() as found:
+            assert found is stream
+
+
+def test_an_interrupt_goes_on_without_its_text():
+    def interrupted():
+        try:
+            raise KeyboardInterrupt("private")
+        except BaseException as error:
+            kind_of(error)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        interrupted()
+    assert caught.value.args == ()
+    assert caught.value.__suppress_context__
+    assert kind_of(SystemExit("private")) == "SystemExit"
