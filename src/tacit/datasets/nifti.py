@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
-import logging
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._files import write_atomically
+from tacit._quiet import quiet
 from tacit.datasets._reading import PathLike, reading
 from tacit.errors import InvalidArgument, MissingExtra, TacitError
 
@@ -102,7 +102,7 @@ def read_nifti(path: PathLike, *, most_voxels: int = MOST_VOXELS) -> Grid:
 def parse_nifti(content: bytes, name: str, *, most_voxels: int = MOST_VOXELS) -> Grid:
     """Read the bytes of one .nii or .nii.gz file."""
     nibabel = need_nibabel()
-    with _reading(Path(name), "NIfTI file"), _quiet_nibabel():
+    with _reading(Path(name), "NIfTI file"), quiet():  # nibabel tells of what it repairs
         with _stream(content, name) as stream:
             data = _checked_bytes(nibabel, stream, name, most_voxels)
         image = getattr(nibabel, _HEADERS[_header_size(data)][0]).from_bytes(data)
@@ -220,14 +220,3 @@ def _strangers() -> tuple[type[Exception], ...]:
     except ImportError:
         return (tarfile.TarError,)
     return tarfile.TarError, ImageFileError, HeaderDataError, WrapStructError
-
-
-@contextlib.contextmanager
-def _quiet_nibabel() -> Iterator[None]:
-    """Keep nibabel from logging about the headers that it repairs."""
-    logger = logging.getLogger("nibabel.global")
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
