@@ -74,15 +74,6 @@ def terminal() -> Iterator[TextIO]:
         yield own
 
 
-def silence_for_good() -> None:
-    """Turn standard output and error into the null device until this process ends."""
-    _flush()
-    null = _open_null()
-    for number in _DESCRIPTORS:
-        os.dup2(null, number)
-    os.close(null)
-
-
 def _begin() -> None:
     with _Process.lock:
         if not _Process.blocks:

@@ -11,9 +11,9 @@ import os
 import pickle
 import signal
 import sys
-from typing import Any, BinaryIO
+from typing import BinaryIO, NoReturn
 
-from tacit._quiet import silence_for_good
+from tacit._quiet import quiet
 from tacit.teachers.tasks import AnyJob
 
 READY = b"ready"
@@ -50,16 +50,21 @@ def main() -> None:
         # The parent's own modules first: what follows may be defined in them.
         sys.path[:] = pickle.loads(receive(requests))
         job: AnyJob = pickle.loads(receive(requests))
-        silence_for_good()
+    except (EOFError, BrokenPipeError):
+        os._exit(0)
+    with quiet():
+        _serve(job, requests, replies)
+
+
+def _serve(job: AnyJob, requests: BinaryIO, replies: BinaryIO) -> NoReturn:
+    """Answer until the parent is gone or something fails, and say nothing of either."""
+    try:
         send(replies, READY)
         while True:
-            send(replies, pickle.dumps(_serve(job, receive(requests)), protocol=5))
-    except (EOFError, BrokenPipeError):
-        os._exit(0)  # nothing here is worth tidying, and exit handlers could hang
-
-
-def _serve(job: AnyJob, request: bytes) -> Any:
-    return job.answer(pickle.loads(request))
+            answers = job.answer(pickle.loads(receive(requests)))
+            send(replies, pickle.dumps(answers, protocol=5))
+    finally:
+        os._exit(0)  # nothing here is worth tidying, exit handlers could hang, and errors tell
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
