@@ -223,13 +223,35 @@ class TestCertificate:
     def test_psi_and_the_value_stay_within_what_a_cell_promises(self, mu):
         log_q, order, (low, high), inside = self.cells(400)
         left, right = (tail_bound._points(log_q, mu, order, y) for y in (low, high))
-        psi_most, psi_least = tail_bound._psi_range(left, right, order, mu)
-        ceiling = tail_bound._ceiling(left, right, psi_most, log_q, order, mu)
+        cell = tail_bound._Psi.on(left, right, log_q, order, mu)
+        ceiling = tail_bound._ceiling(left, right, cell, log_q, order, mu)
+        assert cell.falls.any()
         for y in inside:
             point = tail_bound._points(log_q, mu, order, y)
             c, d, log_r, stay, move = point[1:]
             psi = tail_bound._psi(c, d, log_r, order, mu)
             room = 1e-9 * (1 + np.abs(psi))
-            assert ((psi <= psi_most + room) & (psi >= psi_least - room)).all()
+            assert ((psi <= cell.most + room) & (psi >= cell.least - room)).all()
             value = log_sum_near_one(stay, move)
             assert (value <= ceiling + 1e-13 * np.exp(log_q) * order + 1e-12 * value).all()
+
+    def test_psi_rises_by_no_more_than_its_slope_allows(self):
+        """The derivative of psi by h, cell by cell, and the function n of it."""
+        s = 10 ** np.linspace(-6, 3, 200)
+        n = tail_bound._n(s)
+        assert (np.diff(n) > 0).all()
+        with mp.workdps(40):
+            exact = [float(1 / mp.expm1(x) - 1 / mp.mpf(x)) for x in s]
+        assert n == pytest.approx(exact, rel=1e-8)
+        with mp.workdps(50):
+            for h, q, mu, a in self.problems(40):
+                step = min(h, q - h) * mp.mpf("1e-7")
+                ends = [self.pieces(h + t, q, mu, a) for t in (-step, step)]
+                psi = [self.psi(*end[2:], a) for end in ends]
+                y = [np.array([float(mp.log(x / (q - x)))]) for x in (h - step, h + step)]
+                log_q, order = np.array([float(mp.log(q))]), np.array([float(a)])
+                left, right = (tail_bound._points(log_q, float(mu), order, end) for end in y)
+                bound = tail_bound._psi_slope(left, right, log_q, order, float(mu))[0]
+                scale = abs(float(psi[1] - psi[0])) + float(step / h)
+                assert bound >= float(psi[1] - psi[0]) - 1e-5 * scale
+                assert bound <= float(psi[1] - psi[0]) + 1e-4 * scale

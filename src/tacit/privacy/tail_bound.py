@@ -22,15 +22,19 @@ Proofs: docs/theory/data-dependent.md#the-tight-bound and #the-certificate.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_ndtr, ndtr, ndtri_exp
 
-from tacit._checks import Floats, order_array, positive
+from tacit._checks import Floats, Integers, order_array, positive
 from tacit.privacy.logs import log_sum_near_one
 from tacit.privacy.theorem6 import checked_log_q
 
-_HALF_LINE = np.array([3.0, 15.0, np.inf])
+_HALF_LINE = np.array([0.5, 1.5, 4.0, 15.0, np.inf])
 _FIRST_NODES = np.concatenate([-_HALF_LINE[::-1], [0.0], _HALF_LINE])  # in y = logit(h/q)
 _Y, _C, _D, _R, _STAY, _MOVE = range(6)  # the fields of a point
 _PAIRS_AT_ONCE = 1 << 14
@@ -68,57 +72,70 @@ def _block(log_q: Floats, mu: float, orders: Floats, tolerance: float) -> Floats
     n_pairs = log_q.size * orders.size
     q_of, a_of = np.repeat(log_q, orders.size), np.tile(orders, log_q.size)
     plateau = a_of * (a_of - 1) * mu**2 / 2
-    nodes = _first_points(log_q, mu, orders)  # (fields, pairs, nodes)
-    lower = log_sum_near_one(nodes[_STAY], nodes[_MOVE]).max(axis=1)
+    pair, left, right = _first_cells(log_q, mu, orders)
+    lower = np.zeros(n_pairs)
+    for end in (left, right):
+        np.maximum.at(lower, pair, log_sum_near_one(end[_STAY], end[_MOVE]))
     upper = lower.copy()
-    pair = np.repeat(np.arange(n_pairs), _FIRST_NODES.size - 1)
-    left, right = nodes[:, :, :-1].reshape(6, -1), nodes[:, :, 1:].reshape(6, -1)
     for _ in range(_MAX_HALVINGS):
         order = a_of[pair]
-        psi_most, psi_least = _psi_range(left, right, order, mu)
-        ceiling = _ceiling(left, right, psi_most, q_of[pair], order, mu)
+        psi = _Psi.on(left, right, q_of[pair], order, mu)
+        ceiling = _ceiling(left, right, psi, q_of[pair], order, mu)
         known = np.minimum(lower, plateau)[pair]
         tight = ceiling <= known * (1 + tolerance)
         np.maximum.at(upper, pair[tight], ceiling[tight])
-        one_sign = (psi_most <= 0) | (psi_least >= 0)
+        one_sign = (psi.most <= 0) | (psi.least >= 0)
         open_ = ~tight & (known < plateau[pair]) & ~one_sign
         pair, left, right = pair[open_], left[:, open_], right[:, open_]
         if not pair.size:
             break
-        middle = _points(q_of[pair], mu, a_of[pair], _middle(left[_Y], right[_Y]))
+        y = _cut(left[_Y], right[_Y], _Psi(*(field[open_] for field in psi)))
+        middle = _points(q_of[pair], mu, a_of[pair], y)
         np.maximum.at(lower, pair, log_sum_near_one(middle[_STAY], middle[_MOVE]))
         pair = np.concatenate([pair, pair])
         left, right = np.hstack([left, middle]), np.hstack([middle, right])
     else:
         np.maximum.at(upper, pair, log_sum_near_one(right[_STAY], left[_MOVE]))
-    moment = np.minimum(_rounded_up(np.maximum(upper, lower), q_of, a_of), plateau)
+    moment = np.minimum(rounded_up(np.maximum(upper, lower), q_of, a_of), plateau)
     return (moment / (a_of - 1)).reshape(log_q.size, orders.size)
 
 
-def _rounded_up(moment: Floats, log_q: Floats, order: Floats) -> Floats:
+def rounded_up(moment: Floats, log_q: Floats, order: Floats) -> Floats:
     """Add more than floating point can have lost, so that the result is never below the supremum.
 
     c is known to 1e-16 of itself, hence tails of mass q to 1e-16 c^2 <= 2e-16 log(1/q), a times in
     "stay". They cancel to the moment, of size q a(a-1) mu^2 log(1/q) where that is small: this
     adds 1e-9 of it only if (a-1) mu^2 < 2e-6.
     """
-    return moment * (1 + 1e-12) + _ROUNDING * order * np.exp(log_q) * (1 - 2 * log_q)
+    return moment * (1 + 1e-12) + order * rounding(log_q)
 
 
-def _first_points(log_q: Floats, mu: float, orders: Floats) -> Floats:
-    """Fields at the first nodes for every pair; what depends on q alone is computed once."""
-    split = _split(log_q[:, None, None], mu, _FIRST_NODES)
-    terms = _terms(split, log_q[:, None, None], mu, orders[:, None])
-    fields = np.broadcast_arrays(_FIRST_NODES, *split, *terms)
-    return np.stack(fields).reshape(6, -1, _FIRST_NODES.size)
+def rounding(log_q: Floats) -> Floats:
+    """Return what log T may lose, per unit of the order."""
+    return np.asarray(_ROUNDING * np.exp(log_q) * (1 - 2 * log_q))
+
+
+def _first_cells(log_q: Floats, mu: float, orders: Floats) -> tuple[Integers, Floats, Floats]:
+    """Pair and ends of the first cells on which the sign of psi is open.
+
+    The maximum is at an end of one of these: psi is positive at h = 0 and negative at h = q.
+    What depends on q alone is computed once.
+    """
+    splits = np.stack(np.broadcast_arrays(_FIRST_NODES, *tails(log_q[:, None], mu, _FIRST_NODES)))
+    ends = splits[:, :, None, :-1], splits[:, :, None, 1:]
+    psi = _Psi.on(*ends, log_q[:, None, None], orders[:, None], mu)
+    at, a, cell = np.nonzero((psi.most > 0) & (psi.least < 0))
+    fields = (splits[:, at, cell + side] for side in (0, 1))
+    left, right = (np.stack([*f, *log_terms(f[1:], log_q[at], mu, orders[a])]) for f in fields)
+    return at * orders.size + a, left, right
 
 
 def _points(log_q: Floats, mu: float, order: Floats, y: Floats) -> Floats:
-    split = _split(log_q, mu, y)
-    return np.stack([y, *split, *_terms(split, log_q, mu, order)])
+    split = tails(log_q, mu, y)
+    return np.stack([y, *split, *log_terms(split, log_q, mu, order)])
 
 
-def _split(log_q: Floats, mu: float, y: Floats) -> tuple[Floats, Floats, Floats]:
+def tails(log_q: Floats, mu: float, y: Floats) -> tuple[Floats, Floats, Floats]:
     """Where the tails begin (c, d) and log R, R = (1-q)/(1-p), for y = logit(h/q)."""
     c = ndtri_exp(log_q - np.logaddexp(0.0, y))
     d = -ndtri_exp(log_q - np.logaddexp(0.0, -y))
@@ -135,8 +152,8 @@ def _log_between(low: Floats, high: Floats) -> Floats:
     return np.asarray(log_high + np.log(-np.expm1(log_ndtr(low) - log_high)))
 
 
-def _terms(
-    split: tuple[Floats, Floats, Floats], log_q: Floats, mu: float, order: Floats
+def log_terms(
+    split: Iterable[Floats], log_q: Floats, mu: float, order: Floats
 ) -> tuple[Floats, Floats]:
     """Logarithms of "stay" and "move"."""
     c, d, log_r = split
@@ -146,12 +163,59 @@ def _terms(
     return stay, order * shift * mu / 2 + tails
 
 
-def _psi_range(left: Floats, right: Floats, order: Floats, mu: float) -> tuple[Floats, Floats]:
-    """Upper and lower bound of psi on each cell; its sign is the derivative's."""
-    return (
-        _psi(left[_C], left[_D], right[_R], order, mu),
-        _psi(right[_C], right[_D], left[_R], order, mu),
-    )
+class _Psi(NamedTuple):
+    """psi at the ends of each cell, and bounds of it on the cell; its sign is the derivative's."""
+
+    left: Floats
+    right: Floats
+    most: Floats
+    least: Floats
+    falls: NDArray[np.bool_]
+
+    @classmethod
+    def on(cls, left: Floats, right: Floats, log_q: Floats, order: Floats, mu: float) -> _Psi:
+        at_left, at_right = (_psi(end[_C], end[_D], end[_R], order, mu) for end in (left, right))
+        most = _psi(left[_C], left[_D], right[_R], order, mu)
+        least = _psi(right[_C], right[_D], left[_R], order, mu)
+        with np.errstate(over="ignore", invalid="ignore"):  # then the first bounds stand
+            rise = _psi_slope(left, right, log_q, order, mu)
+            most = np.fmin(most, at_left + np.maximum(rise, 0.0))
+            least = np.fmax(least, at_right - np.maximum(rise, 0.0))
+        return cls(at_left, at_right, most, least, rise < 0)
+
+
+def _psi_slope(left: Floats, right: Floats, log_q: Floats, order: Floats, mu: float) -> Floats:
+    """Upper bound of psi' (h1 - h0) on each cell, NaN if there is none.
+
+    psi' = a R (1/xd - 1/xc)/(1-q) - ((a-1) - k') mu/phi(c) - (1 + k') mu/phi(d); each term is
+    replaced by its largest value on the cell.
+    """
+    near, far = mu * (right[_D] - left[_C]), mu * (left[_D] - right[_C])  # the range of s
+    k_most = _n(far) - (order - 1) * _n((order - 1) * near)
+    k_least = _n(near) - (order - 1) * _n((order - 1) * far)
+    of_c = np.maximum(order - 1 - k_most, 0.0) * _least_inverse_density(right[_C], left[_C])
+    of_d = np.maximum(1 + k_least, 0.0) * _least_inverse_density(right[_D], left[_D])
+    spread = np.exp(mu * left[_D] - mu**2 / 2) - np.exp(mu * right[_C] - mu**2 / 2)
+    growth = order * np.exp(right[_R]) * spread / -np.expm1(log_q)
+    slope = growth * (1 + 1e-9) - mu * (of_c + of_d) * (1 - 1e-9)
+    return np.asarray(slope * np.exp(log_q) * _share_between(left[_Y], right[_Y]))
+
+
+def _share_between(left: Floats, right: Floats) -> Floats:
+    """(h1 - h0)/q."""
+    return np.asarray(expit(right) * expit(-left) * -np.expm1(left - right))
+
+
+def _n(s: Floats) -> Floats:
+    """Return 1/(e^s - 1) - 1/s, which grows from -1/2 to 0."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        return np.asarray(np.where(s > 1e-4, 1 / np.expm1(s) - 1 / s, s / 12 - 0.5))
+
+
+def _least_inverse_density(low: Floats, high: Floats) -> Floats:
+    """Return the least 1/phi on [low, high]: at the point nearest to 0."""
+    nearest = np.minimum(np.maximum(0.0, low), high)
+    return np.asarray(np.exp(nearest**2 / 2) * math.sqrt(2 * math.pi))
 
 
 def _psi(c: Floats, d: Floats, log_r: Floats, order: Floats, mu: float) -> Floats:
@@ -161,20 +225,30 @@ def _psi(c: Floats, d: Floats, log_r: Floats, order: Floats, mu: float) -> Float
 
 
 def _ceiling(
-    left: Floats, right: Floats, psi_most: Floats, log_q: Floats, order: Floats, mu: float
+    left: Floats, right: Floats, psi: _Psi, log_q: Floats, order: Floats, mu: float
 ) -> Floats:
     """Upper bound of log T on each cell: the lesser of the monotone and the derivative bound."""
     monotone = log_sum_near_one(right[_STAY], left[_MOVE])
-    ratio = expit(right[_Y]) * expit(-left[_Y]) * -np.expm1(left[_Y] - right[_Y])  # (h1 - h0)/q
+    ratio = _share_between(left[_Y], right[_Y])
     log_xc = (order - 1) * (mu**2 / 2 - mu * right[_C])  # xc^(a-1) at its largest
     slope = -np.expm1((order - 1) * mu * (right[_C] - left[_D]))  # 1 - (xd/xc)^(a-1) at its largest
-    with np.errstate(over="ignore", invalid="ignore"):  # inf or NaN: the monotone bound stands
-        rise = np.exp(log_q + log_xc) * ratio * slope * np.expm1(np.maximum(psi_most, 0.0))
-    value = log_sum_near_one(left[_STAY], left[_MOVE])  # T >= 1, so log(T + rise) <= log T + rise
-    return np.asarray(np.fmin(monotone, value + rise))
+    value = np.maximum(
+        log_sum_near_one(left[_STAY], left[_MOVE]), log_sum_near_one(right[_STAY], right[_MOVE])
+    )
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # then the other stands
+        # From either end T rises at most so fast; together, to where the two lines meet.
+        up, down = np.expm1(np.maximum(psi.most, 0.0)), -np.expm1(np.minimum(psi.least, 0.0))
+        rise = np.exp(log_q + log_xc) * ratio * slope / (1 / up + 1 / down)
+    return np.asarray(np.fmin(monotone, value + rise))  # T >= 1: log(T + rise) <= log T + rise
 
 
-def _middle(left: Floats, right: Floats) -> Floats:
-    """Halve a cell; an endless one is cut at twice its finite end."""
-    middle = np.where(np.isinf(left), 2 * right, (left + right) / 2)
+def _cut(left: Floats, right: Floats, psi: _Psi) -> Floats:
+    """Where to cut a cell: in half, an endless one at twice its end; if psi falls, near its root.
+
+    The root is guessed by a line through psi at both ends.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = np.where(psi.falls, np.clip(psi.left / (psi.left - psi.right), 0.02, 0.98), 0.5)
+        middle = left + (right - left) * share
+    middle = np.where(np.isinf(left), 2 * right, middle)
     return np.asarray(np.where(np.isinf(right), 2 * left, middle))

@@ -1,30 +1,32 @@
-"""The total data-dependent cost of many GNMax queries, through a table of rounded-up q.
+"""The total data-dependent cost of many GNMax queries, from lines above the cost (tangents.py).
 
-The cost is nondecreasing in q, so rounding q up to a table node is conservative. Nodes are spaced
-so that a query's cost grows by about 1e-3 from one to the next; only nodes that are asked for are
-computed, and they are kept for the next call.
+On each interval of q the cost lies below two lines in q, one from each end. A line needs only the
+number of its queries and the sum of their q, so time grows with queries plus intervals x orders.
+Intervals are split until the lines are close enough to the chords between them.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import math
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr, ndtri_exp
+from scipy.special import ndtri_exp
 
-from tacit._checks import Floats, Integers, one_of, order_array, positive
+from tacit._checks import Floats, one_of, order_array, positive
 from tacit.privacy.noisy_max import checked_weights, gnmax_log_q, rdp_from_log_q
+from tacit.privacy.tail_bound import rounding
+from tacit.privacy.tangents import PLATEAU_FROM, Intervals, intervals
 
-EXACT_BELOW = 2000
-"""Up to this many distinct q the total is exact; above, q is rounded up to a node."""
+EXACT_UP_TO = 20_000
+"""So many pairs of a distinct q and an order are summed one by one, which is exact."""
 
 _PAIRS_AT_ONCE = 1 << 16  # (q, order): so that the temporaries stay in the processor's cache
-_SPACING = 1e-3  # of w below: from node to node the cost grows by a factor of at most e^_SPACING
-_FINE_ABOVE = -6.5  # in z; further down a query costs next to nothing and nodes are sparser
-_SPARSE = 64  # nodes that far down: only every 64th is used
-_TABLES: OrderedDict[tuple[float, bytes], dict[int, Floats]] = OrderedDict()
-_TABLES_KEPT = 8
+_CLOSE = 8e-4  # relative, between lines and chords; the ends of the lines add 1e-4
+_MAX_SPLITS = 12
+_SPACING = (0.1, 0.035)  # of the first nodes in log q, at -8 and below, at -2 and above
+_WIDEST = 0.12  # of log q, far below the largest q; half of log q where the cost is at its plateau
+_GROUP = 64  # orders that share their intervals
 
 
 def gnmax_rdp_total(
@@ -37,8 +39,8 @@ def gnmax_rdp_total(
 ) -> Floats:
     """Sum of `gnmax_rdp` over the queries (each times its weight): shape (orders,). Secret.
 
-    Never below the exact sum; with `bound="tight"` and more than 2,000 distinct q at most 1e-3
-    above it. Weights are for the papers' expected-value tables.
+    Never below the exact sum; with `bound="tight"` and more than 20,000 pairs of a distinct q and
+    an order at most 1e-3 above it. Weights are for the papers' expected-value tables.
 
     >>> import numpy as np
     >>> votes = [[200, 50] + [0] * 8, [249, 1] + [0] * 8]
@@ -52,9 +54,9 @@ def gnmax_rdp_total(
     shares = checked_weights(weights, log_q.size)
     distinct, place = np.unique(log_q, return_inverse=True)
     mass = np.bincount(place, weights=shares, minlength=distinct.size).astype(np.float64)
-    if bound == "theorem6" or distinct.size <= EXACT_BELOW:
+    if bound == "theorem6" or distinct.size * orders.size <= EXACT_UP_TO:
         return _exact_total(distinct, mass, sigma, orders, bound)
-    return _tabulated_total(distinct, mass, sigma, orders)
+    return _total_below_lines(distinct, mass, sigma, orders)
 
 
 def _exact_total(log_q: Floats, mass: Floats, sigma: float, orders: Floats, bound: str) -> Floats:
@@ -66,50 +68,100 @@ def _exact_total(log_q: Floats, mass: Floats, sigma: float, orders: Floats, boun
     return total
 
 
-def _tabulated_total(log_q: Floats, mass: Floats, sigma: float, orders: Floats) -> Floats:
-    z = ndtri_exp(log_q)
-    deep = z < _FINE_ABOVE
-    nodes = _node_above(z)
-    sparse = np.minimum(-(-nodes // _SPARSE) * _SPARSE, _node_above(np.array(_FINE_ABOVE)))
-    main = _sum_over_nodes(nodes[~deep], mass[~deep], sigma, orders)
-    rest = _sum_over_nodes(sparse[deep], mass[deep], sigma, orders)
-    if (rest > 1e-4 * main).any():  # nearly unanimous votes everywhere: then they deserve precision
-        rest = _exact_total(log_q[deep], mass[deep], sigma, orders, "tight")
-    return main + rest
+def _total_below_lines(log_q: Floats, mass: Floats, sigma: float, orders: Floats) -> Floats:
+    """Sum for ascending log q."""
+    mu = math.sqrt(2) / sigma
+    worst = float(mass[log_q >= PLATEAU_FROM].sum()) * orders / sigma**2
+    between = (log_q < PLATEAU_FROM) & (log_q > -np.inf)  # q = 0 costs nothing
+    log_q, mass = log_q[between], mass[between]
+    if not log_q.size:
+        return worst
+    ascending = np.sort(orders)
+    groups = [_sum_below_lines(log_q, mass, mu, some) for some in _alike(ascending, mu)]
+    lost = (
+        float(mass @ rounding(log_q)) * orders / (orders - 1)
+    )  # each query's, as in the exact sum
+    return worst + np.concatenate(groups)[np.searchsorted(ascending, orders)] + lost
 
 
-def _sum_over_nodes(nodes: Integers, mass: Floats, sigma: float, orders: Floats) -> Floats:
-    if not nodes.size:
-        return np.zeros(orders.size)
-    asked, place = np.unique(nodes, return_inverse=True)
-    share = np.bincount(place, weights=mass, minlength=asked.size)
-    table = _table(sigma, orders)
-    missing = np.array([node for node in asked.tolist() if node not in table], dtype=np.int64)
-    if missing.size:
-        rows = rdp_from_log_q(_log_q_at(missing), sigma, orders, tolerance=1e-5)
-        table.update(zip(missing.tolist(), rows, strict=True))
-    return np.asarray(share @ np.array([table[node] for node in asked.tolist()]))
+def _alike(orders: Floats, mu: float) -> list[Floats]:
+    """Cut ascending orders into groups that need much the same intervals.
 
-
-def _table(sigma: float, orders: Floats) -> dict[int, Floats]:
-    key = (sigma, orders.tobytes())
-    table = _TABLES.setdefault(key, {})
-    _TABLES.move_to_end(key)
-    if len(_TABLES) > _TABLES_KEPT:
-        _TABLES.popitem(last=False)
-    return table
-
-
-def _node_above(z: Floats) -> Integers:
-    """Index of the first node at or above z, in w = z inside [-1, 1], sign(z)(z^2 + 1)/2 outside.
-
-    dw/dz = max(1, |z|), which is about how fast the logarithm of the cost grows with z.
+    The cost of order a leaves its plateau near Phi^-1(q) = -(a-1) mu.
     """
-    w = np.where(np.abs(z) <= 1, z, np.sign(z) * (z * z + 1) / 2)
-    return np.ceil(w / _SPACING + 1e-9).astype(np.int64)
+    groups, start = [], 0
+    while start < orders.size:
+        last = max(orders[start] + 3 / mu, 1.4 * orders[start])
+        end = min(int(np.searchsorted(orders, last, "right")), start + _GROUP)
+        groups.append(orders[start:end])
+        start = end
+    return groups
 
 
-def _log_q_at(node: Integers) -> Floats:
-    w = node * _SPACING
-    z = np.where(np.abs(w) <= 1, w, np.sign(w) * np.sqrt(np.maximum(2 * np.abs(w) - 1, 0.0)))
-    return np.minimum(log_ndtr(z), 0.0)
+def _sum_below_lines(log_q: Floats, mass: Floats, mu: float, orders: Floats) -> Floats:
+    """Sum for ascending log q between 0 and the plateau, by intervals that suit the orders."""
+    nodes = _first_nodes(log_q, float(orders[0] - 1) * mu)
+    found = _occupied(nodes[:-1], nodes[1:], log_q, mu, orders)
+    for _ in range(_MAX_SPLITS):
+        bound, excess = _bound(found, log_q, mass)
+        total = bound.sum(axis=0)
+        far = excess.sum(axis=0) > _CLOSE * total
+        if not far.any():
+            return total / (orders - 1)
+        share = (excess[:, far] / total[far]).max(axis=1)
+        found = _split(found, share * len(share) / _CLOSE, log_q, mu, orders)
+    return _exact_total(log_q, mass, math.sqrt(2) / mu, orders, "tight")
+
+
+def _first_nodes(log_q: Floats, reach: float) -> Floats:
+    """Return ends of intervals that cover log q, finest near 0 and where q is largest.
+
+    Wider while Phi^-1(q) > -reach, where the cost is close to its plateau.
+    """
+    node = top = float(log_q[-1])
+    nodes = [top]
+    while node >= log_q[0]:
+        fine = float(np.interp(node, [-8, -2], _SPACING))
+        flat = reach + min(float(ndtri_exp(node)), 0.0)
+        widest = max(fine, -(_WIDEST if flat < 0 else 0.5) * node)
+        node -= min(fine * math.exp(min(max((top - node) / 6, flat), 50.0)), widest)
+        nodes.append(node)
+    return np.array(nodes[::-1])
+
+
+def _occupied(low: Floats, high: Floats, log_q: Floats, mu: float, orders: Floats) -> Intervals:
+    """Return the lines of those intervals (low, high] that hold some log q."""
+    some = np.searchsorted(log_q, high, "right") > np.searchsorted(log_q, low, "right")
+    return intervals(low[some], high[some], mu, orders)
+
+
+def _bound(found: Intervals, log_q: Floats, mass: Floats) -> tuple[Floats, Floats]:
+    """Sum of log T on each interval, and by how much it exceeds chords of T: (intervals, orders).
+
+    The logarithm of a line is concave: its mean is at most its value at the mean of q.
+    """
+    count, at = found.low.size, np.searchsorted(found.high, log_q)
+    low, high = found.low[at], found.high[at]
+    share = np.exp(log_q - high) * np.expm1(low - log_q) / np.expm1(low - high)  # of q in [q0, q1]
+    bound, excess = np.zeros((2, *found.at_low.shape))
+    for half in (2 * log_q <= low + high, 2 * log_q > low + high):
+        n = np.bincount(at[half], weights=mass[half], minlength=count)
+        sums = np.bincount(at[half], weights=(mass * share)[half], minlength=count)
+        some = n > 0
+        part, mean = found.only(some), np.minimum(sums[some] / n[some], 1.0)[:, None]
+        lines = part.log_t(mean)
+        bound[some] += n[some, None] * lines
+        excess[some] += n[some, None] * np.maximum(lines - part.log_chord(mean), 0.0)
+    return bound, excess
+
+
+def _split(found: Intervals, fault: Floats, log_q: Floats, mu: float, orders: Floats) -> Intervals:
+    """Split intervals whose fault is above 1; it falls with about the square of the width."""
+    coarse = fault > 1
+    pieces = np.clip(np.ceil(np.sqrt(fault[coarse])), 2, 4).astype(np.int64)
+    edges = [
+        np.linspace(low, high, n + 1)
+        for low, high, n in zip(found.low[coarse], found.high[coarse], pieces, strict=True)
+    ]
+    low, high = (np.concatenate([e[s] for e in edges]) for s in (slice(-1), slice(1, None)))
+    return found.only(~coarse).with_more(_occupied(low, high, log_q, mu, orders))
