@@ -35,9 +35,8 @@ class Ratio:
 
 
 def of_privacy() -> list[Ratio]:
-    against = "the paper's formulas, query by query"
     return [
-        Ratio("privacy", one.name, against, one.ratio)
+        Ratio("privacy", one.name, one.against, one.ratio)
         for one in privacy.measure()
         if one.ratio is not None
     ]

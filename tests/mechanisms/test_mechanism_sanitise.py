@@ -258,7 +258,7 @@ def test_secret_cost_takes_a_release():
 
 
 def test_cost_is_the_sum_itself_not_its_table():
-    """The table of `gnmax_rdp_total` rounds q up: neighbours could then differ by more than SS."""
+    """`gnmax_rdp_total` bounds q's cost by lines: neighbours could differ by more than SS."""
     random = np.random.default_rng(0)
     third, gap = random.integers(0, 400, 2500), random.integers(100, 2500, 2500)
     first = (6000 - third + gap) // 2

@@ -71,8 +71,8 @@ def secret_cost_of(
 
     GNMax: the sum of `gnmax_rdp` over all queries. ConfidentGNMax: the data-independent cost of
     every check plus `gnmax_rdp` of the queries that were answered (labels != -1), a set that is
-    public already. Not `gnmax_rdp_total`: its table of rounded-up q is off by up
-    to 1e-3, which the smooth sensitivity does not cover.
+    public already. Not `gnmax_rdp_total`: its lines are off by up to 1e-3, which the smooth
+    sensitivity does not cover.
     """
     counts = vote_matrix(votes)
     answered = np.asarray(labels) != NO_ANSWER
