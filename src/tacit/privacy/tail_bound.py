@@ -89,7 +89,7 @@ def _block(log_q: Floats, mu: float, orders: Floats, tolerance: float) -> Floats
         pair, left, right = pair[open_], left[:, open_], right[:, open_]
         if not pair.size:
             break
-        y = _cut(left[_Y], right[_Y], _Psi(*(field[open_] for field in psi)))
+        y = _cut(left[_Y], right[_Y], psi.only(open_))
         middle = _points(q_of[pair], mu, a_of[pair], y)
         np.maximum.at(lower, pair, log_sum_near_one(middle[_STAY], middle[_MOVE]))
         pair = np.concatenate([pair, pair])
@@ -171,6 +171,11 @@ class _Psi(NamedTuple):
     most: Floats
     least: Floats
     falls: NDArray[np.bool_]
+
+    def only(self, cells: NDArray[np.bool_]) -> _Psi:
+        """Leave the other cells out."""
+        left, right, most, least = (bound[cells] for bound in self[:4])
+        return _Psi(left, right, most, least, self.falls[cells])
 
     @classmethod
     def on(cls, left: Floats, right: Floats, log_q: Floats, order: Floats, mu: float) -> _Psi:

@@ -107,7 +107,7 @@ def _sum_below_lines(log_q: Floats, mass: Floats, mu: float, orders: Floats) -> 
         total = bound.sum(axis=0)
         far = excess.sum(axis=0) > _CLOSE * total
         if not far.any():
-            return total / (orders - 1)
+            return np.asarray(total / (orders - 1))
         share = (excess[:, far] / total[far]).max(axis=1)
         found = _split(found, share * len(share) / _CLOSE, log_q, mu, orders)
     return _exact_total(log_q, mass, math.sqrt(2) / mu, orders, "tight")
