@@ -6,9 +6,16 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Networks as small as the tests' gain nothing from threads, and two processes on two cores lose.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# How long an example takes depends on the machine and on what else it does: no test fails by it.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 MISSING = "needs real data"
 

@@ -30,7 +30,7 @@ def run(*arguments: str, data: Path | None = None) -> subprocess.CompletedProces
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=1200,
         check=False,
     )
 

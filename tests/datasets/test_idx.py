@@ -17,7 +17,9 @@ from tacit.datasets import load_dataset, load_idx, read_idx
 from tacit.errors import InvalidArgument
 
 into_one_folder = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

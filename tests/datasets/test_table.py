@@ -293,7 +293,9 @@ csv_text = st.text(st.sampled_from('ab1.-"?,;\n\r \0\ufeff\u0661'), max_size=60)
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     st.one_of(st.binary(max_size=80), csv_text.map(str.encode)),
@@ -318,7 +320,9 @@ def test_no_file_raises_anything_but_our_own_error(tmp_path, body, with_header, 
 
 @given(st.lists(st.tuples(st.floats(-1e9, 1e9), st.sampled_from("FMX"), st.booleans()), min_size=1))
 @settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_what_was_written_is_read(tmp_path, people):
     lines = [f"{age!r},{sex},{'yes' if rich else 'no'}" for age, sex, rich in people]

@@ -297,7 +297,9 @@ damage = st.tuples(st.integers(0, 10**6), st.binary(min_size=1, max_size=4))
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "csv"])
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(damage, min_size=1, max_size=4))
 def test_no_damage_raises_anything_but_our_own_error(tmp_path, kind, blows):
@@ -313,7 +315,9 @@ def test_no_damage_raises_anything_but_our_own_error(tmp_path, kind, blows):
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "csv"])
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.binary(max_size=200))
 def test_no_file_at_all_raises_anything_but_our_own_error(tmp_path, kind, content):

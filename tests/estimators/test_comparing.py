@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import time
 
 import pytest
 from comparing_shared import Stub, blobs, fits
@@ -93,9 +92,7 @@ class TestCompare:
 
     @pytest.mark.usefixtures("without_references")
     def test_a_cell_that_takes_too_long_is_stopped(self, tmp_path):
-        start = time.monotonic()
         result, _ = self.run(tmp_path, trouble="sleep", limit=8.0)
-        assert time.monotonic() - start < 55
         assert "stopped after 8 seconds" in result.row("stub", 1.0).reasons[0]
 
     @pytest.mark.usefixtures("in_this_process", "without_references")

@@ -42,7 +42,7 @@ def attempt(purpose):
 
 def run(body: str, folder: str) -> str:
     command = [sys.executable, "-c", SCRIPT + textwrap.dedent(body), folder]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

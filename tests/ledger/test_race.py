@@ -35,7 +35,7 @@ def rounds(tmp_path_factory):
         command,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=3000,
         check=False,
         env={**os.environ, **single},
     )

@@ -13,13 +13,9 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import settings
 from numpy.typing import NDArray
 
 from tacit.errors import InvalidArgument
-
-settings.register_profile("patient", deadline=None)  # an oracle of many digits takes its time
-settings.load_profile("patient")
 
 Floats = NDArray[np.float64]
 

@@ -45,7 +45,7 @@ def browse(tmp_path):
         profile = tmp_path / f"profile{len(list(tmp_path.iterdir()))}"
         command = [CHROMIUM, *FLAGS.split(), f"--user-data-dir={profile}", *options, page.as_uri()]
         return subprocess.run(
-            command, capture_output=True, text=True, check=True, timeout=60
+            command, capture_output=True, text=True, check=True, timeout=600
         ).stdout
 
     return run

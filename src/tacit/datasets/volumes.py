@@ -276,7 +276,7 @@ def _declared(place: Path, n_classes: int | None, needed: bool) -> int:
     declaration = place / "dataset.json"
     if needed and declaration.is_file():
         with reading(declaration, "dataset.json with labels"):
-            return max(2, len(dict(json.loads(declaration.read_text())["labels"])))
+            return max(2, len(dict(json.loads(declaration.read_bytes())["labels"])))
     if needed:
         raise InvalidArgument(
             f"Expected n_classes for the masks of {place.name!r} (background included): classes "
