@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacit._quiet import kind_of, quiet
 from tacit.errors import InvalidArgument
 
 Floats = NDArray[np.float64]
@@ -143,6 +144,29 @@ def number_array(**named: ArrayLike) -> Floats:
         return array.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
         raise InvalidArgument(f"Expected {name} to be an array of numbers.") from None
+
+
+def own_floats(**named: ArrayLike) -> Floats:
+    """Return numbers (bools, objects that are numbers) as float64, in C order; never quoted.
+
+    Each comes from its own cell alone: whatever type one record brings to an array, or makes of
+    it, the other records' numbers, and the order in which they lie, stay as they are.
+
+    >>> own_floats(X=np.array([[1, 0.1]], dtype=object)).tolist()
+    [[1.0, 0.1]]
+    """
+    name, value = _one(named)
+    floats: Floats | None = None
+    try:
+        with quiet():
+            array = np.asarray(value)
+            if array.dtype.kind in "biufO":
+                floats = np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
+    except BaseException as error:
+        kind_of(error)  # an interrupt goes on
+    if floats is None:  # out here the refusal has no context, which might quote a cell
+        raise InvalidArgument(f"Expected {name} to be an array of numbers.")
+    return floats
 
 
 def renyi_order(**named: Any) -> float:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import at_least, non_negative, positive, refuse
+from tacit._checks import at_least, non_negative, own_floats, positive, refuse
 from tacit.errors import InvalidArgument, MissingExtra
 
 if TYPE_CHECKING:
@@ -86,9 +86,22 @@ def need_monai() -> Any:
     return monai
 
 
+def scan_floats(**named: ArrayLike) -> NDArray[np.float32]:
+    """Return scans as float32, each voxel from itself alone; never quoted.
+
+    By way of float64, whatever type they come in: rounded once or twice, a voxel's value must not
+    depend on the type that another scan brings to the stack.
+    """
+    (value,) = named.values()
+    if isinstance(value, np.ndarray) and value.dtype == np.float32:
+        return np.ascontiguousarray(value).reshape(value.shape)  # the same, without the way
+    with np.errstate(all="ignore"):  # too large a number becomes infinite, and is refused as such
+        return own_floats(**named).astype(np.float32)
+
+
 def channelled(images: ArrayLike, dimensions: int) -> NDArray[np.float32]:
     """Return images (n, channels, *spatial) from these or (n, *spatial)."""
-    array = np.asarray(images, dtype=np.float32)
+    array = scan_floats(images=images)
     if array.ndim == dimensions + 1:
         array = array[:, None]
     if array.ndim != dimensions + 2 or 0 in array.shape[1:]:

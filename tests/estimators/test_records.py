@@ -119,7 +119,7 @@ def test_neighbours_that_wait_for_questions_may_be_nobody():
 def test_rows_are_seen_a_few_at_a_time_and_none_is_mixed_up():
     rows = np.random.default_rng(0).normal(size=(5000, 3))
     rows[1::7, 2] = np.inf
-    space = PublicSpace(None, np.ones(3), 1.0)
+    space = PublicSpace(None, np.ones(3), 1.0, rows)
     seen, placed = space.seen(rows, lambda block: block * 2)
     np.testing.assert_array_equal(placed, np.isfinite(rows).all(axis=1))
     np.testing.assert_array_equal(seen, (rows[placed] - 1) * 2)

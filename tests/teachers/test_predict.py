@@ -21,13 +21,15 @@ def test_every_teacher_answers_from_its_own_shard(table, tmp_path):
     assert predictions.dtype == np.uint8
     for number in range(12):
         own = table.shards == number
-        shard = Shard(table.X[own], table.y[own], seed_of(number, random_state=3))
+        shard = Shard(
+            table.X[own].astype(np.float64), table.y[own], seed_of(number, random_state=3)
+        )
         if number == 5:
             expected = np.zeros(50)
         elif number == 7:
             expected = np.full(50, 2)
         else:
-            expected = digest(shard, table.X_query, 3)
+            expected = digest(shard, table.X_query.astype(np.float64), 3)
         assert (predictions[number] == expected).all()
 
 

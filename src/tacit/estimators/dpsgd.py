@@ -137,7 +137,7 @@ class DPSGDClassifier(SteppedEstimator, TaughtClassifier):
         n_units = count_units(people, len(rows))
         self._check_delta(n_units)
         frame = PublicFrame.around(self.features, outside, rows.shape[1])
-        width, n_classes = frame.width(rows.shape[1]), int(known.size)
+        width, n_classes = frame.width(), int(known.size)
         module = self._network(width, n_classes)
         network, ledger = self._train(
             module,

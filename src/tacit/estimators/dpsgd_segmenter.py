@@ -16,7 +16,7 @@ from tacit._checks import at_least
 from tacit._unet import UNetRecipe, channelled, make_unet
 from tacit.direct.examples import PrivateExamples
 from tacit.errors import InvalidArgument
-from tacit.estimators.inputs import count_units, units_of
+from tacit.estimators.inputs import count_units, units_of, unquoted
 from tacit.estimators.stepped import SteppedEstimator
 from tacit.students.inputs import seed_of
 from tacit.students.networks import seeded
@@ -92,7 +92,7 @@ class DPSGDSegmenter(SteppedEstimator):
     def fit(self, images: ArrayLike, masks: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Train on private scans (n, [channels,] *spatial), normalised one by one, and masks."""
         at_least(2, n_classes=self.n_classes)
-        truth = np.asarray(masks)
+        truth = unquoted(lambda: np.asarray(masks))
         classes = truth.dtype.kind in "biu" and truth.ndim in (3, 4) and len(truth) > 0
         if not classes or truth.min() < 0 or truth.max() >= self.n_classes:
             raise InvalidArgument(

@@ -16,7 +16,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from tacit._checks import Integers
+from tacit._checks import Floats, Integers, own_floats
 from tacit._quiet import kind_of, quiet
 from tacit.errors import InvalidArgument
 from tacit.features.rows import transform_rows
@@ -39,21 +39,21 @@ class NotNumbers(InvalidArgument, TypeError):
     """A private cell is no number; scikit-learn's contract calls that a `TypeError`, too."""
 
 
-def public_matrix(X_public: ArrayLike | None, n_features: int) -> NDArray[Any]:
+def public_matrix(X_public: ArrayLike | None, n_features: int) -> Floats:
     """Return the public inputs: present, finite, with as many features as the private ones."""
     if X_public is None:
         raise InvalidArgument(
             "Expected X_public=, the public inputs that teachers label and the student learns "
             "from; without public inputs there is nothing that may be published."
         )
-    array = np.asarray(X_public)
+    array = own_floats(X_public=X_public)  # as private rows: both are seen in one type
     if array.ndim != 2 or array.shape[0] < 2:
         raise InvalidArgument(f"Expected X_public of shape (rows, features), got {array.shape}.")
     if array.shape[1] != n_features:
         raise InvalidArgument(
             f"Expected X_public with {n_features} features as in X, got {array.shape[1]}."
         )
-    if array.dtype.kind not in "fiub" or not np.isfinite(array).all():
+    if not np.isfinite(array).all():
         raise InvalidArgument("Expected X_public to hold finite numbers only; remove NaN and inf.")
     return array
 
@@ -79,8 +79,19 @@ def class_indices(y: NDArray[Any], classes: Any) -> tuple[NDArray[Any], Integers
             "Expected classes= a list of all the labels there are, such as range(10) or ['no', "
             f"'yes']; got one {type(classes).__name__}."
         )
-    declared = None if from_data else np.unique(np.asarray(classes))
+    declared = None if from_data else _declared(classes)
     return unquoted(lambda: _placed(y, declared))
+
+
+def _declared(classes: Any) -> NDArray[Any]:
+    """Return the declared labels in order: all words, or all numbers that differ as float64."""
+    listed = list(classes)
+    if len({_kind(label) for label in listed}) > 1:
+        raise InvalidArgument("Expected classes= to be all words or all numbers, not some of each.")
+    known = np.unique(np.asarray(listed))
+    if np.unique(_comparable(known)).size < known.size:
+        raise InvalidArgument("Expected classes= of numbers that differ as float64; rename them.")
+    return known
 
 
 def _placed(y: NDArray[Any], declared: NDArray[Any] | None) -> tuple[NDArray[Any], Integers]:
@@ -89,18 +100,55 @@ def _placed(y: NDArray[Any], declared: NDArray[Any] | None) -> tuple[NDArray[Any
     known = np.unique(y) if declared is None else declared
     if known.size < 2:
         raise InvalidArgument("Expected at least two classes; of one class there is no other.")
-    place = np.searchsorted(known, y).clip(0, known.size - 1)
-    if (known[place] != y).any():
+    names, labels = _comparable(known), _comparable(y)
+    strange = names.dtype.kind != labels.dtype.kind  # a word is no number, whatever it reads as
+    place = np.zeros(len(y), dtype=np.int64)
+    if not strange:
+        place = np.searchsorted(names, labels).clip(0, known.size - 1)
+    if strange or (names[place] != labels).any():
         raise InvalidArgument(
             "Expected every label of y to be one of classes=; some are not. Add them or drop rows."
         )
     return known, place.astype(np.int64)
 
 
+def _comparable(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers as float64: an array's type may be one label's doing."""
+    return labels.astype(np.float64) if labels.dtype.kind in "biuf" else labels
+
+
+def _kind(label: Any) -> str | None:
+    """Return whether a label is a word, bytes or a number; None for anything else."""
+    kinds = {str: "word", bytes: "bytes", (bool, int, float, np.bool_, np.number): "number"}
+    return next((name for kind, name in kinds.items() if isinstance(label, kind)), None)  # type: ignore[arg-type]
+
+
+def _labels(y: Any) -> Any:
+    """Return labels as an array of words or of numbers, none rewritten for the sake of another.
+
+    NumPy makes 1 and True words, "1" and "True", as soon as one label beside them is a word.
+    """
+    if not isinstance(y, list | tuple) and np.asarray(y).dtype.kind != "O":
+        return y
+    cells = np.asarray(y, dtype=object)
+    kinds = {_kind(label) for label in cells.ravel()}
+    if len(kinds) > 1 or None in kinds:
+        raise InvalidArgument(_REFUSALS["Unknown label type"])
+    return np.array(cells.tolist())
+
+
+def _numbers(y: Any) -> Any:
+    """Return targets of which none is rewritten for the sake of another, as text may make them."""
+    texts = isinstance(y, list | tuple) and np.asarray(y).dtype.kind in "SU"
+    return np.asarray(y, dtype=object) if texts else y
+
+
 def private_rows(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, Any]:
     """Validate private inputs and labels as scikit-learn does; no message quotes a cell.
 
-    With `y_numeric=True`, y comes back as finite float64.
+    X comes back as finite float64, in C order, whatever type it, or one row of it, has: another
+    type, or another order, would be rounded otherwise in the rows of everybody. With
+    `y_numeric=True`, so does y.
     """
     found = unquoted(lambda: _validated(estimator, X, y, checks))
     if isinstance(found, tuple) and found[1].ndim < unquoted(lambda: np.asarray(y).ndim):
@@ -113,16 +161,17 @@ def private_rows(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, An
 
 
 def _validated(estimator: Any, X: Any, y: Any, checks: dict[str, Any]) -> Any:
+    numeric = checks.get("y_numeric", False)
+    if y is not None and not isinstance(y, str) and not checks.get("multi_output"):
+        y = _numbers(y) if numeric else _labels(y)
     found = validate_data(estimator, X, y, dtype="numeric", **checks)
-    rows = found[0] if isinstance(found, tuple) else found
+    rows, said = found if isinstance(found, tuple) else (found, None)
     if rows.dtype.kind not in "biuf":
         raise NotNumbers(_NO_NUMBER)
-    if not checks.get("y_numeric"):
-        return found
-    numbers = found[1].astype(np.float64)
-    if not np.isfinite(numbers).all():
+    rows, said = own_floats(X=rows), said.astype(np.float64) if numeric else said
+    if not np.isfinite(rows).all() or (numeric and not np.isfinite(said).all()):
         raise InvalidArgument(_NOT_FINITE)
-    return rows, numbers
+    return rows if said is None else (rows, said)
 
 
 def unquoted(work: Callable[[], _Read]) -> _Read:
@@ -189,10 +238,13 @@ def _refusal(kind: str, said: str) -> InvalidArgument:
     )
 
 
-def view_alone(features: Any, rows: NDArray[Any]) -> NDArray[Any]:
-    """Return features of private rows, each as if it were alone. Secret."""
+def view_alone(features: Any, rows: NDArray[Any], public: NDArray[Any]) -> NDArray[Any]:
+    """Return features of private rows, each as if it were alone; NaN where they fail. Secret.
+
+    What is refused, or not, depends on `public` rows alone: this may follow a release.
+    """
     with training_bar("Features of private records", total=len(rows)) as step:
-        return unquoted(lambda: transform_rows(features, rows, step=step))
+        return unquoted(lambda: transform_rows(features, rows, public, step=step))
 
 
 def units_of(groups: Any, n_rows: int) -> NDArray[np.bytes_] | None:

@@ -139,7 +139,7 @@ class PrivateNeighbours(TaughtEstimator):
         terms = {} if plan.mu_squared() is not None else {"accountant": "rdp"}
         ledger = self._open_ledger(by_person=private.by_person, **terms)
         self._refuse_early(ledger, [private.asked.plan(plan.mechanism, 1)])
-        index = private.index(space)
+        index, _ = private.index(space)
         state = {"ledger_": ledger, "_mechanism": plan.mechanism, "_index": index}
         self._become({**task.public, **state})
         return self
@@ -167,13 +167,17 @@ class PrivateNeighbours(TaughtEstimator):
         chosen: Integers,
         plans: list[Plan],
     ) -> None:
-        """Release round by round; from the second on, in the last student's space."""
+        """Release round by round; from the second on, in the last student's space.
+
+        From the first release on nothing is refused because of a private row.
+        """
         for number, each in enumerate(plans, start=1):
             if number > 1:
                 space = PublicSpace.around(LearnedView(self.student_), outside)
                 chosen = self._choose(space, outside, each.queries)
             purpose = f"ask {each.queries} public inputs, round {number} of {len(plans)}"
-            release = self._release(each, private.index(space), outside[chosen], purpose)
+            index, private = private.index(space)
+            release = self._release(each, index, outside[chosen], purpose)
             self.queries_ = np.concatenate([self.queries_, chosen])
             self.releases_.append(release)
             self.student_ = self._taught(self._new_student(), outside)
@@ -226,7 +230,7 @@ class PrivateNeighbours(TaughtEstimator):
                 "Expected a fit without X_public before answer(): with public inputs a student "
                 "was trained and the private records were dropped; use predict()."
             )
-        inputs = validate_data(self, X, dtype="numeric", reset=False)
+        inputs = np.asarray(validate_data(self, X, dtype="numeric", reset=False), dtype=np.float64)
         plan = self._index.asked.plan(self._mechanism, len(inputs))
         self._refuse_early(self.ledger_, [plan])
         purpose = f"answer {len(inputs)} questions"

@@ -9,6 +9,7 @@ with public bins (docs/theory/speak-once.md).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -188,11 +189,11 @@ def moment_space(features: Any, outside: NDArray[Any], radius: float | None) -> 
     """
     if features is None:
         return PublicSpace.around(None, outside, radius)
-    space = PublicSpace(clone(features).fit(outside), np.zeros(1), 1.0)
+    space = PublicSpace(clone(features).fit(outside), np.zeros(1), 1.0, outside)
     view = space.view(outside)
     reach = float(np.linalg.norm(view, axis=1).max())
-    centre = np.zeros(view.shape[1])
-    return PublicSpace(space.features, centre, positive(radius=reach if radius is None else radius))
+    radius = positive(radius=reach if radius is None else radius)
+    return replace(space, centre=np.zeros(view.shape[1]), radius=radius)
 
 
 def moments_of(

@@ -27,7 +27,6 @@ from tacit.estimators.inputs import (
 )
 from tacit.estimators.planning import plan_rounds
 from tacit.estimators.taught import TaughtClassifier
-from tacit.features.rows import as_floats
 from tacit.mechanisms import Plan, Release, count_votes
 from tacit.students import choose_queries, label_posterior
 from tacit.teachers import predict_with_teachers, record_ids, shard_key, shard_of
@@ -162,13 +161,13 @@ class PATEClassifier(TaughtClassifier):
         """Return private and public inputs in the public feature space.
 
         Each private row by itself: features that depend on the rows beside it would let one record
-        reach every teacher. So would numbers that are whole for all rows or for none.
+        reach every teacher.
         """
         self.features_ = None if self.features is None else clone(self.features)
         if self.features_ is None:
-            return as_floats(X), as_floats(outside)
+            return X, outside
         self.features_.fit(outside)  # on public inputs, should it learn anything at all
-        return view_alone(self.features_, X), self.features_.transform(outside)
+        return view_alone(self.features_, X, outside), self.features_.transform(outside)
 
     def _choose(self, view: NDArray[Any]) -> list[Integers]:
         """Return the rows of each round: chosen from public inputs alone."""

@@ -9,7 +9,7 @@ own row alone (`transform_rows`), as the sensitivity argument demands
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -30,11 +30,15 @@ _AT_ONCE = 2048
 
 @dataclass(frozen=True, slots=True)
 class PublicSpace:
-    """A public feature space: a fitted transformer (or None), a centre and a radius."""
+    """A public feature space: a fitted transformer (or None), a centre and a radius.
+
+    `public` rows are those on which the transformer is tried out before it meets a private one.
+    """
 
     features: Any
     centre: Floats | float
     radius: float
+    public: NDArray[Any]
 
     @classmethod
     def around(cls, features: Any, outside: NDArray[Any], radius: float | None = None) -> Self:
@@ -48,7 +52,7 @@ class PublicSpace:
         if radius is None:
             reach = float(np.linalg.norm(view - centre, axis=1).max())
             radius = reach if reach > 0 else 1.0
-        return cls(fitted, centre, positive(radius=radius))
+        return cls(fitted, centre, positive(radius=radius), outside)
 
     @classmethod
     def given(cls, features: Any, radius: float | None, n_features: int) -> Self:
@@ -62,9 +66,10 @@ class PublicSpace:
                 "Expected radius=, a public bound on the norm of the features, where no public "
                 "inputs tell it."
             )
+        zeros = np.zeros((1, n_features))
         if features is not None and is_row_wise(features):
-            features = clone(features).fit(np.zeros((1, n_features)))
-        return cls(features, 0.0, positive(radius=radius))
+            features = clone(features).fit(zeros)
+        return cls(features, 0.0, positive(radius=radius), zeros)
 
     def view(self, inputs: NDArray[Any]) -> Floats:
         """Return public inputs in this space."""
@@ -75,11 +80,12 @@ class PublicSpace:
     ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return what `look` sees of private rows in this space, and which rows these are. Secret.
 
-        Each row is there as if it were alone. One whose features are not finite has no place and
-        is left out: to refuse it, or to warn of it, would tell that it is in the data.
+        Each row is there as if it were alone. One on which the features fail, or are not finite,
+        has no place and is left out: to refuse it, or to warn of it, would tell that it is in the
+        data.
         """
-        inside = rows if self.features is None else view_alone(self.features, rows)
-        looks, places = [], []
+        inside = rows if self.features is None else view_alone(self.features, rows, self.public)
+        looks, places = [look(np.empty((0, inside.shape[1])))], [np.empty(0, dtype=np.bool_)]
         for start in range(0, len(rows), _AT_ONCE):
             with np.errstate(all="ignore"):
                 block = np.asarray(inside[start : start + _AT_ONCE], dtype=np.float64) - self.centre
@@ -128,18 +134,26 @@ class PrivateRecords:
         """Whether the unit is a person."""
         return self.people is not None
 
-    def index(self, space: PublicSpace) -> RecordIndex:
-        """Index the records in a public feature space; those that have no place say nothing."""
+    def index(self, space: PublicSpace) -> tuple[RecordIndex, PrivateRecords]:
+        """Index the records in a public feature space, and return those that have a place there.
+
+        The others say nothing, in this round or in a later one: they are not looked at again.
+        """
         seen, placed = space.seen(self.rows, np.asarray)
+        left = self if placed.all() else self._only(placed)
         index = NeighbourIndex(
             seen,
-            self.targets[placed],
-            keys=record_ids(self.rows)[placed],
-            units=None if self.people is None else self.people[placed],
+            left.targets,
+            keys=record_ids(left.rows),
+            units=left.people,
             votes_per_unit=self.asked.votes_per_unit,
             radius=space.radius,
         )
-        return RecordIndex(space, index, self.asked)
+        return RecordIndex(space, index, self.asked), left
+
+    def _only(self, placed: NDArray[np.bool_]) -> PrivateRecords:
+        people = None if self.people is None else self.people[placed]
+        return replace(self, rows=self.rows[placed], targets=self.targets[placed], people=people)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("Expected private records to stay where they are; save the student.")

@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, Integers, at_least, one_of
+from tacit._unet import scan_floats
 from tacit.errors import InvalidArgument
-from tacit.estimators.inputs import count_units, units_of
+from tacit.estimators.inputs import count_units, units_of, unquoted
 from tacit.estimators.mask_rounds import (
     EncodeMasks,
     MaskRounds,
@@ -206,7 +207,7 @@ class PATESegmenter(TaughtEstimator):
 
     def _private(self, images: ArrayLike, masks: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return private scans and masks; messages quote neither."""
-        scans, truth = np.asarray(images, dtype=np.float32), np.asarray(masks)
+        scans, truth = scan_floats(images=images), unquoted(lambda: np.asarray(masks))
         if truth.ndim not in (3, 4) or not len(truth) or not _fits(scans, truth):
             raise InvalidArgument(
                 "Expected masks (n, *spatial) in 2D or 3D, and images (n, [channels,] *spatial)."
@@ -220,7 +221,7 @@ class PATESegmenter(TaughtEstimator):
     def _outside(self, X_public: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[Any]:
         if X_public is None:
             raise InvalidArgument("Expected X_public=, the public scans that teachers segment.")
-        outside = np.asarray(X_public, dtype=np.float32)
+        outside = scan_floats(X_public=X_public)
         if outside.shape[1:] != shape or not len(outside) or not np.isfinite(outside).all():
             raise InvalidArgument(f"Expected X_public of finite numbers, shape (n, *{shape}).")
         return outside

@@ -43,11 +43,15 @@ _LEAST_NOISE, _MOST_NOISE = 0.05, 1024.0
 
 @dataclass(frozen=True, slots=True)
 class PublicFrame:
-    """How inputs are brought to the network: fitted features, a centre, a scale. Public."""
+    """How inputs are brought to the network: fitted features, a centre, a scale. Public.
+
+    `public` rows are those on which the features are tried out before they meet a private one.
+    """
 
     features: Any
     centre: Floats
     scale: float
+    public: NDArray[Any]
 
     @classmethod
     def around(cls, features: Any, outside: NDArray[Any] | None, n_features: int) -> Self:
@@ -56,24 +60,24 @@ class PublicFrame:
         The scale is one number for all features: the root of their mean variance.
         """
         if outside is None:
+            zeros = np.zeros((1, n_features))
             if features is not None and is_row_wise(features):
-                features = clone(features).fit(np.zeros((1, n_features)))
-            return cls(features, np.zeros(1), 1.0)
+                features = clone(features).fit(zeros)
+            return cls(features, np.zeros(1), 1.0, zeros)
         fitted = None if features is None else clone(features).fit(outside)
         view = np.asarray(outside if fitted is None else fitted.transform(outside), np.float64)
         scale = math.sqrt(float(view.var(axis=0).mean()))
-        return cls(fitted, view.mean(axis=0), scale if scale > 0 else 1.0)
+        return cls(fitted, view.mean(axis=0), scale if scale > 0 else 1.0, outside)
 
-    def width(self, n_features: int) -> int:
+    def width(self) -> int:
         """Return how many numbers the network sees of a row."""
-        if self.features is None:
-            return n_features
-        return int(np.asarray(self.features.transform(np.zeros((1, n_features)))).shape[1])
+        one = self.public[:1]
+        return int(np.shape(one if self.features is None else self.features.transform(one))[1])
 
     def inside(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         """Return private rows for the network, each as if it were alone. Secret."""
-        view = rows if self.features is None else view_alone(self.features, rows)
-        with np.errstate(over="ignore"):  # what is not finite afterwards says nothing
+        view = rows if self.features is None else view_alone(self.features, rows, self.public)
+        with np.errstate(all="ignore"):  # what is not finite afterwards says nothing
             scaled = (np.asarray(view, dtype=np.float64) - self.centre) / self.scale
             return np.asarray(scaled, dtype=np.float32)
 

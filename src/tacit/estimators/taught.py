@@ -169,7 +169,7 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
     def _student_inputs(self, X: ArrayLike) -> NDArray[Any]:
         """Validate inputs for the student; there must be one."""
         check_is_fitted(self, "student_")
-        return np.asarray(validate_data(self, X, dtype="numeric", reset=False))
+        return np.asarray(validate_data(self, X, dtype="numeric", reset=False), dtype=np.float64)
 
     def save(self, path: str | Path) -> None:
         """Write the student, what its output means and the statement to one file, without pickle.

@@ -4,7 +4,8 @@ Which records are a query's neighbours decides what one record can change
 (docs/theory/private-knn.md#what-one-unit-can-move). A transformer that multiplies matrices may
 round a row differently when another row stands beside it, and so one record could move many
 neighbours. tacit's own transformers are built not to; any other one is given the rows one by one,
-which is slower and sure.
+which is slower and sure. Whatever is refused is refused by what it makes of public rows: a refusal
+by a private one would tell of it.
 """
 
 from __future__ import annotations
@@ -16,74 +17,87 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacit._checks import own_floats
 from tacit._quiet import kind_of, quiet
 from tacit.errors import InvalidArgument
 
 _OWN = "tacit.features."
+_TRIED = 3
+"""Public rows on which a transformer is tried out."""
 
 
 def transform_rows(
-    transformer: Any, X: ArrayLike, *, step: Callable[[], None] | None = None
+    transformer: Any, X: ArrayLike, public: ArrayLike, *, step: Callable[[], None] | None = None
 ) -> NDArray[Any]:
-    """Return `transformer.transform(X)`, with every row as if it had been alone.
+    """Return `transformer.transform(X)`, with every row as if it had been alone. Secret.
 
-    `step` is called after each row that had to be transformed alone. A transformer that does not
-    give a row the same numbers twice is refused: then no row's features are its own. (One that
-    remembers rows in an object outside itself cannot be told from an honest one.) Nothing that it
+    A row on which the transformer fails, or of which it makes anything but numbers, as many as of
+    the others, is NaN. `public` rows, of which the first few are tried, tell how many these are: a
+    transformer that fails on one of them, or does not give it the same numbers twice, is refused.
+    (One that remembers rows in an object outside itself cannot be told from an honest one.)
+    `step` is called after each row that had to be transformed alone. Nothing that the transformer
     prints, logs or warns of is shown.
 
     >>> from sklearn.preprocessing import FunctionTransformer
-    >>> transform_rows(FunctionTransformer(lambda X: X - X.mean()), [[1.0, 3.0], [5.0, 9.0]])
+    >>> centred = FunctionTransformer(lambda X: X - X.mean())
+    >>> transform_rows(centred, [[1.0, 3.0], [5.0, 9.0]], public=[[0.0, 0.0]])
     array([[-1.,  1.],
            [-2.,  2.]])
     """
+    rows, few = own_floats(X=X), own_floats(public=public)[:_TRIED]
     with quiet():
-        return _transformed(transformer, np.asarray(X), step)
+        return _each_alone(transformer, rows, _tried_out(transformer, few), step)
 
 
-def _transformed(
-    transformer: Any, rows: NDArray[Any], step: Callable[[], None] | None
+def _each_alone(
+    transformer: Any, rows: NDArray[Any], first: NDArray[Any], step: Callable[[], None] | None
 ) -> NDArray[Any]:
+    """Return the features of rows, as many and of the type as those of the `first`, public one."""
     if is_row_wise(transformer):
-        return np.asarray(transformer.transform(rows))
-    rows, fresh = as_floats(rows), copy.deepcopy(transformer)
-    first = _alone(transformer, rows[:1])
-    result = np.empty((len(rows), first.size))  # not of the first row's dtype: that is its own
+        together = _transformed(transformer, rows)
+        if together is not None and together.shape == (len(rows), first.size):
+            return together
+    # What is not tacit's own may give each row another type: none of them decides for all.
+    kind = first.dtype if is_row_wise(transformer) else np.float64
+    result = np.full((len(rows), first.size), np.nan, dtype=kind)
     for place in range(len(rows)):
-        result[place] = _alone(transformer, rows[place : place + 1], first.size)
+        view = _transformed(transformer, rows[[place]])  # a copy: nobody writes into private rows
+        if view is not None and view.shape == (1, first.size):
+            result[place] = view[0]
         if step is not None:
             step()
-    again = [(transformer, 0, first), (fresh, len(rows) - 1, result[-1])]
-    if any(not np.array_equal(_alone(t, rows[[i]]), seen, equal_nan=True) for t, i, seen in again):
-        raise InvalidArgument(
-            "Expected features= to give a row the same numbers every time; this transformer is "
-            "random, or remembers the rows that it has seen."
-        )
     return result
 
 
-def _alone(transformer: Any, row: NDArray[Any], width: int | None = None) -> NDArray[Any]:
-    """Transform one row; no message quotes it, not even the transformer's own."""
+def _tried_out(transformer: Any, few: NDArray[Any]) -> NDArray[Any]:
+    """Return the features of the first public row, or refuse, without having seen a private one."""
+    fresh = copy.deepcopy(transformer)
+    views = [_transformed(transformer, few[[place]]) for place in range(len(few))]
+    first = views[0]
+    if first is None or any(view is None or view.shape != (1, first.size) for view in views):
+        raise InvalidArgument(
+            "Expected features= to turn each row by itself into one dense row of numbers, all of "
+            "one length; of a public row, alone, this transformer does not."
+        )
+    for one, place in ((transformer, 0), (fresh, -1)):
+        again, before = _transformed(one, few[[place]]), views[place]
+        if again is None or before is None or not np.array_equal(again, before, equal_nan=True):
+            raise InvalidArgument(
+                "Expected features= to give a row the same numbers every time; this transformer "
+                "is random, or remembers the rows that it has seen."
+            )
+    return np.asarray(first[0])
+
+
+def _transformed(transformer: Any, rows: NDArray[Any]) -> NDArray[Any] | None:
+    """Return features of some rows as numbers; None where the transformer fails, without a word."""
     try:
-        view = np.asarray(transformer.transform(row))
+        view = np.asarray(transformer.transform(rows))
+        view = own_floats(view=view) if view.dtype.kind == "O" else view
     except BaseException as error:
-        kind = kind_of(error)
-        view = None
-    if view is None:
-        raise InvalidArgument(
-            f"Expected features= to transform every private row; on one of them it fails with "
-            f"{kind}."
-        )
-    if view.ndim != 2 or len(view) != 1 or view.shape[1] != (width or view.shape[1]):
-        raise InvalidArgument(
-            "Expected features= to turn each row into one dense row of numbers, all of one length."
-        )
-    return np.asarray(view[0])
-
-
-def as_floats(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return whole numbers as float64: one fraction among them must not change all the others."""
-    return rows.astype(np.float64) if rows.dtype.kind in "biu" else rows
+        kind_of(error)  # an interrupt goes on
+        return None
+    return view if view.dtype.kind in "biuf" and view.ndim == 2 else None
 
 
 def is_row_wise(transformer: Any) -> bool:

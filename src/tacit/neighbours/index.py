@@ -155,6 +155,11 @@ def _per_record(
         array = np.empty(0, dtype=object)
     if array.ndim < 1 or (flat and array.ndim > 1) or len(array) != count:
         raise InvalidArgument(f"Expected {name} to have one entry for each record of X.")
+    if isinstance(values, list | tuple) and array.dtype.kind in "SU":
+        # An array would rewrite all the others as text, and sort them otherwise.
+        kind = str if array.dtype.kind == "U" else bytes
+        if not all(isinstance(one, kind) for one in np.array(values, dtype=object).ravel()):
+            raise InvalidArgument(f"Expected {name} to be all of one type.")
     if array.dtype.kind not in kinds:
         allowed = ", ".join(_KINDS[kind] for kind in kinds)
         raise InvalidArgument(f"Expected {name} to hold {allowed}; got dtype {array.dtype}.")
@@ -173,12 +178,19 @@ def _fixed_order(keys: NDArray[Any], units: Integers | None, targets: NDArray[An
     """Sort records by key, then unit, then the bytes of the target: by what is each one's own.
 
     Two records that agree in all of these stand for the same unit and say the same, so that no
-    answer depends on which comes first.
+    answer depends on which comes first. Numbers are sorted as float64: their type may be one
+    record's doing.
     """
+    said = _as_bytes(targets)
+    if targets.dtype.kind in "biuf":  # whole numbers may be equal as float64: then their own bytes
+        said += _as_bytes(targets.astype(np.float64))
+    return np.lexsort((*said, *([] if units is None else [units]), keys))
+
+
+def _as_bytes(targets: NDArray[Any]) -> list[NDArray[np.bytes_]]:
     flat = np.ascontiguousarray(targets).reshape(len(targets), math.prod(targets.shape[1:]))
     width = flat.shape[1] * flat.itemsize
-    said = [flat.view(f"S{width}")[:, 0]] if width else []
-    return np.lexsort((*said, *([] if units is None else [units]), keys))
+    return [flat.view(f"S{width}")[:, 0]] if width else []
 
 
 def _extended_in_order(rows: NDArray[Any], order: Integers, radius: float) -> Vectors:

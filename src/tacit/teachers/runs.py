@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Integers, at_least
+from tacit._checks import Integers, at_least, own_floats
 from tacit.errors import InvalidArgument
 from tacit.teachers.tasks import Shard, Task
 
@@ -28,10 +28,13 @@ class Run:
     first: Integers = field(repr=False)
 
     def shard(self, number: int) -> Shard:
-        """Return a teacher's records, in the order of the data, and its own seed."""
+        """Return a teacher's records, in the order of the data, and its own seed.
+
+        As float64, always: the type of all records may be one record's doing.
+        """
         records = self.order[self.first[number] : self.first[number + 1]]
         seed = np.random.SeedSequence([self.random_state, number]).generate_state(1)[0]
-        return Shard(self.X[records], self.y[records], int(seed))
+        return Shard(own_floats(X=self.X[records]), self.y[records], int(seed))
 
     def tasks(self, size: int, done: Container[int]) -> Iterator[Task]:
         """Yield what is left to do; a task's records are copied only when it is asked for."""
@@ -64,6 +67,7 @@ def checked_run(
     order = np.argsort(places, kind="stable")
     first = np.searchsorted(places[order], np.arange(teachers + 1))
     seed = at_least(0, random_state=random_state)
+    queries = own_floats(X_query=queries)
     return Run(records, labels, queries, teachers, classes, seed, order, first)
 
 

@@ -17,7 +17,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Integers, at_least
 from tacit._files import PathLike
-from tacit._unet import UNetRecipe, channelled, need_monai, segment, targets_of, train_unet
+from tacit._unet import (
+    UNetRecipe,
+    channelled,
+    need_monai,
+    scan_floats,
+    segment,
+    targets_of,
+    train_unet,
+)
 from tacit.errors import InvalidArgument
 from tacit.teachers.checkpoints import Checkpoints, NoCheckpoints
 from tacit.teachers.executors import choose_executor
@@ -211,8 +219,8 @@ def _checked(
     names: Sequence[bytes] | None,
 ) -> _Run:
     """Check shapes and ranges; messages quote no scan, mask or shard."""
-    scans, labels = np.asarray(images, dtype=np.float32), np.asarray(masks)
-    asked, places = np.asarray(queries, dtype=np.float32), np.asarray(shards)
+    scans, labels = scan_floats(images=images), np.asarray(masks)
+    asked, places = scan_floats(queries=queries), np.asarray(shards)
     classes, count = at_least(2, n_classes=n_classes), at_least(1, n_teachers=n_teachers)
     if (
         labels.ndim not in (3, 4)

@@ -132,8 +132,9 @@ def _numbers(name: str, values: ArrayLike) -> NDArray[Any]:
 
 
 def _labels(y: ArrayLike, n_records: int) -> list[bytes]:
-    values = np.asarray(y)
-    labels = list(_names(values.astype(np.int64) if values.dtype.kind == "b" else values))
+    """Write each label by itself; False and True are 0 and 1."""
+    values: Any = y if isinstance(y, list | tuple) else np.asarray(y)
+    labels = list(_names([int(one) if isinstance(one, bool | np.bool_) else one for one in values]))
     if len(labels) != n_records:
         raise InvalidArgument("Expected y with one label for each record of X.")
     return labels
