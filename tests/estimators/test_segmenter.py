@@ -15,6 +15,7 @@ from tacit._unet import UNetRecipe
 from tacit.codecs import IdentityCodec, PCACodec, noise_to_signal
 from tacit.datasets.phantoms import generated_volumes
 from tacit.errors import BudgetExceeded, InvalidArgument, TeacherFailed
+from tacit.estimators.dpsgd_segmenter import DPSGDSegmenter
 from tacit.estimators.mask_rounds import cut_masks, foreground, one_hot_masks
 from tacit.estimators.segmenter import PATESegmenter
 from tacit.ledger import Budget, Ledger
@@ -328,3 +329,77 @@ def test_a_delta_that_was_not_compared_is_told(scans: tuple[Any, Any]) -> None:
     told = made(scans, delta=0.5, allow_large_delta=True)
     assert LARGE_DELTA in told.statement_.warnings
     assert LARGE_DELTA not in made(scans).statement_.warnings
+
+
+SCANS: dict[str, Any] = {
+    "half": np.float16,
+    "double": np.float64,
+    "long": np.longdouble,
+    "whole": np.int64,
+    "large": np.uint64,
+    "objects": object,
+}
+
+
+@pytest.mark.parametrize("kind", SCANS)
+def test_one_scan_of_another_type_changes_no_voxel_of_the_others(kind: str) -> None:
+    draw = np.random.default_rng(0)
+    for others in (
+        draw.normal(size=(2, 4, 4)).astype(np.float32),
+        np.full((2, 4, 4), 2**60 + 2**36 + 1),  # rounded to float32 at once, or by way of float64
+        np.full((2, 4, 4), 2**60 + 2**36 + 1, dtype=np.uint64),
+    ):
+        masks = np.zeros((3, 4, 4), dtype=np.int64)
+        model = PATESegmenter(thresholded)
+        expected = model._private(others, masks[:2])[0]
+        mixed = np.concatenate([others, np.ones((1, 4, 4), dtype=SCANS[kind])])
+        seen = model._private(mixed, masks)[0]
+        assert seen.dtype == np.float32
+        assert seen[:2].tobytes() == expected.tobytes()
+
+
+def test_a_scan_that_is_no_number_is_not_quoted() -> None:
+    images = np.zeros((3, 4, 4), dtype=object)
+    images[1, 2, 2] = "c4n4ry"
+    for model in (PATESegmenter(thresholded), DPSGDSegmenter(n_records=3)):
+        with pytest.raises(InvalidArgument, match="images to be an array of numbers") as caught:
+            model.fit(images, np.zeros((3, 4, 4), dtype=int))
+        assert caught.value.__context__ is None
+
+
+FAILING: dict[str, Any] = {
+    "NaN": lambda soft: soft * np.nan,
+    "infinite": lambda soft: np.where(soft > 0, np.inf, -np.inf),
+    "huge": lambda soft: soft * 1e30,
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_a_teacher_that_says_no_numbers_leaves_the_ledger_as_it_is(
+    scans: tuple[Any, Any], name: str, tmp_path: Path
+) -> None:
+    images, masks = scans
+    odd = images.copy()
+    odd[7, 0, 0] = 1e9
+
+    def teacher(own: Any, *rest: Any, **how: Any) -> Any:
+        soft = thresholded(own, *rest, **how)
+        return FAILING[name](soft) if (own == 1e9).any() else soft
+
+    said = []
+    for place, private in enumerate((images, odd)):
+        model = PATESegmenter(
+            teacher,
+            fitted_codec(),
+            Stub(),
+            n_teachers=20,
+            delta=1e-3,
+            rounds=4,
+            noise=InsecureNoise(0),
+            ledger=tmp_path / f"{place}",
+            random_state=0,
+        )
+        model.fit(private[:40], masks[:40], X_public=images[40:50], groups=np.arange(40))
+        said.append([(each.purpose, each.cost) for each in model.ledger_.entries()])
+    assert said[0] == said[1]
+    assert len(said[0]) == 4

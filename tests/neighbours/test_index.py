@@ -187,3 +187,32 @@ def test_private_records_are_not_copied_or_pickled(duplicate: object) -> None:
     for secret in (index, index.search(X3, 1)):
         with pytest.raises(TypeError, match="private records"):
             duplicate(secret)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("odd", [2.0, np.float32(2), True, np.uint8(2), np.int64(2)])
+def test_one_targets_type_does_not_reorder_the_others(odd):
+    """Pairs of equal keys, of which one is among the k nearest: which one is not for others."""
+    values = np.random.default_rng(0).integers(-300, 300, size=40)
+    X, keys = np.repeat(np.arange(20.0)[:, None], 2, axis=0), np.repeat(np.arange(20), 2)
+    queries = np.arange(20.0)[:, None]
+    for targets in (values.tolist(), values.astype(np.float32), values.astype(np.int16)):
+        said = []
+        for more in ([], [odd]):
+            index = NeighbourIndex(
+                [*X, *[[99.0]] * len(more)],
+                np.asarray([*targets, *more]),
+                keys=[*keys, *[77] * len(more)],
+                radius=20.0,
+            )
+            around = index.search(queries, 1)
+            said.append(index.targets[around.draw(1, 1.0, InsecureNoise(0))[:, 0]].astype(float))
+        np.testing.assert_array_equal(*said)
+
+
+@pytest.mark.parametrize("name", ["keys", "units", "targets"])
+def test_lists_of_several_types_are_refused(name):
+    fine = {"targets": ["a", "b"], "keys": [b"a", b"b"], "units": ["a", "b"]}
+    NeighbourIndex([[0.0], [1.0]], radius=1.0, **fine)
+    for odd in ([1, "b"], ["a", b"b"], [1, b"b"]):
+        with pytest.raises(InvalidArgument, match="all of one type"):
+            NeighbourIndex([[0.0], [1.0]], radius=1.0, **{**fine, name: odd})
