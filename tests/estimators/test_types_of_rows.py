@@ -237,9 +237,10 @@ def test_a_record_has_one_id_and_one_shard_in_every_type(kind):
     assert record_ids(rows).tolist() == record_ids(whole).tolist()
     mixed = np.vstack([rows, [[0.1, 0.2]]])
     assert record_ids(mixed)[:2].tolist() == record_ids(whole).tolist()
-    assert (shard_of(record_ids(mixed), 99, shard_key(0))[:2]).tolist() == shard_of(
-        record_ids(rows), 99, shard_key(0)
-    ).tolist()
+    assert (
+        (shard_of(record_ids(mixed), 99, shard_key(0))[:2]).tolist()
+        == shard_of(record_ids(rows), 99, shard_key(0)).tolist()
+    )
 
 
 @pytest.mark.parametrize("odd", ["a", b"a", 2.0, True, 10**30, np.float32(3)])

@@ -33,7 +33,9 @@ def test_tacits_own_features_do_not_depend_on_the_rows_beside(name):
     assert is_row_wise(features)
     together = transform_rows(features, IMAGES, IMAGES)
     for rows in (slice(0, 1), slice(7, 8), slice(3, 20), slice(None, None, -1)):
-        np.testing.assert_array_equal(transform_rows(features, IMAGES[rows], IMAGES), together[rows])
+        np.testing.assert_array_equal(
+            transform_rows(features, IMAGES[rows], IMAGES), together[rows]
+        )
 
 
 @pytest.mark.parametrize(
