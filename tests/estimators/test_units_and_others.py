@@ -153,8 +153,10 @@ def test_no_private_value_in_a_message():
     rng = np.random.default_rng(0)
     X, Q = rng.integers(0, 5, size=(200, 3)), rng.integers(0, 5, size=(50, 3))
     X[9, 2] = 4711
+    encoder = {"features": OneHotEncoder(sparse_output=False)}
+    knn(X, np.arange(200) % 2, Q, **encoder)  # a row that it does not know says nothing
     with pytest.raises(InvalidArgument) as caught:
-        knn(X, np.arange(200) % 2, Q, features=OneHotEncoder(sparse_output=False))
+        knn(X, np.where(X[:, 2] == 4711, 4711, np.arange(200) % 2), Q, **encoder)
     assert "4711" not in str(caught.value)
 
 

@@ -85,11 +85,12 @@ class PublicSpace:
         data.
         """
         inside = rows if self.features is None else view_alone(self.features, rows, self.public)
-        looks, places = [look(np.empty((0, inside.shape[1])))], [np.empty(0, dtype=np.bool_)]
+        looks = [look(np.empty((0, inside.shape[1])))]
+        places: list[NDArray[np.bool_]] = [np.empty(0, dtype=np.bool_)]
         for start in range(0, len(rows), _AT_ONCE):
             with np.errstate(all="ignore"):
                 block = np.asarray(inside[start : start + _AT_ONCE], dtype=np.float64) - self.centre
-                placed = np.isfinite(block).all(axis=1)
+                placed = np.asarray(np.isfinite(block).all(axis=1))
                 looks.append(look(block if placed.all() else block[placed]))
             places.append(placed)
         return np.concatenate(looks), np.concatenate(places)
