@@ -275,7 +275,7 @@ class TestAll:
             ({"sampling_rate": 0.0}, "sampling_rate"),
             ({"sampling_rate": 1.5}, "sampling_rate"),
             ({"queries": 0}, "queries"),
-            ({"queries": 61}, "at most 60"),
+            ({"queries": 61}, "at most the number of public inputs"),
             ({"strategy": "best"}, "strategy"),
             ({"strategy": [0, 60]}, "strategy"),
             ({"strategy": [3, 3]}, "strategy"),
