@@ -312,7 +312,7 @@ cells = st.floats(allow_nan=False, allow_infinity=False, width=64)
 )
 @given(
     row=st.tuples(cells, cells),
-    run=st.sampled_from([run for run in RUNS if run != "teachers"]),  # whose teachers may warn
+    run=st.sampled_from([run for run in RUNS if run != "teachers"]),  # which may fail, and refuse
     view=st.sampled_from([None, np.log, np.sqrt, np.exp, np.square, np.reciprocal]),
     label=st.integers(0, 2),
 )

@@ -187,7 +187,6 @@ def told(kind: type, rows: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@pytest.mark.filterwarnings("ignore::tacit.teachers.TeacherWarning")
 def test_single_precision_tells_what_double_precision_tells(kind):
     """So one row in float64, which makes the others float64, changes nothing that they say."""
     expected = told(kind, DOUBLE)
