@@ -179,9 +179,9 @@ class _Psi(NamedTuple):
 
     @classmethod
     def on(cls, left: Floats, right: Floats, log_q: Floats, order: Floats, mu: float) -> _Psi:
-        at_left, at_right = (_psi(end[_C], end[_D], end[_R], order, mu) for end in (left, right))
-        most = _psi(left[_C], left[_D], right[_R], order, mu)
-        least = _psi(right[_C], right[_D], left[_R], order, mu)
+        of_left, of_right = (_psi(end[_C], end[_D], 0.0, order, mu) for end in (left, right))
+        at_left, at_right = of_left + order * left[_R], of_right + order * right[_R]
+        most, least = of_left + order * right[_R], of_right + order * left[_R]
         with np.errstate(over="ignore", invalid="ignore"):  # then the first bounds stand
             rise = _psi_slope(left, right, log_q, order, mu)
             most = np.fmin(most, at_left + np.maximum(rise, 0.0))
@@ -223,7 +223,7 @@ def _least_inverse_density(low: Floats, high: Floats) -> Floats:
     return np.asarray(np.exp(nearest**2 / 2) * math.sqrt(2 * math.pi))
 
 
-def _psi(c: Floats, d: Floats, log_r: Floats, order: Floats, mu: float) -> Floats:
+def _psi(c: Floats, d: Floats, log_r: Floats | float, order: Floats, mu: float) -> Floats:
     log_xc, log_xd, apart = mu**2 / 2 - mu * c, mu**2 / 2 - mu * d, mu * (d - c)
     numerator = np.log(order - 1) + order * log_r - log_xd + np.log(-np.expm1(-apart))
     return numerator - (order - 1) * log_xc - np.log(-np.expm1(-(order - 1) * apart))

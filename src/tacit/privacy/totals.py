@@ -26,7 +26,7 @@ _CLOSE = 8e-4  # relative, between lines and chords; the ends of the lines add 1
 _MAX_SPLITS = 12
 _SPACING = (0.1, 0.035)  # of the first nodes in log q, at -8 and below, at -2 and above
 _WIDEST = 0.12  # of log q, far below the largest q; half of log q where the cost is at its plateau
-_GROUP = 64  # orders that share their intervals
+_GROUP = 40  # orders that share their intervals
 
 
 def gnmax_rdp_total(
