@@ -73,7 +73,8 @@ class Intervals(NamedTuple):
         with np.errstate(over="ignore", invalid="ignore"):  # then the other line stands
             from_low = self.at_low + np.log1p(self.after * (share * np.expm1(width)))
         from_high = self.at_high + np.log1p(self.before * ((1 - share) * np.expm1(-width)))
-        return np.asarray(np.fmin(from_low, from_high))
+        # T grows with q: a line below T(q0) can only be underflow, near log q = -745
+        return np.asarray(np.maximum(np.fmin(from_low, from_high), self.at_low))
 
     def log_chord(self, share: Floats) -> Floats:
         """Return log T there as if T were linear: a lower bound where T is concave."""

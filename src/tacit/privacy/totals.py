@@ -23,6 +23,7 @@ EXACT_UP_TO = 20_000
 
 _PAIRS_AT_ONCE = 1 << 16  # (q, order): so that the temporaries stay in the processor's cache
 _CLOSE = 8e-4  # relative, between lines and chords; the ends of the lines add 1e-4
+_UNDERFLOW = 1e-290  # of log T: about there floating point loses its digits
 _MAX_SPLITS = 12
 _SPACING = (0.1, 0.035)  # of the first nodes in log q, at -8 and below, at -2 and above
 _WIDEST = 0.12  # of log q, far below the largest q; half of log q where the cost is at its plateau
@@ -105,7 +106,7 @@ def _sum_below_lines(log_q: Floats, mass: Floats, mu: float, orders: Floats) -> 
     for _ in range(_MAX_SPLITS):
         bound, excess = _bound(found, log_q, mass)
         total = bound.sum(axis=0)
-        far = excess.sum(axis=0) > _CLOSE * total
+        far = excess.sum(axis=0) > _CLOSE * total + _UNDERFLOW * mass.sum()
         if not far.any():
             return np.asarray(total / (orders - 1))
         share = (excess[:, far] / total[far]).max(axis=1)
@@ -156,8 +157,8 @@ def _bound(found: Intervals, log_q: Floats, mass: Floats) -> tuple[Floats, Float
 
 
 def _split(found: Intervals, fault: Floats, log_q: Floats, mu: float, orders: Floats) -> Intervals:
-    """Split intervals whose fault is above 1; it falls with about the square of the width."""
-    coarse = fault > 1
+    """Split intervals whose fault is 1 or more; it falls with about the square of the width."""
+    coarse = fault >= min(1.0, float(fault.max()))
     pieces = np.clip(np.ceil(np.sqrt(fault[coarse])), 2, 4).astype(np.int64)
     edges = [
         np.linspace(low, high, n + 1)
