@@ -17,11 +17,8 @@ from benchmarks.segment_hippocampus import DELTA, Case, as_text, cut_score, pars
 from benchmarks.segment_teaching import Overheard, score
 from benchmarks.segmentation_data import Array, shown
 from tacit import InsecureNoise
-from tacit.codecs import PCACodec
-from tacit.estimators.mask_rounds import MaskRounds
+from tacit.masks import AtlasTeacher, MaskRounds, MaskShard, PCACodec
 from tacit.privacy import calibrate_gaussian
-from tacit.teachers.atlas import AtlasTeacher
-from tacit.teachers.segmentation import MaskShard
 
 TEACHERS, QUERIES = 80, 30
 CODECS = ((0.7, 3), (0.7, 10), (0.4, 10), (0.0, 10))

@@ -25,9 +25,7 @@ from numpy.typing import NDArray
 
 from benchmarks.segment_teaching import score
 from tacit import InsecureNoise
-from tacit.datasets.phantoms import generated_volumes
-from tacit.datasets.volumes import load_volumes
-from tacit.estimators.dpsgd_segmenter import DPSGDSegmenter
+from tacit.masks import DPSGDSegmenter, generated_volumes, load_volumes
 
 SHAPE, DELTA = (20, 28, 20), 1e-5
 SETTINGS: dict[str, Any] = {

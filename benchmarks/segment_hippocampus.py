@@ -29,15 +29,17 @@ from rich.console import Console
 from benchmarks.segment_picture import draw_case
 from benchmarks.segment_teaching import Overheard, score
 from benchmarks.segmentation_data import Array, shown
-from tacit._unet import UNetRecipe
-from tacit.codecs import PCACodec
-from tacit.datasets.volumes import load_volumes
-from tacit.estimators.mask_rounds import level_of_volume
-from tacit.estimators.segmenter import PATESegmenter
-from tacit.students.masks import organ_dice
-from tacit.students.segmentation import UNetStudent
-from tacit.teachers.atlas import AtlasTeacher
-from tacit.teachers.segmentation import UNetTeacher
+from tacit.masks import (
+    AtlasTeacher,
+    PATESegmenter,
+    PCACodec,
+    UNetRecipe,
+    UNetStudent,
+    UNetTeacher,
+    level_of_volume,
+    load_volumes,
+    organ_dice,
+)
 
 SHAPE, DELTA = (20, 28, 20), 1e-5
 COPIES = 10

@@ -9,8 +9,7 @@ import numpy as np
 
 from benchmarks.segmentation_data import Array
 from benchmarks.segmentation_figures import INK, _pyplot, _save
-from tacit.estimators.mask_rounds import level_of_volume
-from tacit.students.masks import organ_dice
+from tacit.masks import level_of_volume, organ_dice
 
 COLUMNS = ("scan", "teachers' mean (secret)", "released", "student", "truth")
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.segmentation_data import Array
-from tacit.students.masks import organ_dice
-from tacit.teachers.segmentation import MaskShard
+from tacit.masks import MaskShard, organ_dice
 
 
 class Overheard:

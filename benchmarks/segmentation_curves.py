@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.segmentation_data import Array, Task
-from tacit.codecs import AutoencoderCodec, IdentityCodec, PCACodec, wiener_weights
+from tacit.masks import AutoencoderCodec, IdentityCodec, PCACodec, wiener_weights
 
 SIGMAS = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
 """Noise on each coordinate of a code, in voxels."""

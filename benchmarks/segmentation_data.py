@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
-from tacit.datasets.phantoms import generated_volumes
-from tacit.datasets.volumes import Volumes, load_volumes
+from tacit.masks import Volumes, generated_volumes, load_volumes
 
 SHAPE = (20, 28, 20)
 PUBLIC, QUERIES = 100, 100

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.segmentation_data import Task, decided
 from benchmarks.segmentation_schemes import DELTA, FOUR, Bench, Cell, Draw, answers_in_rounds
-from tacit.codecs import wiener_weights
+from tacit.masks import wiener_weights
 
 INK = ("#1b6ca8", "#c0392b", "#2e8b57", "#777777")
 

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.measured import Stopwatch
 from benchmarks.segmentation_data import Array
 from tacit import GaussianMean, InsecureNoise
-from tacit.codecs import BlockPCACodec, IdentityCodec, encoded_answers
+from tacit.masks import BlockPCACodec, IdentityCodec, encoded_answers
 
 SHAPE = (240, 240, 155)
 BLOCK = (24, 24, 16)

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.segmentation_data import Array, Task, decided, dice
 from tacit import GaussianMean, InsecureNoise
-from tacit.codecs import (
+from tacit.masks import (
     ImageRegression,
     LinearCodec,
     PCACodec,

@@ -22,7 +22,7 @@ from benchmarks.segmentation_schemes import (
     answers_in_rounds,
     paper_answers,
 )
-from tacit.students.segmentation import UNetStudent
+from tacit.masks import UNetStudent
 
 ASKED = (10, 20, 50, 100)
 EPSILON, TEACHERS = 8.0, 100

@@ -143,7 +143,7 @@ def ask(place: str, executor: Any = "serial", ways: Any = WAYS, error: Any = Non
 
 
 def ask_for_masks(place: str, executor: Any = "serial", error: Any = None) -> None:
-    from tacit.teachers.segmentation import segment_with_teachers
+    from tacit.masks import segment_with_teachers
 
     scans, masks = np.zeros((2, 4, 4)), np.zeros((2, 4, 4), dtype=int)
     with _shown():

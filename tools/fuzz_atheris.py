@@ -24,9 +24,9 @@ import numpy as np
 with atheris.instrument_imports(include=["tacit"]):
     from tacit import Budget, GNMax, Ledger, Plan, Statement
     from tacit.datasets import load_csv, load_npz, read_idx, read_rows, read_votes
-    from tacit.datasets.nifti import parse_nifti, save_mask
     from tacit.errors import TacitError
     from tacit.estimators.config import RunConfig
+    from tacit.masks import parse_nifti, save_mask
     from tacit.students import LabelSpreadingStudent, load_student, saved_extra
 
 LONGEST = 1 << 15

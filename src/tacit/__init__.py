@@ -30,13 +30,13 @@ _HOME = {
     "SecureNoise": "tacit.noise",
     "DPSGDAutoencoder": "tacit.estimators",
     "DPSGDClassifier": "tacit.estimators",
-    "DPSGDSegmenter": "tacit.estimators",
+    "DPSGDSegmenter": "tacit.masks",
     "MACAutoencoder": "tacit.estimators",
     "MACClassifier": "tacit.estimators",
     "MomentClassifier": "tacit.estimators",
     "MomentRegressor": "tacit.estimators",
     "PATEClassifier": "tacit.estimators",
-    "PATESegmenter": "tacit.estimators",
+    "PATESegmenter": "tacit.masks",
     "PrivateKNNClassifier": "tacit.estimators",
     "PrivateKNNMultiLabelClassifier": "tacit.estimators",
     "PrivateKNNRegressor": "tacit.estimators",
@@ -56,13 +56,11 @@ if TYPE_CHECKING:
     from tacit.estimators import (
         DPSGDAutoencoder,
         DPSGDClassifier,
-        DPSGDSegmenter,
         MACAutoencoder,
         MACClassifier,
         MomentClassifier,
         MomentRegressor,
         PATEClassifier,
-        PATESegmenter,
         PrivateKNNClassifier,
         PrivateKNNMultiLabelClassifier,
         PrivateKNNRegressor,
@@ -71,6 +69,7 @@ if TYPE_CHECKING:
         ResidualRidgeRegressor,
     )
     from tacit.ledger import Budget, Ledger, Statement
+    from tacit.masks import DPSGDSegmenter, PATESegmenter
     from tacit.mechanisms import (
         ConfidentGNMax,
         GaussianMean,

@@ -1,4 +1,4 @@
-"""Every mechanism by its name: where its class stands. Nothing heavy is imported until one is used.
+"""Mechanisms and runs by their names: where each stands. Nothing is imported until one is used.
 
 A mechanism is added by its own file and one line here; the name is what its class says, and what
 ledgers and the command line say. A name is never given to anything else: old ledgers hold it.
@@ -7,6 +7,7 @@ ledgers and the command line say. A name is never given to anything else: old le
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 MECHANISMS = {
@@ -32,6 +33,15 @@ MECHANISMS = {
     "noisy-steps": "tacit.mechanisms.noisy_steps:NoisySteps",
 }
 
+RUNS = {"segmentation": "tacit.masks:run_masks"}
+"""Methods whose run stands on a floor above the others': (configuration, folder) to a result."""
+
+
+def own_run(method: str) -> Callable[[Any, Any], Any]:
+    """Return the function that carries out a run of a method of `RUNS`."""
+    run: Callable[[Any, Any], Any] = _found(RUNS[method])
+    return run
+
 
 def mechanism_class(name: str) -> Any:
     """Return the class of a mechanism; `KeyError` for a name that is not registered.
@@ -39,5 +49,9 @@ def mechanism_class(name: str) -> Any:
     >>> mechanism_class("gnmax")(sigma=40)
     GNMax(sigma=40.0)
     """
-    module, _, kind = MECHANISMS[name].partition(":")
-    return getattr(importlib.import_module(module), kind)
+    return _found(MECHANISMS[name])
+
+
+def _found(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)

@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.datasets.nifti import save_mask
-from tacit.datasets.phantoms import generated_volumes
-from tacit.students.segmentation import UNetStudent
+from tacit.masks import UNetStudent, generated_volumes, save_mask
 
 pytest.importorskip("monai")
 nibabel = pytest.importorskip("nibabel")

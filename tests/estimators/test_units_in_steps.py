@@ -21,14 +21,14 @@ from tacit.direct.layer_parts import LayerParts
 from tacit.direct.per_example import UnitParts
 from tacit.direct.training import GradientSteps
 from tacit.errors import InvalidArgument
-from tacit.estimators import PATESegmenter
 from tacit.estimators.config import RunConfig
 from tacit.estimators.dpsgd import cross_entropy
 from tacit.estimators.inputs import READ_CLASSES
 from tacit.estimators.runs import run_config
-from tacit.estimators.scans import ScanOptions, load_scans
 from tacit.estimators.stepped import READ_SIZE
 from tacit.ledger.terms import LARGE_DELTA
+from tacit.masks import PATESegmenter
+from tacit.masks.scans import ScanOptions, load_scans
 
 X, Y = blobs(60)
 PEOPLE = np.arange(60) // 2

@@ -198,7 +198,7 @@ def test_damaged_students(tmp_path, student_bytes, data):
 @pytest.fixture(scope="module")
 def nifti_bytes(tmp_path_factory):
     pytest.importorskip("nibabel")
-    from tacit.datasets.nifti import save_mask
+    from tacit.masks import save_mask
 
     path = tmp_path_factory.mktemp("nifti") / "mask.nii"
     save_mask(path, np.arange(24).reshape(2, 3, 4) % 3)
@@ -209,7 +209,7 @@ def nifti_bytes(tmp_path_factory):
 @fuzzed
 @given(data=st.data())
 def test_damaged_volumes(nifti_bytes, name, data):
-    from tacit.datasets.nifti import parse_nifti
+    from tacit.masks import parse_nifti
 
     content = data.draw(damaged(nifti_bytes))
     if name.endswith(".gz"):
@@ -221,7 +221,7 @@ def test_damaged_volumes(nifti_bytes, name, data):
 @given(data=st.data())
 def test_nifti_headers_of_any_kind(nifti_bytes, data):
     """Every field of the header: sizes, types, offsets, scales."""
-    from tacit.datasets.nifti import parse_nifti
+    from tacit.masks import parse_nifti
 
     content = bytearray(nifti_bytes)
     place = data.draw(st.sampled_from([0, 40, 42, 44, 46, 48, 70, 72, 76, 108, 112, 116, 252, 344]))

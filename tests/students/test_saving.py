@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from saved_files import rewrite
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from students_shared import Lesson, certain, rewrite
+from students_shared import Lesson, certain
 
 from tacit.errors import InvalidArgument, MissingExtra
 from tacit.features import HOG, Categorical, Deskew, Numeric, PublicBins, digit_features

@@ -19,7 +19,7 @@ from tacit.teachers import checkpoints
 from tacit.teachers.checkpoints import Checkpoints
 
 TRAINED = 10  # of twelve teachers, one has no records and one has a single class
-HERE = os.path.dirname(os.path.abspath(__file__))
+SHARED = Path(__file__).parents[1]
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_process_killed_outright_goes_on_in_another(tmp_path, kept):
         f"make_table().predict(KillingAlways(Noting({log!r}), seed_of(8)), "
         f"checkpoint={str(kept)!r})\n"
     )
-    ended = subprocess.run([sys.executable, "-c", script], cwd=HERE, check=False)
+    ended = subprocess.run([sys.executable, "-c", script], cwd=SHARED, check=False)
     assert ended.returncode == -9
     family = Noting(log)
     assert family.trained() == 6  # 0 to 7 but 5 and 7

@@ -11,9 +11,9 @@ from mask_families import KillingMasksOnce, NotingMasks, RowSums, mask_table
 from teacher_families import CANARY, Failing, KillingOnce, Mixed, Noting, seed_of
 
 from tacit.errors import InvalidArgument, MissingExtra, TeacherFailed
+from tacit.masks import segment_with_teachers
 from tacit.teachers import DaskCluster, cluster
 from tacit.teachers.cluster import _Sealed
-from tacit.teachers.segmentation import segment_with_teachers
 
 
 @pytest.fixture(scope="module")

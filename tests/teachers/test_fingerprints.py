@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from tacit.teachers import KernelRidgeTeachers, Recipe
 from tacit.teachers.fingerprints import canonical, job_fingerprint
 from tacit.teachers.tasks import Job
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+SHARED = Path(__file__).parents[1]
 
 
 def written(value) -> bytes:
@@ -124,7 +125,7 @@ def test_the_same_in_another_process():
     found = {
         subprocess.run(
             [sys.executable, "-c", code],
-            cwd=HERE,
+            cwd=SHARED,
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,

@@ -12,7 +12,7 @@ from tacit.cli.show import print_json, screen
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from tacit.datasets.volumes import Volumes
+    from tacit.masks import Volumes
 
 
 def segment(
@@ -33,9 +33,8 @@ def segment(
     This costs no privacy: the student was made from releases alone.
     Example: tacit segment runs/first/student.tacit scans masks
     """
-    from tacit.datasets.volumes import check_file_names, load_volumes, save_masks
+    from tacit.masks import check_file_names, load_segmenter, load_volumes, save_masks
     from tacit.students.saving import saved_extra
-    from tacit.students.segmentation import load_segmenter
 
     _refuse_what_exists(out)
     if out.suffix == ".npz":

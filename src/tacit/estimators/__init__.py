@@ -3,7 +3,6 @@
 from tacit.estimators.comparing import compare
 from tacit.estimators.dpsgd import DPSGDClassifier
 from tacit.estimators.dpsgd_autoencoder import DPSGDAutoencoder
-from tacit.estimators.dpsgd_segmenter import DPSGDSegmenter
 from tacit.estimators.knn import PrivateKNNClassifier
 from tacit.estimators.knn_multilabel import PrivateKNNMultiLabelClassifier
 from tacit.estimators.knn_regression import PrivateKNNRegressor
@@ -12,19 +11,16 @@ from tacit.estimators.moments import MomentClassifier
 from tacit.estimators.pate import PATEClassifier
 from tacit.estimators.prototypes import PrototypeClassifier
 from tacit.estimators.residual_ridge import ResidualRidgeClassifier
-from tacit.estimators.segmenter import PATESegmenter
 from tacit.estimators.spoken_values import MomentRegressor, ResidualRidgeRegressor
 
 __all__ = [
     "DPSGDAutoencoder",
     "DPSGDClassifier",
-    "DPSGDSegmenter",
     "MACAutoencoder",
     "MACClassifier",
     "MomentClassifier",
     "MomentRegressor",
     "PATEClassifier",
-    "PATESegmenter",
     "PrivateKNNClassifier",
     "PrivateKNNMultiLabelClassifier",
     "PrivateKNNRegressor",

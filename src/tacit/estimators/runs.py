@@ -13,19 +13,19 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit._files import write_atomically
+from tacit._registry import RUNS, own_run
 from tacit.datasets import Dataset, load_dataset, load_public
 from tacit.errors import InvalidArgument
 from tacit.estimators.builders import BUILDERS, Figures, Setting
 from tacit.estimators.config import DataConfig, RunConfig
 from tacit.estimators.overlap import refuse_overlap
 from tacit.estimators.run_folders import RunResult, releasing
-from tacit.estimators.sections import SegmentationConfig
 from tacit.estimators.splitting import declared_public, protected_name, split_file, split_rows
 from tacit.estimators.taught import TaughtClassifier
 from tacit.report import write_report
@@ -51,10 +51,8 @@ def run_config(config: RunConfig, folder: str | Path) -> RunResult:
     stays: the ledger then refuses the second release.
     """
     folder = Path(folder)
-    if isinstance(config.section, SegmentationConfig):
-        from tacit.estimators.mask_runs import run_masks  # MONAI loads where there are scans
-
-        return run_masks(config, config.section, folder)
+    if config.method in RUNS:
+        return cast(RunResult, own_run(config.method)(config, folder))
     rows = load_rows(config)
     model = make_classifier(config, rows.private, folder)
     private = rows.private

@@ -3,7 +3,6 @@
 from tacit.report.figures import budget_figure, figure_svg, save_figure, trade_off_figure
 from tacit.report.gallery import gallery_figure
 from tacit.report.html import render_report, write_report
-from tacit.report.mask_gallery import mask_figure
 from tacit.report.secret_figures import (
     cumulative_cost_figure,
     sigma_cost_figure,
@@ -15,7 +14,6 @@ __all__ = [
     "cumulative_cost_figure",
     "figure_svg",
     "gallery_figure",
-    "mask_figure",
     "render_report",
     "save_figure",
     "sigma_cost_figure",

@@ -1,0 +1,343 @@
+"""`PATESegmenter`: private scans with masks in, a publishable segmentation network out.
+
+Teachers answer public scans with whole masks; a public codec makes short codes of them, of which
+`GaussianMean` releases the noisy mean through a ledger; a student learns from the decoded releases.
+After `fit` the object holds the student, the releases and the ledger, and nothing private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from tacit._checks import Floats, Integers, at_least, one_of
+from tacit.errors import InvalidArgument
+from tacit.estimators.inputs import count_units, units_of, unquoted
+from tacit.estimators.taught import TaughtEstimator
+from tacit.masks.rounds import (
+    EncodeMasks,
+    MaskRounds,
+    cut_masks,
+    foreground,
+    one_hot_masks,
+)
+from tacit.masks.unet import scan_floats
+from tacit.mechanisms import Release
+from tacit.students import choose_queries
+from tacit.teachers import record_ids, shard_key, shard_of
+
+if TYPE_CHECKING:
+    from tacit.noise import InsecureNoise
+
+
+class Shards(NamedTuple):
+    """Which teacher has which scan, how many teachers there are, and their names. Secret."""
+
+    of_scan: Integers
+    n_teachers: int
+    names: list[bytes] | None
+
+    def __repr__(self) -> str:
+        return "Shards(secret)"
+
+
+def _fits(scans: NDArray[Any], truth: NDArray[Any]) -> bool:
+    """Tell whether scans, with or without channels in front, have the masks' shapes."""
+    plain = scans.shape == truth.shape
+    return plain or (
+        scans.ndim == truth.ndim + 1
+        and scans.shape[1] > 0
+        and (len(scans), *scans.shape[2:]) == truth.shape
+    )
+
+
+def _flat(scans: NDArray[Any], dimensions: int) -> NDArray[Any]:
+    """Return public scans without channels, as their mean, for what predicts releases from them."""
+    return scans if scans.ndim == dimensions + 1 else scans.mean(axis=1)
+
+
+class PATESegmenter(TaughtEstimator):
+    """Private aggregation of teachers' masks, worst-case priced, in two or three dimensions.
+
+    teacher: `AtlasTeacher()` by default, a `UNetTeacher`, or a function (`CallableTeacher`).
+    codec: fitted on public masks; by default a `PCACodec` of `public_masks`.
+    student: `UNetStudent(n_classes)` by default; it sees public scans and releases only.
+    n_teachers: how many teachers; public and fixed.
+    each_alone: every person is a teacher of its own, and `n_teachers` the public number by which
+        sums are divided (about as many as there are). Half the sensitivity (`UnitMean`).
+    n_classes: background included.
+    queries: how many public scans are asked, or None for all; strategy: "medoids", "random", rows.
+    rounds: 2 or 4 spend a part of mu^2 on each release, about what the earlier ones and the public
+        scans together predict.
+    cut: "volume" makes masks of what was released such that an organ has, on average over the
+        scans asked, the volume that it has in the codec's public masks; "half" where the released
+        foreground exceeds 1/2, for scans whose organs are of another size.
+    executor: "serial", "local", a Dask client or address; checkpoint: a directory (mode 0700) of
+        finished teachers, from which a run that was stopped goes on.
+    groups in `fit` are the patients: the unit is then a person, otherwise a scan.
+
+    Large volumes: `UNetStudent(patch=...)` and `UNetTeacher(UNetRecipe(patch=...))` are trained on
+    patches and predict in windows; `predict(images, window=...)` does so with any U-Net.
+
+    Scans, (n, *spatial) or (n, channels, *spatial), and masks are on one public grid, intensities
+    normalised scan by scan (`Volumes.normalised().resampled(shape)`). Codec, radius and n_teachers
+    must be public. Source: PCA-PATE 2020 and Generalized PATE 2022 as corrected in
+    docs/theory/high-dimensional.md.
+    """
+
+    features = None
+    _names: list[str] | None = None
+
+    def __init__(
+        self,
+        teacher: Any = None,
+        codec: Any = None,
+        student: Any = None,
+        *,
+        n_teachers: int = 100,
+        each_alone: bool = False,
+        n_classes: int = 2,
+        epsilon: float = 8.0,
+        delta: float = 1e-5,
+        queries: int | None = None,
+        strategy: Any = "medoids",
+        rounds: int = 1,
+        cut: str = "volume",
+        executor: Any = "serial",
+        checkpoint: Any = None,
+        ledger: Any = None,
+        dataset: str = "",
+        allow_large_delta: bool = False,
+        allow_overlap: bool = False,
+        noise: InsecureNoise | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.teacher = teacher
+        self.codec = codec
+        self.student = student
+        self.n_teachers = n_teachers
+        self.each_alone = each_alone
+        self.n_classes = n_classes
+        self.epsilon = epsilon
+        self.delta = delta
+        self.queries = queries
+        self.strategy = strategy
+        self.rounds = rounds
+        self.cut = cut
+        self.executor = executor
+        self.checkpoint = checkpoint
+        self.ledger = ledger
+        self.dataset = dataset
+        self.allow_large_delta = allow_large_delta
+        self.allow_overlap = allow_overlap
+        self.noise = noise
+        self.random_state = random_state
+
+    def fit(
+        self,
+        images: ArrayLike,
+        masks: ArrayLike,
+        X_public: ArrayLike | None = None,
+        *,
+        public_masks: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Let teachers of the private scans segment public ones, and train the student on that.
+
+        Shapes are checked and the plan is priced before a teacher looks at a scan; the ledger is
+        charged before noise is drawn.
+        """
+        one_of("volume", "half", cut=self.cut)
+        scans, truth = self._private(images, masks)
+        dimensions = truth.ndim - 1
+        outside = self._outside(X_public, scans.shape[1:])
+        self._keep_apart(scans, outside)
+        people = units_of(groups, len(scans))
+        self._check_delta(count_units(people, len(scans)))
+        codec = self._codec(public_masks, truth)
+        student = self._new_student()
+        if hasattr(student, "check"):  # a student that cannot be made would cost the whole budget
+            student.check(dimensions)
+        rows = self._choose(outside)
+        rounds = MaskRounds(
+            codec,
+            _flat(outside[rows], dimensions),
+            n_teachers=at_least(1, n_teachers=self.n_teachers),
+            each_alone=self.each_alone,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            rounds=self.rounds,
+        )
+        ledger = self._open_ledger(by_person=people is not None)
+        self._refuse_early(ledger, rounds.plans())
+        shards = self._shards(scans, truth, people)
+        codes = self._codes(scans, truth, shards, outside[rows], codec)
+        for earlier in ("student_", "released_"):  # they would get this fit's statement
+            self.__dict__.pop(earlier, None)
+        self.codec_, self.ledger_, self.queries_ = codec, ledger, rows
+        self.grid_ = truth.shape[1:]
+        self.releases_: list[Release] = []
+        self._ask(rounds, codes)
+        volume = rounds.public_volume if self.cut == "volume" else None
+        self.released_ = cut_masks(rounds.answers(), self.n_classes, volume)
+        self.student_ = student.fit(outside[rows], one_hot_masks(self.released_, self.n_classes))
+        return self
+
+    def _ask(self, rounds: MaskRounds, codes: Any) -> None:
+        """Release round by round, each about what the earlier ones told."""
+        for number, plan, public in rounds:
+            purpose = f"segment {len(self.queries_)} public scans, round {number} of {self.rounds}"
+            with self._paid(self.ledger_, plan, purpose) as grant:
+                release = grant.release(codes, **public)
+            self.releases_.append(release)
+            rounds.learn(release)
+
+    def _declared_faults(self) -> tuple[str, ...]:
+        """Add a codec that was bought: this ledger need not be the one that paid for it."""
+        codec: Any = self.codec
+        if getattr(codec, "provenance", "") != "dp":
+            return super()._declared_faults()
+        bought = f"the codec was {codec.statement}; an entry of another ledger is not counted here"
+        return (*super()._declared_faults(), bought)
+
+    def _private(self, images: ArrayLike, masks: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return private scans and masks; messages quote neither."""
+        scans, truth = scan_floats(images=images), unquoted(lambda: np.asarray(masks))
+        if truth.ndim not in (3, 4) or not len(truth) or not _fits(scans, truth):
+            raise InvalidArgument(
+                "Expected masks (n, *spatial) in 2D or 3D, and images (n, [channels,] *spatial)."
+            )
+        if truth.dtype.kind not in "biu" or truth.min() < 0 or truth.max() >= self.n_classes:
+            raise InvalidArgument(f"Expected masks to hold classes 0 .. {self.n_classes - 1}.")
+        if not np.isfinite(scans).all():
+            raise InvalidArgument("Expected images to hold finite numbers only; remove NaN.")
+        return scans, truth.astype(np.int64)
+
+    def _outside(self, X_public: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[Any]:
+        if X_public is None:
+            raise InvalidArgument("Expected X_public=, the public scans that teachers segment.")
+        outside = scan_floats(X_public=X_public)
+        if outside.shape[1:] != shape or not len(outside) or not np.isfinite(outside).all():
+            raise InvalidArgument(f"Expected X_public of finite numbers, shape (n, *{shape}).")
+        return outside
+
+    def _codec(self, public_masks: ArrayLike | None, truth: NDArray[Any]) -> Any:
+        """Return a codec of public masks; whoever has no organ at all has the same mask."""
+        if self.codec is not None:
+            return self.codec
+        if public_masks is None:
+            raise InvalidArgument(
+                "Expected public_masks= to fit a codec on, or codec= a fitted one."
+            )
+        from tacit.masks.codecs import PCACodec
+
+        known, shape = np.asarray(public_masks), truth.shape[1:]
+        if known.shape[1:] != shape or known.dtype.kind not in "biu":
+            raise InvalidArgument(f"Expected public_masks of classes, shape (n, *{shape}).")
+        self._keep_apart(truth[truth.any(axis=tuple(range(1, truth.ndim)))], known)
+        answers = foreground(np.eye(self.n_classes)[known], self.n_classes, last=True)
+        return PCACodec.fit(answers, blur=0.7, copies=3, dimensions=len(shape))
+
+    def _default_student(self) -> Any:
+        from tacit.masks.student import UNetStudent
+
+        return UNetStudent(self.n_classes, random_state=self.random_state or 0)
+
+    def _choose(self, outside: NDArray[Any]) -> Integers:
+        """Return the public scans to ask, chosen from public scans alone."""
+        count = len(outside) if self.queries is None else at_least(1, queries=self.queries)
+        flat = outside.reshape(len(outside), -1)
+        return choose_queries(flat, count, strategy=self.strategy, random_state=self.random_state)
+
+    def _shards(
+        self, scans: NDArray[Any], masks: NDArray[Any], people: NDArray[np.bytes_] | None
+    ) -> Shards:
+        """Return each scan's teacher. Secret where each unit is alone, and so is their number."""
+        flat = scans.reshape(len(scans), -1)
+        ids = record_ids(np.hstack([flat, masks.reshape(len(masks), -1)]))
+        owners = ids if people is None else people
+        if not self.each_alone:
+            key = shard_key(self.random_state or 0)
+            return Shards(shard_of(owners, self.n_teachers, key), self.n_teachers, None)
+        if people is None:  # a scan is its own unit, even where another one equals it
+            return Shards(np.arange(len(scans)), len(scans), list(ids))
+        names, places = np.unique(people, return_inverse=True)
+        return Shards(places.astype(np.int64), names.size, list(names))
+
+    def _codes(
+        self,
+        scans: NDArray[Any],
+        masks: NDArray[Any],
+        shards: Shards,
+        asked: NDArray[Any],
+        codec: Any,
+    ) -> NDArray[Any]:
+        """Let the teachers answer. Secret: codes leave only through a grant."""
+        from tacit.masks.teachers import segment_with_teachers
+        from tacit.students.progress import training_bar
+
+        with training_bar("Asking the teachers", shards.n_teachers) as tick:
+            return segment_with_teachers(
+                self._teacher(),
+                scans,
+                masks,
+                shards.of_scan,
+                shards.n_teachers,
+                asked,
+                n_classes=self.n_classes,
+                encode=EncodeMasks(codec, self.n_classes),
+                executor=self.executor,
+                random_state=self.random_state or 0,
+                names=shards.names,
+                checkpoint=self.checkpoint,
+                on_teacher=lambda _: tick(),
+            )
+
+    def _teacher(self) -> Any:
+        if self.teacher is not None:
+            return self.teacher
+        from tacit.masks.atlas import AtlasTeacher
+
+        return AtlasTeacher()
+
+    def predict_proba(self, images: ArrayLike, *, window: Sequence[int] | None = None) -> Floats:
+        """Return the student's probabilities (n, n_classes, *spatial), of scans of any size.
+
+        `window`: in overlapping windows of this shape, for volumes larger than fit the network.
+        """
+        check_is_fitted(self, "student_")
+        how = {} if window is None else {"window": window}
+        return np.asarray(self.student_.predict_proba(images, **how), dtype=np.float64)
+
+    def predict(
+        self, images: ArrayLike, *, window: Sequence[int] | None = None
+    ) -> NDArray[np.uint8]:
+        """Return the student's masks: post-processing of the releases, free of charge."""
+        soft = self.predict_proba(images, window=window)
+        return np.asarray(soft.argmax(axis=1), dtype=np.uint8)
+
+    def save(self, path: str | Path, *, classes: Sequence[str] | None = None) -> None:
+        """Write the student, its grid, the statement and maybe the classes' names to one file.
+
+        Nothing in it is private; `tacit segment` and `load_segmenter` read it.
+        """
+        names = None if classes is None else [str(name) for name in classes]
+        if names is not None and len(names) != self.n_classes:
+            raise InvalidArgument(f"Expected {self.n_classes} names of classes, got {len(names)}.")
+        self._names = names
+        super().save(path)
+
+    def _public_facts(self) -> dict[str, Any]:
+        named = {} if self._names is None else {"classes": self._names}
+        return {"grid": list(self.grid_), "n_classes": self.n_classes, **named}
+
+    def score(self, images: ArrayLike, masks: ArrayLike) -> float:
+        """Return the mean Dice of all that is not background, on scans declared public."""
+        from tacit.masks.scores import organ_dice
+
+        return float(organ_dice(self.predict(images), masks).mean())

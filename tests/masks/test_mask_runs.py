@@ -1,0 +1,303 @@
+"""Runs of `method = "segmentation"`: what they leave behind, what they never show, refusals."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scan_folders import AFFINE, SHAPE, make_hospital, settings, write_folder
+
+from tacit import Ledger
+from tacit.errors import InvalidArgument
+from tacit.estimators.config import RunConfig
+from tacit.estimators.run_folders import RunResult
+from tacit.estimators.runs import run_config
+from tacit.ledger import Statement
+from tacit.masks import AtlasTeacher, generated_volumes, load_segmenter, mask_metrics
+from tacit.masks.runs import make_segmenter
+from tacit.masks.scans import ScanOptions, load_scans
+from tacit.masks.simulated import SIMULATION
+from tacit.students import saved_extra
+
+pytest.importorskip("monai")
+nibabel = pytest.importorskip("nibabel")
+
+
+@pytest.fixture(scope="module")
+def hospital(tmp_path_factory) -> Path:
+    root = make_hospital(tmp_path_factory.mktemp("scans"))
+    write_folder(root / "hospital_too", 2, 1, name="other")  # two private scans, renamed
+    return root
+
+
+@pytest.fixture(scope="module")
+def result(hospital) -> RunResult:
+    return run_config(RunConfig.parse(settings(hospital)), hospital / "run")
+
+
+def test_the_segmenter_is_told_whether_delta_may_be_large(hospital, tmp_path):
+    raw = settings(hospital)
+    for allowed in (True, False):
+        config = RunConfig.parse(
+            {**raw, "privacy": {**raw["privacy"], "allow_large_delta": allowed}}
+        )
+        scans = load_scans(config.data, ScanOptions.of(config.data))
+        model = make_segmenter(config, config.section, scans, tmp_path)
+        assert model.allow_large_delta is allowed
+
+
+class TestWhatIsLeftBehind:
+    def test_the_budget_is_spent_for_patients(self, result):
+        assert Ledger(result.folder / "run.ledger").unit == "person"
+        assert 7.99 < result.statement.epsilon <= 8.0
+        written = Statement.from_json((result.folder / "statement.json").read_text())
+        assert written == result.statement
+        assert not written.warnings
+
+    def test_metrics_are_those_of_the_student_on_its_own_grid(self, result, hospital):
+        """Once more by hand: the saved student, resampled there and back, against the files."""
+        facts = saved_extra(result.folder / "student.tacit")
+        student = load_segmenter(result.folder / "student.tacit")
+        assert facts["classes"] == ["background", "front", "back"]
+        truth = generated_volumes(4, SHAPE, n_classes=3, seed=4, noise=0.05)
+        truth = replace(truth, affines=(AFFINE,) * 4)
+        view = truth.normalised().resampled(facts["grid"]).arrays()[0]
+        said = truth.restored(student.predict_proba(view))
+        metrics = json.loads((result.folder / "metrics.json").read_text())
+        assert metrics["held_out"] == mask_metrics(said, truth, facts["classes"])
+        assert metrics["released"] is None
+        assert result.accuracy == metrics["held_out"]["dice"]
+        assert result.held_out == 4
+
+    def test_released_masks_lie_on_the_public_scans(self, result):
+        files = sorted((result.folder / "released").iterdir())
+        assert len(files) == 3
+        for path in files:
+            mask = nibabel.load(path)
+            assert mask.shape == SHAPE
+            np.testing.assert_allclose(mask.affine, AFFINE)
+            assert set(np.unique(mask.dataobj)) <= {0, 1, 2}
+
+    def test_nothing_private_is_left(self, result, hospital):
+        assert not (result.folder / "teachers").exists()
+        scan = nibabel.load(next((hospital / "hospital" / "images").iterdir()))
+        row = np.asarray(scan.dataobj, dtype=np.float32)[:, 3].tobytes()
+        for path in result.folder.rglob("*"):
+            content = path.read_bytes() if path.is_file() else b""
+            content = gzip.decompress(content) if path.suffix == ".gz" else content
+            assert row not in content
+            if path.name != "config.toml":
+                assert b"hospital" not in content
+
+    def test_the_report_shows_no_teachers_mean_and_truth_only_where_declared(self, result):
+        page = (result.folder / "report.html").read_text()
+        assert page.count("<image") >= 3 * 3 + 4 * 3
+        assert "teachers&#39; mean" not in page
+        assert "teachers' mean" not in page
+        assert page.count("truth, declared public") == 1  # of the held-out scans
+        assert "Dice" in page
+
+    def test_a_finished_run_is_not_overwritten(self, result, hospital):
+        with pytest.raises(InvalidArgument, match="new or empty, or this very run"):
+            run_config(RunConfig.parse(settings(hospital)), hospital / "run")
+
+    def test_the_resolved_configuration_is_the_same_run(self, result, hospital):
+        again = RunConfig.read(result.folder / "config.toml")
+        asked = RunConfig.parse(settings(hospital))
+        assert (again.section, again.privacy, again.method) == (
+            asked.section,
+            asked.privacy,
+            "segmentation",
+        )
+
+
+def test_a_simulation_shows_more_and_says_so(hospital, tmp_path):
+    """Public scans with masks that are declared public, archives, a patients' file, U-Nets."""
+    volumes = generated_volumes(6, SHAPE, n_classes=3, seed=5, noise=0.05)
+    np.savez(
+        tmp_path / "public.npz",
+        image=np.stack(volumes.images),
+        label=np.stack(volumes.masks or ()),
+        case=[f"open{i}" for i in range(6)],
+    )
+    lines = [f"hospital{i // 2}_scan{i % 2},patient {i // 2}" for i in range(12)]
+    (tmp_path / "patients.csv").write_text("\n".join(["case,patient", *lines]))
+    raw = settings(
+        hospital,
+        data={"public_source": f"npz:{tmp_path}/public.npz", "held_out_source": None},
+        options={
+            "public_truth": True,
+            "patient_pattern": None,
+            "patients_file": str(tmp_path / "patients.csv"),
+        },
+        segmentation={
+            "simulation": True,
+            "teacher": "unet",
+            "teacher_steps": 2,
+            "each_alone": False,
+            "teachers": 3,
+            "rounds": 2,
+            "patch": [8, 8],
+        },
+    )
+    result = run_config(RunConfig.parse(raw), tmp_path / "run")
+    assert SIMULATION in result.statement.warnings
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "declared a simulation" in page
+    assert "mean, no noise" in page
+    assert result.accuracy is None
+    assert 0 <= result.metrics["released"]["dice"] <= 1
+    assert len(result.ledger) == 2
+    with np.load(tmp_path / "run" / "released.npz") as archive:
+        assert len(archive["case"]) == 3
+
+
+def test_a_stopped_run_goes_on_where_it_was(hospital, tmp_path, monkeypatch):
+    asked, answer = [], AtlasTeacher.segment_queries
+
+    def stops(teacher, shard, queries, *, n_classes):
+        asked.append(shard.seed)
+        if len(asked) == 4:
+            raise KeyboardInterrupt
+        return answer(teacher, shard, queries, n_classes=n_classes)
+
+    monkeypatch.setattr(AtlasTeacher, "segment_queries", stops)
+    config = RunConfig.parse(settings(hospital, data={"held_out_source": None}))
+    with pytest.raises(KeyboardInterrupt):
+        run_config(config, tmp_path / "run")
+    assert len(Ledger(tmp_path / "run" / "run.ledger")) == 0
+    assert (tmp_path / "run" / "teachers").stat().st_mode & 0o777 == 0o700
+    result = run_config(config, tmp_path / "run")
+    assert len(asked) == 6 + 1  # six patients; the fourth was asked twice
+    assert len(result.ledger) == 1
+    assert not (tmp_path / "run" / "teachers").exists()
+
+
+BAD = {
+    "no public folder": ({"data": {"public_source": None, "held_out_source": None}}, "public"),
+    "no classes": ({"options": {"classes": None}}, "classes"),
+    "one class": ({"options": {"classes": ["organ"]}}, "classes"),
+    "classes that are no list": ({"options": {"classes": "organ"}}, "classes"),
+    "too few classes": ({"options": {"classes": ["background", "organ"]}}, "0 .. 1"),
+    "no grid": ({"options": {"grid": None}}, "grid"),
+    "a grid of three": ({"options": {"grid": [16, 16, 16]}}, "dimensions"),
+    "a tiny grid": ({"options": {"grid": [16, 2]}}, "grid"),
+    "a grid of words": ({"options": {"grid": "16"}}, "grid"),
+    "a grid of one": ({"options": {"grid": [16]}}, "grid"),
+    "no codec": ({"options": {"masks_source": None}}, "masks_source"),
+    "a codec of numbers": ({"options": {"masks_source": 5}}, "masks_source"),
+    "a codec of scans": ({"options": {"masks_source": "nifti:{root}/public"}}, "masks_source"),
+    "truth that is not there": ({"options": {"public_truth": True}}, "public_truth"),
+    "truth of words": ({"options": {"public_truth": "yes"}}, "public_truth"),
+    "misspelt": ({"options": {"pattern": "x"}}, "pattern"),
+    "two ways to patients": ({"options": {"patients_file": "x.csv"}}, "not both"),
+    "no such file": (
+        {"options": {"patients_file": "x.csv", "patient_pattern": None}},
+        "x.csv",
+    ),
+    "no expression": ({"options": {"patient_pattern": "("}}, "expression"),
+    "no group": ({"options": {"patient_pattern": "[a-z]+"}}, "one group"),
+    "a patient is missing": ({"options": {"patient_pattern": "(hospital[0-3])_"}}, "leaves"),
+    "private and public": ({"options": {"patient_pattern": ".*(scan[01])"}}, "no patient both"),
+    "scans without masks": (
+        {"data": {"source": "nifti:{root}/public", "public_source": "nifti:{root}/test"}},
+        "masks beside",
+    ),
+    "one folder twice": ({"data": {"source": "nifti:{root}/public"}}, "public_source=.*another"),
+    "private masks in the codec": (
+        {"options": {"masks_source": "nifti:{root}/hospital"}},
+        "masks_source=.*another file",
+    ),
+    "no private folder": ({"data": {"source": "nifti:{root}/absent"}}, "absent"),
+    "another teacher": ({"segmentation": {"teacher": "oracle"}}, "teacher"),
+    "three rounds": ({"segmentation": {"rounds": 3}}, "rounds"),
+    "each_alone of words": ({"segmentation": {"each_alone": "no"}}, "each_alone"),
+    "channels of words": ({"segmentation": {"channels": "8"}}, "channels"),
+    "one level": ({"segmentation": {"channels": [8]}}, "channels"),
+    "a patch of three": ({"segmentation": {"patch": [8, 8, 8]}}, "patch"),
+    "more queries than scans": (
+        {"segmentation": {"queries": 9}},
+        "at most the number of public inputs",
+    ),
+    "a private scan among those held out": (
+        {"data": {"held_out_source": "nifti:{root}/hospital_too"}},
+        "equals a held-out one",
+    ),
+    "a private scan among the public ones": (
+        {"data": {"public_source": "nifti:{root}/hospital_too"}},
+        "equals a public one",
+    ),
+    "private masks for the codec": (
+        {"options": {"masks_source": "nifti:{root}/hospital_too"}},
+        "equals a public one",
+    ),
+    "a large delta": ({"privacy": {"delta": 0.5}}, "delta"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD.values(), ids=BAD)
+def test_mistakes_are_named_and_cost_nothing(hospital, tmp_path, changes, message):
+    here = json.loads(json.dumps(changes).replace("{root}", str(hospital)))
+    with pytest.raises(InvalidArgument, match=message) as caught:
+        run_config(RunConfig.parse(settings(hospital, **here)), tmp_path / "run")
+    assert "hospital0" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name,who\na,b\n", "columns case and patient"),
+        ("", "columns case and patient"),
+        ("case,patient\nhospital0_scan0,\n", "line 2"),
+        ("case,patient\na,b\na,c\n", "line 3"),
+        ("case,patient\na,b\n", "leaves some out"),
+    ],
+)
+def test_a_patients_file_that_is_not_whole(hospital, tmp_path, text, message):
+    (tmp_path / "patients.csv").write_text(text)
+    changes = {"patients_file": str(tmp_path / "patients.csv"), "patient_pattern": None}
+    with pytest.raises(InvalidArgument, match=message) as caught:
+        run_config(RunConfig.parse(settings(hospital, options=changes)), tmp_path / "run")
+    assert "hospital0" not in str(caught.value)
+
+
+def test_masks_alone_will_do_for_the_codec(hospital, tmp_path):
+    """A folder of labels only, and each scan its own unit: refused late, by the ledger's terms."""
+    from tacit.masks.scans import ScanOptions, load_scans
+
+    write_folder(tmp_path / "only", 5, 3, scans=False)
+    changes = {"masks_source": f"nifti:{tmp_path}/only/labels", "patient_pattern": None}
+    data = RunConfig.parse(settings(hospital, options=changes)).data
+    scans = load_scans(data, ScanOptions.of(data))
+    assert scans.codec_masks.shape == (5, 16, 16)
+    assert set(np.unique(scans.codec_masks)) == {0, 1, 2}
+    assert scans.patients is None
+
+
+class TestMetrics:
+    def test_a_class_that_is_missed_has_no_distance(self):
+        truth = generated_volumes(2, (12, 12), n_classes=3, seed=1)
+        nothing = [np.zeros((12, 12), np.uint8)] * 2
+        found = mask_metrics(nothing, truth, ["background", "front", "back"])
+        assert found["dice"] == 0
+        assert found["classes"]["front"] == {
+            "dice": 0.0,
+            "surface_distance_mm": None,
+            "hausdorff95_mm": None,
+            "missed": 2,
+        }
+        assert json.dumps(found, allow_nan=False)
+
+    def test_distances_are_in_millimetres(self):
+        mask = np.zeros((9, 9), np.uint8)
+        mask[2:5, 2:5] = 1
+        moved = np.roll(mask, 2, axis=0)
+        volumes = generated_volumes(1, (9, 9))
+        truth = replace(volumes, masks=(mask,), affines=(np.diag([0.5, 4.0, 1.0, 1.0]),))
+        found = mask_metrics([moved], truth, ["background", "organ"])["classes"]["organ"]
+        assert found["hausdorff95_mm"] == pytest.approx(1.0)
