@@ -46,7 +46,7 @@ def test_the_segmenter_is_told_whether_delta_may_be_large(hospital, tmp_path):
             {**raw, "privacy": {**raw["privacy"], "allow_large_delta": allowed}}
         )
         scans = load_scans(config.data, ScanOptions.of(config.data))
-        model = make_segmenter(config, config.section, scans, tmp_path)
+        model = make_segmenter(config, scans, tmp_path)
         assert model.allow_large_delta is allowed
 
 

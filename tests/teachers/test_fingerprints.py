@@ -20,7 +20,7 @@ from tacit.teachers import KernelRidgeTeachers, Recipe
 from tacit.teachers.fingerprints import canonical, job_fingerprint
 from tacit.teachers.tasks import Job
 
-SHARED = Path(__file__).parents[1]
+HERE = Path(__file__).parent
 
 
 def written(value) -> bytes:
@@ -119,13 +119,14 @@ def test_equal_configs_are_written_alike(one, other):
 def test_the_same_in_another_process():
     """Also where strings hash differently, as they do from process to process."""
     code = (
+        f"import sys; sys.path.append({str(HERE.parent)!r}); "
         "from test_fingerprints import example_job; from tacit.teachers.fingerprints import *; "
         "print(job_fingerprint(example_job()).hex())"
     )
     found = {
         subprocess.run(
             [sys.executable, "-c", code],
-            cwd=SHARED,
+            cwd=HERE,
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
