@@ -8,6 +8,7 @@ some, they tell how to centre and scale.
 from __future__ import annotations
 
 import copy
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import ArrayLike
@@ -32,11 +33,10 @@ from tacit.students.trained import NetworkStudent
 if TYPE_CHECKING:
     from torch.nn import Module
 
-    from tacit.noise import InsecureNoise
-
 ACTIVATIONS = ("tanh", "relu", "softplus")
 
 
+@dataclass(eq=False, repr=False)
 class DPSGDClassifier(SteppedEstimator, TaughtClassifier):
     """Train a network on private records by DP-SGD: clipped gradients, Gaussian noise, Adam.
 
@@ -66,58 +66,11 @@ class DPSGDClassifier(SteppedEstimator, TaughtClassifier):
     After `fit`: `student_` (the network), `ledger_`, `statement_`.
     """
 
-    def __init__(
-        self,
-        module: Any = None,
-        *,
-        hidden: tuple[int, ...] = (300, 100),
-        activation: str = "tanh",
-        clipping: str = "per-layer",
-        clip: float = 0.1,
-        split: str = "minimal",
-        optimizer: str = "adam",
-        learning_rate: float = 1e-2,
-        decay: float = 0.1,
-        epochs: float = 20,
-        batch_size: int = 512,
-        n_records: Any = None,
-        noise_multiplier: float | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        features: Any = None,
-        classes: Any = None,
-        engine: str = "auto",
-        ledger: Any = None,
-        dataset: str = "",
-        allow_large_delta: bool = False,
-        allow_overlap: bool = False,
-        noise: InsecureNoise | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.module = module
-        self.hidden = hidden
-        self.activation = activation
-        self.clipping = clipping
-        self.clip = clip
-        self.split = split
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.decay = decay
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.n_records = n_records
-        self.noise_multiplier = noise_multiplier
-        self.epsilon = epsilon
-        self.delta = delta
-        self.features = features
-        self.classes = classes
-        self.engine = engine
-        self.ledger = ledger
-        self.dataset = dataset
-        self.allow_large_delta = allow_large_delta
-        self.allow_overlap = allow_overlap
-        self.noise = noise
-        self.random_state = random_state
+    module: Any = None
+    _: KW_ONLY
+    hidden: tuple[int, ...] = (300, 100)
+    activation: str = "tanh"
+    features: Any = None
 
     def fit(
         self,

@@ -6,6 +6,7 @@ DP-MAC is measured on (docs/results/direct.md).
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -28,9 +29,8 @@ from tacit.students.trained import ReconstructionStudent
 if TYPE_CHECKING:
     from torch.nn import Module
 
-    from tacit.noise import InsecureNoise
 
-
+@dataclass(eq=False, repr=False)
 class DPSGDAutoencoder(TransformerMixin, SteppedEstimator):  # type: ignore[misc]  # untyped
     """Train an autoencoder of private rows by DP-SGD.
 
@@ -44,52 +44,13 @@ class DPSGDAutoencoder(TransformerMixin, SteppedEstimator):  # type: ignore[misc
 
     features = None
 
-    def __init__(
-        self,
-        hidden: tuple[int, ...] = (300, 100, 20, 100, 300),
-        *,
-        activation: str = "softplus",
-        clipping: str = "per-layer",
-        clip: float = 0.01,
-        split: str = "minimal",
-        optimizer: str = "adam",
-        learning_rate: float = 2e-3,
-        decay: float = 0.1,
-        epochs: float = 50,
-        batch_size: int = 500,
-        n_records: Any = None,
-        noise_multiplier: float | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        engine: str = "auto",
-        ledger: Any = None,
-        dataset: str = "",
-        allow_large_delta: bool = False,
-        allow_overlap: bool = False,
-        noise: InsecureNoise | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.clipping = clipping
-        self.clip = clip
-        self.split = split
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.decay = decay
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.n_records = n_records
-        self.noise_multiplier = noise_multiplier
-        self.epsilon = epsilon
-        self.delta = delta
-        self.engine = engine
-        self.ledger = ledger
-        self.dataset = dataset
-        self.allow_large_delta = allow_large_delta
-        self.allow_overlap = allow_overlap
-        self.noise = noise
-        self.random_state = random_state
+    hidden: tuple[int, ...] = (300, 100, 20, 100, 300)
+    _: KW_ONLY
+    activation: str = "softplus"
+    clip: float = 0.01
+    learning_rate: float = 2e-3
+    epochs: float = 50
+    batch_size: int = 500
 
     def fit(
         self,

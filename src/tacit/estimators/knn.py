@@ -7,7 +7,8 @@ answers questions until the budget refuses.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,10 +22,8 @@ from tacit.ledger import Budget
 from tacit.mechanisms import NO_ANSWER, Plan, Release
 from tacit.students import label_posterior
 
-if TYPE_CHECKING:
-    from tacit.noise import InsecureNoise
 
-
+@dataclass(eq=False, repr=False)
 class PrivateKNNClassifier(TaughtClassifier, PrivateNeighbours):
     """Private k-nearest-neighbour votes, worst-case priced.
 
@@ -52,48 +51,9 @@ class PrivateKNNClassifier(TaughtClassifier, PrivateNeighbours):
     docs/theory/private-knn.md; the time that an answer takes is not protected.
     """
 
-    def __init__(
-        self,
-        student: Any = None,
-        *,
-        k: int = 100,
-        sampling_rate: float = 1.0,
-        mechanism: Any = "sampled-votes",
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        queries: int = 100,
-        strategy: Any = "medoids",
-        rounds: int = 1,
-        features: Any = None,
-        radius: float | None = None,
-        classes: Any = None,
-        votes_per_unit: int = 1,
-        ledger: Any = None,
-        dataset: str = "",
-        allow_large_delta: bool = False,
-        allow_overlap: bool = False,
-        noise: InsecureNoise | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.student = student
-        self.k = k
-        self.sampling_rate = sampling_rate
-        self.mechanism = mechanism
-        self.epsilon = epsilon
-        self.delta = delta
-        self.queries = queries
-        self.strategy = strategy
-        self.rounds = rounds
-        self.features = features
-        self.radius = radius
-        self.classes = classes
-        self.votes_per_unit = votes_per_unit
-        self.ledger = ledger
-        self.dataset = dataset
-        self.allow_large_delta = allow_large_delta
-        self.allow_overlap = allow_overlap
-        self.noise = noise
-        self.random_state = random_state
+    _: KW_ONLY
+    mechanism: Any = "sampled-votes"
+    rounds: int = 1
 
     def _read(self, y: NDArray[Any]) -> Task:
         known, targets = class_indices(y, self.classes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -48,21 +48,24 @@ class Task:
     public: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(eq=False, repr=False)
 class PrivateNeighbours(TaughtEstimator):
     """Fit, answer and statement; a subclass says what neighbours say and how it is released."""
 
-    k: int
-    sampling_rate: float
-    queries: int
-    strategy: Any
-    radius: float | None
-    votes_per_unit: int
-    rounds: int = 1
-    student_: Any
-    queries_: Integers
-    releases_: list[Release]
-    ledger_: Ledger
-    _fit_faults: tuple[str, ...]
+    student: Any = None
+    _: KW_ONLY
+    k: int = 100
+    sampling_rate: float = 1.0
+    queries: int = 100
+    strategy: Any = "medoids"
+    features: Any = None
+    radius: float | None = None
+    votes_per_unit: int = 1
+    rounds: int = field(init=False, default=1)
+    student_: Any = field(init=False)
+    queries_: Integers = field(init=False)
+    releases_: list[Release] = field(init=False)
+    _fit_faults: tuple[str, ...] = field(init=False)
     _y_checks: ClassVar[dict[str, bool]] = {}
 
     @abstractmethod

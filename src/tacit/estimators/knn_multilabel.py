@@ -8,7 +8,8 @@ those *without* a label are never released: they would cost as much again
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,13 +24,11 @@ from tacit.ledger import Budget
 from tacit.mechanisms import Plan, Release
 from tacit.students import ValueStudent
 
-if TYPE_CHECKING:
-    from tacit.noise import InsecureNoise
-
 MATCHED = "matched"
 """Value of `threshold=` that leaves the thresholds to the student's own shares."""
 
 
+@dataclass(eq=False, repr=False)
 class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # type: ignore[misc]
     """Private k-nearest-neighbour votes on several labels at once, worst-case priced.
 
@@ -52,50 +51,11 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
 
     _y_checks: ClassVar[dict[str, bool]] = {"multi_output": True}
 
-    def __init__(
-        self,
-        student: Any = None,
-        *,
-        k: int = 100,
-        sampling_rate: float = 1.0,
-        labels: Any = None,
-        tau: float = 1.0,
-        clip: str = "l2",
-        threshold: Any = 0.5,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        queries: int = 100,
-        strategy: Any = "medoids",
-        features: Any = None,
-        radius: float | None = None,
-        votes_per_unit: int = 1,
-        ledger: Any = None,
-        dataset: str = "",
-        allow_large_delta: bool = False,
-        allow_overlap: bool = False,
-        noise: InsecureNoise | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.student = student
-        self.k = k
-        self.sampling_rate = sampling_rate
-        self.labels = labels
-        self.tau = tau
-        self.clip = clip
-        self.threshold = threshold
-        self.epsilon = epsilon
-        self.delta = delta
-        self.queries = queries
-        self.strategy = strategy
-        self.features = features
-        self.radius = radius
-        self.votes_per_unit = votes_per_unit
-        self.ledger = ledger
-        self.dataset = dataset
-        self.allow_large_delta = allow_large_delta
-        self.allow_overlap = allow_overlap
-        self.noise = noise
-        self.random_state = random_state
+    _: KW_ONLY
+    labels: Any = None
+    tau: float = 1.0
+    clip: str = "l2"
+    threshold: Any = 0.5
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,7 +7,8 @@ mechanism releases a noisy mean, or a point of a public grid near their median
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,12 +22,10 @@ from tacit.ledger import Budget
 from tacit.mechanisms import Plan, Release
 from tacit.students import ValueStudent
 
-if TYPE_CHECKING:
-    from tacit.noise import InsecureNoise
-
 STATISTICS = ("mean", "median")
 
 
+@dataclass(eq=False, repr=False)
 class PrivateKNNRegressor(RegressorMixin, PrivateNeighbours):  # type: ignore[misc]  # untyped
     """Private k-nearest-neighbour regression, worst-case priced.
 
@@ -47,50 +46,11 @@ class PrivateKNNRegressor(RegressorMixin, PrivateNeighbours):  # type: ignore[mi
 
     _y_checks: ClassVar[dict[str, bool]] = {"y_numeric": True}
 
-    def __init__(
-        self,
-        student: Any = None,
-        *,
-        k: int = 100,
-        sampling_rate: float = 1.0,
-        statistic: str = "mean",
-        low: float | None = None,
-        high: float | None = None,
-        grid_points: int = 101,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        queries: int = 100,
-        strategy: Any = "medoids",
-        features: Any = None,
-        radius: float | None = None,
-        votes_per_unit: int = 1,
-        ledger: Any = None,
-        dataset: str = "",
-        allow_large_delta: bool = False,
-        allow_overlap: bool = False,
-        noise: InsecureNoise | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.student = student
-        self.k = k
-        self.sampling_rate = sampling_rate
-        self.statistic = statistic
-        self.low = low
-        self.high = high
-        self.grid_points = grid_points
-        self.epsilon = epsilon
-        self.delta = delta
-        self.queries = queries
-        self.strategy = strategy
-        self.features = features
-        self.radius = radius
-        self.votes_per_unit = votes_per_unit
-        self.ledger = ledger
-        self.dataset = dataset
-        self.allow_large_delta = allow_large_delta
-        self.allow_overlap = allow_overlap
-        self.noise = noise
-        self.random_state = random_state
+    _: KW_ONLY
+    statistic: str = "mean"
+    low: float | None = None
+    high: float | None = None
+    grid_points: int = 101
 
     def _read(self, y: NDArray[Any]) -> Task:
         if self.low is None or self.high is None:

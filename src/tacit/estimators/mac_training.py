@@ -7,6 +7,7 @@ starts. Everything before and after is that of the other estimators that train i
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -47,20 +48,22 @@ class _Public(NamedTuple):
     plans: list[Plan]
 
 
+@dataclass(eq=False, repr=False)
 class MACTraining(SteppedEstimator):
     """Recipe, thresholds, price and run of DP-MAC; a subclass says what the network is for."""
 
-    hidden: tuple[int, ...]
-    activation: str
-    z_steps: int | None
-    z_rate: float
-    thresholds: str
-    histogram_noise: float
-    order: int
-    clipping = "per-layer"
-    engine = "auto"
     _objective: ClassVar[str]
-    thresholds_: tuple[float, ...]
+    _: KW_ONLY
+    activation: str = "tanh"
+    z_steps: int | None = None
+    z_rate: float = 1e-3
+    thresholds: str = "small"
+    clip: float = 1e-3
+    histogram_noise: float = 20.0
+    order: int = 1
+    clipping: str = field(init=False, default="per-layer")
+    engine: str = field(init=False, default="auto")
+    thresholds_: tuple[float, ...] = field(init=False)
 
     def _train(
         self,

@@ -9,8 +9,8 @@ with public bins (docs/theory/speak-once.md).
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,9 +45,6 @@ from tacit.summaries import (
     plain_prior,
 )
 
-if TYPE_CHECKING:
-    from tacit.noise import InsecureNoise
-
 _FIRST_SHARE = 0.3
 """Of two rounds, the share of the first; chosen, like the clip, on California housing."""
 _CLIP = 0.7
@@ -61,6 +58,7 @@ class _Public(NamedTuple):
     plans: list[Plan]
 
 
+@dataclass(eq=False, repr=False)
 class MomentClassifier(SpokenOnce):
     """Softmax regression from class counts and noisy moments, worst-case priced.
 
@@ -82,36 +80,8 @@ class MomentClassifier(SpokenOnce):
     speaks with the mean of the records. After `fit`: `releases_`, `solution_`, `student_`.
     """
 
-    def __init__(
-        self,
-        student: Any = None,
-        *,
-        rounds: int = 2,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        features: Any = None,
-        radius: float | None = None,
-        classes: Any = None,
-        ledger: Any = None,
-        dataset: str = "",
-        allow_large_delta: bool = False,
-        allow_overlap: bool = False,
-        noise: InsecureNoise | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.student = student
-        self.rounds = rounds
-        self.epsilon = epsilon
-        self.delta = delta
-        self.features = features
-        self.radius = radius
-        self.classes = classes
-        self.ledger = ledger
-        self.dataset = dataset
-        self.allow_large_delta = allow_large_delta
-        self.allow_overlap = allow_overlap
-        self.noise = noise
-        self.random_state = random_state
+    _: KW_ONLY
+    rounds: int = 2
 
     def _default_student(self) -> Any:
         return LinearStudent()

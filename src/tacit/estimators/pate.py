@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,10 +32,8 @@ from tacit.mechanisms import Plan, Release, count_votes
 from tacit.students import choose_queries, label_posterior
 from tacit.teachers import predict_with_teachers, record_ids, shard_key, shard_of
 
-if TYPE_CHECKING:
-    from tacit.noise import InsecureNoise
 
-
+@dataclass(eq=False, repr=False)
 class PATEClassifier(TaughtClassifier):
     """Private aggregation of teacher ensembles, worst-case priced.
 
@@ -62,48 +61,17 @@ class PATEClassifier(TaughtClassifier):
     docs/theory/gaussian.md, docs/theory/data-dependent.md and docs/theory/selective.md.
     """
 
-    def __init__(
-        self,
-        teacher: Any = None,
-        student: Any = None,
-        *,
-        n_teachers: int = 100,
-        mechanism: Any = "noisy-votes",
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        queries: int = 100,
-        strategy: Any = "medoids",
-        rounds: int = 1,
-        features: Any = None,
-        classes: Any = None,
-        executor: Any = "serial",
-        checkpoint: Any = None,
-        ledger: Any = None,
-        dataset: str = "",
-        allow_large_delta: bool = False,
-        allow_overlap: bool = False,
-        noise: InsecureNoise | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.teacher = teacher
-        self.student = student
-        self.n_teachers = n_teachers
-        self.mechanism = mechanism
-        self.epsilon = epsilon
-        self.delta = delta
-        self.queries = queries
-        self.strategy = strategy
-        self.rounds = rounds
-        self.features = features
-        self.classes = classes
-        self.executor = executor
-        self.checkpoint = checkpoint
-        self.ledger = ledger
-        self.dataset = dataset
-        self.allow_large_delta = allow_large_delta
-        self.allow_overlap = allow_overlap
-        self.noise = noise
-        self.random_state = random_state
+    teacher: Any = None
+    student: Any = None
+    _: KW_ONLY
+    n_teachers: int = 100
+    mechanism: Any = "noisy-votes"
+    queries: int = 100
+    strategy: Any = "medoids"
+    rounds: int = 1
+    features: Any = None
+    executor: Any = "serial"
+    checkpoint: Any = None
 
     def fit(
         self,

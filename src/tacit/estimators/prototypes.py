@@ -8,8 +8,9 @@ public inputs (docs/theory/speak-once.md).
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +31,6 @@ from tacit.summaries import (
     table_posterior,
 )
 
-if TYPE_CHECKING:
-    from tacit.noise import InsecureNoise
-
 
 class _Public(NamedTuple):
     space: PublicSpace
@@ -41,6 +39,7 @@ class _Public(NamedTuple):
     plan: Plan
 
 
+@dataclass(eq=False, repr=False)
 class PrototypeClassifier(SpokenOnce):
     """Noisy votes of private records at public prototypes, worst-case priced, released once.
 
@@ -64,40 +63,10 @@ class PrototypeClassifier(SpokenOnce):
     (why the student was chosen, or None).
     """
 
-    def __init__(
-        self,
-        student: Any = None,
-        *,
-        n_prototypes: int = 300,
-        votes: int = 3,
-        strategy: Any = "medoids",
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        features: Any = None,
-        radius: float | None = None,
-        classes: Any = None,
-        ledger: Any = None,
-        dataset: str = "",
-        allow_large_delta: bool = False,
-        allow_overlap: bool = False,
-        noise: InsecureNoise | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.student = student
-        self.n_prototypes = n_prototypes
-        self.votes = votes
-        self.strategy = strategy
-        self.epsilon = epsilon
-        self.delta = delta
-        self.features = features
-        self.radius = radius
-        self.classes = classes
-        self.ledger = ledger
-        self.dataset = dataset
-        self.allow_large_delta = allow_large_delta
-        self.allow_overlap = allow_overlap
-        self.noise = noise
-        self.random_state = random_state
+    _: KW_ONLY
+    n_prototypes: int = 300
+    votes: int = 3
+    strategy: Any = "medoids"
 
     def _prepare(self, outside: NDArray[Any], columns: int, budget: tuple[float, float]) -> _Public:
         votes = at_least(1, votes=self.votes)

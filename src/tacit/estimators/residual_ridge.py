@@ -9,7 +9,8 @@ features, also where the public inputs do not cluster.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +38,6 @@ from tacit.summaries import (
     one_hot,
 )
 
-if TYPE_CHECKING:
-    from tacit.noise import InsecureNoise
-
 
 class _Public(NamedTuple):
     space: PublicSpace
@@ -48,6 +46,7 @@ class _Public(NamedTuple):
     plans: list[Plan]
 
 
+@dataclass(eq=False, repr=False)
 class ResidualRidgeClassifier(SpokenOnce):
     """Least squares on kernel features from noisy residual moments, worst-case priced.
 
@@ -70,42 +69,11 @@ class ResidualRidgeClassifier(SpokenOnce):
     speaks with the mean of the records. After `fit`: `releases_`, `student_`.
     """
 
-    def __init__(
-        self,
-        student: Any = None,
-        *,
-        n_landmarks: int = 500,
-        width: float = 0.3,
-        rounds: int = 2,
-        clip: float = 0.5,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        features: Any = None,
-        radius: float | None = None,
-        classes: Any = None,
-        ledger: Any = None,
-        dataset: str = "",
-        allow_large_delta: bool = False,
-        allow_overlap: bool = False,
-        noise: InsecureNoise | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.student = student
-        self.n_landmarks = n_landmarks
-        self.width = width
-        self.rounds = rounds
-        self.clip = clip
-        self.epsilon = epsilon
-        self.delta = delta
-        self.features = features
-        self.radius = radius
-        self.classes = classes
-        self.ledger = ledger
-        self.dataset = dataset
-        self.allow_large_delta = allow_large_delta
-        self.allow_overlap = allow_overlap
-        self.noise = noise
-        self.random_state = random_state
+    _: KW_ONLY
+    n_landmarks: int = 500
+    width: float = 0.3
+    rounds: int = 2
+    clip: float = 0.5
 
     def _default_student(self) -> Any:
         return KernelStudent()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -75,8 +75,14 @@ class PrivateSpeakers:
         return "PrivateSpeakers(secret)"
 
 
+@dataclass(eq=False, repr=False)
 class Speaking(TaughtEstimator):
     """What all estimators share whose records speak once; a subclass says what and who learns."""
+
+    student: Any = None
+    _: KW_ONLY
+    features: Any = None
+    radius: float | None = None
 
     @abstractmethod
     def _prepare(self, outside: NDArray[Any], columns: int, budget: tuple[float, float]) -> Any:
@@ -132,8 +138,6 @@ class Speaking(TaughtEstimator):
 
 class SpokenOnce(TaughtClassifier, Speaking):
     """Fit and statement; a subclass says what records contribute and what a student makes of it."""
-
-    classes: Any
 
     def fit(
         self,

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,9 +29,6 @@ from tacit.mechanisms.summary import STEP, unit_steps
 from tacit.students import ValueStudent, choose_queries
 from tacit.students.linear import kernel_width
 from tacit.summaries import Descent, ExactNystroem, compact_view, exact_scores
-
-if TYPE_CHECKING:
-    from tacit.noise import InsecureNoise
 
 _LEAST_VARIANCE = 1e-4
 """Of t in [-1, 1]: noise may make the released variance negative."""
@@ -55,14 +53,15 @@ class _Public(NamedTuple):
     plans: list[Plan]
 
 
+@dataclass(eq=False, repr=False)
 class SpokenRegressor(RegressorMixin, Speaking):  # type: ignore[misc]  # sklearn is untyped
     """Fit and predict; a subclass says which features the records speak of."""
 
-    low: float | None
-    high: float | None
-    rounds: int
-    clip: float
-    radius: float | None
+    _: KW_ONLY
+    low: float | None = None
+    high: float | None = None
+    rounds: int = 2
+    clip: float = 0.5
 
     @abstractmethod
     def _basis(self, outside: NDArray[Any]) -> PublicBasis:
@@ -164,6 +163,7 @@ class SpokenRegressor(RegressorMixin, Speaking):  # type: ignore[misc]  # sklear
         return np.asarray(np.clip(values, *self.bounds_))
 
 
+@dataclass(eq=False, repr=False)
 class MomentRegressor(SpokenRegressor):
     """Linear regression from noisy moments of public features, worst-case priced.
 
@@ -181,41 +181,6 @@ class MomentRegressor(SpokenRegressor):
     `student_`.
     """
 
-    def __init__(
-        self,
-        student: Any = None,
-        *,
-        low: float | None = None,
-        high: float | None = None,
-        rounds: int = 2,
-        clip: float = 0.5,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        features: Any = None,
-        radius: float | None = None,
-        ledger: Any = None,
-        dataset: str = "",
-        allow_large_delta: bool = False,
-        allow_overlap: bool = False,
-        noise: InsecureNoise | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.student = student
-        self.low = low
-        self.high = high
-        self.rounds = rounds
-        self.clip = clip
-        self.epsilon = epsilon
-        self.delta = delta
-        self.features = features
-        self.radius = radius
-        self.ledger = ledger
-        self.dataset = dataset
-        self.allow_large_delta = allow_large_delta
-        self.allow_overlap = allow_overlap
-        self.noise = noise
-        self.random_state = random_state
-
     def _basis(self, outside: NDArray[Any]) -> PublicBasis:
         return PublicBasis(PublicSpace.around(self.features, outside, self.radius), None)
 
@@ -227,6 +192,7 @@ class MomentRegressor(SpokenRegressor):
         return ValueStudent(features=self.features).told_line(outside, slopes, level)
 
 
+@dataclass(eq=False, repr=False)
 class ResidualRidgeRegressor(SpokenRegressor):
     """Kernel regression from noisy residual moments, worst-case priced.
 
@@ -241,44 +207,9 @@ class ResidualRidgeRegressor(SpokenRegressor):
     Unit: one record, or one person with `groups=`. After `fit`: `releases_`, `student_`.
     """
 
-    def __init__(
-        self,
-        student: Any = None,
-        *,
-        low: float | None = None,
-        high: float | None = None,
-        n_landmarks: int = 500,
-        width: float = 0.3,
-        rounds: int = 2,
-        clip: float = 0.5,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        features: Any = None,
-        radius: float | None = None,
-        ledger: Any = None,
-        dataset: str = "",
-        allow_large_delta: bool = False,
-        allow_overlap: bool = False,
-        noise: InsecureNoise | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.student = student
-        self.low = low
-        self.high = high
-        self.n_landmarks = n_landmarks
-        self.width = width
-        self.rounds = rounds
-        self.clip = clip
-        self.epsilon = epsilon
-        self.delta = delta
-        self.features = features
-        self.radius = radius
-        self.ledger = ledger
-        self.dataset = dataset
-        self.allow_large_delta = allow_large_delta
-        self.allow_overlap = allow_overlap
-        self.noise = noise
-        self.random_state = random_state
+    _: KW_ONLY
+    n_landmarks: int = 500
+    width: float = 0.3
 
     def _basis(self, outside: NDArray[Any]) -> PublicBasis:
         space = PublicSpace.around(self.features, outside, self.radius)

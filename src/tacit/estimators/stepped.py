@@ -9,7 +9,7 @@ network and a ledger, and nothing private.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -82,20 +82,22 @@ class PublicFrame:
             return np.asarray(scaled, dtype=np.float32)
 
 
+@dataclass(eq=False, repr=False)
 class SteppedEstimator(TaughtEstimator):
     """Recipe, price and run; a subclass says what the network is, and what it is trained for."""
 
-    epochs: float
-    batch_size: int
-    n_records: Any
-    noise_multiplier: float | None
-    clipping: str
-    clip: float
-    split: str
-    optimizer: str
-    learning_rate: float
-    decay: float
-    engine: str
+    _: KW_ONLY
+    clipping: str = "per-layer"
+    clip: float = 0.1
+    split: str = "minimal"
+    optimizer: str = "adam"
+    learning_rate: float = 1e-2
+    decay: float = 0.1
+    epochs: float = 20
+    batch_size: int = 512
+    n_records: Any = None
+    noise_multiplier: float | None = None
+    engine: str = "auto"
 
     def _public_inputs(self, X_public: Any, rows: NDArray[Any]) -> NDArray[Any] | None:
         outside = None if X_public is None else public_matrix(X_public, rows.shape[1])

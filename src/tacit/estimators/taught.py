@@ -11,6 +11,7 @@ import json
 import tempfile
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,21 +36,25 @@ RECORD = "record"
 """The unit of a ledger where each row is its own."""
 
 
+@dataclass(eq=False, repr=False)
 class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
-    """An estimator whose predictions are a student's; subclasses say who teaches what."""
+    """An estimator whose predictions are a student's; subclasses say who teaches what.
 
-    student: Any
-    features: Any
-    epsilon: float
-    delta: float
-    ledger: Any
-    dataset: str
-    allow_large_delta: bool
+    Estimators are dataclasses, whose fields are the constructor's arguments: what all share is
+    declared here, once. They are compared and printed as scikit-learn does it.
+    """
+
+    _: KW_ONLY
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    ledger: Any = None
+    dataset: str = ""
+    allow_large_delta: bool = False
     allow_overlap: bool = False
-    noise: InsecureNoise | None
-    random_state: int | None
-    ledger_: Ledger
-    _faults_of_run: tuple[str, ...] = ()
+    noise: InsecureNoise | None = None
+    random_state: int | None = None
+    ledger_: Ledger = field(init=False)
+    _faults_of_run: tuple[str, ...] = field(init=False, default=())
     """What no cost covers of a configured run: what its other sections ask for, not the rows."""
 
     def _check_delta(self, n_units: int) -> None:
@@ -192,8 +197,12 @@ class TaughtEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untype
         return render_report(self.ledger_, statement=statement)
 
 
+@dataclass(eq=False, repr=False)
 class TaughtClassifier(ClassifierMixin, TaughtEstimator):  # type: ignore[misc]  # sklearn is untyped
     """A classifier whose predictions are a student's."""
+
+    _: KW_ONLY
+    classes: Any = None
 
     def _opinion(self, inputs: NDArray[Any]) -> NDArray[np.float64]:
         return np.asarray(self.student_.predict_proba(inputs), dtype=np.float64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ from tacit.features.columns import Categorical, Column, Numeric
 Codes = NDArray[np.intp]
 
 
+@dataclass(eq=False, repr=False)
 class PublicBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """One-hot encode a table by declared public bins and categories; it learns nothing.
 
@@ -38,9 +40,9 @@ class PublicBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     [[0, 1, 0, 0, 0, 1, 0], [1, 0, 0, 0, 0, 0, 1]]
     """
 
-    def __init__(self, columns: Sequence[Column], *, unit_norm: bool = False) -> None:
-        self.columns = columns
-        self.unit_norm = unit_norm
+    columns: Sequence[Column]
+    _: KW_ONLY
+    unit_norm: bool = False
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Check the declarations and the shape of X; nothing is learned from its values."""

@@ -7,7 +7,7 @@ and nothing fitted, has a part in it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ class Ink:
     skew: Floats
 
 
+@dataclass(eq=False, repr=False)
 class Deskew(ImageTransformer):
     """Straighten, centre and half-way resize each image by the moments of its own ink.
 
@@ -57,18 +58,11 @@ class Deskew(ImageTransformer):
     [4, 4, 4, 4, 4, 4, 4]
     """
 
-    def __init__(
-        self,
-        image_shape: Shape = (28, 28),
-        *,
-        canvas: Shape | None = None,
-        resize: float = 0.5,
-        spread: tuple[float, float] = (0.196, 0.16),
-    ) -> None:
-        self.image_shape = image_shape
-        self.canvas = canvas
-        self.resize = resize
-        self.spread = spread
+    image_shape: Shape = (28, 28)
+    _: KW_ONLY
+    canvas: Shape | None = None
+    resize: float = 0.5
+    spread: tuple[float, float] = (0.196, 0.16)
 
     def _check(self) -> None:
         shape_pair(image_shape=self.image_shape)

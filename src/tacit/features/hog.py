@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from tacit.features._shapes import Shape, shape_pair
 _FAINTEST = 0.05  # cells with less contrast than this, of a brightest pixel of 1, count for less
 
 
+@dataclass(eq=False, repr=False)
 class HOG(ImageTransformer):
     """Describe each image by the directions of its gradients in a grid of overlapping cells.
 
@@ -45,20 +47,12 @@ class HOG(ImageTransformer):
     [0.5, 0.5, 0.5, 0.5]
     """
 
-    def __init__(
-        self,
-        image_shape: Shape = (28, 28),
-        *,
-        cells: int = 8,
-        orientations: int = 12,
-        overlap: float = 1.5,
-        margin: float = 1 / 14,
-    ) -> None:
-        self.image_shape = image_shape
-        self.cells = cells
-        self.orientations = orientations
-        self.overlap = overlap
-        self.margin = margin
+    image_shape: Shape = (28, 28)
+    _: KW_ONLY
+    cells: int = 8
+    orientations: int = 12
+    overlap: float = 1.5
+    margin: float = 1 / 14
 
     def _check(self) -> None:
         height, width = shape_pair(image_shape=self.image_shape)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 _VIEW = 0.4  # how far a test-time view moves, relative to the augmentation
 
 
+@dataclass(eq=False, repr=False)
 class CNNStudent(BaseStudent):
     """Spread the labels over all public images, then train a small CNN on them with augmentation.
 
@@ -66,38 +68,21 @@ class CNNStudent(BaseStudent):
     Learned: `network_`, `graph_`.
     """
 
-    def __init__(
-        self,
-        image_shape: tuple[int, ...] = (28, 28),
-        *,
-        features: Any = None,
-        preprocess: Any = None,
-        n_neighbors: int = 7,
-        alpha: float = 0.98,
-        channels: tuple[int, int, int] = CHANNELS,
-        epochs: int = 12,
-        batch_size: int = 64,
-        learning_rate: float = 0.004,
-        weight_decay: float = 0.01,
-        augment: bool = True,
-        views: int = 1,
-        graph_share: float = 0.5,
-        random_state: int | None = 0,
-    ) -> None:
-        self.image_shape = image_shape
-        self.features = features
-        self.preprocess = preprocess
-        self.n_neighbors = n_neighbors
-        self.alpha = alpha
-        self.channels = channels
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.augment = augment
-        self.views = views
-        self.graph_share = graph_share
-        self.random_state = random_state
+    image_shape: tuple[int, ...] = (28, 28)
+    _: KW_ONLY
+    features: Any = None
+    preprocess: Any = None
+    n_neighbors: int = 7
+    alpha: float = 0.98
+    channels: tuple[int, int, int] = CHANNELS
+    epochs: int = 12
+    batch_size: int = 64
+    learning_rate: float = 0.004
+    weight_decay: float = 0.01
+    augment: bool = True
+    views: int = 1
+    graph_share: float = 0.5
+    random_state: int | None = 0
 
     def _learn(self, lesson: Lesson) -> None:
         need_torch()

@@ -9,6 +9,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from tacit.students.posterior import posterior_rows
 _FLOOR = 1e-6  # no probability is 0: a neighbour proves nothing
 
 
+@dataclass(eq=False, repr=False)
 class LabelSpreadingStudent(BaseStudent):
     """Spread each released posterior over a k-nearest-neighbour graph of the public inputs.
 
@@ -47,18 +49,11 @@ class LabelSpreadingStudent(BaseStudent):
     [0, 1]
     """
 
-    def __init__(
-        self,
-        features: Any = None,
-        *,
-        n_neighbors: int = 7,
-        alpha: float = 0.98,
-        sharpness: float = 3.0,
-    ) -> None:
-        self.features = features
-        self.n_neighbors = n_neighbors
-        self.alpha = alpha
-        self.sharpness = sharpness
+    features: Any = None
+    _: KW_ONLY
+    n_neighbors: int = 7
+    alpha: float = 0.98
+    sharpness: float = 3.0
 
     def fit_each(
         self, X_public: ArrayLike, lessons: Sequence[tuple[ArrayLike, ArrayLike]]

@@ -10,6 +10,7 @@ this floor.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -60,6 +61,7 @@ def fit_softmax(
     return np.asarray(found.x.reshape(moment.shape) * scale)
 
 
+@dataclass(eq=False, repr=False)
 class LinearStudent(BaseStudent):
     """Softmax regression on public features: P(class | x) = softmax(phi(x) weights + bias).
 
@@ -72,9 +74,9 @@ class LinearStudent(BaseStudent):
     [0, 1]
     """
 
-    def __init__(self, features: Any = None, *, penalty: float = 1.0) -> None:
-        self.features = features
-        self.penalty = penalty
+    features: Any = None
+    _: KW_ONLY
+    penalty: float = 1.0
 
     def _learn(self, lesson: Lesson) -> None:
         ridge = positive(penalty=self.penalty)
@@ -112,6 +114,7 @@ class LinearStudent(BaseStudent):
         self._set(arrays["weights"], arrays["bias"], len(arrays["weights"]))
 
 
+@dataclass(eq=False, repr=False)
 class KernelStudent(BaseStudent):
     """Least squares on Nystroem features: score of a class = W k(x) weights + bias.
 
@@ -128,18 +131,11 @@ class KernelStudent(BaseStudent):
     [0, 1]
     """
 
-    def __init__(
-        self,
-        features: Any = None,
-        *,
-        n_landmarks: int = 500,
-        penalty: float = 0.1,
-        random_state: int | None = 0,
-    ) -> None:
-        self.features = features
-        self.n_landmarks = n_landmarks
-        self.penalty = penalty
-        self.random_state = random_state
+    features: Any = None
+    _: KW_ONLY
+    n_landmarks: int = 500
+    penalty: float = 0.1
+    random_state: int | None = 0
 
     def _learn(self, lesson: Lesson) -> None:
         ridge = positive(penalty=self.penalty)

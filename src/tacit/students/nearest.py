@@ -8,6 +8,7 @@ fitted student holds the answered queries (in the feature space) and is publishe
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from tacit.students.inputs import Lesson, flat_rows
 from tacit.students.posterior import posterior_rows
 
 
+@dataclass(eq=False, repr=False)
 class NearestStudent(BaseStudent):
     """Mean of the posteriors of the nearest answered queries (Cover and Hart 1967).
 
@@ -34,9 +36,9 @@ class NearestStudent(BaseStudent):
     [0, 1]
     """
 
-    def __init__(self, features: Any = None, *, n_neighbors: int = 3) -> None:
-        self.features = features
-        self.n_neighbors = n_neighbors
+    features: Any = None
+    _: KW_ONLY
+    n_neighbors: int = 3
 
     def _learn(self, lesson: Lesson) -> None:
         at_least(1, n_neighbors=self.n_neighbors)

@@ -6,6 +6,7 @@ Public inputs and releases only: nothing private ever enters this floor.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tacit.students.base import BaseStudent
 from tacit.students.inputs import Lesson, row_numbers
 
 
+@dataclass(eq=False, repr=False)
 class SupervisedStudent(BaseStudent):
     """Train a scikit-learn classifier on the most probable class of each answered query.
 
@@ -34,9 +36,9 @@ class SupervisedStudent(BaseStudent):
     [0, 1]
     """
 
-    def __init__(self, estimator: Any, *, features: Any = None) -> None:
-        self.estimator = estimator
-        self.features = features
+    estimator: Any
+    _: KW_ONLY
+    features: Any = None
 
     def _learn(self, lesson: Lesson) -> None:
         if not hasattr(self.estimator, "fit") or not hasattr(self.estimator, "predict"):

@@ -8,6 +8,7 @@ floor.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -80,6 +81,7 @@ class _Trained(PublicLearner):
         self.network_ = set_weights(network, weights).eval()
 
 
+@dataclass(eq=False, repr=False)
 class NetworkStudent(_Trained, BaseStudent):
     """A network of classes, trained elsewhere; probabilities are its softmax.
 
@@ -92,9 +94,8 @@ class NetworkStudent(_Trained, BaseStudent):
     (1, 3)
     """
 
-    def __init__(self, layers: Any = None, features: Any = None) -> None:
-        self.layers = layers
-        self.features = features
+    layers: Any = None
+    features: Any = None
 
     def _learn(self, lesson: Lesson) -> None:
         raise _taught_elsewhere()
@@ -103,6 +104,7 @@ class NetworkStudent(_Trained, BaseStudent):
         return class_probabilities(self.network_, self._tensor(inputs))
 
 
+@dataclass(eq=False, repr=False)
 class ReconstructionStudent(_Trained):
     """A network that gives back its input, trained elsewhere: `predict` returns reconstructions.
 
@@ -111,10 +113,9 @@ class ReconstructionStudent(_Trained):
 
     _width: ClassVar[str] = "n_outputs_"
 
-    def __init__(self, layers: Any = None, features: Any = None, bottleneck: int = 0) -> None:
-        self.layers = layers
-        self.features = features
-        self.bottleneck = bottleneck
+    layers: Any = None
+    features: Any = None
+    bottleneck: int = 0
 
     def fit(self, X_public: ArrayLike) -> Self:
         """Refuse: the weights are learned in noisy steps, elsewhere, and come by `told`."""

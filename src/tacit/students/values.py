@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -59,6 +60,7 @@ class _Line(NamedTuple):
         return np.asarray(view @ self.slopes + self.level)
 
 
+@dataclass(eq=False, repr=False)
 class ValueStudent(PublicLearner):
     """Learn numbers from noisy releases at some of the public inputs.
 
@@ -75,9 +77,8 @@ class ValueStudent(PublicLearner):
 
     _width: ClassVar[str] = "n_outputs_"
 
-    def __init__(self, estimator: Any = None, features: Any = None) -> None:
-        self.estimator = estimator
-        self.features = features
+    estimator: Any = None
+    features: Any = None
 
     def fit(
         self,

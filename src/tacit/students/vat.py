@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,6 +47,7 @@ _LEAST_SCALE = 1e-3  # of the largest
 _SAMPLE = 1000  # public inputs from which the scale of the radius is measured
 
 
+@dataclass(eq=False, repr=False)
 class VATStudent(BaseStudent):
     """Train a small network on the released posteriors, smooth around all public inputs.
 
@@ -62,32 +64,18 @@ class VATStudent(BaseStudent):
     most probable in some release, lest a cluster without labels become a class of its own.
     """
 
-    def __init__(
-        self,
-        features: Any = None,
-        *,
-        image_shape: tuple[int, ...] | None = None,
-        radius: float = 0.5,
-        smoothness: float = 1.0,
-        entropy: float = 1.0,
-        balance: float = 1.0,
-        steps: int = 1000,
-        batch_size: int = 128,
-        learning_rate: float = 0.002,
-        weight_decay: float = 0.01,
-        random_state: int | None = 0,
-    ) -> None:
-        self.features = features
-        self.image_shape = image_shape
-        self.radius = radius
-        self.smoothness = smoothness
-        self.entropy = entropy
-        self.balance = balance
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.random_state = random_state
+    features: Any = None
+    _: KW_ONLY
+    image_shape: tuple[int, ...] | None = None
+    radius: float = 0.5
+    smoothness: float = 1.0
+    entropy: float = 1.0
+    balance: float = 1.0
+    steps: int = 1000
+    batch_size: int = 128
+    learning_rate: float = 0.002
+    weight_decay: float = 0.01
+    random_state: int | None = 0
 
     def _learn(self, lesson: Lesson) -> None:
         need_torch()
