@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import logging
 import os
 import pty
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 from speaking import POOLED, WAYS
 
+from tacit import _quiet
 from tacit._quiet import kind_of, quiet, terminal
 
 PLACES = {
@@ -125,7 +127,7 @@ ways = {"print": print, "stderr": lambda text: print(text, file=sys.stderr)}
 X, y = np.arange(4.0)[:, None], [0, 1, 0, 1]
 predict_with_teachers(Slow("private", ways), X, y, [0, 0, 1, 1], 2, [[0.0]], n_classes=2)
 progress._PATIENCE = 0.0
-view_alone(Slow("private", ways), X)
+view_alone(Slow("private", ways), X, X)
 print("the end", file=sys.stderr)
 """
 
@@ -229,10 +231,97 @@ class TestTheBlock:
         )
         assert (run.stdout, run.stderr) == (b"", b"heard")
 
+    def test_streams_that_there_are_not_stay_none(self):
+        """A process that was started without a standard output may print all the same."""
+        script = (
+            "import sys\n"
+            "from tacit._quiet import quiet\n"
+            "with quiet():\n"
+            "    print('private')\n"
+            "print('nowhere')\n"
+            "sys.exit(sys.stdout is not None or sys.__stdout__ is not None)\n"
+        )
+        run = subprocess.run(
+            ["/bin/sh", "-c", 'exec "$0" "$@" >&-', sys.executable, "-c", script],
+            env=environment(),
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+        assert (run.returncode, run.stderr) == (0, b"")
+
+    def test_a_stream_that_cannot_be_flushed_leaves_nobody_mute(self, capfd):
+        class Broken(io.StringIO):
+            def flush(self):
+                raise RuntimeError
+
+        with redirect_stdout(Broken()), quiet():
+            os.write(1, b"private")
+        os.write(1, b"heard")
+        assert capfd.readouterr() == ("heard", "")
+
+    def test_a_stream_without_a_dict_gets_its_own_back(self):
+        class Slotted:
+            __slots__ = ("flush", "write")
+
+        said: list[str] = []
+        stream = Slotted()
+        stream.write, stream.flush = said.append, lambda: None
+        with redirect_stdout(stream):
+            with quiet():
+                print("private", file=stream)
+            print("heard")
+        assert said == ["heard", "\n"]
+
+    def test_an_interrupt_at_any_line_leaves_nobody_mute(self, monkeypatch):
+        """Ctrl-C may come while silence begins or ends: then it must end all the same."""
+        # A tracer, unlike a signal, also interrupts between the end of a block and its release.
+        monkeypatch.setattr(_quiet._Process, "lock", threading.RLock())
+        before, place = _told(), 0
+        while _interrupted_at(place):
+            assert _told() == before
+            place += 1
+        assert _told() == before
+        assert place > 50  # or nothing was tried
+
     def test_a_terminal_that_is_no_file_is_taken_as_it_is(self):
         stream = io.StringIO()
         with redirect_stderr(stream), terminal() as found:
             assert found is stream
+
+
+def _told() -> tuple[object, ...]:
+    """Everything through which a process is heard."""
+    files = [os.fstat(number) for number in (1, 2)]
+    return (
+        *((file.st_dev, file.st_ino) for file in files),
+        *(getattr(sys, name) for name in ("stdout", "stderr", "__stdout__", "__stderr__")),
+        *("write" in vars(stream) for stream in (sys.stdout, sys.__stdout__)),
+        *(logging.Logger.handle, logging.Handler.handle, sys.unraisablehook),
+        *(threading.excepthook, warnings.showwarning, list(warnings.filters)),
+    )
+
+
+def _interrupted_at(place: int) -> bool:
+    """Run a quiet block with an interrupt at this line of its own code; tell whether it came."""
+    lines = itertools.count()
+
+    def follow(frame, event, _):
+        if frame.f_code.co_filename != _quiet.__file__:
+            return None
+        if event == "line" and next(lines) == place:
+            raise KeyboardInterrupt
+        return follow
+
+    tracer = sys.gettrace()
+    sys.settrace(follow)
+    try:
+        with quiet():
+            pass
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(tracer)
+    return False
 
 
 def test_an_interrupt_goes_on_without_its_text():

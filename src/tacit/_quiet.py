@@ -9,23 +9,29 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from functools import cache
-from typing import Any, TextIO
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache, partial
+from typing import Any, ClassVar, TextIO
 
 import numpy as np
 
 _STANDARD = ("stdout", "stderr", "__stdout__", "__stderr__")
 _DESCRIPTORS = (1, 2)
+_ABSENT = object()
 
 
 class _Process:
-    """How many blocks are quiet in this process, and how to end it: the state is everybody's."""
+    """Which blocks are quiet in this process, and how to end it: the state is everybody's.
+
+    A step is written down before what it undoes is done, and may be taken twice: wherever the
+    handler of a signal raises (Ctrl-C), ending a block once more leaves everything as it was.
+    """
 
     lock = threading.RLock()
-    blocks = 0
-    undo = ExitStack()
+    blocks: ClassVar[set[object]] = set()
+    undo: ClassVar[list[Callable[[], Any]]] = []
+    copies: ClassVar[list[int]] = []
 
 
 @contextmanager
@@ -40,12 +46,16 @@ def quiet() -> Iterator[None]:
     ...     print("a cell is 4711")
     ...     warnings.warn("a cell is odd", stacklevel=1)
     """
+    block = object()
     with np.errstate(all="ignore"), _no_other_process():
-        _begin()
         try:
-            yield
-        finally:
-            _end()
+            try:
+                _begin(block)
+                yield
+            finally:
+                _end(block)
+        finally:  # again: had an interrupt cut the first end short, the terminal would stay mute
+            _end(block)
 
 
 def kind_of(error: BaseException) -> str:
@@ -74,50 +84,48 @@ def terminal() -> Iterator[TextIO]:
         yield own
 
 
-def _begin() -> None:
+def _begin(block: object) -> None:
     with _Process.lock:
         if not _Process.blocks:
-            with ExitStack() as stack:
-                for part in (_descriptors, _streams, _logging, _hooks, _warnings):
-                    stack.enter_context(part())
-                _Process.undo = stack.pop_all()
-        _Process.blocks += 1
+            for silence in (_descriptors, _streams, _logging, _hooks, _warnings):
+                silence()
+        _Process.blocks.add(block)
 
 
-def _end() -> None:
+def _end(block: object) -> None:
     with _Process.lock:
-        _Process.blocks -= 1
-        if not _Process.blocks:
-            _Process.undo.close()
+        _Process.blocks.discard(block)
+        if _Process.blocks:
+            return
+        for step in reversed(_Process.undo):
+            with suppress(Exception):  # it was taken already, or what it undoes was never done
+                step()
+        _Process.undo.clear()
+        while _Process.copies:
+            os.close(_Process.copies.pop())
 
 
-@contextmanager
-def _descriptors() -> Iterator[None]:
+def _descriptors() -> None:
     _flush()  # what was said before is heard
     null = _open_null()
-    kept = {number: os.dup(number) for number in _DESCRIPTORS}
-    try:
-        for number in kept:
-            os.dup2(null, number)
-        yield
-    finally:
-        _flush()  # what was said meanwhile is not, however long it was buffered
-        for number, copy in kept.items():
-            os.dup2(copy, number)
-            os.close(copy)
-        os.close(null)
+    for number in _DESCRIPTORS:
+        _Process.copies.append(copy := os.dup(number))
+        _Process.undo.append(partial(os.dup2, copy, number))
+        os.dup2(null, number)
+    _Process.undo.append(_flush)  # what was said meanwhile is not, however long it was buffered
 
 
 def _open_null() -> int:
     """Open the null device; standard descriptors that are closed become it, and stay so."""
     while (null := os.open(os.devnull, os.O_RDWR)) <= max(_DESCRIPTORS):
         pass
+    _Process.copies.append(null)
     return null
 
 
 def _flush() -> None:
     for name in _STANDARD:
-        with suppress(AttributeError, OSError, ValueError):  # none, broken, closed
+        with suppress(Exception):  # none, broken, closed
             getattr(sys, name).flush()
     if (library := _c_library()) is not None:
         library.fflush(None)
@@ -131,15 +139,12 @@ def _c_library() -> Any:
         return None
 
 
-@contextmanager
-def _streams() -> Iterator[None]:
+def _streams() -> None:
     """Replace the streams; who keeps an old one, and it is no file (a notebook's), is not heard."""
-    with ExitStack() as stack:
-        for name in _STANDARD:
-            nowhere = _Nowhere(2 if "err" in name else 1)
-            stack.enter_context(_set(getattr(sys, name), "write", len))
-            stack.enter_context(_set(sys, name, io.TextIOWrapper(nowhere, "utf-8", "replace")))
-        yield
+    for name in _STANDARD:
+        nowhere = _Nowhere(2 if "err" in name else 1)
+        _set(getattr(sys, name), "write", len)
+        _set(sys, name, io.TextIOWrapper(nowhere, "utf-8", "replace"))
 
 
 class _Nowhere(io.RawIOBase):
@@ -158,24 +163,22 @@ class _Nowhere(io.RawIOBase):
         return self._number
 
 
-@contextmanager
-def _logging() -> Iterator[None]:
+def _logging() -> None:
     """Drop records at both doors: `logging.disable` is undone by whoever calls it again."""
-    with _set(logging.Logger, "handle", _nothing), _set(logging.Handler, "handle", _nothing):
-        yield
+    _set(logging.Logger, "handle", _nothing)
+    _set(logging.Handler, "handle", _nothing)
 
 
-@contextmanager
-def _hooks() -> Iterator[None]:
-    with _set(sys, "unraisablehook", _nothing), _set(threading, "excepthook", _nothing):
-        yield
+def _hooks() -> None:
+    _set(sys, "unraisablehook", _nothing)
+    _set(threading, "excepthook", _nothing)
 
 
-@contextmanager
-def _warnings() -> Iterator[None]:
-    with warnings.catch_warnings(record=True):  # into a list that nobody reads
-        warnings.simplefilter("ignore")
-        yield
+def _warnings() -> None:
+    caught = warnings.catch_warnings(record=True)  # into a list that nobody reads
+    _Process.undo.append(partial(caught.__exit__, None, None, None))
+    caught.__enter__()
+    warnings.simplefilter("ignore")
 
 
 def _no_other_process() -> Any:
@@ -191,19 +194,14 @@ def _nothing(*_: Any) -> None:
     """Say nothing."""
 
 
-@contextmanager
-def _set(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Set an attribute where that is possible, and afterwards let it be as it was."""
-    own = vars(owner).get(name) if hasattr(owner, "__dict__") else None
-    try:
+def _set(owner: Any, name: str, value: Any) -> None:
+    """Set an attribute where that is possible; undone, it is as it was, or is not there."""
+    own = vars(owner).get if hasattr(owner, "__dict__") else partial(getattr, owner)
+    before = own(name, _ABSENT)
+    _Process.undo.append(
+        partial(delattr, owner, name)
+        if before is _ABSENT
+        else partial(setattr, owner, name, before)
+    )
+    with suppress(AttributeError, TypeError):  # no stream at all, or one that cannot be changed
         setattr(owner, name, value)
-    except (AttributeError, TypeError):  # no stream at all, or one that cannot be changed
-        yield
-        return
-    try:
-        yield
-    finally:
-        if own is not None:
-            setattr(owner, name, own)
-        elif name in vars(owner):
-            delattr(owner, name)
