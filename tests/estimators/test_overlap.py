@@ -76,6 +76,15 @@ class TestEveryEstimator:
         assert not (tmp_path / "run.ledger").exists()
 
     @EVERY
+    @pytest.mark.parametrize("narrow", ["float16", "float32"])
+    def test_refuses_the_same_row_in_another_precision(self, kind, narrow, tmp_path):
+        outside = np.vstack([OUTSIDE, X[-1:]])
+        for rows, others in ((X.astype(narrow), outside), (X, outside.astype(narrow))):
+            with pytest.raises(InvalidArgument, match="no private row that equals a public one"):
+                fit(make(kind, ledger=tmp_path / "run.ledger"), others, rows)
+        assert list(tmp_path.iterdir()) == []
+
+    @EVERY
     def test_looks_for_nothing_where_that_is_allowed(self, kind, tmp_path, monkeypatch):
         def looked(*given):
             raise AssertionError("rows were compared although nobody was to look")

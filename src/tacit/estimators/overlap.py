@@ -2,7 +2,7 @@
 
 A student may hold public inputs as they are, and a score on held-out rows is theirs: no price
 covers a record that is also one of them. Rows are compared as numbers (float64, one zero), however
-they are stored, and a row in single precision is the row that it was rounded from.
+they are stored, and a row in single or half precision is the row that it was rounded from.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def refuse_overlap(X: NDArray[Any], others: NDArray[Any], kind: str = "public") 
     it: a by-product, listed with why in docs/sharp-edges.md.
     """
     private, public = _ids(X), _ids(others)
-    halves = {X.dtype, others.dtype} & {np.dtype(np.float16)}
+    halves = [np.dtype(np.float16)] * (_may_be_halves(X) or _may_be_halves(others))
     equal = not private.isdisjoint(public)
     for narrow in (np.dtype(np.float32), *halves):
         equal |= not private.isdisjoint(_rounded(others, narrow))
@@ -43,6 +43,15 @@ def refuse_overlap(X: NDArray[Any], others: NDArray[Any], kind: str = "public") 
 
 def _ids(rows: NDArray[Any]) -> set[bytes]:
     return set(record_ids(rows).tolist())
+
+
+def _may_be_halves(rows: NDArray[Any]) -> bool:
+    """Tell whether all of them are half precision, and not just small whole numbers.
+
+    Rows are float64 where they come in, so that their type does not tell.
+    """
+    with np.errstate(all="ignore"):
+        return bool((rows.astype(np.float16) == rows).all() and (rows != np.floor(rows)).any())
 
 
 def _rounded(rows: NDArray[Any], narrow: np.dtype[Any]) -> set[bytes]:
