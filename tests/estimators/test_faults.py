@@ -29,7 +29,7 @@ from tacit.estimators.inputs import READ_CLASSES
 from tacit.estimators.stepped import READ_SIZE
 from tacit.ledger.terms import LARGE_DELTA
 from tacit.masks import DPPCACodec, SimulatedSegmenter
-from tacit.masks.simulated import SIMULATION
+from tacit.masks.segmenter import SIMULATION
 from tacit.report import render_report
 
 OUTSIDE = blobs(80, seed=1)[0]

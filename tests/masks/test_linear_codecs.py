@@ -17,6 +17,7 @@ from tacit.masks import (
     PCACodec,
     encoded_answers,
     noise_to_signal,
+    wiener_weights,
 )
 from tacit.masks.codecs.blocks import from_blocks, to_blocks
 
@@ -137,9 +138,8 @@ class TestPCA:
             8, 1e-5, share=0.7, radius=math.sqrt(40 * left.sum()), **numbers
         )
         release = second.mechanism.release(codes, InsecureNoise(1), centres=centres)
-        fine = codec.decode(
-            release.values, sigma=second.mechanism.sigma, centres=centres, spectrum=left
-        )
+        weights = wiener_weights(left, second.mechanism.sigma)
+        fine = codec.decode(centres + weights * (release.values - centres))
         once = GaussianMean.for_budget(8, 1e-5, radius=codec.joint_radius(40), **numbers)
         single = once.mechanism.release(codes, InsecureNoise(0)).values
         plain = codec.decode(single, sigma=once.mechanism.sigma)

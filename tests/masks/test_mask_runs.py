@@ -20,7 +20,7 @@ from tacit.ledger import Statement
 from tacit.masks import AtlasTeacher, generated_volumes, load_segmenter, mask_metrics
 from tacit.masks.runs import make_segmenter
 from tacit.masks.scans import ScanOptions, load_scans
-from tacit.masks.simulated import SIMULATION
+from tacit.masks.segmenter import SIMULATION
 from tacit.students import saved_extra
 
 pytest.importorskip("monai")

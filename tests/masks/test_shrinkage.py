@@ -13,8 +13,7 @@ from scipy.optimize import minimize
 
 from tacit.errors import InvalidArgument
 from tacit.masks import combine_rounds, noise_to_signal, water_filling, wiener_weights
-from tacit.masks.codecs import remaining_spectrum
-from tacit.masks.codecs.shrinkage import useful
+from tacit.masks.codecs.linear import useful
 
 SPECTRA = st.lists(st.floats(0.0, 100.0), min_size=1, max_size=7)
 
@@ -112,15 +111,6 @@ def test_noise_to_signal_is_the_square_of_a_golden_sigma():
     """Sigma .170 for K = 50, N = 50 at (8, 1e-5), unit ball."""
     value = noise_to_signal(8, 1e-5, queries=50, n_teachers=50)
     assert round(math.sqrt(value), 3) == 0.170
-
-
-def test_spectrum_from_releases_alone():
-    rng = np.random.default_rng(0)
-    noisy = rng.normal(size=(50_000, 2)) * np.sqrt([5.0, 1.0]) + 3.0
-    found = remaining_spectrum(noisy, [1.0, 1.0], centres=[3.0, 3.0])
-    assert np.allclose(found, [4.0, 0.0], atol=0.15)
-    with pytest.raises(InvalidArgument):
-        remaining_spectrum([1.0, 2.0], [1.0, 1.0])
 
 
 def test_rounds_are_combined_without_bias_and_with_the_least_noise():

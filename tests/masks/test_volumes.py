@@ -13,8 +13,8 @@ import pytest
 from refusals import everything_said, read_or_refuse
 
 from tacit.errors import InvalidArgument, MissingExtra, TacitError
-from tacit.masks import Volumes, generated_volumes, load_volumes, save_mask, save_masks
-from tacit.masks.nifti import read_nifti
+from tacit.masks import Volumes, generated_volumes, load_volumes, parse_nifti, save_mask, save_masks
+from tacit.masks.nifti import Grid
 
 nibabel = pytest.importorskip("nibabel")
 
@@ -37,6 +37,10 @@ def folder(tmp_path):
 
 def content(folder: Path) -> bytes:
     return gzip.decompress((folder / "imagesTr" / "one.nii.gz").read_bytes())
+
+
+def parsed(path: Path) -> Grid:
+    return parse_nifti(path.read_bytes(), path.name)
 
 
 class TestLoading:
@@ -127,7 +131,7 @@ class TestHostileFiles:
             packed = (folder / "imagesTr" / "one.nii.gz").read_bytes()
             path.write_bytes((data or packed)[:size])
             with pytest.raises(InvalidArgument, match="truncated"):
-                read_nifti(path)
+                parsed(path)
 
     def test_huge_dimensions_are_refused_before_they_are_read(self, tmp_path):
         header = nibabel.Nifti1Header()
@@ -136,7 +140,7 @@ class TestHostileFiles:
         data[344:348] = b"n+1\0"
         (tmp_path / "bomb.nii.gz").write_bytes(gzip.compress(bytes(data)))
         with pytest.raises(InvalidArgument, match="header promises more"):
-            read_nifti(tmp_path / "bomb.nii.gz")
+            parsed(tmp_path / "bomb.nii.gz")
 
     def test_at_most_what_is_asked_for(self, folder):
         with pytest.raises(InvalidArgument, match="at most 700 voxels"):
@@ -148,7 +152,7 @@ class TestHostileFiles:
         image[1, 1, 1] = bad
         nibabel.save(nibabel.Nifti1Image(image, np.eye(4)), tmp_path / "bad.nii")
         with pytest.raises(InvalidArgument, match="finite") as caught:
-            read_nifti(tmp_path / "bad.nii")
+            parsed(tmp_path / "bad.nii")
         assert "7.25" not in everything_said(caught.value)
 
     def test_flipped_bytes_give_a_volume_or_one_line(self, folder):
@@ -161,7 +165,7 @@ class TestHostileFiles:
                 damaged[place] = rng.integers(256)
             path = folder / "damaged.nii"
             path.write_bytes(bytes(damaged))
-            refused += read_or_refuse(lambda path=path: read_nifti(path)) is None
+            refused += read_or_refuse(lambda path=path: parsed(path)) is None
         assert 10 < refused < 150
 
     def test_a_tar_that_is_none(self, tmp_path):
@@ -232,7 +236,7 @@ class TestSaving:
                 np.testing.assert_array_equal(archive["affine"][0], AFFINE)
         else:
             for case, mask, affine in zip("ab", masks, volumes.affines, strict=True):
-                grid = read_nifti(tmp_path / out / f"{case}.nii.gz")
+                grid = parsed(tmp_path / out / f"{case}.nii.gz")
                 np.testing.assert_array_equal(grid.values, mask)
                 np.testing.assert_allclose(grid.affine, affine)
 
@@ -379,5 +383,5 @@ def test_a_gzip_bomb_is_unpacked_no_further_than_promised(tmp_path, monkeypatch)
     monkeypatch.setattr(
         gzip.GzipFile, "read", lambda self, n=-1: (unpacked.append(n), read(self, n))[1]
     )
-    assert read_nifti(tmp_path / "long.nii.gz").values.shape == (4, 4, 4)
+    assert parsed(tmp_path / "long.nii.gz").values.shape == (4, 4, 4)
     assert all(0 <= n < 1000 for n in unpacked)

@@ -22,11 +22,11 @@ _HOME = {
     "ImageRegression": "codecs",
     "LinearCodec": "codecs",
     "MaskRounds": "rounds",
-    "MaskShard": "jobs",
-    "MaskTeacher": "jobs",
+    "MaskShard": "teachers",
+    "MaskTeacher": "teachers",
     "PATESegmenter": "segmenter",
     "PCACodec": "codecs",
-    "SimulatedSegmenter": "simulated",
+    "SimulatedSegmenter": "segmenter",
     "Smoothed": "codecs",
     "UNetRecipe": "unet",
     "UNetStudent": "student",
@@ -36,14 +36,14 @@ _HOME = {
     "combine_rounds": "codecs",
     "deformed": "codecs",
     "encoded_answers": "codecs",
-    "generated_volumes": "phantoms",
+    "generated_volumes": "volumes",
     "level_of_volume": "rounds",
     "load_segmenter": "student",
     "load_volumes": "volumes",
     "mask_figure": "gallery",
     "mask_metrics": "metrics",
     "noise_to_signal": "codecs",
-    "organ_dice": "scores",
+    "organ_dice": "metrics",
     "parse_nifti": "nifti",
     "run_masks": "runs",
     "save_mask": "nifti",
@@ -120,19 +120,27 @@ if TYPE_CHECKING:
     )
     from tacit.masks.dpsgd import DPSGDSegmenter
     from tacit.masks.gallery import mask_figure
-    from tacit.masks.jobs import MaskShard, MaskTeacher
-    from tacit.masks.metrics import mask_metrics
+    from tacit.masks.metrics import mask_metrics, organ_dice
     from tacit.masks.nifti import parse_nifti, save_mask
-    from tacit.masks.phantoms import generated_volumes
     from tacit.masks.rounds import MaskRounds, level_of_volume
     from tacit.masks.runs import run_masks
-    from tacit.masks.scores import organ_dice
-    from tacit.masks.segmenter import PATESegmenter
-    from tacit.masks.simulated import SimulatedSegmenter
+    from tacit.masks.segmenter import PATESegmenter, SimulatedSegmenter
     from tacit.masks.student import UNetStudent, load_segmenter
-    from tacit.masks.teachers import CallableTeacher, UNetTeacher, segment_with_teachers
+    from tacit.masks.teachers import (
+        CallableTeacher,
+        MaskShard,
+        MaskTeacher,
+        UNetTeacher,
+        segment_with_teachers,
+    )
     from tacit.masks.unet import UNetRecipe
-    from tacit.masks.volumes import Volumes, check_file_names, load_volumes, save_masks
+    from tacit.masks.volumes import (
+        Volumes,
+        check_file_names,
+        generated_volumes,
+        load_volumes,
+        save_masks,
+    )
 
 
 def __getattr__(name: str) -> Any:

@@ -4,24 +4,187 @@ Nothing is trained, so that a single private scan can teach: with K patients the
 where hospitals of many patients each would be far too few for a useful release
 (docs/results/segmentation.md). Each answer is a pure function of the scan, its mask, the config and
 the queries.
+
+The registration is deformable, of one image to many at once: demons on two resolutions. Images are
+compared by their local contrast (each voxel less the mean around it, over the standard deviation
+around it), which brings scanners' scales and shadings together. At each step every voxel moves
+along the images' gradients towards agreement (symmetric demons: Thirion 1998, Vercauteren et al.
+2009), and a Gaussian keeps the field smooth. Half the resolution first, then the whole.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit._checks import at_least, non_negative, positive
+from tacit._extras import need
 from tacit.errors import InvalidArgument
-from tacit.masks.registration import Demons, need_torch, warp
+from tacit.masks.grids import one_hot
 from tacit.masks.teachers import MaskShard
 from tacit.masks.unet import channelled
 from tacit.teachers.torch_teacher import _one_thread
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_REACH = 2.5  # standard deviations after which a Gaussian is cut off
+_FLAT = 0.1  # variance (of a normalised image) below which there is no contrast to speak of
+_STILL = 0.03  # squared gradient below which nothing pulls; with less, noise is overshot
+_FEWEST = 4  # voxels along a side of the coarse grid
 _VOXELS = 2**19  # of queries that are registered at a time: what fits into a cache
+
+
+@dataclass(frozen=True, slots=True)
+class Demons:
+    """How images are registered.
+
+    iterations: on half the resolution, and on the whole.
+    smoothing: the Gaussian that smooths the field at each step, in voxels.
+    contrast: the Gaussian that says what "around" a voxel is, in voxels.
+    stride: the most that a voxel moves in a step is about half of this, in voxels.
+
+    The defaults were chosen on hippocampus scans at 20 x 28 x 20 and 24 x 32 x 24 voxels.
+    """
+
+    iterations: tuple[int, int] = (8, 16)
+    smoothing: float = 0.6
+    contrast: float = 1.0
+    stride: float = 1.5
+
+    def __post_init__(self) -> None:
+        coarse, fine = self.iterations
+        at_least(0, iterations=coarse)
+        at_least(0, iterations=fine)
+        positive(smoothing=self.smoothing)
+        positive(contrast=self.contrast)
+        positive(stride=self.stride)
+
+    def field(self, fixed: Tensor, moving: Tensor) -> Tensor:
+        """Return the displacements (n, d, *spatial), in voxels, from each fixed image to moving's.
+
+        Voxel x of fixed image i is found at x + field[i, :, x] of the moving image (1, channels,
+        *spatial).
+        """
+        fixed, moving = self._contrasts(fixed), self._contrasts(moving)
+        shape = tuple(fixed.shape[2:])
+        coarse = tuple(max(_FEWEST, round(side / 2)) for side in shape)
+        still = need_torch().zeros(len(fixed), len(shape), *coarse)
+        pair = _shrunk(fixed, coarse), _shrunk(moving, coarse)
+        field = self._level(still, *pair, self.iterations[0])
+        return self._level(_stretched(field, shape), fixed, moving, self.iterations[1])
+
+    def _contrasts(self, images: Tensor) -> Tensor:
+        mean = smooth(images, self.contrast)
+        variance = smooth(images * images, self.contrast) - mean * mean
+        return (images - mean) / (variance.clamp_min(0) + _FLAT).sqrt()
+
+    def _level(self, field: Tensor, fixed: Tensor, moving: Tensor, iterations: int) -> Tensor:
+        slopes = gradient(fixed)
+        moving = moving.expand(len(fixed), *moving.shape[1:])
+        for _ in range(iterations):
+            force = self._force(fixed, warp(moving, field), slopes)
+            field = smooth(field + force, self.smoothing)
+        return field
+
+    def _force(self, fixed: Tensor, moved: Tensor, slopes: Tensor) -> Tensor:
+        """Return sum_c d_c g_c / sum_c (|g_c|^2 + d_c^2 / stride^2): d differences, g gradients."""
+        difference = fixed - moved
+        slope = (gradient(moved) + slopes) / 2  # (n, d, channels, *spatial)
+        pull = (difference[:, None] * slope).sum(dim=2)
+        size = (slope * slope).sum(dim=(1, 2)) + (difference**2).sum(dim=1) / self.stride**2
+        return pull / (size + _STILL)[:, None]
+
+
+def warp(images: Tensor, field: Tensor) -> Tensor:
+    """Return images (n, c, *spatial) as seen at x + field(x), by linear interpolation."""
+    torch = need_torch()
+    sides = [int(side) for side in images.shape[2:]]
+    axes = [torch.arange(side, dtype=torch.float32) for side in sides]
+    places = torch.stack(torch.meshgrid(*axes, indexing="ij")) + field
+    scale = torch.tensor([2 / (side - 1) for side in sides]).view(1, -1, *[1] * len(sides))
+    # torch counts from -1 to 1 and names the last axis first
+    grid = (places * scale - 1).flip(1).movedim(1, -1)
+    result: Tensor = torch.nn.functional.grid_sample(
+        images, grid, mode="bilinear", padding_mode="border", align_corners=True
+    )
+    return result
+
+
+def smooth(values: Tensor, sigma: float) -> Tensor:
+    """Return a Gaussian mean over the spatial axes; at the border, over what is there.
+
+    By shifted sums, a few times faster than small convolutions of one channel.
+    """
+    torch = need_torch()
+    taps = _taps(non_negative(sigma=sigma))
+    weight: Tensor = torch.ones(values.shape[2:])
+    for axis in range(2, values.ndim):
+        values = _along(values, taps, axis)
+        weight = _along(weight, taps, axis - 2)
+    return values / weight
+
+
+def gradient(images: Tensor) -> Tensor:
+    """Return central differences (n, d, c, *spatial) of images (n, c, *spatial), one-sided at ends.
+
+    The border's is the difference to the only neighbour.
+    """
+    torch = need_torch()
+    parts = []
+    for axis in range(2, images.ndim):
+        steps = images.diff(dim=axis)
+        first, last = steps.narrow(axis, 0, 1), steps.narrow(axis, steps.shape[axis] - 1, 1)
+        before, after = torch.cat([first, steps], axis), torch.cat([steps, last], axis)
+        parts.append((before + after) / 2)
+    result: Tensor = torch.stack(parts, dim=1)
+    return result
+
+
+def need_torch() -> Any:
+    """Return torch, or say which extra brings it."""
+    return need("torch", "to register images", extra="segmentation")
+
+
+def _taps(sigma: float) -> list[float]:
+    if sigma == 0:
+        return [1.0]
+    reach = max(1, math.ceil(_REACH * sigma))
+    return [math.exp(-(j**2) / (2 * sigma**2)) for j in range(reach + 1)]
+
+
+def _along(values: Tensor, taps: list[float], axis: int) -> Tensor:
+    side = values.shape[axis]
+    total = values * taps[0]
+    for shift in range(1, min(len(taps), side)):
+        rest = side - shift
+        total.narrow(axis, shift, rest).add_(values.narrow(axis, 0, rest), alpha=taps[shift])
+        total.narrow(axis, 0, rest).add_(values.narrow(axis, shift, rest), alpha=taps[shift])
+    return total
+
+
+def _resized(values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    mode = "bilinear" if len(shape) == 2 else "trilinear"
+    result: Tensor = need_torch().nn.functional.interpolate(
+        values, size=shape, mode=mode, align_corners=True
+    )
+    return result
+
+
+def _shrunk(values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return _resized(smooth(values, 1.0), shape)
+
+
+def _stretched(field: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Put a field on a finer grid; a displacement grows with the number of voxels it crosses."""
+    torch = need_torch()
+    growth = [(new - 1) / (old - 1) for old, new in zip(field.shape[2:], shape, strict=True)]
+    factors: Tensor = torch.tensor(growth).view(1, -1, *[1] * len(shape))
+    return _resized(field, shape) * factors
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +197,7 @@ class AtlasTeacher:
 
     demons: the registration's numbers.
 
-    >>> from tacit.masks.phantoms import generated_volumes
+    >>> from tacit.masks.volumes import generated_volumes
     >>> images, masks = generated_volumes(3, (16, 20), noise=0.02).normalised().arrays()
     >>> answer = AtlasTeacher().segment_queries(
     ...     MaskShard(images[:1], masks[:1], seed=0), images[1:], n_classes=2)
@@ -66,8 +229,7 @@ class AtlasTeacher:
     ) -> NDArray[Any]:
         torch = need_torch()
         moving = torch.from_numpy(np.ascontiguousarray(scan)[None])
-        classes = np.arange(n_classes).reshape(-1, *[1] * mask.ndim)
-        onehot = torch.from_numpy((mask == classes).astype(np.float32)[None])
+        onehot = torch.from_numpy(one_hot(mask, n_classes)[None])
         step = max(1, _VOXELS // math.prod(mask.shape))
         parts = []
         with torch.inference_mode():

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import at_least
 from tacit.direct.examples import PrivateExamples
 from tacit.errors import InvalidArgument
 from tacit.estimators.inputs import count_units, units_of, unquoted
 from tacit.estimators.stepped import SteppedEstimator
+from tacit.masks.segmenter import StudentMasks
 from tacit.masks.student import UNetStudent
 from tacit.masks.unet import UNetRecipe, channelled, make_unet
 from tacit.students.inputs import seed_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _TINY = 1.0  # voxels: the Dice loss of an empty organ has a bounded slope
 
 
-class DPSGDSegmenter(SteppedEstimator):
+class DPSGDSegmenter(StudentMasks, SteppedEstimator):
     """Train MONAI's U-Net on private scans and masks by DP-SGD, in two or three dimensions.
 
     n_classes: background included. channels, residual_units: of the U-Net; fewer parameters, less
@@ -134,17 +134,6 @@ class DPSGDSegmenter(SteppedEstimator):
             seed_of(self.random_state),
         )
         return student
-
-    def predict(self, images: ArrayLike) -> NDArray[np.uint8]:
-        """Return the most probable class of each voxel."""
-        check_is_fitted(self, "student_")
-        return np.asarray(self.student_.predict(images), dtype=np.uint8)
-
-    def score(self, images: ArrayLike, masks: ArrayLike) -> float:
-        """Return the mean Dice of the foreground classes on scans whose masks are public."""
-        from tacit.masks.scores import organ_dice
-
-        return float(organ_dice(self.predict(images), np.asarray(masks)).mean())
 
 
 def volume_losses(scores: Tensor, labels: Tensor) -> Tensor:

@@ -18,10 +18,11 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacit._extras import need
 from tacit._files import write_atomically
 from tacit._quiet import quiet
 from tacit.datasets._reading import PathLike, reading
-from tacit.errors import InvalidArgument, MissingExtra, TacitError
+from tacit.errors import InvalidArgument, TacitError
 
 MOST_VOXELS = 2**28
 """The largest volume that is read unless asked otherwise: 1 GiB in float32."""
@@ -91,16 +92,8 @@ def _tar_entries(place: Path) -> Iterator[Entry]:
                 yield Entry(name.parent.name, name.name, file.read())
 
 
-def read_nifti(path: PathLike, *, most_voxels: int = MOST_VOXELS) -> Grid:
-    """Read one .nii or .nii.gz as float32, with its affine; NaN and infinity are refused."""
-    file = Path(path)
-    with _reading(file, "NIfTI file"):
-        content = file.read_bytes()
-    return parse_nifti(content, file.name, most_voxels=most_voxels)
-
-
 def parse_nifti(content: bytes, name: str, *, most_voxels: int = MOST_VOXELS) -> Grid:
-    """Read the bytes of one .nii or .nii.gz file."""
+    """Read the bytes of one .nii or .nii.gz as float32; NaN and infinity are refused."""
     nibabel = need_nibabel()
     with _reading(Path(name), "NIfTI file"), quiet():  # nibabel tells of what it repairs
         with _stream(content, name) as stream:
@@ -123,8 +116,9 @@ def save_mask(path: PathLike, mask: ArrayLike, affine: ArrayLike | None = None) 
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_mask(f"{folder}/mask.nii.gz", np.eye(3, dtype=int)[None], np.diag([2, 1, 1, 1]))
-    ...     read_nifti(f"{folder}/mask.nii.gz").affine[0, 0]
+    ...     file = Path(folder) / "mask.nii.gz"
+    ...     save_mask(file, np.eye(3, dtype=int)[None], np.diag([2, 1, 1, 1]))
+    ...     parse_nifti(file.read_bytes(), file.name).affine[0, 0]
     np.float64(2.0)
     """
     nibabel = need_nibabel()
@@ -154,13 +148,7 @@ def _storable(mask: ArrayLike) -> NDArray[Any]:
 
 def need_nibabel() -> Any:
     """Return nibabel, or say which extra brings it."""
-    try:
-        import nibabel
-    except ImportError:
-        raise MissingExtra(
-            "Expected the package nibabel for NIfTI files; install tacit[segmentation]."
-        ) from None
-    return nibabel
+    return need("nibabel", "for NIfTI files", extra="segmentation")
 
 
 def _checked_bytes(nibabel: Any, stream: BinaryIO, name: str, most_voxels: int) -> bytes:

@@ -16,7 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats
 from tacit.errors import InvalidArgument
-from tacit.masks.codecs import LinearCodec, noise_to_signal
+from tacit.masks.codecs import (
+    ImageRegression,
+    LinearCodec,
+    combine_rounds,
+    noise_to_signal,
+    smooth_by_images,
+)
 from tacit.mechanisms import GaussianMean, Plan, Release, UnitMean
 
 SHARES = {1: (1.0,), 2: (0.3, 0.7), 4: (0.1, 0.15, 0.25, 0.5)}
@@ -50,7 +56,7 @@ class MaskRounds:
         self._released: list[tuple[Floats, Floats]] = []
         self._codes: Floats | None = None
         self._smoothed: Any = None
-        self._regression: Any = None
+        self._regression: ImageRegression | None = None
 
     def __iter__(self) -> Iterator[tuple[int, Plan, dict[str, Any]]]:
         if not self.linear:
@@ -113,8 +119,6 @@ class MaskRounds:
         if not self.linear:
             self._codes = values
             return
-        from tacit.masks.codecs import ImageRegression, combine_rounds, smooth_by_images
-
         mechanism: Any = release.mechanism
         self._released.append((values, self._round.deviations(mechanism.sigma)))
         codes, deviations = combine_rounds(*self._released)

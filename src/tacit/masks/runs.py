@@ -23,12 +23,14 @@ from tacit.estimators.config import RunConfig
 from tacit.estimators.overlap import refuse_overlap
 from tacit.estimators.run_folders import RunResult, releasing
 from tacit.estimators.sections import SegmentationConfig
+from tacit.masks.atlas import AtlasTeacher
 from tacit.masks.gallery import MOST_SCANS, mask_figure
 from tacit.masks.metrics import mask_metrics
 from tacit.masks.rounds import one_hot_masks
 from tacit.masks.scans import ScanOptions, Scans, load_scans
-from tacit.masks.segmenter import PATESegmenter
-from tacit.masks.simulated import SimulatedSegmenter
+from tacit.masks.segmenter import PATESegmenter, SimulatedSegmenter
+from tacit.masks.student import UNetStudent
+from tacit.masks.teachers import UNetTeacher
 from tacit.masks.unet import UNetRecipe
 from tacit.masks.volumes import Volumes, save_masks
 from tacit.report import write_report
@@ -57,10 +59,6 @@ def run_masks(config: RunConfig, folder: Path) -> RunResult:
 
 def make_segmenter(config: RunConfig, scans: Scans, folder: Path) -> PATESegmenter:
     """Return the unfitted estimator that the configuration describes."""
-    from tacit.masks.atlas import AtlasTeacher
-    from tacit.masks.student import UNetStudent
-    from tacit.masks.teachers import UNetTeacher
-
     section = cast(SegmentationConfig, config.section)
     patch = section.patch or None
     count = len(scans.options.classes)

@@ -133,7 +133,7 @@ def _with_masks(source: str, key: str, options: ScanOptions) -> Volumes:
         raise InvalidArgument(
             f"Expected source={source!r} to hold scans of {len(options.grid)} dimensions, each "
             f"with a mask of classes 0 .. {len(options.classes) - 1} on its grid. "
-            "tacit.datasets.load_volumes says which file is wrong."
+            "tacit.masks.load_volumes says which file is wrong."
         )
     if volumes.masks is None:
         raise InvalidArgument(f"Expected masks beside the scans of {key}.")

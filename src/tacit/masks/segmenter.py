@@ -19,20 +19,25 @@ from tacit._checks import Floats, Integers, at_least, one_of
 from tacit.errors import InvalidArgument
 from tacit.estimators.inputs import count_units, units_of, unquoted
 from tacit.estimators.taught import TaughtEstimator
-from tacit.masks.rounds import (
-    EncodeMasks,
-    MaskRounds,
-    cut_masks,
-    foreground,
-    one_hot_masks,
-)
+from tacit.masks.atlas import AtlasTeacher
+from tacit.masks.codecs import PCACodec
+from tacit.masks.metrics import organ_dice
+from tacit.masks.rounds import EncodeMasks, MaskRounds, cut_masks, foreground, one_hot_masks
+from tacit.masks.student import UNetStudent
+from tacit.masks.teachers import segment_with_teachers
 from tacit.masks.unet import scan_floats
 from tacit.mechanisms import Release
 from tacit.students import choose_queries
+from tacit.students.progress import training_bar
 from tacit.teachers import record_ids, shard_key, shard_of
 
 if TYPE_CHECKING:
     from tacit.noise import InsecureNoise
+
+SIMULATION = (
+    "this run was declared a simulation: its private scans are said to be public, and its report "
+    "may show the teachers' mean before noise, which no cost covers"
+)
 
 
 class Shards(NamedTuple):
@@ -61,7 +66,33 @@ def _flat(scans: NDArray[Any], dimensions: int) -> NDArray[Any]:
     return scans if scans.ndim == dimensions + 1 else scans.mean(axis=1)
 
 
-class PATESegmenter(TaughtEstimator):
+class StudentMasks:
+    """What a fitted student of masks answers, for every estimator that ends in one."""
+
+    student_: Any
+
+    def predict_proba(self, images: ArrayLike, *, window: Sequence[int] | None = None) -> Floats:
+        """Return the student's probabilities (n, n_classes, *spatial), of scans of any size.
+
+        `window`: in overlapping windows of this shape, for volumes larger than fit the network.
+        """
+        check_is_fitted(self, "student_")
+        how = {} if window is None else {"window": window}
+        return np.asarray(self.student_.predict_proba(images, **how), dtype=np.float64)
+
+    def predict(
+        self, images: ArrayLike, *, window: Sequence[int] | None = None
+    ) -> NDArray[np.uint8]:
+        """Return the student's masks: post-processing of the releases, free of charge."""
+        soft = self.predict_proba(images, window=window)
+        return np.asarray(soft.argmax(axis=1), dtype=np.uint8)
+
+    def score(self, images: ArrayLike, masks: ArrayLike) -> float:
+        """Return the mean Dice of all that is not background, on scans declared public."""
+        return float(organ_dice(self.predict(images), masks).mean())
+
+
+class PATESegmenter(StudentMasks, TaughtEstimator):
     """Private aggregation of teachers' masks, worst-case priced, in two or three dimensions.
 
     teacher: `AtlasTeacher()` by default, a `UNetTeacher`, or a function (`CallableTeacher`).
@@ -234,8 +265,6 @@ class PATESegmenter(TaughtEstimator):
             raise InvalidArgument(
                 "Expected public_masks= to fit a codec on, or codec= a fitted one."
             )
-        from tacit.masks.codecs import PCACodec
-
         known, shape = np.asarray(public_masks), truth.shape[1:]
         if known.shape[1:] != shape or known.dtype.kind not in "biu":
             raise InvalidArgument(f"Expected public_masks of classes, shape (n, *{shape}).")
@@ -244,8 +273,6 @@ class PATESegmenter(TaughtEstimator):
         return PCACodec.fit(answers, blur=0.7, copies=3, dimensions=len(shape))
 
     def _default_student(self) -> Any:
-        from tacit.masks.student import UNetStudent
-
         return UNetStudent(self.n_classes, random_state=self.random_state or 0)
 
     def _choose(self, outside: NDArray[Any]) -> Integers:
@@ -278,9 +305,6 @@ class PATESegmenter(TaughtEstimator):
         codec: Any,
     ) -> NDArray[Any]:
         """Let the teachers answer. Secret: codes leave only through a grant."""
-        from tacit.masks.teachers import segment_with_teachers
-        from tacit.students.progress import training_bar
-
         with training_bar("Asking the teachers", shards.n_teachers) as tick:
             return segment_with_teachers(
                 self._teacher(),
@@ -299,27 +323,7 @@ class PATESegmenter(TaughtEstimator):
             )
 
     def _teacher(self) -> Any:
-        if self.teacher is not None:
-            return self.teacher
-        from tacit.masks.atlas import AtlasTeacher
-
-        return AtlasTeacher()
-
-    def predict_proba(self, images: ArrayLike, *, window: Sequence[int] | None = None) -> Floats:
-        """Return the student's probabilities (n, n_classes, *spatial), of scans of any size.
-
-        `window`: in overlapping windows of this shape, for volumes larger than fit the network.
-        """
-        check_is_fitted(self, "student_")
-        how = {} if window is None else {"window": window}
-        return np.asarray(self.student_.predict_proba(images, **how), dtype=np.float64)
-
-    def predict(
-        self, images: ArrayLike, *, window: Sequence[int] | None = None
-    ) -> NDArray[np.uint8]:
-        """Return the student's masks: post-processing of the releases, free of charge."""
-        soft = self.predict_proba(images, window=window)
-        return np.asarray(soft.argmax(axis=1), dtype=np.uint8)
+        return AtlasTeacher() if self.teacher is None else self.teacher
 
     def save(self, path: str | Path, *, classes: Sequence[str] | None = None) -> None:
         """Write the student, its grid, the statement and maybe the classes' names to one file.
@@ -336,8 +340,22 @@ class PATESegmenter(TaughtEstimator):
         named = {} if self._names is None else {"classes": self._names}
         return {"grid": list(self.grid_), "n_classes": self.n_classes, **named}
 
-    def score(self, images: ArrayLike, masks: ArrayLike) -> float:
-        """Return the mean Dice of all that is not background, on scans declared public."""
-        from tacit.masks.scores import organ_dice
 
-        return float(organ_dice(self.predict(images), masks).mean())
+class SimulatedSegmenter(PATESegmenter):
+    """`PATESegmenter` that also keeps `teachers_mean_`: the decoded mean code before noise.
+
+    For scans that are public in truth, as a benchmark's. With private ones it publishes what the
+    releases protect.
+    """
+
+    teachers_mean_: Floats
+
+    def _codes(self, *given: Any) -> NDArray[Any]:
+        codes = super()._codes(*given)
+        codec = given[-1]
+        answered = codes[np.isfinite(codes).all(axis=(1, 2))].astype(np.float64)
+        self.teachers_mean_ = np.asarray(codec.decode(answered.sum(axis=0) / max(1, len(answered))))
+        return codes
+
+    def _declared_faults(self) -> tuple[str, ...]:
+        return (*super()._declared_faults(), SIMULATION)

@@ -43,7 +43,7 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     random_state: seeds training; the same bits again on one machine with as many torch threads.
     Learned: `network_`, `dimensions_`, `n_channels_`.
 
-    >>> from tacit.masks.phantoms import generated_volumes
+    >>> from tacit.masks.volumes import generated_volumes
     >>> images, masks = generated_volumes(4, (16, 16)).normalised().arrays()
     >>> student = UNetStudent(channels=(4, 8), steps=3).fit(images, masks)
     >>> student.predict_proba(images).shape, student.predict(images).shape

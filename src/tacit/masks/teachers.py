@@ -1,8 +1,9 @@
 """Teachers whose answers are masks: private scans in shards to soft masks of the public queries.
 
 `segment_with_teachers` collects the answers, as masks or, to keep memory small, as the short codes
-that `GaussianMean` will clip (docs/theory/high-dimensional.md#the-bound); an executor says where.
-Everything is SECRET.
+that `GaussianMean` will clip (docs/theory/high-dimensional.md#the-bound); an executor says where. A
+teacher's answers follow from its own shard and public things alone (docs/theory.md#words): no grid,
+scale or statistic is shared. Everything is SECRET.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,13 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from tacit._checks import Integers, at_least
 from tacit._files import PathLike
 from tacit.errors import InvalidArgument
-from tacit.masks.jobs import (
-    Encode,
-    MaskJob,
-    MaskShard,
-    MaskTeacher,
-    mask_shard_fingerprint,
-)
 from tacit.masks.unet import (
     UNetRecipe,
     channelled,
@@ -36,10 +31,13 @@ from tacit.masks.unet import (
 )
 from tacit.teachers.checkpoints import Checkpoints, NoCheckpoints
 from tacit.teachers.executors import choose_executor
-from tacit.teachers.tasks import Task
+from tacit.teachers.fingerprints import fingerprint, shard_fingerprint
+from tacit.teachers.tasks import Answer, Shard, Task, attempt
+from tacit.teachers.threads import on_one_thread
 from tacit.teachers.torch_teacher import _one_thread
 from tacit.teachers.trouble import Trouble
 
+Encode = Callable[[NDArray[Any]], ArrayLike]
 __all__ = [
     "CallableTeacher",
     "MaskShard",
@@ -51,10 +49,65 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
+class MaskShard:
+    """A teacher's scans (n, [channels,] *spatial), masks (n, *spatial) and seed. Secret."""
+
+    images: NDArray[Any] = field(repr=False)
+    masks: NDArray[Any] = field(repr=False)
+    seed: int
+
+
+@runtime_checkable
+class MaskTeacher(Protocol):
+    """Teachers of masks of one kind; the answers follow from the shard and public things alone."""
+
+    def segment_queries(
+        self, shard: MaskShard, queries: NDArray[Any], *, n_classes: int
+    ) -> NDArray[Any]:
+        """Return soft masks (queries, n_classes, *spatial); the shard has at least one scan."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskJob:
+    """What all tasks share: the teachers' config, the public queries, the public encoding."""
+
+    family: MaskTeacher
+    queries: NDArray[Any] = field(repr=False)
+    n_classes: int
+    encode: Encode | None = None
+
+    def answer(self, shards: Sequence[MaskShard]) -> list[Answer]:
+        """Let each shard's teacher answer every query, on one thread: the same bits anywhere."""
+        return [on_one_thread(partial(self._one, shard)) for shard in shards]
+
+    def _one(self, shard: MaskShard) -> Answer:
+        """Answer, or report what went wrong by its type alone: its text may quote a scan."""
+        said, failure = attempt(lambda: self._said(shard))
+        return Answer(said, failure)
+
+    def _said(self, shard: MaskShard) -> NDArray[np.float32]:
+        soft = np.asarray(
+            self.family.segment_queries(shard, self.queries, n_classes=self.n_classes)
+        )
+        if soft.shape != (len(self.queries), self.n_classes, *shard.masks.shape[1:]):
+            raise InvalidArgument("Expected soft masks (queries, n_classes, *spatial).")
+        return np.asarray(soft if self.encode is None else self.encode(soft), dtype=np.float32)
+
+    def fingerprint(self) -> bytes:
+        """Hash what all teachers share."""
+        return fingerprint(self.family, self.encode, self.n_classes, self.queries)
+
+
+def mask_shard_fingerprint(job_hash: bytes, shard: MaskShard) -> str:
+    """Hash all that one teacher's answers follow from, in hexadecimal."""
+    return shard_fingerprint(job_hash, Shard(shard.images, shard.masks, shard.seed))
+
+
+@dataclass(frozen=True, slots=True)
 class UNetTeacher:
     """A U-Net for each shard (MONAI's), trained from the shard's own seed on one thread.
 
-    >>> from tacit.masks.phantoms import generated_volumes
+    >>> from tacit.masks.volumes import generated_volumes
     >>> images, masks = generated_volumes(3, (16, 16), seed=1).normalised().arrays()
     >>> teacher = UNetTeacher(UNetRecipe(channels=(4, 8), steps=2))
     >>> answer = teacher.segment_queries(MaskShard(images[:2], masks[:2], 0), images, n_classes=2)

@@ -1,8 +1,8 @@
 """The U-Net that teachers and students of masks share: MONAI's, its recipe, training, prediction.
 
-It lies below both floors, since neither may use the other. Training is seeded and draws from a
-generator of its own; targets are probabilities, so that a released, decoded mask is learned as it
-is. Large volumes are trained on random patches and predicted in overlapping windows.
+Training is seeded and draws from a generator of its own; targets are probabilities, so that a
+released, decoded mask is learned as it is. Large volumes are trained on random patches and
+predicted in overlapping windows.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import at_least, non_negative, own_floats, positive, refuse
 from tacit.errors import InvalidArgument, MissingExtra
+from tacit.masks.grids import one_hot
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -114,9 +115,7 @@ def channelled(images: ArrayLike, dimensions: int) -> NDArray[np.float32]:
 
 def targets_of(masks: ArrayLike, n_classes: int) -> NDArray[np.float32]:
     """Return masks of class indices (n, *spatial) as probabilities (n, n_classes, *spatial)."""
-    labels = np.asarray(masks)
-    classes = np.arange(n_classes).reshape(1, -1, *[1] * (labels.ndim - 1))
-    return np.asarray(labels[:, None] == classes, dtype=np.float32)
+    return np.moveaxis(one_hot(masks, n_classes), 0, 1)
 
 
 def make_unet(recipe: UNetRecipe, dimensions: int, in_channels: int, n_classes: int) -> Module:

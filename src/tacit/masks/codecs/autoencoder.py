@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit._checks import Floats, at_least, non_negative, one_of, positive, refuse
-from tacit.errors import MissingExtra
+from tacit._extras import need
 from tacit.masks.codecs.base import PUBLIC, answer_rows, code_rows, public_masks
 
 if TYPE_CHECKING:
@@ -36,13 +36,7 @@ _RARE = 0.01
 
 def need_torch() -> Any:
     """Return torch, or say which extra brings it."""
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtra(
-            "Expected the package torch for an AutoencoderCodec; install tacit[torch]."
-        ) from None
-    return torch
+    return need("torch", "for an AutoencoderCodec", extra="torch")
 
 
 def ball_activation(outputs: Tensor) -> Tensor:

@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacit._checks import Floats, at_least, finite_array, positive
 from tacit.errors import InvalidArgument
 from tacit.masks.codecs.base import answer_rows, code_rows
-from tacit.masks.codecs.linear import LinearCodec
-from tacit.masks.codecs.shrinkage import wiener_weights
+from tacit.masks.codecs.linear import LinearCodec, wiener_weights
 
 Single = NDArray[np.float32]
 _UNCERTAIN = 0.02
@@ -153,7 +152,7 @@ def smooth_by_images(
     """Shrink releases towards what the public images predict: prediction + w (code - its code).
 
     w = r/(r + sigma^2), r the second moment of (code - predicted code) estimated from the releases
-    themselves as in `remaining_spectrum`; a coordinate that was left out stays as predicted.
+    themselves; a coordinate that was left out stays as predicted.
     What remains is r (1 - w). Post-processing of releases `codes` (queries, length) whose noise has
     these `deviations` (length).
     """
