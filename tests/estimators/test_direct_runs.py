@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tacit.audit import audit_run
 from tacit.datasets import load_dataset
 from tacit.errors import InvalidArgument
-from tacit.estimators.auditing import audit_run
 from tacit.estimators.config import RunConfig
 from tacit.estimators.runs import load_rows, run_config
 from tacit.estimators.sections import DpsgdConfig, MacConfig

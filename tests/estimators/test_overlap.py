@@ -26,8 +26,8 @@ from tacit import (
     ResidualRidgeClassifier,
     ResidualRidgeRegressor,
 )
+from tacit.audit import audit_estimator, make_canaries
 from tacit.errors import InvalidArgument
-from tacit.estimators.auditing import audit_estimator, make_canaries
 from tacit.estimators.overlap import refuse_overlap
 from tacit.noise import InsecureNoise
 

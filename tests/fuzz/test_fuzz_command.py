@@ -15,10 +15,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from mangled import damaged, fuzzed
 
+from tacit.audit import mechanisms as audit_module
 from tacit.cli import main
 from tacit.cli.app import app
 from tacit.datasets import demo_votes
-from tacit.ledger import auditing as audit_module
 
 DOCUMENTED = {0, 2, 3, 4, 5}
 CONFIG = """

@@ -14,8 +14,7 @@ from tacit.cli.show import print_json, screen, table, working
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from tacit.estimators.auditing import AuditResult
-    from tacit.ledger.auditing import Finding
+    from tacit.audit import AuditResult, Finding
     from tacit.mechanisms import Mechanism
 
 CONTRADICTED = 5
@@ -101,7 +100,7 @@ def audit(
 
 
 def _audit_mechanism(made: Mechanism, trials: int | None, error: float | None) -> list[Finding]:
-    from tacit.ledger.auditing import audit_mechanism
+    from tacit.audit import audit_mechanism
 
     with working("Releasing made-up answers ..."):
         return audit_mechanism(
@@ -119,7 +118,7 @@ def _audit_run(
     error: float | None,
     seed: int | None,
 ) -> AuditResult:
-    from tacit.estimators.auditing import audit_run
+    from tacit.audit import audit_run
     from tacit.estimators.config import RunConfig
 
     settings = RunConfig.read(config)

@@ -1,6 +1,6 @@
 """What an audit needs to know: neighbouring inputs, events that tell them apart, claims to refute.
 
-Each mechanism says where it loses most (`audit_cases`), in these terms; `tacit.ledger.auditing`
+Each mechanism says where it loses most (`audit_cases`), in these terms; `tacit.audit`
 carries the experiments out. A `Suspicion` is two neighbouring inputs and how to release each of
 them many times over; a `Look` is what is counted in the outputs, and the claim that the counts may
 refute, either epsilon at some delta or the Renyi divergence of some order. Events are chosen before

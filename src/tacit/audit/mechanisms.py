@@ -15,8 +15,7 @@ import numpy as np
 
 from tacit._checks import Floats, at_least, probability, refuse
 from tacit.errors import InvalidArgument
-from tacit.ledger.budget import Budget
-from tacit.ledger.ledger import Ledger
+from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import Mechanism, Plan
 from tacit.mechanisms.auditing import Look, Suspicion, suspicions
 from tacit.privacy import RdpCurve

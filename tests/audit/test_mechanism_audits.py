@@ -10,9 +10,9 @@ from quiet_noise import quieten
 
 from tacit._registry import MECHANISMS as REGISTERED
 from tacit._registry import mechanism_class
+from tacit.audit import audit_mechanism
+from tacit.audit import mechanisms as auditing
 from tacit.errors import InvalidArgument
-from tacit.ledger import auditing
-from tacit.ledger.auditing import audit_mechanism
 from tacit.mechanisms import (
     ConfidentGNMax,
     DistributedGaussianMean,

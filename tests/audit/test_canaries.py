@@ -17,8 +17,7 @@ from tacit import (
     PrototypeClassifier,
     ResidualRidgeClassifier,
 )
-from tacit.errors import InvalidArgument
-from tacit.estimators.auditing import (
+from tacit.audit import (
     KINDS,
     Canaries,
     asked_about,
@@ -27,6 +26,7 @@ from tacit.estimators.auditing import (
     guess_coins,
     make_canaries,
 )
+from tacit.errors import InvalidArgument
 from tacit.privacy import one_run_epsilon
 from tacit.students import SupervisedStudent
 

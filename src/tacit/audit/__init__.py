@@ -1,0 +1,33 @@
+"""Attempts to refute a claim, in one room: of a mechanism, and of a whole run.
+
+A mechanism says with its dataclass where it loses most (`audit_cases`); `mechanisms` releases
+there many times. `models` plants canaries in a training run and guesses who was planted. What
+counts prove is in `tacit.privacy` (`epsilon_lower_bound`, `one_run_epsilon`).
+"""
+
+from tacit.audit.mechanisms import Finding, audit_mechanism
+from tacit.audit.models import (
+    KINDS,
+    AuditResult,
+    Canaries,
+    asked_about,
+    audit_estimator,
+    audit_run,
+    canary_scores,
+    guess_coins,
+    make_canaries,
+)
+
+__all__ = [
+    "KINDS",
+    "AuditResult",
+    "Canaries",
+    "Finding",
+    "asked_about",
+    "audit_estimator",
+    "audit_mechanism",
+    "audit_run",
+    "canary_scores",
+    "guess_coins",
+    "make_canaries",
+]
