@@ -75,6 +75,19 @@ def test_nearly_unanimous_votes_are_priced_as_closely(strays, sigma):
 
 
 @pytest.mark.usefixtures("never_exact")
+def test_nothing_costs_more_than_the_worst_case_near_order_one():
+    votes, orders = varied_votes(50), 1 + np.array([1e-15, 1e-12, 1e-9])
+    assert (gnmax_rdp_total(votes, 400, orders) <= 50 * orders / 400**2 * (1 + 1e-12)).all()
+
+
+def test_little_noise_needs_few_nodes():
+    """About as many as log q has digits: not so many that the sum never ends."""
+    log_q = np.sort(gnmax_log_q([[2001, 0], [1001, 1000]], 1e-12))
+    assert log_q[0] < -1e24
+    assert totals._first_nodes(log_q, 1.0).size < 5000
+
+
+@pytest.mark.usefixtures("never_exact")
 def test_sums_that_underflow_are_neither_negative_nor_refused():
     """Some costs of these q are subnormal or 0, some are not."""
     log_q = -np.linspace(955, 736, 90)

@@ -79,10 +79,10 @@ def _total_below_lines(log_q: Floats, mass: Floats, sigma: float, orders: Floats
         return worst
     ascending = np.sort(orders)
     groups = [_sum_below_lines(log_q, mass, mu, some) for some in _alike(ascending, mu)]
-    lost = (
-        float(mass @ rounding(log_q)) * orders / (orders - 1)
-    )  # each query's, as in the exact sum
-    return worst + np.concatenate(groups)[np.searchsorted(ascending, orders)] + lost
+    # Each query's rounding, as in the exact sum: near order 1 it is more than the worst case.
+    lost = float(mass @ rounding(log_q)) * orders / (orders - 1)
+    total = np.concatenate(groups)[np.searchsorted(ascending, orders)] + lost
+    return worst + np.minimum(total, float(mass.sum()) * orders / sigma**2)
 
 
 def _alike(orders: Floats, mu: float) -> list[Floats]:
@@ -122,10 +122,10 @@ def _first_nodes(log_q: Floats, reach: float) -> Floats:
     node = top = float(log_q[-1])
     nodes = [top]
     while node >= log_q[0]:
-        fine = float(np.interp(node, [-8, -2], _SPACING))
+        fine = max(float(np.interp(node, [-8, -2], _SPACING)), -1e-9 * node)  # never lost in node
         flat = reach + min(float(ndtri_exp(node)), 0.0)
         widest = max(fine, -(_WIDEST if flat < 0 else 0.5) * node)
-        node -= min(fine * math.exp(min(max((top - node) / 6, flat), 50.0)), widest)
+        node -= min(fine * math.exp(min(max((top - node) / 6, flat), 700.0)), widest)
         nodes.append(node)
     return np.array(nodes[::-1])
 
