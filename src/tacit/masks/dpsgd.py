@@ -6,6 +6,7 @@ larger than what all of them say: small networks, few steps (docs/results/direct
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -25,11 +26,10 @@ from tacit.students.networks import seeded
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from tacit.noise import InsecureNoise
-
 _TINY = 1.0  # voxels: the Dice loss of an empty organ has a bounded slope
 
 
+@dataclass(eq=False, repr=False)
 class DPSGDSegmenter(StudentMasks, SteppedEstimator):
     """Train MONAI's U-Net on private scans and masks by DP-SGD, in two or three dimensions.
 
@@ -42,52 +42,20 @@ class DPSGDSegmenter(StudentMasks, SteppedEstimator):
     """
 
     features = None
-    engine = "single"  # other engines would round volumes by their company
-
-    def __init__(
-        self,
-        n_classes: int = 2,
-        *,
-        channels: tuple[int, ...] = (4, 8, 16),
-        residual_units: int = 0,
-        clipping: str = "flat",
-        clip: float = 0.01,
-        split: str = "minimal",
-        optimizer: str = "adam",
-        learning_rate: float = 2e-2,
-        decay: float = 0.1,
-        epochs: float = 30,
-        batch_size: int = 64,
-        n_records: Any = None,
-        noise_multiplier: float | None = None,
-        epsilon: float = 8.0,
-        delta: float = 1e-5,
-        ledger: Any = None,
-        dataset: str = "",
-        allow_large_delta: bool = False,
-        noise: InsecureNoise | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.n_classes = n_classes
-        self.channels = channels
-        self.residual_units = residual_units
-        self.clipping = clipping
-        self.clip = clip
-        self.split = split
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.decay = decay
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.n_records = n_records
-        self.noise_multiplier = noise_multiplier
-        self.epsilon = epsilon
-        self.delta = delta
-        self.ledger = ledger
-        self.dataset = dataset
-        self.allow_large_delta = allow_large_delta
-        self.noise = noise
-        self.random_state = random_state
+    n_classes: int = 2
+    _: KW_ONLY
+    channels: tuple[int, ...] = (4, 8, 16)
+    residual_units: int = 0
+    clipping: str = "flat"
+    clip: float = 0.01
+    learning_rate: float = 2e-2
+    epochs: float = 30
+    batch_size: int = 64
+    epsilon: float = 8.0
+    # Other engines would round volumes by their company.
+    engine: str = field(init=False, default="single")
+    # There are no public scans that private ones could equal.
+    allow_overlap: bool = field(init=False, default=False)
 
     def fit(self, images: ArrayLike, masks: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Train on private scans (n, [channels,] *spatial), normalised one by one, and masks."""

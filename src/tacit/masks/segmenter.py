@@ -8,8 +8,9 @@ After `fit` the object holds the student, the releases and the ledger, and nothi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,9 +31,6 @@ from tacit.mechanisms import Release
 from tacit.students import choose_queries
 from tacit.students.progress import training_bar
 from tacit.teachers import record_ids, shard_key, shard_of
-
-if TYPE_CHECKING:
-    from tacit.noise import InsecureNoise
 
 SIMULATION = (
     "this run was declared a simulation: its private scans are said to be public, and its report "
@@ -92,6 +90,7 @@ class StudentMasks:
         return float(organ_dice(self.predict(images), masks).mean())
 
 
+@dataclass(eq=False, repr=False)
 class PATESegmenter(StudentMasks, TaughtEstimator):
     """Private aggregation of teachers' masks, worst-case priced, in two or three dimensions.
 
@@ -122,52 +121,21 @@ class PATESegmenter(StudentMasks, TaughtEstimator):
     """
 
     features = None
-    _names: list[str] | None = None
-
-    def __init__(
-        self,
-        teacher: Any = None,
-        codec: Any = None,
-        student: Any = None,
-        *,
-        n_teachers: int = 100,
-        each_alone: bool = False,
-        n_classes: int = 2,
-        epsilon: float = 8.0,
-        delta: float = 1e-5,
-        queries: int | None = None,
-        strategy: Any = "medoids",
-        rounds: int = 1,
-        cut: str = "volume",
-        executor: Any = "serial",
-        checkpoint: Any = None,
-        ledger: Any = None,
-        dataset: str = "",
-        allow_large_delta: bool = False,
-        allow_overlap: bool = False,
-        noise: InsecureNoise | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.teacher = teacher
-        self.codec = codec
-        self.student = student
-        self.n_teachers = n_teachers
-        self.each_alone = each_alone
-        self.n_classes = n_classes
-        self.epsilon = epsilon
-        self.delta = delta
-        self.queries = queries
-        self.strategy = strategy
-        self.rounds = rounds
-        self.cut = cut
-        self.executor = executor
-        self.checkpoint = checkpoint
-        self.ledger = ledger
-        self.dataset = dataset
-        self.allow_large_delta = allow_large_delta
-        self.allow_overlap = allow_overlap
-        self.noise = noise
-        self.random_state = random_state
+    teacher: Any = None
+    codec: Any = None
+    student: Any = None
+    _: KW_ONLY
+    n_teachers: int = 100
+    each_alone: bool = False
+    n_classes: int = 2
+    epsilon: float = 8.0
+    queries: int | None = None
+    strategy: Any = "medoids"
+    rounds: int = 1
+    cut: str = "volume"
+    executor: Any = "serial"
+    checkpoint: Any = None
+    _names: list[str] | None = field(init=False, default=None)
 
     def fit(
         self,

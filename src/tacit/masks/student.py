@@ -8,7 +8,7 @@ private ever enters this floor, so the fitted student may be published.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -36,6 +36,7 @@ from tacit.students.progress import training_bar
 _NAME = "UNetStudent"
 
 
+@dataclass(eq=False, repr=False)
 class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A small U-Net, in two or three dimensions, trained on soft or hard masks.
 
@@ -50,30 +51,17 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     ((4, 2, 16, 16), (4, 16, 16))
     """
 
-    def __init__(
-        self,
-        n_classes: int = 2,
-        *,
-        channels: tuple[int, ...] = (8, 16, 32),
-        residual_units: int = 2,
-        steps: int = 300,
-        batch_size: int = 4,
-        learning_rate: float = 5e-3,
-        weight_decay: float = 1e-4,
-        augment: bool = True,
-        patch: tuple[int, ...] | None = None,
-        random_state: int | None = 0,
-    ) -> None:
-        self.n_classes = n_classes
-        self.channels = channels
-        self.residual_units = residual_units
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.augment = augment
-        self.patch = patch
-        self.random_state = random_state
+    n_classes: int = 2
+    _: KW_ONLY
+    channels: tuple[int, ...] = (8, 16, 32)
+    residual_units: int = 2
+    steps: int = 300
+    batch_size: int = 4
+    learning_rate: float = 5e-3
+    weight_decay: float = 1e-4
+    augment: bool = True
+    patch: tuple[int, ...] | None = None
+    random_state: int | None = 0
 
     def fit(self, images: ArrayLike, targets: ArrayLike, weights: ArrayLike | None = None) -> Self:
         """Learn from public scans (n, [channels,] *spatial), already normalised.
