@@ -17,8 +17,9 @@ from benchmarks.segment_hippocampus import DELTA, Case, as_text, cut_score, pars
 from benchmarks.segment_teaching import Overheard, score
 from benchmarks.segmentation_data import Array, shown
 from tacit import InsecureNoise
-from tacit.masks import AtlasTeacher, MaskRounds, MaskShard, PCACodec
+from tacit.masks import AtlasTeacher, MaskRounds, PCACodec
 from tacit.privacy import calibrate_gaussian
+from tacit.teachers import Shard
 
 TEACHERS, QUERIES = 80, 30
 CODECS = ((0.7, 3), (0.7, 10), (0.4, 10), (0.0, 10))
@@ -52,7 +53,7 @@ def _row(name: str, soft: Array, truth: Array, volume: float) -> dict[str, Any]:
 
 def _answers(private: Case, queries: Array, options: Any) -> Array:
     heard = Overheard(AtlasTeacher(), options.keep)
-    shards = (MaskShard(private.images[[i]], private.masks[[i]], seed=0) for i in range(TEACHERS))
+    shards = (Shard(private.images[[i]], private.masks[[i]], seed=0) for i in range(TEACHERS))
     return np.stack([heard.segment_queries(one, queries, n_classes=2)[:, 1] for one in shards])
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.segmentation_data import Array
-from tacit.masks import MaskShard, organ_dice
+from tacit.masks import organ_dice
+from tacit.teachers import Shard
 
 
 class Overheard:
@@ -24,16 +25,16 @@ class Overheard:
         self.teacher, self.folder = teacher, folder
         self.total, self.count = np.zeros(1), 0
 
-    def segment_queries(self, shard: MaskShard, queries: Array, *, n_classes: int) -> Array:
+    def segment_queries(self, shard: Shard, queries: Array, *, n_classes: int) -> Array:
         """Answer as the teacher does, for two classes."""
         organ = self._kept(shard, queries)
         self.total, self.count = self.total + organ, self.count + 1
         return np.stack([1 - organ, organ], axis=1)
 
-    def _kept(self, shard: MaskShard, queries: Array) -> Array:
+    def _kept(self, shard: Shard, queries: Array) -> Array:
         if self.folder is None:
             return self._said(shard, queries)
-        told = (repr(self.teacher), shard.seed, shard.images, shard.masks, queries)
+        told = (repr(self.teacher), shard.seed, shard.X, shard.y, queries)
         path = (
             self.folder / f"{hashlib.blake2b(pickle.dumps(told), digest_size=16).hexdigest()}.npy"
         )
@@ -42,7 +43,7 @@ class Overheard:
             np.save(path, self._said(shard, queries))
         return np.asarray(np.load(path))
 
-    def _said(self, shard: MaskShard, queries: Array) -> Array:
+    def _said(self, shard: Shard, queries: Array) -> Array:
         return np.asarray(self.teacher.segment_queries(shard, queries, n_classes=2)[:, 1])
 
     @property

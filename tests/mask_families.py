@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from teacher_families import die_once
 
-from tacit.masks import MaskShard
+from tacit.teachers import Shard
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class NotingMasks:
 
     log: str
 
-    def segment_queries(self, shard: MaskShard, queries: Any, *, n_classes: int) -> Any:
+    def segment_queries(self, shard: Shard, queries: Any, *, n_classes: int) -> Any:
         with open(self.log, "a") as file:
             file.write(f"{shard.seed}\n")
-        level = shard.images.mean() + shard.masks.mean() + shard.seed % 1009
+        level = shard.X.mean() + shard.y.mean() + shard.seed % 1009
         organ = 0.5 + 0.5 * np.sin(level + queries.astype(np.float64))
         return np.stack([1 - organ, organ], axis=1)
 
@@ -40,7 +40,7 @@ class KillingMasksOnce(NotingMasks):
     seed: int
     marker: str
 
-    def segment_queries(self, shard: MaskShard, queries: Any, *, n_classes: int) -> Any:
+    def segment_queries(self, shard: Shard, queries: Any, *, n_classes: int) -> Any:
         if shard.seed == self.seed:
             die_once(self.marker)
         return super().segment_queries(shard, queries, n_classes=n_classes)

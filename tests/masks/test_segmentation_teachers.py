@@ -11,7 +11,6 @@ pytest.importorskip("monai")
 from tacit.errors import InvalidArgument, MissingExtra, TeacherFailed
 from tacit.masks import (
     AtlasTeacher,
-    MaskShard,
     UNetRecipe,
     UNetTeacher,
     generated_volumes,
@@ -20,6 +19,7 @@ from tacit.masks import (
     segment_with_teachers,
 )
 from tacit.masks.teachers import as_mask_teacher
+from tacit.teachers import Shard
 
 TINY = UNetTeacher(UNetRecipe(channels=(4, 8), residual_units=0, steps=3))
 
@@ -46,7 +46,7 @@ def scans():
 class TestAtlas:
     def test_a_query_that_is_the_scan_gets_its_mask(self, scans):
         images, masks = scans
-        shard = MaskShard(images[:1], masks[:1], 0)
+        shard = Shard(images[:1], masks[:1], 0)
         answer = AtlasTeacher().segment_queries(shard, images[:1], n_classes=3)
         np.testing.assert_array_equal(answer.argmax(axis=1), masks[:1])
 
@@ -68,7 +68,7 @@ class TestAtlas:
 
     def test_answers_are_probabilities_and_pure(self, scans):
         images, masks = scans
-        shard = MaskShard(images[:1], masks[:1], 0)
+        shard = Shard(images[:1], masks[:1], 0)
         one, two = (
             AtlasTeacher().segment_queries(shard, images[4:6], n_classes=3) for _ in range(2)
         )
@@ -81,11 +81,11 @@ class TestAtlas:
     def test_several_scans_answer_by_their_mean(self, scans):
         images, masks = scans
         both = AtlasTeacher().segment_queries(
-            MaskShard(images[:2], masks[:2], 0), images[4:5], n_classes=3
+            Shard(images[:2], masks[:2], 0), images[4:5], n_classes=3
         )
         each = [
             AtlasTeacher().segment_queries(
-                MaskShard(images[i : i + 1], masks[i : i + 1], 0), images[4:5], n_classes=3
+                Shard(images[i : i + 1], masks[i : i + 1], 0), images[4:5], n_classes=3
             )
             for i in range(2)
         ]
@@ -94,7 +94,7 @@ class TestAtlas:
     def test_channels_and_two_dimensions(self):
         images, masks = generated_volumes(3, (16, 16)).normalised().arrays()
         stacked = np.stack([images, images], axis=1)
-        shard = MaskShard(stacked[:1], masks[:1], 0)
+        shard = Shard(stacked[:1], masks[:1], 0)
         answer = AtlasTeacher().segment_queries(shard, stacked, n_classes=2)
         assert answer.shape == (3, 2, 16, 16)
         np.testing.assert_array_equal(answer[0].argmax(axis=0), masks[0])
@@ -108,10 +108,10 @@ class TestAtlas:
 class TestUNet:
     def test_the_same_shard_and_seed_give_the_same_bits(self, scans):
         images, masks = scans
-        shard = MaskShard(images[:2], masks[:2], 7)
+        shard = Shard(images[:2], masks[:2], 7)
         one, two = (TINY.segment_queries(shard, images[4:6], n_classes=3) for _ in range(2))
         np.testing.assert_array_equal(one, two)
-        other = TINY.segment_queries(MaskShard(images[:2], masks[:2], 8), images[4:6], n_classes=3)
+        other = TINY.segment_queries(Shard(images[:2], masks[:2], 8), images[4:6], n_classes=3)
         assert (one != other).any()
         np.testing.assert_allclose(one.sum(axis=1), 1, atol=1e-5)
 

@@ -88,11 +88,11 @@ def test_a_run_that_is_stopped_leaves_no_worker_behind(table, tmp_path):
 
 
 def _job(family, table, tasks):
-    from tacit.teachers.runs import checked_run
+    from tacit.teachers import sharded
     from tacit.teachers.tasks import Job
 
-    run = checked_run(table.X, table.y, table.shards, table.n_teachers, table.X_query, 3, 0)
-    return Job(family, run.X_query, 3), _noted(run.tasks(1, ()), tasks)
+    run = sharded(table.X, table.y, table.shards, table.n_teachers, n_classes=3, random_state=0)
+    return Job(family, table.X_query, 3), _noted(run.tasks(range(run.n_teachers)), tasks)
 
 
 def _noted(tasks, seen):

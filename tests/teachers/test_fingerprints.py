@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from teacher_families import Noting
 
 from tacit.teachers import KernelRidgeTeachers, Recipe
-from tacit.teachers.fingerprints import canonical, job_fingerprint
+from tacit.teachers.fingerprints import canonical
 from tacit.teachers.tasks import Job
 
 HERE = Path(__file__).parent
@@ -120,8 +120,8 @@ def test_the_same_in_another_process():
     """Also where strings hash differently, as they do from process to process."""
     code = (
         f"import sys; sys.path.append({str(HERE.parent)!r}); "
-        "from test_fingerprints import example_job; from tacit.teachers.fingerprints import *; "
-        "print(job_fingerprint(example_job()).hex())"
+        "from test_fingerprints import example_job; "
+        "print(example_job().fingerprint().hex())"
     )
     found = {
         subprocess.run(
@@ -145,7 +145,7 @@ def example_job() -> Job:
 
 def test_queries_and_classes_count():
     job = example_job()
-    assert job_fingerprint(job) == job_fingerprint(example_job())
+    assert job.fingerprint() == example_job().fingerprint()
     others = [
         Job(job.family, job.X_query + 1, 3),
         Job(job.family, job.X_query.astype(np.float32), 3),
@@ -153,4 +153,4 @@ def test_queries_and_classes_count():
         Job(job.family, job.X_query, 4),
         Job(Noting("log"), job.X_query, 3),
     ]
-    assert len({job_fingerprint(one) for one in (job, *others)}) == 6
+    assert len({one.fingerprint() for one in (job, *others)}) == 6

@@ -22,7 +22,6 @@ _HOME = {
     "ImageRegression": "codecs",
     "LinearCodec": "codecs",
     "MaskRounds": "rounds",
-    "MaskShard": "teachers",
     "MaskTeacher": "teachers",
     "PATESegmenter": "segmenter",
     "PCACodec": "codecs",
@@ -66,7 +65,6 @@ __all__ = [
     "ImageRegression",
     "LinearCodec",
     "MaskRounds",
-    "MaskShard",
     "MaskTeacher",
     "PATESegmenter",
     "PCACodec",
@@ -128,7 +126,6 @@ if TYPE_CHECKING:
     from tacit.masks.student import UNetStudent, load_segmenter
     from tacit.masks.teachers import (
         CallableTeacher,
-        MaskShard,
         MaskTeacher,
         UNetTeacher,
         segment_with_teachers,

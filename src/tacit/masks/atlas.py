@@ -25,9 +25,8 @@ from tacit._checks import at_least, non_negative, positive
 from tacit._extras import need
 from tacit.errors import InvalidArgument
 from tacit.masks.grids import one_hot
-from tacit.masks.teachers import MaskShard
 from tacit.masks.unet import channelled
-from tacit.teachers.torch_teacher import _one_thread
+from tacit.teachers import Shard, one_torch_thread
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -200,7 +199,7 @@ class AtlasTeacher:
     >>> from tacit.masks.volumes import generated_volumes
     >>> images, masks = generated_volumes(3, (16, 20), noise=0.02).normalised().arrays()
     >>> answer = AtlasTeacher().segment_queries(
-    ...     MaskShard(images[:1], masks[:1], seed=0), images[1:], n_classes=2)
+    ...     Shard(images[:1], masks[:1], seed=0), images[1:], n_classes=2)
     >>> answer.shape, bool((abs(answer.sum(axis=1) - 1) < 1e-5).all())
     ((2, 2, 16, 20), True)
     """
@@ -211,16 +210,16 @@ class AtlasTeacher:
         need_torch()
 
     def segment_queries(
-        self, shard: MaskShard, queries: NDArray[Any], *, n_classes: int
+        self, shard: Shard, queries: NDArray[Any], *, n_classes: int
     ) -> NDArray[Any]:
         """Return soft masks (queries, n_classes, *spatial)."""
-        dimensions = shard.masks.ndim - 1
-        if not len(shard.masks):
+        dimensions = shard.y.ndim - 1
+        if not len(shard.y):
             raise InvalidArgument("Expected at least one scan in a shard.")
-        scans, asked = channelled(shard.images, dimensions), channelled(queries, dimensions)
+        scans, asked = channelled(shard.X, dimensions), channelled(queries, dimensions)
         total = np.zeros((len(asked), n_classes, *asked.shape[2:]), dtype=np.float32)
-        with _one_thread(seed=0):  # there is nothing random here
-            for scan, mask in zip(scans, shard.masks, strict=True):
+        with one_torch_thread(seed=0):  # there is nothing random here
+            for scan, mask in zip(scans, shard.y, strict=True):
                 total += self._answers(scan, mask, asked, n_classes)
         return total / np.float32(len(scans))
 

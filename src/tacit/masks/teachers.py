@@ -8,8 +8,7 @@ scale or statistic is shared. Everything is SECRET.
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -17,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Integers, at_least
+from tacit._checks import at_least
 from tacit._files import PathLike
 from tacit.errors import InvalidArgument
 from tacit.masks.unet import (
@@ -29,18 +28,21 @@ from tacit.masks.unet import (
     targets_of,
     train_unet,
 )
-from tacit.teachers.checkpoints import Checkpoints, NoCheckpoints
-from tacit.teachers.executors import choose_executor
-from tacit.teachers.fingerprints import fingerprint, shard_fingerprint
-from tacit.teachers.tasks import Answer, Shard, Task, attempt
-from tacit.teachers.threads import on_one_thread
-from tacit.teachers.torch_teacher import _one_thread
-from tacit.teachers.trouble import Trouble
+from tacit.teachers import (
+    Answer,
+    Run,
+    Shard,
+    ask_teachers,
+    attempt,
+    fingerprint,
+    on_one_thread,
+    one_torch_thread,
+    sharded,
+)
 
 Encode = Callable[[NDArray[Any]], ArrayLike]
 __all__ = [
     "CallableTeacher",
-    "MaskShard",
     "MaskTeacher",
     "UNetTeacher",
     "as_mask_teacher",
@@ -48,21 +50,15 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class MaskShard:
-    """A teacher's scans (n, [channels,] *spatial), masks (n, *spatial) and seed. Secret."""
-
-    images: NDArray[Any] = field(repr=False)
-    masks: NDArray[Any] = field(repr=False)
-    seed: int
-
-
 @runtime_checkable
 class MaskTeacher(Protocol):
-    """Teachers of masks of one kind; the answers follow from the shard and public things alone."""
+    """Teachers of masks of one kind; the answers follow from the shard and public things alone.
+
+    A shard's `X` are scans (n, [channels,] *spatial), its `y` masks (n, *spatial).
+    """
 
     def segment_queries(
-        self, shard: MaskShard, queries: NDArray[Any], *, n_classes: int
+        self, shard: Shard, queries: NDArray[Any], *, n_classes: int
     ) -> NDArray[Any]:
         """Return soft masks (queries, n_classes, *spatial); the shard has at least one scan."""
 
@@ -76,31 +72,26 @@ class MaskJob:
     n_classes: int
     encode: Encode | None = None
 
-    def answer(self, shards: Sequence[MaskShard]) -> list[Answer]:
+    def answer(self, shards: Sequence[Shard]) -> list[Answer]:
         """Let each shard's teacher answer every query, on one thread: the same bits anywhere."""
         return [on_one_thread(partial(self._one, shard)) for shard in shards]
 
-    def _one(self, shard: MaskShard) -> Answer:
+    def _one(self, shard: Shard) -> Answer:
         """Answer, or report what went wrong by its type alone: its text may quote a scan."""
         said, failure = attempt(lambda: self._said(shard))
         return Answer(said, failure)
 
-    def _said(self, shard: MaskShard) -> NDArray[np.float32]:
+    def _said(self, shard: Shard) -> NDArray[np.float32]:
         soft = np.asarray(
             self.family.segment_queries(shard, self.queries, n_classes=self.n_classes)
         )
-        if soft.shape != (len(self.queries), self.n_classes, *shard.masks.shape[1:]):
+        if soft.shape != (len(self.queries), self.n_classes, *shard.y.shape[1:]):
             raise InvalidArgument("Expected soft masks (queries, n_classes, *spatial).")
         return np.asarray(soft if self.encode is None else self.encode(soft), dtype=np.float32)
 
     def fingerprint(self) -> bytes:
         """Hash what all teachers share."""
         return fingerprint(self.family, self.encode, self.n_classes, self.queries)
-
-
-def mask_shard_fingerprint(job_hash: bytes, shard: MaskShard) -> str:
-    """Hash all that one teacher's answers follow from, in hexadecimal."""
-    return shard_fingerprint(job_hash, Shard(shard.images, shard.masks, shard.seed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +101,7 @@ class UNetTeacher:
     >>> from tacit.masks.volumes import generated_volumes
     >>> images, masks = generated_volumes(3, (16, 16), seed=1).normalised().arrays()
     >>> teacher = UNetTeacher(UNetRecipe(channels=(4, 8), steps=2))
-    >>> answer = teacher.segment_queries(MaskShard(images[:2], masks[:2], 0), images, n_classes=2)
+    >>> answer = teacher.segment_queries(Shard(images[:2], masks[:2], 0), images, n_classes=2)
     >>> answer.shape
     (3, 2, 16, 16)
     """
@@ -121,14 +112,14 @@ class UNetTeacher:
         need_monai()
 
     def segment_queries(
-        self, shard: MaskShard, queries: NDArray[Any], *, n_classes: int
+        self, shard: Shard, queries: NDArray[Any], *, n_classes: int
     ) -> NDArray[Any]:
         """Train on the shard and segment the queries."""
-        dimensions = shard.masks.ndim - 1
-        images = channelled(shard.images, dimensions)
-        with _one_thread(shard.seed):
+        dimensions = shard.y.ndim - 1
+        images = channelled(shard.X, dimensions)
+        with one_torch_thread(shard.seed):
             network = train_unet(
-                self.recipe, images, targets_of(shard.masks, n_classes), None, shard.seed
+                self.recipe, images, targets_of(shard.y, n_classes), None, shard.seed
             )
             return segment(self.recipe, network, channelled(queries, dimensions))
 
@@ -148,11 +139,11 @@ class CallableTeacher:
             raise InvalidArgument("Expected a function of (images, masks, queries, ...).")
 
     def segment_queries(
-        self, shard: MaskShard, queries: NDArray[Any], *, n_classes: int
+        self, shard: Shard, queries: NDArray[Any], *, n_classes: int
     ) -> NDArray[Any]:
         """Call the function on the shard."""
         return np.asarray(
-            self.function(shard.images, shard.masks, queries, n_classes=n_classes, seed=shard.seed)
+            self.function(shard.X, shard.y, queries, n_classes=n_classes, seed=shard.seed)
         )
 
 
@@ -206,59 +197,36 @@ def segment_with_teachers(
     >>> answers.shape, bool(np.isnan(answers[2]).all())
     ((3, 5, 2, 2, 2), True)
     """
-    run = _checked(images, masks, shards, n_teachers, queries, n_classes, random_state, names)
-    job = MaskJob(as_mask_teacher(teacher), run.queries, run.n_classes, encode)
-    where, trouble = choose_executor(executor), Trouble()
-    told = on_teacher or (lambda number: None)
+    run, asked = _checked(
+        images, masks, shards, n_teachers, queries, n_classes, random_state, names
+    )
+    job = MaskJob(as_mask_teacher(teacher), asked, n_classes, encode)
     answers: dict[int, NDArray[Any]] = {}
-    with _checkpoints(checkpoint, job, run) as kept:
-        for number, found in kept.found.items():
-            answers[number] = found
-            told(number)
-        for task, (one,) in where.run(job, run.tasks(kept.found)):
-            number = task.numbers[0]
-            trouble.note(one)
-            if one.predictions is not None:
-                answers[number] = one.predictions
-                kept.add(number, one.predictions)
-            told(number)
-    trouble.report(
-        kept=checkpoint is not None,
+
+    def take(number: int, answer: NDArray[Any] | None) -> None:
+        if answer is not None:
+            answers[number] = answer
+        if on_teacher is not None:
+            on_teacher(number)
+
+    ask_teachers(
+        job,
+        run,
+        run.with_records(),
+        take,
+        executor=executor,
+        checkpoint=checkpoint,
         look="call segment_queries on the scans of one shard after another",
     )
-    return _collected(answers, run, encode)
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    images: NDArray[Any] = field(repr=False)
-    masks: NDArray[Any] = field(repr=False)
-    shards: Integers = field(repr=False)
-    queries: NDArray[Any] = field(repr=False)
-    n_teachers: int
-    n_classes: int
-    random_state: int
-    names: Sequence[bytes] | None = field(repr=False)
-
-    def with_scans(self) -> list[int]:
-        """Return the teachers that have a scan; the others answer nothing."""
-        return [int(number) for number in np.unique(self.shards)]
-
-    def tasks(self, done: Container[int]) -> Iterator[Task]:
-        """Yield what is left to do; scans are copied only when a task is asked for."""
-        for number in self.with_scans():
-            if number not in done:
-                yield Task((number,), (self.shard(number),))
-
-    def shard(self, number: int) -> MaskShard:
-        rows = np.flatnonzero(self.shards == number)
-        own = number if self.names is None else zlib.crc32(self.names[number])
-        seed = np.random.SeedSequence([self.random_state, own]).generate_state(1)[0]
-        return MaskShard(self.images[rows], self.masks[rows], int(seed))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return len(self.queries), self.n_classes, *self.masks.shape[1:]
+    if answers:
+        shape = next(iter(answers.values())).shape
+    else:
+        blank = np.zeros((len(asked), n_classes, *run.y.shape[1:]), dtype=np.float32)
+        shape = blank.shape if encode is None else np.asarray(encode(blank)).shape
+    result = np.full((run.n_teachers, *shape), np.nan, dtype=np.float32)
+    for number, answer in answers.items():
+        result[number] = answer
+    return result
 
 
 def _checked(
@@ -270,52 +238,28 @@ def _checked(
     n_classes: int,
     random_state: int,
     names: Sequence[bytes] | None,
-) -> _Run:
+) -> tuple[Run, NDArray[np.float32]]:
     """Check shapes and ranges; messages quote no scan, mask or shard."""
     scans, labels = scan_floats(images=images), np.asarray(masks)
-    asked, places = scan_floats(queries=queries), np.asarray(shards)
-    classes, count = at_least(2, n_classes=n_classes), at_least(1, n_teachers=n_teachers)
+    asked = scan_floats(queries=queries)
     if (
         labels.ndim not in (3, 4)
         or channelled(scans, labels.ndim - 1).shape[2:] != (labels.shape[1:])
     ):
         raise InvalidArgument("Expected images (n, [channels,] *spatial) and masks (n, *spatial).")
-    if len(scans) != len(labels) or places.shape != (len(labels),):
-        raise InvalidArgument("Expected one mask and one shard for each private scan.")
     if not len(asked) or asked.shape[1:] != scans.shape[1:]:
         raise InvalidArgument("Expected queries on the private scans' grid, at least one.")
     if not np.isfinite(asked).all():
         raise InvalidArgument("Expected queries to hold finite numbers only; remove NaN and inf.")
-    for name, values, limit in (("masks", labels, classes), ("shards", places, count)):
-        if values.size and (
-            values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= limit
-        ):
-            raise InvalidArgument(f"Expected {name} to hold integers 0 .. {limit - 1}.")
-    seed = at_least(0, random_state=random_state)
-    if names is not None and len(names) != count:
-        raise InvalidArgument("Expected one name for each teacher.")
-    return _Run(scans, labels, places.astype(np.int64), asked, count, classes, seed, names)
-
-
-def _checkpoints(directory: PathLike | None, job: MaskJob, run: _Run) -> NoCheckpoints:
-    if directory is None:
-        return NoCheckpoints()
-    shared = job.fingerprint()
-    return Checkpoints(
-        directory,
-        {n: mask_shard_fingerprint(shared, run.shard(n)) for n in run.with_scans()},
+    run = sharded(
+        scans,
+        labels,
+        shards,
+        n_teachers,
+        n_classes=at_least(2, n_classes=n_classes),
+        random_state=random_state,
+        names=names,
+        floats=scan_floats,
+        called="masks",
     )
-
-
-def _collected(
-    answers: dict[int, NDArray[Any]], run: _Run, encode: Encode | None
-) -> NDArray[np.float32]:
-    if answers:
-        shape = next(iter(answers.values())).shape
-    else:
-        blank = np.zeros(run.shape, dtype=np.float32)
-        shape = blank.shape if encode is None else np.asarray(encode(blank)).shape
-    result = np.full((run.n_teachers, *shape), np.nan, dtype=np.float32)
-    for number, answer in answers.items():
-        result[number] = answer
-    return result
+    return run, asked

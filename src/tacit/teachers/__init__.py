@@ -1,17 +1,26 @@
 """Private records to answers: shards, teachers, and where they are trained.
 
 Everything here is secret until a mechanism releases it. `shard_of` assigns records to teachers,
-`predict_with_teachers` trains them and returns what each answers to the public queries.
+`predict_with_teachers` trains them and returns what each answers to the public queries. Names that
+are not in `__all__` are for packages above, which bring other kinds of answers.
 """
 
 from tacit.teachers.cluster import DaskCluster
 from tacit.teachers.executors import Executor, Serial
+from tacit.teachers.fingerprints import fingerprint as fingerprint
 from tacit.teachers.kernel_ridge import KernelRidgeTeachers
 from tacit.teachers.local import LocalProcesses
+from tacit.teachers.pipeline import Run as Run
+from tacit.teachers.pipeline import ask_teachers as ask_teachers
+from tacit.teachers.pipeline import sharded as sharded
 from tacit.teachers.predict import predict_with_teachers
 from tacit.teachers.shards import place_of, record_ids, shard_key, shard_of, unit_names
+from tacit.teachers.tasks import Answer as Answer
 from tacit.teachers.tasks import Shard, TeacherFamily
+from tacit.teachers.tasks import attempt as attempt
+from tacit.teachers.threads import on_one_thread as on_one_thread
 from tacit.teachers.torch_teacher import Recipe, TorchTeacher
+from tacit.teachers.torch_teacher import one_torch_thread as one_torch_thread
 
 __all__ = [
     "DaskCluster",

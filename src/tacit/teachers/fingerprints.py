@@ -12,24 +12,21 @@ import hashlib
 import inspect
 from collections.abc import Iterator
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit import __version__
-from tacit.teachers.tasks import Job, Shard
+
+if TYPE_CHECKING:
+    from tacit.teachers.tasks import Shard
 
 Pieces = Iterator[bytes | memoryview]
 
 _PERSON = b"tacit teacher"
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "monai")
 """Another release of them may round differently."""
-
-
-def job_fingerprint(job: Job) -> bytes:
-    """Hash what all teachers of a run share."""
-    return fingerprint(job.family, job.n_classes, job.X_query)
 
 
 def fingerprint(*parts: Any) -> bytes:
@@ -48,6 +45,7 @@ def fingerprint(*parts: Any) -> bytes:
 def shard_fingerprint(job_hash: bytes, shard: Shard) -> str:
     """Hash all that one teacher's answers follow from, in hexadecimal.
 
+    >>> from tacit.teachers import Shard
     >>> one = Shard(np.zeros((2, 1)), np.array([0, 1]), seed=5)
     >>> shard_fingerprint(b"", one) == shard_fingerprint(b"", dataclasses.replace(one, seed=6))
     False

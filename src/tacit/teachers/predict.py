@@ -1,8 +1,4 @@
-"""From private records to what every teacher answers: the secret that a mechanism will count.
-
-Shards in, predictions out, whatever the executor: finished teachers are kept on disk, failed ones
-are reported by type, and none is ever left out (the number of teachers is public and fixed).
-"""
+"""From private records to what every teacher answers: the secret that a mechanism will count."""
 
 from __future__ import annotations
 
@@ -13,16 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import at_least
+from tacit._checks import at_least, own_floats
 from tacit._files import PathLike
 from tacit._quiet import terminal
-from tacit.teachers.checkpoints import Checkpoints, NoCheckpoints
-from tacit.teachers.executors import choose_executor
-from tacit.teachers.fingerprints import job_fingerprint, shard_fingerprint
-from tacit.teachers.runs import Run, checked_run
+from tacit.errors import InvalidArgument
+from tacit.teachers.pipeline import ask_teachers, sharded
 from tacit.teachers.sklearn_teacher import as_family
 from tacit.teachers.tasks import Job, label_dtype
-from tacit.teachers.trouble import Trouble
 
 
 def predict_with_teachers(
@@ -62,41 +55,53 @@ def predict_with_teachers(
            [ 0, 10,  0],
            [ 0,  0, 10]])
     """
-    run = checked_run(X, y, shards, n_teachers, X_query, n_classes, random_state)
+    records, queries, classes = _tables(X, X_query, n_classes)
+    run = sharded(records, y, shards, n_teachers, n_classes=classes, random_state=random_state)
     family = as_family(teacher)
     if hasattr(family, "validate"):  # a public rehearsal: its errors may say everything
-        family.validate(run.X_query, n_classes=run.n_classes)
-    job = Job(family, run.X_query, run.n_classes)
-    where = choose_executor(executor)
-    predictions = np.zeros((run.n_teachers, len(run.X_query)), dtype=label_dtype(run.n_classes))
-    trouble = Trouble()
-    with _checkpoints(checkpoint, run, job) as kept, _bar(run.n_teachers, progress) as advance:
-        for number, row in kept.found.items():
-            predictions[number] = row
+        family.validate(queries, n_classes=classes)
+    predictions = np.zeros((run.n_teachers, len(queries)), dtype=label_dtype(classes))
+    with _bar(run.n_teachers, progress) as advance:
+
+        def take(number: int, row: NDArray[Any] | None) -> None:
+            if row is not None:
+                predictions[number] = row
             advance(1)
-        size = at_least(1, teachers_per_task=getattr(family, "teachers_per_task", 1))
-        for task, answers in where.run(job, run.tasks(size, kept.found)):
-            for number, one in zip(task.numbers, answers, strict=True):
-                trouble.note(one)
-                if one.predictions is not None:
-                    predictions[number] = one.predictions
-                    kept.add(number, one.predictions)
-            advance(len(task.numbers))
-    trouble.report(
-        kept=checkpoint is not None,
-        look="fit the teacher on the records of one shard after another",
-    )
+
+        ask_teachers(
+            Job(family, queries, classes),
+            run,
+            range(run.n_teachers),
+            take,
+            executor=executor,
+            checkpoint=checkpoint,
+            look="fit the teacher on the records of one shard after another",
+            size=at_least(1, teachers_per_task=getattr(family, "teachers_per_task", 1)),
+        )
     return predictions
 
 
-def _checkpoints(directory: PathLike | None, run: Run, job: Job) -> NoCheckpoints:
-    if directory is None:
-        return NoCheckpoints()
-    shared = job_fingerprint(job)
-    numbers = range(run.n_teachers)
-    return Checkpoints(
-        directory, {number: shard_fingerprint(shared, run.shard(number)) for number in numbers}
-    )
+def _tables(
+    X: ArrayLike, X_query: ArrayLike, n_classes: int
+) -> tuple[NDArray[Any], NDArray[Any], int]:
+    """Check records and queries; messages quote neither."""
+    records, queries = _table("X", X), _table("X_query", X_query)
+    if not len(queries) or records.shape[1:] != queries.shape[1:]:
+        raise InvalidArgument(
+            f"Expected X_query of shape (queries, *{records.shape[1:]}) as X has, with at least "
+            f"one query, got shape {queries.shape}."
+        )
+    return records, own_floats(X_query=queries), at_least(2, n_classes=n_classes)
+
+
+def _table(name: str, values: ArrayLike) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim < 2 or array.dtype.kind not in "biuf":
+        raise InvalidArgument(
+            f"Expected {name} to be an array of numbers of at least two dimensions, one row a "
+            f"record, got dtype {array.dtype} and {array.ndim} dimensions."
+        )
+    return array
 
 
 @contextmanager

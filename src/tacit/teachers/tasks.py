@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tacit._quiet import kind_of, quiet
 from tacit.errors import InvalidArgument
+from tacit.teachers.fingerprints import fingerprint
 from tacit.teachers.threads import on_one_thread
 
 _T = TypeVar("_T")
@@ -27,7 +28,10 @@ EMPTY_SHARD_VOTES = 0
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A teacher's records, the class index of each, and the seed of its training. Secret."""
+    """A teacher's records, the class index of each, and the seed of its training. Secret.
+
+    Where records are scans (n, [channels,] *spatial), `y` are masks: a class for each voxel.
+    """
 
     X: NDArray[Any] = field(repr=False)
     y: NDArray[np.int64] = field(repr=False)
@@ -51,8 +55,11 @@ class TeacherFamily(Protocol):
 class AnyJob(Protocol):
     """What all tasks of a run share, and how a worker answers one of them: a pure function."""
 
-    def answer(self, shards: Sequence[Any]) -> list[Answer]:
+    def answer(self, shards: Sequence[Shard]) -> list[Answer]:
         """Train one teacher on each shard and let it answer every query."""
+
+    def fingerprint(self) -> bytes:
+        """Hash what all tasks share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +82,17 @@ class Job:
             answers[place] = result
         return [known for known in answers if known is not None]
 
+    def fingerprint(self) -> bytes:
+        """Hash what all teachers share."""
+        return fingerprint(self.family, self.n_classes, self.X_query)
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """Some teachers, by number, and their shards."""
 
     numbers: tuple[int, ...]
-    shards: tuple[Any, ...] = field(repr=False)  # of the kind that the job answers
+    shards: tuple[Shard, ...] = field(repr=False)
 
     def alone(self) -> list[Task]:
         """Return a task for each teacher, to find the one for which all are lost."""

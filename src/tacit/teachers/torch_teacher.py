@@ -88,7 +88,7 @@ class TorchTeacher:
     def validate(self, X_query: NDArray[Any], *, n_classes: int) -> None:
         """Make a module and show it one public query: errors then appear before training."""
         torch = _torch()
-        with _one_thread(seed=0):
+        with one_torch_thread(seed=0):
             module = self.module_factory()
             if not isinstance(module, torch.nn.Module):
                 raise InvalidArgument("Expected module_factory to return a torch.nn.Module.")
@@ -107,7 +107,7 @@ class TorchTeacher:
         return np.array([self._predict(shard, queries) for shard in shards])
 
     def _predict(self, shard: Shard, queries: torch.Tensor) -> NDArray[np.int64]:
-        with _one_thread(shard.seed):
+        with one_torch_thread(shard.seed):
             module = self._placed(self.module_factory())
             self._train(module, shard)
             scores = self._scores(module, queries)
@@ -185,7 +185,7 @@ def _set_rate(optimizer: Any, recipe: Recipe, step: int) -> None:
 
 
 @contextmanager
-def _one_thread(seed: int) -> Iterator[None]:
+def one_torch_thread(seed: int) -> Iterator[None]:
     """One thread and a generator of one's own; afterwards both are as they were."""
     torch = _torch()
     threads = torch.get_num_threads()

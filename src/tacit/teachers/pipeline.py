@@ -1,0 +1,143 @@
+"""The one way from private records to teachers' answers, for labels as for masks.
+
+Records in shards, a seed for each teacher, tasks for an executor; finished teachers are kept on
+disk, and none is ever left out (the number of teachers is public and fixed). A failure stops the
+run before anything is released, and the owner is told its type alone: its text may quote records,
+and which teachers failed, or how many, depends on them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit._checks import Integers, at_least, own_floats
+from tacit._files import PathLike
+from tacit.errors import InvalidArgument, TeacherFailed
+from tacit.teachers.checkpoints import Checkpoints, NoCheckpoints
+from tacit.teachers.executors import choose_executor
+from tacit.teachers.fingerprints import shard_fingerprint
+from tacit.teachers.tasks import AnyJob, Shard, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Private records, shard by shard; `sharded` makes one. Secret.
+
+    order: the records' rows, shard by shard; first: where each shard begins.
+    names: of the teachers, whose seeds then follow from them: where each unit is a teacher, its
+        number depends on who else is there, and its seed must not.
+    floats: turns a shard's records into numbers, shard by shard and always the same way: the type
+        of all records may be one record's doing.
+    """
+
+    X: NDArray[Any] = field(repr=False)
+    y: NDArray[Any] = field(repr=False)
+    n_teachers: int
+    random_state: int
+    order: Integers = field(repr=False)
+    first: Integers = field(repr=False)
+    names: Sequence[bytes] | None = field(default=None, repr=False)
+    floats: Callable[..., NDArray[Any]] = own_floats
+
+    def shard(self, number: int) -> Shard:
+        """Return a teacher's records, in the order of the data, and its own seed."""
+        records = self.order[self.first[number] : self.first[number + 1]]
+        own = number if self.names is None else zlib.crc32(self.names[number])
+        seed = np.random.SeedSequence([self.random_state, own]).generate_state(1)[0]
+        labels = self.y[records].astype(np.int64)
+        return Shard(self.floats(X=self.X[records]), labels, int(seed))
+
+    def with_records(self) -> list[int]:
+        """Return the numbers of the teachers that have a record at all."""
+        return [int(number) for number in np.flatnonzero(np.diff(self.first))]
+
+    def tasks(self, numbers: Sequence[int], size: int = 1) -> Iterator[Task]:
+        """Yield these teachers' tasks; records are copied only when a task is asked for."""
+        for start in range(0, len(numbers), size):
+            some = tuple(numbers[start : start + size])
+            yield Task(some, tuple(self.shard(number) for number in some))
+
+
+def sharded(
+    X: NDArray[Any],
+    y: ArrayLike,
+    shards: ArrayLike,
+    n_teachers: int,
+    *,
+    n_classes: int,
+    random_state: int,
+    names: Sequence[bytes] | None = None,
+    floats: Callable[..., NDArray[Any]] = own_floats,
+    called: str = "y",
+) -> Run:
+    """Check the classes `y`, of records or of each voxel, and shards; messages quote neither."""
+    labels, places = np.asarray(y), np.asarray(shards)
+    if labels.shape[:1] != X.shape[:1] or places.shape != X.shape[:1]:
+        raise InvalidArgument(f"Expected {called} and shards to have one entry for each record.")
+    teachers = at_least(1, n_teachers=n_teachers)
+    for name, values, limit in ((called, labels, n_classes), ("shards", places, teachers)):
+        if values.size and (
+            values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= limit
+        ):
+            raise InvalidArgument(f"Expected {name} to hold integers 0 .. {limit - 1}.")
+    order = np.argsort(places, kind="stable")
+    first = np.searchsorted(places[order], np.arange(teachers + 1))
+    seed = at_least(0, random_state=random_state)
+    if names is not None and len(names) != teachers:
+        raise InvalidArgument("Expected one name for each teacher.")
+    return Run(X, labels, teachers, seed, order, first, names, floats)
+
+
+def ask_teachers(
+    job: AnyJob,
+    run: Run,
+    numbers: Sequence[int],
+    take: Callable[[int, NDArray[Any] | None], None],
+    *,
+    executor: Any,
+    checkpoint: PathLike | None,
+    look: str,
+    size: int = 1,
+) -> None:
+    """Let these teachers answer; `take` gets each one's number and answers, None of a failed one.
+
+    The answers are SECRET. `executor`, `checkpoint`: of `predict_with_teachers`. `size`: how many
+    teachers a task has. `look` says how the owner finds the cause of a failure, which is raised
+    once, at the end.
+    """
+    where = choose_executor(executor)
+    failures: set[str] = set()
+    with _checkpoints(checkpoint, job, run, numbers) as kept:
+        for number, found in kept.found.items():
+            take(number, found)
+        left = [number for number in numbers if number not in kept.found]
+        for task, answers in where.run(job, run.tasks(left, size)):
+            for number, one in zip(task.numbers, answers, strict=True):
+                if one.predictions is not None:
+                    kept.add(number, one.predictions)
+                if one.failure is not None:
+                    failures.add(one.failure)
+                take(number, one.predictions)
+    if failures:
+        others = "no checkpoint was kept"
+        if checkpoint is not None:
+            others = "the others are kept in the checkpoint"
+        raise TeacherFailed(
+            f"Some teachers failed ({', '.join(sorted(failures))}); {others}. Nothing was "
+            f"released. To see the cause, for your own eyes, {look}."
+        )
+
+
+def _checkpoints(
+    directory: PathLike | None, job: AnyJob, run: Run, numbers: Sequence[int]
+) -> NoCheckpoints:
+    if directory is None:
+        return NoCheckpoints()
+    shared = job.fingerprint()
+    return Checkpoints(directory, {n: shard_fingerprint(shared, run.shard(n)) for n in numbers})
