@@ -1,5 +1,11 @@
-"""Loaders for open formats; what they read stays where it is, and no message quotes it."""
+"""Loaders for open formats; what they read stays where it is, and no message quotes it.
 
+Names that are not in `__all__` are for packages above, which read formats of their own.
+"""
+
+from tacit.datasets._reading import existing_file as existing_file
+from tacit.datasets._reading import open_npz as open_npz
+from tacit.datasets._reading import reading as reading
 from tacit.datasets.adult import load_adult
 from tacit.datasets.affairs import load_affairs
 from tacit.datasets.dataset import Dataset, Parts

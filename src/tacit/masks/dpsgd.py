@@ -20,8 +20,7 @@ from tacit.estimators.stepped import SteppedEstimator
 from tacit.masks.segmenter import StudentMasks
 from tacit.masks.student import UNetStudent
 from tacit.masks.unet import UNetRecipe, channelled, make_unet
-from tacit.students.inputs import seed_of
-from tacit.students.networks import seeded
+from tacit.students import seed_of, seeded
 
 if TYPE_CHECKING:
     from torch import Tensor

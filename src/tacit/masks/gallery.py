@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.errors import InvalidArgument
-from tacit.report.drawing import COLOURS, INK
+from tacit.report import COLOURS, INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

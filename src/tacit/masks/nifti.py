@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._extras import need
-from tacit._files import write_atomically
+from tacit._files import PathLike, write_atomically
 from tacit._quiet import quiet
-from tacit.datasets._reading import PathLike, reading
+from tacit.datasets import reading
 from tacit.errors import InvalidArgument, TacitError
 
 MOST_VOXELS = 2**28

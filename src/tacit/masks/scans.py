@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import at_least, refuse
-from tacit.datasets._reading import existing_file, reading
+from tacit.datasets import existing_file, reading
 from tacit.errors import InvalidArgument
 from tacit.estimators.config import DataConfig, section_of
 from tacit.masks.grids import resample_labels

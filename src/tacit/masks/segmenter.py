@@ -28,8 +28,7 @@ from tacit.masks.student import UNetStudent
 from tacit.masks.teachers import segment_with_teachers
 from tacit.masks.unet import scan_floats
 from tacit.mechanisms import Release
-from tacit.students import choose_queries
-from tacit.students.progress import training_bar
+from tacit.students import choose_queries, training_bar
 from tacit.teachers import record_ids, shard_key, shard_of
 
 SIMULATION = (

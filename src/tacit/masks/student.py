@@ -28,10 +28,16 @@ from tacit.masks.unet import (
     targets_of,
     train_unet,
 )
-from tacit.students.container import damaged, read_container, write_container
-from tacit.students.inputs import seed_of
-from tacit.students.networks import seeded, set_weights, weights_of
-from tacit.students.progress import training_bar
+from tacit.students import (
+    damaged,
+    read_container,
+    seed_of,
+    seeded,
+    set_weights,
+    training_bar,
+    weights_of,
+    write_container,
+)
 
 _NAME = "UNetStudent"
 

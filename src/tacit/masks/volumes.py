@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats, at_least, non_negative
-from tacit.datasets._reading import PathLike, existing_file, open_npz, reading
+from tacit._files import PathLike
+from tacit.datasets import existing_file, open_npz, reading
 from tacit.errors import InvalidArgument
 from tacit.masks.grids import (
     most_probable,

@@ -1,5 +1,7 @@
 """The HTML report and the figures; matplotlib and Jinja2 load where they are first used."""
 
+from tacit.report.drawing import COLOURS as COLOURS
+from tacit.report.drawing import INK as INK
 from tacit.report.figures import budget_figure, figure_svg, save_figure, trade_off_figure
 from tacit.report.gallery import gallery_figure
 from tacit.report.html import render_report, write_report

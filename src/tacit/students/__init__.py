@@ -26,6 +26,15 @@ _HOME = {
     "label_posterior": "posterior",
     "load_student": "saving",
     "saved_extra": "saving",
+    # For packages above, whose students are of another kind; not in `__all__`.
+    "damaged": "container",
+    "read_container": "container",
+    "seed_of": "inputs",
+    "seeded": "networks",
+    "set_weights": "networks",
+    "training_bar": "progress",
+    "weights_of": "networks",
+    "write_container": "container",
 }
 
 __all__ = [
@@ -50,10 +59,18 @@ __all__ = [
 if TYPE_CHECKING:
     from tacit.students.base import Student
     from tacit.students.cnn import CNNStudent
+    from tacit.students.container import damaged as damaged
+    from tacit.students.container import read_container as read_container
+    from tacit.students.container import write_container as write_container
+    from tacit.students.inputs import seed_of as seed_of
     from tacit.students.label_spreading import LabelSpreadingStudent
     from tacit.students.linear import KernelStudent, LinearStudent
     from tacit.students.nearest import NearestStudent
+    from tacit.students.networks import seeded as seeded
+    from tacit.students.networks import set_weights as set_weights
+    from tacit.students.networks import weights_of as weights_of
     from tacit.students.posterior import answer_weights, label_posterior
+    from tacit.students.progress import training_bar as training_bar
     from tacit.students.queries import choose_queries
     from tacit.students.saving import load_student, saved_extra
     from tacit.students.supervised import SupervisedStudent
