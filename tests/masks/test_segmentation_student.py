@@ -57,6 +57,12 @@ class TestLearning:
         student.fit(images, np.full((1, 8, 8), 0.3))
         np.testing.assert_allclose(student.predict_proba(images)[0, 1], 0.3, atol=0.1)
 
+    @pytest.mark.parametrize("steps", range(1, 8))
+    def test_any_number_of_steps_will_do(self, flat, steps):
+        """Four of them were a division by zero, after everything had been released."""
+        student = UNetStudent(**BRIEF | {"steps": steps}).fit(flat[0][:2], flat[1][:2])
+        assert np.isfinite(student.predict_proba(flat[0][:1])).all()
+
     @pytest.mark.parametrize("each", ["scan", "voxel"])
     def test_what_has_no_weight_teaches_nothing(self, flat, each):
         images, masks = flat

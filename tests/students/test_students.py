@@ -364,3 +364,19 @@ def test_constant_inputs_do_not_divide_by_zero() -> None:
         ):
             student.fit(X, [0, 1], certain(np.array([1, 1]), 2))
             assert np.isfinite(student.predict_proba(X)).all()
+
+
+@pytest.mark.parametrize("steps", range(1, 9))
+def test_a_cycle_of_any_length(steps):
+    """Four steps were a division by zero, after everything had been released."""
+    torch = pytest.importorskip("torch")
+    from tacit.students.networks import descend, one_cycle
+
+    network = torch.nn.Linear(2, 1)
+    optimiser, schedule = one_cycle(network, 0.1, steps, 0.0)
+    rates = []
+    for _ in range(steps):
+        rates.append(optimiser.param_groups[0]["lr"])
+        descend(network(torch.ones(3, 2)).sum(), optimiser, schedule)
+    assert 0 < min(rates)
+    assert max(rates) <= 0.1

@@ -28,7 +28,9 @@ def refuse_overlap(X: NDArray[Any], others: NDArray[Any], kind: str = "public") 
     it: a by-product, listed with why in docs/sharp-edges.md.
     """
     private, public = _ids(X), _ids(others)
-    halves = [np.dtype(np.float16)] * (_may_be_halves(X) or _may_be_halves(others))
+    halves: list[np.dtype[Any]] = [np.dtype(np.float16)] * (
+        _may_be_halves(X) or _may_be_halves(others)
+    )
     equal = not private.isdisjoint(public)
     for narrow in (np.dtype(np.float32), *halves):
         equal |= not private.isdisjoint(_rounded(others, narrow))

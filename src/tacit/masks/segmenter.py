@@ -37,7 +37,7 @@ SIMULATION = (
 )
 
 
-class Shards(NamedTuple):
+class Assignment(NamedTuple):
     """Which teacher has which scan, how many teachers there are, and their names. Secret."""
 
     of_scan: Integers
@@ -45,7 +45,7 @@ class Shards(NamedTuple):
     names: list[bytes] | None
 
     def __repr__(self) -> str:
-        return "Shards(secret)"
+        return "Assignment(secret)"
 
 
 def _fits(scans: NDArray[Any], truth: NDArray[Any]) -> bool:
@@ -250,24 +250,24 @@ class PATESegmenter(StudentMasks, TaughtEstimator):
 
     def _shards(
         self, scans: NDArray[Any], masks: NDArray[Any], people: NDArray[np.bytes_] | None
-    ) -> Shards:
+    ) -> Assignment:
         """Return each scan's teacher. Secret where each unit is alone, and so is their number."""
         flat = scans.reshape(len(scans), -1)
         ids = record_ids(np.hstack([flat, masks.reshape(len(masks), -1)]))
         owners = ids if people is None else people
         if not self.each_alone:
             key = shard_key(self.random_state or 0)
-            return Shards(shard_of(owners, self.n_teachers, key), self.n_teachers, None)
+            return Assignment(shard_of(owners, self.n_teachers, key), self.n_teachers, None)
         if people is None:  # a scan is its own unit, even where another one equals it
-            return Shards(np.arange(len(scans)), len(scans), list(ids))
+            return Assignment(np.arange(len(scans)), len(scans), list(ids))
         names, places = np.unique(people, return_inverse=True)
-        return Shards(places.astype(np.int64), names.size, list(names))
+        return Assignment(places.astype(np.int64), names.size, list(names))
 
     def _codes(
         self,
         scans: NDArray[Any],
         masks: NDArray[Any],
-        shards: Shards,
+        shards: Assignment,
         asked: NDArray[Any],
         codec: Any,
     ) -> NDArray[Any]:

@@ -27,6 +27,7 @@ _TINY = 1e-6
 _OVERLAP = 0.5  # of neighbouring windows
 # Largest turn (radians), log scale and shift (of half an image), and contrast, of a moved copy.
 _TURN, _SCALE, _SHIFT, _CONTRAST = 0.15, 0.12, 0.08, 0.2
+_RISE = 5  # steps of a cycle whose first fifth has a length; torch divides by it
 _BATCH = 8  # volumes, or windows, predicted at a time
 
 
@@ -162,7 +163,7 @@ def train_unet(
             network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay
         )
         schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimiser, recipe.learning_rate, total_steps=recipe.steps + 1, pct_start=0.2
+            optimiser, recipe.learning_rate, total_steps=max(_RISE, recipe.steps) + 1, pct_start=0.2
         )
         network.train()
         for _ in range(recipe.steps):

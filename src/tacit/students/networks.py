@@ -26,6 +26,7 @@ _KERNELS = (5, 5, 3)
 _HIDDEN = (256, 128)
 _TINY = 1e-12
 _BATCH = 512  # inputs predicted at a time
+_RISE = 5  # steps of a cycle whose first quarter has a length; torch divides by it
 # Largest turn (radians), log scale, shear, and shift (of half an image) of the augmentation.
 _TURN, _SCALE, _SHEAR, _SHIFT = 0.25, 0.15, 0.2, 0.1
 
@@ -146,7 +147,7 @@ def one_cycle(network: Module, rate: float, steps: int, decay: float) -> tuple[A
     torch = need_torch()
     optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=decay, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, rate, total_steps=steps, pct_start=0.25
+        optimiser, rate, total_steps=max(_RISE, steps), pct_start=0.25
     )
     return optimiser, schedule
 
