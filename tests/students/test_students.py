@@ -378,5 +378,5 @@ def test_a_cycle_of_any_length(steps):
     for _ in range(steps):
         rates.append(optimiser.param_groups[0]["lr"])
         descend(network(torch.ones(3, 2)).sum(), optimiser, schedule)
-    assert 0 < min(rates)
+    assert min(rates) > 0
     assert max(rates) <= 0.1
