@@ -62,3 +62,8 @@ def test_what_is_no_cost_has_no_steps(number):
 def test_the_least_cost_never_vanishes_beside_a_large_one():
     totals = Totals().plus(1e300, 0.0)
     assert totals.plus(5e-324, 0.0) != totals
+
+
+def test_nothing_is_within_a_limit_that_is_no_number():
+    assert exceeds(0, math.nan)
+    assert not exceeds(steps_of(1e300), math.inf)

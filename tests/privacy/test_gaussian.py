@@ -182,6 +182,11 @@ class TestEpsilon:
         low, high = sorted((low, high))
         assert gaussian_epsilon(delta, low) <= gaussian_epsilon(delta, high) * (1 + 1e-12)
 
+    @pytest.mark.parametrize("mu", [1e5, 1e8, 1e9, 1e10, 1e12])
+    def test_never_below_the_loss_of_a_large_mu(self, mu):
+        """delta <= Phi(-4.26) needs epsilon >= mu^2/2 + 4.26 mu, up to what 1/mu leaves."""
+        assert gaussian_epsilon(1e-5, mu) - mu**2 / 2 >= 4.26 * mu
+
     def test_zero_where_delta_alone_pays(self):
         assert gaussian_epsilon(0.5, 0.1) == 0.0
         assert gaussian_epsilon(1e-5, 0.0) == 0.0

@@ -53,6 +53,8 @@ def exceeds(steps: int, limit: float) -> bool:
     >>> exceeds(10 * steps_of(0.1), 1.0), exceeds(2 * steps_of(0.5), 1.0)
     (True, False)
     """
+    if math.isnan(limit):
+        return True  # nothing is within a limit that is no number
     return math.isfinite(limit) and steps > steps_of(limit)
 
 

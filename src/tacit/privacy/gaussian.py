@@ -100,8 +100,9 @@ def _log_delta(eps: Floats, mu: Floats) -> Floats:
         )
     x, y, e = a[body_small], b[body_small], eps[body_small]
     out[body_small] = np.log(0.5 * (erf(x / _SQRT2) + erf(y / _SQRT2)) - np.expm1(e) * ndtr(-y))
-    x, y, e = a[body_large], b[body_large], eps[body_large]
-    out[body_large] = log_ndtr(x) + np.log1p(-np.exp(e + log_ndtr(-y) - log_ndtr(x)))
+    x, y = a[body_large], b[body_large]
+    # e^eps Phi(-b) = phi(a) M(b): in eps + log Phi(-b) all digits cancel where mu is large.
+    out[body_large] = log_ndtr(x) + np.log1p(-np.exp(_log_phi(x) - log_ndtr(x)) * _mills(y))
     return out
 
 
