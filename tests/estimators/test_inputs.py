@@ -33,7 +33,7 @@ from tacit import (
     ResidualRidgeRegressor,
 )
 from tacit.errors import InvalidArgument
-from tacit.estimators.inputs import class_indices, private_rows, units_of
+from tacit.estimators.inputs import class_indices, private_rows, units_of, unquoted
 
 COUNT = 89  # records: the number must not be told, either
 ROWS = np.random.default_rng(0).normal(size=(COUNT, 2))
@@ -322,3 +322,16 @@ def test_a_refusal_by_the_number_of_records_does_not_tell_it(kind, changes, tmp_
     check_refused(said)
     assert f"Expected {next(iter(changes))}=" in said[1]
     assert not list(tmp_path.iterdir())
+
+
+def test_an_error_that_fails_to_say_what_it_is_quotes_nothing():
+    class Mute(Exception):
+        def __str__(self):
+            raise ValueError("cell 4711")
+
+    def work():
+        raise Mute
+
+    with pytest.raises(InvalidArgument, match="fails with Mute") as caught:
+        unquoted(work)
+    assert caught.value.__context__ is None

@@ -185,7 +185,7 @@ def unquoted(work: Callable[[], _Read]) -> _Read:
         except InvalidArgument:
             raise
         except BaseException as error:
-            refusal = _refusal(kind_of(error), str(error))
+            refusal = _refusal(kind_of(error), _said(error))
     raise refusal  # out here it has no context, which would be shown or logged with it
 
 
@@ -226,6 +226,14 @@ _REFUSALS = {
     "eature names": "Expected the columns of X to have names that are text, or no names.",
 }
 """What is said where scikit-learn's message has these words; they are those of its contract."""
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException as another:  # an error that cannot even say what it is
+        kind_of(another)
+        return ""
 
 
 def _refusal(kind: str, said: str) -> InvalidArgument:
