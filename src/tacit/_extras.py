@@ -17,6 +17,7 @@ def need(package: str, purpose: str, *, extra: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError:
+        name = package.partition(".")[0]
         raise MissingExtra(
-            f"Expected the package {package} {purpose}; install tacit[{extra}]."
+            f"Expected the package {name} {purpose}; install tacit[{extra}]."
         ) from None

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import at_least, refuse
-from tacit.errors import InvalidArgument, MissingExtra
+from tacit._extras import need
+from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -33,13 +34,7 @@ _TURN, _SCALE, _SHEAR, _SHIFT = 0.25, 0.15, 0.2, 0.1
 
 def need_torch() -> Any:
     """Return torch, or say which extra brings it."""
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtra(
-            "Expected the package torch for this student; install tacit[torch]."
-        ) from None
-    return torch
+    return need("torch", "for this student", extra="torch")
 
 
 def planes(image_shape: Any) -> tuple[int, int, int]:

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from tacit._extras import need
 from tacit._files import PathLike
-from tacit.errors import InvalidArgument, MissingExtra, TacitError
+from tacit.errors import InvalidArgument, TacitError
 from tacit.students.base import PublicLearner
 from tacit.students.container import damaged, read_container, write_container
 
@@ -178,13 +179,8 @@ def _python(value: Any) -> Any:
 
 
 def _skops() -> Any:
-    try:
-        return importlib.import_module("skops.io")
-    except ImportError:
-        raise MissingExtra(
-            "Expected the package skops to save or load a scikit-learn estimator without pickle; "
-            "install tacit[export]."
-        ) from None
+    purpose = "to save or load a scikit-learn estimator without pickle"
+    return need("skops.io", purpose, extra="export")
 
 
 def _skops_bytes(estimator: Any) -> bytes:

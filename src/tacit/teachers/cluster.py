@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from tacit._checks import refuse
-from tacit.errors import InvalidArgument, MissingExtra
+from tacit._extras import need
+from tacit.errors import InvalidArgument
 from tacit.teachers.executors import ATTEMPTS, Finished, lost, pickled_by_value
 from tacit.teachers.tasks import Answer, AnyJob, Task
 
@@ -123,10 +124,4 @@ def _answer(job: AnyJob, shards: _Sealed) -> list[Answer]:
 
 
 def _distributed() -> Any:
-    try:
-        import distributed
-    except ImportError:
-        raise MissingExtra(
-            "Expected the package distributed for a Dask cluster; install tacit[cluster]."
-        ) from None
-    return distributed
+    return need("distributed", "for a Dask cluster", extra="cluster")

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import at_least, non_negative, one_of, positive
-from tacit.errors import InvalidArgument, MissingExtra
+from tacit._extras import need
+from tacit.errors import InvalidArgument
 from tacit.teachers.tasks import Shard
 
 if TYPE_CHECKING:
@@ -199,10 +200,4 @@ def one_torch_thread(seed: int) -> Iterator[None]:
 
 
 def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtra(
-            "Expected the package torch for a TorchTeacher; install tacit[torch]."
-        ) from None
-    return torch
+    return need("torch", "for a TorchTeacher", extra="torch")
