@@ -23,9 +23,9 @@ import numpy as np
 
 from benchmarks.pate_adult import HOUSING, housing
 from benchmarks.pate_choices import SIDE, usps
-from tacit.estimators.dpsgd import DPSGDClassifier
-from tacit.estimators.mac import MACClassifier
 from tacit.features import PublicBins, digit_features
+from tacit.methods.dpsgd import DPSGDClassifier
+from tacit.methods.mac import MACClassifier
 
 HELD_OUT = 1_000
 

@@ -27,9 +27,9 @@ from typing import Any
 import numpy as np
 
 from tacit.datasets import load_idx
-from tacit.estimators.dpsgd import DPSGDClassifier
-from tacit.estimators.dpsgd_autoencoder import DPSGDAutoencoder
-from tacit.estimators.mac import MACAutoencoder, MACClassifier
+from tacit.methods.dpsgd import DPSGDClassifier
+from tacit.methods.dpsgd_autoencoder import DPSGDAutoencoder
+from tacit.methods.mac import MACAutoencoder, MACClassifier
 
 DELTA = 1e-5
 TRAIN, TEST = 5000, 1000

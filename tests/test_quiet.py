@@ -111,7 +111,7 @@ BARS = """
 import sys, time
 import numpy as np
 from speaking import Talking
-from tacit.estimators.inputs import view_alone
+from tacit.records.inputs import view_alone
 from tacit.students import progress
 from tacit.teachers import predict_with_teachers
 

@@ -25,8 +25,8 @@ with atheris.instrument_imports(include=["tacit"]):
     from tacit import Budget, GNMax, Ledger, Plan, Statement
     from tacit.datasets import load_csv, load_npz, read_idx, read_rows, read_votes
     from tacit.errors import TacitError
-    from tacit.estimators.config import RunConfig
     from tacit.masks import parse_nifti, save_mask
+    from tacit.runs.config import RunConfig
     from tacit.students import LabelSpreadingStudent, load_student, saved_extra
 
 LONGEST = 1 << 15
@@ -38,7 +38,7 @@ private = 100
 epsilon = 1.0
 delta = 1e-5
 [pate]
-teachers = 10
+n_teachers = 10
 """
 TABLE = b"age,work,rich,who\n30,farm,no,a\n?,sea,yes,b\n44,office,no,a\n"
 ROLES: dict[str, Any] = {"numeric": {"age": [20, 40]}, "categorical": {"work": ["farm", "office"]}}

@@ -28,21 +28,21 @@ _HOME = {
     "count_votes": "tacit.mechanisms",
     "InsecureNoise": "tacit.noise",
     "SecureNoise": "tacit.noise",
-    "DPSGDAutoencoder": "tacit.estimators",
-    "DPSGDClassifier": "tacit.estimators",
+    "DPSGDAutoencoder": "tacit.methods",
+    "DPSGDClassifier": "tacit.methods",
     "DPSGDSegmenter": "tacit.masks",
-    "MACAutoencoder": "tacit.estimators",
-    "MACClassifier": "tacit.estimators",
-    "MomentClassifier": "tacit.estimators",
-    "MomentRegressor": "tacit.estimators",
-    "PATEClassifier": "tacit.estimators",
+    "MACAutoencoder": "tacit.methods",
+    "MACClassifier": "tacit.methods",
+    "MomentClassifier": "tacit.methods",
+    "MomentRegressor": "tacit.methods",
+    "PATEClassifier": "tacit.methods",
     "PATESegmenter": "tacit.masks",
-    "PrivateKNNClassifier": "tacit.estimators",
-    "PrivateKNNMultiLabelClassifier": "tacit.estimators",
-    "PrivateKNNRegressor": "tacit.estimators",
-    "PrototypeClassifier": "tacit.estimators",
-    "ResidualRidgeClassifier": "tacit.estimators",
-    "ResidualRidgeRegressor": "tacit.estimators",
+    "PrivateKNNClassifier": "tacit.methods",
+    "PrivateKNNMultiLabelClassifier": "tacit.methods",
+    "PrivateKNNRegressor": "tacit.methods",
+    "PrototypeClassifier": "tacit.methods",
+    "ResidualRidgeClassifier": "tacit.methods",
+    "ResidualRidgeRegressor": "tacit.methods",
     "Budget": "tacit.ledger",
     "Ledger": "tacit.ledger",
     "Statement": "tacit.ledger",
@@ -53,21 +53,6 @@ __all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
     from tacit.errors import BudgetExceeded
-    from tacit.estimators import (
-        DPSGDAutoencoder,
-        DPSGDClassifier,
-        MACAutoencoder,
-        MACClassifier,
-        MomentClassifier,
-        MomentRegressor,
-        PATEClassifier,
-        PrivateKNNClassifier,
-        PrivateKNNMultiLabelClassifier,
-        PrivateKNNRegressor,
-        PrototypeClassifier,
-        ResidualRidgeClassifier,
-        ResidualRidgeRegressor,
-    )
     from tacit.ledger import Budget, Ledger, Statement
     from tacit.masks import DPSGDSegmenter, PATESegmenter
     from tacit.mechanisms import (
@@ -81,6 +66,21 @@ if TYPE_CHECKING:
         Plan,
         Sanitise,
         count_votes,
+    )
+    from tacit.methods import (
+        DPSGDAutoencoder,
+        DPSGDClassifier,
+        MACAutoencoder,
+        MACClassifier,
+        MomentClassifier,
+        MomentRegressor,
+        PATEClassifier,
+        PrivateKNNClassifier,
+        PrivateKNNMultiLabelClassifier,
+        PrivateKNNRegressor,
+        PrototypeClassifier,
+        ResidualRidgeClassifier,
+        ResidualRidgeRegressor,
     )
     from tacit.noise import InsecureNoise, SecureNoise
 

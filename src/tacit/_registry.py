@@ -1,13 +1,13 @@
-"""Mechanisms and runs by their names: where each stands. Nothing is imported until one is used.
+"""Mechanisms and methods by their names: where each stands. Nothing is imported until it is used.
 
-A mechanism is added by its own file and one line here; the name is what its class says, and what
-ledgers and the command line say. A name is never given to anything else: old ledgers hold it.
+A mechanism, or a method, is added by its own file and one line here; the name is what its class
+says, and what ledgers and the command line say. A name is never given to anything else: old ledgers
+hold it.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from typing import Any
 
 MECHANISMS = {
@@ -33,14 +33,22 @@ MECHANISMS = {
     "noisy-steps": "tacit.mechanisms.noisy_steps:NoisySteps",
 }
 
-RUNS = {"segmentation": "tacit.masks:run_masks"}
-"""Methods whose run stands on a floor above the others': (configuration, folder) to a result."""
+METHODS = {
+    "pate": "tacit.methods.pate:METHOD",
+    "knn": "tacit.methods.knn:METHOD",
+    "prototype": "tacit.methods.prototypes:METHOD",
+    "moments": "tacit.methods.moments:METHOD",
+    "ridge": "tacit.methods.ridge:METHOD",
+    "mac": "tacit.methods.mac:METHOD",
+    "dpsgd": "tacit.methods.dpsgd:METHOD",
+    "segmentation": "tacit.masks:METHOD",
+}
+"""Methods by the name that run.toml and the command line say."""
 
 
-def own_run(method: str) -> Callable[[Any, Any], Any]:
-    """Return the function that carries out a run of a method of `RUNS`."""
-    run: Callable[[Any, Any], Any] = _found(RUNS[method])
-    return run
+def method_of(name: str) -> Any:
+    """Return a method (`tacit.methods.method.Method`); `KeyError` for an unknown name."""
+    return _found(METHODS[name])
 
 
 def mechanism_class(name: str) -> Any:

@@ -14,8 +14,8 @@ import typer
 
 from tacit import Budget, ConfidentGNMax, GNMax, Ledger, Plan, Statement
 from tacit.cli.app import app
-from tacit.cli.plan import propose, rounded_up
 from tacit.datasets import demo_votes
+from tacit.methods.pate_planning import propose_votes, rounded_up
 from tacit.privacy import gnmax_rdp_total
 
 RELEASE = (
@@ -34,7 +34,7 @@ def released(tacit, votes):
 
 class TestPlan:
     def test_proposals_fit_the_budget_as_printed(self):
-        plans = propose(250, 640, 2.0, 0.9e-5, 10)
+        plans = propose_votes(640, Budget(2.0, 0.9e-5), 10, n_teachers=250)
         assert len(plans) == 3
         for plan in plans:
             assert plan.epsilon(0.9e-5) <= 2.0
@@ -284,7 +284,7 @@ def _commands(command, path=()):
 
 
 def test_proposed_check_uses_a_tenth_of_the_budget():
-    *_, plan = propose(250, 640, 2.0, 1e-5, 10)
+    *_, plan = propose_votes(640, Budget(2.0, 1e-5), 10, n_teachers=250)
     assert isinstance(plan.mechanism, ConfidentGNMax)
     share = plan.queries * plan.mechanism.check.gaussian_cost() / plan.mu_squared()
     assert share == pytest.approx(0.1, rel=0.01)

@@ -86,8 +86,8 @@ def test_a_worker_leaves_when_nobody_waits_for_it(tmp_path):
     """Its parent is killed while it sleeps: it must not go on for hours."""
     script = f"""
 import os, subprocess, sys, time
-from tacit.estimators.comparing.running import in_a_process
-from tacit.estimators.comparing.worker import Job
+from tacit.compare.running import in_a_process
+from tacit.compare.worker import Job
 class Sleeper:
     def fit(self, X, y):
         open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))

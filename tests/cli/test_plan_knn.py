@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from tacit import Budget, Ledger
-from tacit.cli.plan_knn import compare_rates, propose_neighbours
+from tacit.cli.plan_knn import compare_rates
 from tacit.errors import InvalidArgument
-from tacit.estimators.config import RunConfig
-from tacit.estimators.sections import KnnConfig
+from tacit.methods.knn_planning import propose_neighbours
+from tacit.methods.method import method_named
+from tacit.runs.config import RunConfig
 from tacit.students import load_student, saved_extra
 
 BASE = ("plan", "--method", "knn", "--k", 100, "--queries", 50, "--epsilon", 1, "--delta", 1e-5)
@@ -38,7 +39,7 @@ features = "digits"
 class TestPlan:
     @pytest.mark.parametrize("rate", [1.0, 0.25])
     def test_proposals_fit_the_budget_as_printed(self, rate):
-        plans = propose_neighbours(100, rate, 50, Budget(1.0, 1e-5), 10)
+        plans = propose_neighbours(50, Budget(1.0, 1e-5), 10, k=100, sampling_rate=rate)
         assert len(plans) == 3
         for plan in plans:
             assert 0.99 < plan.epsilon(1e-5) <= 1.0
@@ -118,7 +119,7 @@ class TestTrain:
         text = CONFIG.split("[knn]", maxsplit=1)[0]
         (tmp_path / "run.toml").write_text(text)
         config = RunConfig.read(tmp_path / "run.toml")
-        assert config.section == KnnConfig()
+        assert config.settings == method_named("knn").read({})
         (tmp_path / "again.toml").write_text(config.to_toml())
         assert RunConfig.read(tmp_path / "again.toml") == config
 

@@ -25,7 +25,7 @@ epsilon = 8.0
 delta = 1e-4
 
 [prototype]
-prototypes = 10
+n_prototypes = 10
 votes = 1
 student = "label-spreading"
 """

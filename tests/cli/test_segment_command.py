@@ -31,7 +31,8 @@ epsilon = 8.0
 delta = 1e-3
 
 [segmentation]
-teachers = 5
+n_teachers = 5
+each_alone = true
 student_steps = 2
 channels = [4, 8]
 """

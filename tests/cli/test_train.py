@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tacit import Ledger
-from tacit.estimators.config import RunConfig
-from tacit.estimators.runs import load_rows
 from tacit.ledger import Statement
 from tacit.ledger.terms import LARGE_DELTA
+from tacit.runs.config import RunConfig
+from tacit.runs.running import load_rows
 from tacit.students import load_student, saved_extra
 
 CONFIG = """
@@ -42,7 +42,8 @@ epsilon = 4.0
 delta = 1e-4
 
 [pate]
-teachers = 40
+n_teachers = 40
+teacher = "kernel-ridge"
 queries = 100
 features = "bins"
 student = "logistic"
@@ -218,7 +219,7 @@ def test_networks_need_no_public_file(tables):
     """The people of one file, and rows held out in another; no inputs are public."""
     head, section = CONFIG.split("[pate]")
     text = head.replace('public_source = "csv:public.csv"\n', "")
-    network = "hidden = [16]\nepochs = 10\nbatch_size = 200\nrecords = 800\nfeatures = 'bins'\n"
+    network = "hidden = [16]\nepochs = 10\nbatch_size = 200\nn_records = 800\nfeatures = 'bins'\n"
     Path("run.toml").write_text(f"method = 'dpsgd'\n{text}[dpsgd]\n{network}")
     outcome = tables("train", "run.toml", "--out", "run", "--json")
     assert outcome.code == 0, outcome.err
@@ -262,7 +263,7 @@ BAD = {
     "no public rows": ('public_source = "csv:public.csv"\n', "", "public_source"),
     "public twice": ('name = "people"', "public = 100", "not both"),
     "sources of another kind": ('"csv:public.csv"', "5", "public_source"),
-    "more teachers than people": ("teachers = 40", "teachers = 801", "n_teachers"),
+    "more teachers than people": ("n_teachers = 40", "n_teachers = 801", "n_teachers"),
     "delta too large": ("delta = 1e-4", "delta = 0.01", "delta"),
     "more queries than rows": ("queries = 100", "queries = 201", "201"),
     "features of images": ('"bins"', '"digits"', "images"),
@@ -293,7 +294,7 @@ def test_a_row_without_its_person_is_refused(tables):
 
 
 def test_the_corrected_run_may_use_the_directory(tables):
-    Path("run.toml").write_text(CONFIG.replace("teachers = 40", "teachers = 801"))
+    Path("run.toml").write_text(CONFIG.replace("n_teachers = 40", "n_teachers = 801"))
     assert tables("train", "run.toml", "--out", "run").code == 2
     Path("run.toml").write_text(CONFIG)
     assert tables("train", "run.toml", "--out", "run").code == 0
@@ -320,11 +321,15 @@ def interrupt(*arguments, **named):
 
 @pytest.mark.parametrize(
     ("where", "ledger"),
-    [("runs.load_rows", False), ("run_folders._claimed", False), ("pate.count_votes", True)],
+    [
+        ("runs.running.load_rows", False),
+        ("runs.folders._claimed", False),
+        ("methods.pate.count_votes", True),
+    ],
 )
 def test_an_interrupted_run_says_so_and_goes_on(tables, monkeypatch, where, ledger):
     with monkeypatch.context() as patched:
-        patched.setattr(f"tacit.estimators.{where}", interrupt)
+        patched.setattr(f"tacit.{where}", interrupt)
         outcome = tables("train", "run.toml", "--out", "run")
     assert outcome.code == 130
     assert outcome.out == ""
@@ -338,7 +343,7 @@ def test_an_interrupted_run_says_so_and_goes_on(tables, monkeypatch, where, ledg
 
 def test_an_interrupt_after_the_charge_says_where_to_look(tables, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr("tacit.estimators.pate.label_posterior", interrupt)
+        patched.setattr("tacit.methods.pate.label_posterior", interrupt)
         outcome = tables("train", "run.toml", "--out", "run")
     assert outcome.code == 130
     assert "tacit ledger show run/run.ledger" in outcome.err

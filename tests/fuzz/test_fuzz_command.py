@@ -30,7 +30,7 @@ public = 20
 epsilon = 4.0
 delta = 1e-5
 [pate]
-teachers = 3
+n_teachers = 3
 queries = 2
 """
 SLOW = {"demo", "train", "compare", "segment"}

@@ -14,7 +14,7 @@ from mangled import damaged, fuzzed, survives
 
 from tacit import Budget, GNMax, Ledger, Plan, Statement
 from tacit.errors import LedgerDamaged
-from tacit.estimators.config import RunConfig
+from tacit.runs.config import RunConfig
 from tacit.students import LabelSpreadingStudent, load_student, saved_extra
 
 CONFIG = b"""
@@ -34,7 +34,7 @@ epsilon = 1.0
 delta = 1e-5
 
 [pate]
-teachers = 10
+n_teachers = 10
 queries = 5
 """
 

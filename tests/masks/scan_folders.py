@@ -43,7 +43,13 @@ def settings(root: Path, **changes: Any) -> dict[str, Any]:
             },
         },
         "privacy": {"epsilon": 8.0, "delta": 1e-3},
-        "segmentation": {"teachers": 6, "student_steps": 3, "channels": [4, 8], "queries": 3},
+        "segmentation": {
+            "n_teachers": 6,
+            "each_alone": True,
+            "student_steps": 3,
+            "channels": [4, 8],
+            "queries": 3,
+        },
     }
     for section, values in changes.items():
         target = raw["data"]["options"] if section == "options" else raw[section]

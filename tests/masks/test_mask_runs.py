@@ -13,14 +13,12 @@ from scan_folders import AFFINE, SHAPE, make_hospital, settings, write_folder
 
 from tacit import Ledger
 from tacit.errors import InvalidArgument
-from tacit.estimators.config import RunConfig
-from tacit.estimators.run_folders import RunResult
-from tacit.estimators.runs import run_config
 from tacit.ledger import Statement
 from tacit.masks import AtlasTeacher, generated_volumes, load_segmenter, mask_metrics
 from tacit.masks.runs import make_segmenter
 from tacit.masks.scans import ScanOptions, load_scans
 from tacit.masks.segmenter import SIMULATION
+from tacit.runs import RunConfig, RunResult, run_config
 from tacit.students import saved_extra
 
 pytest.importorskip("monai")
@@ -108,8 +106,8 @@ class TestWhatIsLeftBehind:
     def test_the_resolved_configuration_is_the_same_run(self, result, hospital):
         again = RunConfig.read(result.folder / "config.toml")
         asked = RunConfig.parse(settings(hospital))
-        assert (again.section, again.privacy, again.method) == (
-            asked.section,
+        assert (again.settings, again.privacy, again.method) == (
+            asked.settings,
             asked.privacy,
             "segmentation",
         )
@@ -139,7 +137,7 @@ def test_a_simulation_shows_more_and_says_so(hospital, tmp_path):
             "teacher": "unet",
             "teacher_steps": 2,
             "each_alone": False,
-            "teachers": 3,
+            "n_teachers": 3,
             "rounds": 2,
             "patch": [8, 8],
         },

@@ -9,9 +9,9 @@ import numpy as np
 from audits import TRIALS, proved, secure_noise
 from summary_cases import STEPS, spoken
 
-from tacit.estimators.spoken import PrivateSpeakers
-from tacit.estimators.spoken_values import level_of
 from tacit.mechanisms import NoisySum, Plan
+from tacit.methods.summary_regression import level_of
+from tacit.records import PrivateRecords
 from tacit.summaries import prototype_votes
 
 DELTA = 0.1
@@ -53,7 +53,7 @@ def _votes(labels: list[int], units: Any = None) -> Any:
 
 
 def _numbers(numbers: list[float]) -> Any:
-    return level_of(PrivateSpeakers(np.empty((len(numbers), 0)), np.array(numbers), None))
+    return level_of(PrivateRecords(np.empty((len(numbers), 0)), np.array(numbers), None))
 
 
 EVERYWHERE = np.full(VOTES, VOTES**-0.5)

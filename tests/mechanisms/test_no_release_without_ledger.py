@@ -20,7 +20,6 @@ import tacit
 from tacit.cli import main
 from tacit.cli.demo import demo_config
 from tacit.errors import BudgetExceeded, GrantError, LedgerDamaged, LedgerUnavailable
-from tacit.estimators import PATEClassifier
 from tacit.ledger import Budget, Ledger
 from tacit.ledger.store import Store
 from tacit.mechanisms import (
@@ -45,6 +44,7 @@ from tacit.mechanisms import (
     secret_cost_of,
 )
 from tacit.mechanisms.noisy_steps import Counting
+from tacit.methods import PATEClassifier
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
 
 SOURCES = Path(tacit.__file__).parent

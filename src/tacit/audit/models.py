@@ -28,12 +28,10 @@ from sklearn.base import clone
 from tacit._checks import Floats, Integers, at_least, one_of, probability, refuse
 from tacit._files import write_atomically
 from tacit.errors import InvalidArgument
-from tacit.estimators.config import RunConfig
-from tacit.estimators.overlap import refuse_overlap
-from tacit.estimators.run_folders import forget_teachers
-from tacit.estimators.runs import load_rows, make_classifier
 from tacit.ledger import Ledger
 from tacit.privacy import one_run_epsilon, one_run_p_value
+from tacit.records import refuse_overlap
+from tacit.runs import RunConfig, forget_teachers, load_rows, make_classifier
 
 KINDS = ("mislabelled", "strange")
 """Wrong labels for inputs that occur; any labels for inputs that do not."""

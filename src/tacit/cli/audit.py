@@ -119,7 +119,7 @@ def _audit_run(
     seed: int | None,
 ) -> AuditResult:
     from tacit.audit import audit_run
-    from tacit.estimators.config import RunConfig
+    from tacit.runs import RunConfig
 
     settings = RunConfig.read(config)
     with working("Planting canaries, training, guessing the coins ..."):

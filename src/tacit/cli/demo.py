@@ -11,7 +11,7 @@ from tacit.cli import options
 from tacit.cli.show import print_budget, print_json, print_statement, screen, table, working
 
 if TYPE_CHECKING:
-    from tacit.estimators.config import RunConfig
+    from tacit.runs import RunConfig
 
 TEACHERS, QUERIES = 100, 20
 
@@ -24,8 +24,8 @@ def demo(
 
     Example: tacit demo
     """
-    from tacit.estimators.runs import run_config
     from tacit.mechanisms import GNMax, Plan
+    from tacit.runs import run_config
 
     config = demo_config()
     folder = _next(out)
@@ -61,13 +61,17 @@ def demo(
 
 def demo_config() -> RunConfig:
     """Return the demo's configuration: scikit-learn's digits, epsilon 2."""
-    from tacit.estimators.config import DataConfig, PrivacyConfig, RunConfig
-    from tacit.estimators.sections import PateConfig
+    from tacit.runs import DataConfig, PrivacyConfig, RunConfig
 
     return RunConfig(
         data=DataConfig(source="digits", private=1200, public=300, name="scikit-learn's digits"),
         privacy=PrivacyConfig(epsilon=2.0, delta=1e-5),
-        section=PateConfig(teachers=TEACHERS, queries=QUERIES, features="digits"),
+        settings={
+            "n_teachers": TEACHERS,
+            "queries": QUERIES,
+            "features": "digits",
+            "teacher": "kernel-ridge",
+        },
     )
 
 
@@ -76,8 +80,8 @@ def non_private_accuracy(config: RunConfig) -> float:
     import numpy as np
 
     from tacit.datasets import load_dataset
-    from tacit.estimators.splitting import split_rows
     from tacit.features import digit_features
+    from tacit.runs import split_rows
     from tacit.teachers import KernelRidgeTeachers, predict_with_teachers
 
     data = load_dataset(config.data.source)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import enum
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,17 +14,11 @@ from tacit.cli.show import print_json, screen, table
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from tacit.ledger import Budget
     from tacit.mechanisms import Mechanism, Plan
 
 AGREEMENTS = (0.6, 0.8, 0.95)
 """Shares of the teachers that agree, for which the chance of a right label is shown."""
-
-
-class Method(enum.StrEnum):
-    """Who answers."""
-
-    PATE = "pate"
-    KNN = "knn"
 
 
 def plan(
@@ -35,8 +27,8 @@ def plan(
     delta: Annotated[float, typer.Option(help="Delta to stay within.")],
     teachers: Annotated[int | None, typer.Option(help="How many teachers vote (pate).")] = None,
     method: Annotated[
-        Method, typer.Option(help="Who votes: teachers (pate) or private neighbours (knn).")
-    ] = Method.PATE,
+        str, typer.Option(help="Who votes: teachers (pate) or private neighbours (knn).")
+    ] = "pate",
     k: Annotated[int | None, typer.Option("--k", help="How many neighbours vote (knn).")] = None,
     sampling_rate: Annotated[
         float | None, typer.Option(help="Chance of a record to take part (knn); 1 by default.")
@@ -62,40 +54,34 @@ def plan(
     """
     from tacit._checks import at_least
     from tacit.ledger import Budget
+    from tacit.methods import propose_votes, sigma_for
 
-    Budget(epsilon, delta)  # refuses what no ledger would take
+    budget = Budget(epsilon, delta)  # refuses what no ledger would take
     at_least(1, queries=queries)
-    _only(
-        method,
-        pate={
-            "teachers": teachers,
-            "mechanism": mechanism,
-            "plot": plot,
-            "reserve_delta": reserve_delta,
-        },
-    )
-    _only(method, knn={"k": k, "sampling_rate": sampling_rate})
-    if teachers is None and k is None:
-        needed = "--teachers" if method is Method.PATE else "--k"
-        raise InvalidArgument(f"Expected {needed}, how many vote, with --method {method.value}.")
-    if method is Method.KNN:
-        from tacit.cli.plan_knn import plan_neighbours
+    given = {"n_teachers": teachers, "k": k, "sampling_rate": sampling_rate}
+    settings = _settings(method, given)
+    if method != "pate":
+        _refuse_given(method, mechanism=mechanism, plot=plot, reserve_delta=reserve_delta)
+        if method == "knn":
+            from tacit.cli.plan_knn import plan_neighbours
 
-        rate = 1.0 if sampling_rate is None else sampling_rate
-        plan_neighbours(k, rate, queries, Budget(epsilon, delta), classes, as_json=as_json)
+            plan_neighbours(queries, budget, classes, as_json=as_json, **settings)
+        else:
+            _plan_other(method, queries, budget, classes, as_json=as_json, **settings)
         return
     teachers = at_least(1, teachers=teachers)
     options.writable(plot, overwrite=overwrite)
     usable = delta - options.reserved(delta, reserve_delta)
-    proposals = propose(teachers, queries, epsilon, usable, classes)
+    within = Budget(epsilon, usable)
+    proposals = propose_votes(queries, within, classes, n_teachers=teachers)
     if mechanism is not None:
         proposals.append(_given(mechanism, queries, teachers, classes))
     trade_off = [
-        {"queries": n, "sigma": sigma_for(n, epsilon, usable), "epsilon": epsilon}
+        {"queries": n, "sigma": sigma_for(n, within), "epsilon": epsilon}
         for n in sorted({max(1, queries // 4), max(1, queries // 2), queries, 2 * queries})
     ]
     if plot is not None:
-        _plot(plot, queries, epsilon, usable)
+        _plot(plot, queries, within)
     if as_json:
         print_json(
             {
@@ -119,58 +105,52 @@ def _given(text: str, queries: int, teachers: int, classes: int) -> Plan:
     return Plan(vote_mechanism(text), queries, n_teachers=teachers, n_classes=classes)
 
 
-def _only(method: Method, **options: dict[str, Any]) -> None:
-    """Refuse options of the other method, named by the keyword, instead of ignoring them."""
-    ((owner, given),) = options.items()
-    strange = [name for name, value in given.items() if value is not None]
-    if strange and method != owner:
+OPTIONS = {"n_teachers": "teachers"}
+"""Settings whose option has another name."""
+
+
+def _settings(method: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that the method's plan wants; refuse those of another instead."""
+    from tacit._checks import one_of
+    from tacit._registry import METHODS
+    from tacit.methods import method_named
+
+    known = [name for name in METHODS if method_named(name).propose is not None]
+    wanted = method_named(one_of(*known, method=method)).proposes_with
+    others = {OPTIONS.get(name, name): value for name, value in given.items() if name not in wanted}
+    _refuse_given(method, **others)
+    settings = {name: given[name] for name in wanted if given.get(name) is not None}
+    if wanted and wanted[0] not in settings:
+        needed = OPTIONS.get(wanted[0], wanted[0])
+        raise InvalidArgument(f"Expected --{needed}, how many vote, with --method {method}.")
+    return settings
+
+
+def _refuse_given(method: str, **others: Any) -> None:
+    """Refuse options of another method instead of ignoring them."""
+    if strange := [name for name, value in others.items() if value is not None]:
         raise InvalidArgument(
-            f"Expected no --{strange[0].replace('_', '-')} with --method {method.value}."
+            f"Expected no --{strange[0].replace('_', '-')} with --method {method}."
         )
 
 
-def sigma_for(queries: int, epsilon: float, delta: float) -> float:
-    """Noise with which so many GNMax answers cost exactly epsilon: sensitivity sqrt(2 queries)."""
-    from tacit.privacy import calibrate_gaussian
+def _plan_other(
+    method: str, queries: int, budget: Budget, classes: int, *, as_json: bool, **settings: Any
+) -> None:
+    """Show the plans that a method proposes, and what each costs."""
+    from tacit.methods import method_named
 
-    return rounded_up(calibrate_gaussian(math.sqrt(2 * queries), epsilon, delta))
-
-
-def rounded_up(sigma: float) -> float:
-    """Return noise with four digits, never less: typed as printed, it stays within the budget.
-
-    >>> rounded_up(71.33219), rounded_up(0.0123411)
-    (71.34, 0.01235)
-    """
-    unit = 10.0 ** (math.floor(math.log10(sigma)) - 3)
-    return float(f"{math.ceil(sigma / unit) * unit:.4g}")
-
-
-def propose(teachers: int, queries: int, epsilon: float, delta: float, classes: int) -> list[Plan]:
-    """Return plans that spend the budget: GNMax, NoisyVotes, and Confident-GNMax with a cap.
-
-    Confident-GNMax spends a tenth of mu^2 on its checks, asks for 60 % of the teachers, and answers
-    at most half of the queries.
-    """
-    from tacit.mechanisms import ConfidentGNMax, GNMax, NoisyVotes, Plan
-    from tacit.privacy import gaussian_mu
-
-    sigma = sigma_for(queries, epsilon, delta)
-    mu_squared = gaussian_mu(epsilon, delta) ** 2 * (1 - 1e-9)
-    if mu_squared <= 0:
-        raise InvalidArgument(f"Expected epsilon={epsilon} and delta={delta} to allow any release.")
-    cap = math.ceil(queries / 2)
-    confident = ConfidentGNMax(
-        threshold=round(0.6 * teachers),
-        sigma_check=rounded_up(math.sqrt(queries / (0.1 * mu_squared))),
-        sigma_answer=rounded_up(math.sqrt(2 * cap / (0.9 * mu_squared))),
-    )
-    public = {"n_teachers": teachers, "n_classes": classes}
-    return [
-        Plan(GNMax(sigma), queries, **public),
-        Plan(NoisyVotes(sigma), queries, **public),
-        Plan(confident, queries, max_answers=cap, **public),
-    ]
+    propose: Any = method_named(method).propose
+    proposals = propose(queries, budget, classes, **settings)
+    if as_json:
+        print_json({"proposals": [_plain(each, budget.delta) for each in proposals]})
+        return
+    title = f"Within epsilon {budget.epsilon:g} at delta {budget.delta:g}: {queries} queries"
+    shown = table(title, "mechanism", "parameters", "epsilon")
+    for each in proposals:
+        price = each.price(budget.delta)
+        shown.add_row(each.mechanism.name, _parameters(each), f"{price.epsilon:.4g}")
+    screen().print(shown)
 
 
 def chance_of_right_label(mechanism: Mechanism, teachers: int, agreement: float) -> float:
@@ -222,16 +202,17 @@ def _parameters(proposal: Plan) -> str:
     )
 
 
-def _plot(path: Path, queries: int, epsilon: float, delta: float) -> None:
+def _plot(path: Path, queries: int, budget: Budget) -> None:
+    from tacit.methods import sigma_for
     from tacit.privacy import gaussian_epsilon
     from tacit.report import save_figure, trade_off_figure
 
-    proposed = sigma_for(queries, epsilon, delta)
+    proposed = sigma_for(queries, budget)
     numbers = np.unique(np.geomspace(1, 4 * queries, 80).round())
     curves = {
         f"sigma {factor * proposed:.0f}": gaussian_epsilon(
-            delta, np.sqrt(2 * numbers) / (factor * proposed)
+            budget.delta, np.sqrt(2 * numbers) / (factor * proposed)
         )
         for factor in (0.5, 1.0, 2.0)
     }
-    save_figure(trade_off_figure(numbers, curves, budget=epsilon, delta=delta), path)
+    save_figure(trade_off_figure(numbers, curves, budget=budget.epsilon, delta=budget.delta), path)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tacit.cli.plan import AGREEMENTS, chance_of_right_label, rounded_up
+from tacit.cli.plan import AGREEMENTS, chance_of_right_label
 from tacit.cli.show import print_json, screen, table
 
 if TYPE_CHECKING:
@@ -17,10 +16,19 @@ RATES = (1.0, 0.5, 0.2, 0.05)
 
 
 def plan_neighbours(
-    k: int | None, rate: float, queries: int, budget: Budget, classes: int, *, as_json: bool
+    queries: int,
+    budget: Budget,
+    classes: int,
+    *,
+    as_json: bool,
+    k: int,
+    sampling_rate: float = 1.0,
 ) -> None:
     """Show proposals and what sampling buys."""
-    proposals = propose_neighbours(k, rate, queries, budget, classes)
+    from tacit.methods import propose_neighbours
+
+    rate = sampling_rate
+    proposals = propose_neighbours(queries, budget, classes, k=k, sampling_rate=rate)
     trade_off = compare_rates(proposals[0].mechanism.k / rate, queries, budget, classes)  # type: ignore[attr-defined]
     if as_json:
         plain = [{**each.as_dict(), "epsilon": each.epsilon(budget.delta)} for each in proposals]
@@ -28,40 +36,6 @@ def plan_neighbours(
         return
     _show_proposals(proposals, budget)
     _show_rates(trade_off)
-
-
-def propose_neighbours(
-    k: int | None, rate: float, queries: int, budget: Budget, classes: int
-) -> list[Plan]:
-    """Return plans that spend the budget: label, histogram, screening; noise with four digits.
-
-    They are priced as a student's run is: the whole list at once.
-    """
-    from tacit._checks import at_least, sampling_rate
-    from tacit.estimators.knn_planning import Neighbourly, plan_classes
-    from tacit.mechanisms import SampledVotes
-
-    asked = Neighbourly(at_least(1, k=k), sampling_rate(sampling_rate=rate), 1, classes)
-    label, screened = (
-        _readable(plan_classes(name, asked, queries, budget, listed=True), budget)
-        for name in ("sampled-max", "noisy-screening")
-    )
-    # The histogram costs what its plurality costs.
-    votes = SampledVotes(sigma=label.mechanism.sigma, **asked.sample)  # type: ignore[attr-defined]
-    return [label, asked.plan(votes, queries), screened]
-
-
-def _readable(plan: Plan, budget: Budget) -> Plan:
-    """Round noise up to four digits, so that it may be typed as printed."""
-    from tacit.mechanisms import Plan as MadePlan
-
-    mechanism: Any = plan.mechanism
-    sigmas = [name for name in ("sigma", "sigma_screen") if hasattr(mechanism, name)]
-    rounded = replace(mechanism, **{name: rounded_up(getattr(mechanism, name)) for name in sigmas})
-    readable = MadePlan(
-        rounded, plan.queries, max_answers=plan.max_answers, n_classes=plan.n_classes
-    )
-    return readable if readable.epsilon(budget.delta) <= budget.epsilon else plan
 
 
 def compare_rates(
@@ -72,7 +46,7 @@ def compare_rates(
     With k = rate times reach neighbours of a sample, an answer rests on the same part of the
     space. What counts is sigma/k: the noise against the votes.
     """
-    from tacit.estimators.knn_planning import Neighbourly, plan_classes
+    from tacit.methods import Neighbourly, plan_classes, rounded_up
 
     rows = []
     for rate in RATES:

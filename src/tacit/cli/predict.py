@@ -30,13 +30,13 @@ def predict(
     """
     from tacit._files import write_atomically
     from tacit.datasets import load_public
-    from tacit.estimators.config import RunConfig
+    from tacit.runs import RunConfig
 
     if out.exists():
         raise InvalidArgument(f"Expected {str(out)!r} to be new: nothing is overwritten.")
     options.writable(out)
     _refuse_mistaken(run)
-    config = RunConfig.read(run / "config.toml")
+    config = RunConfig.of_finished(run)
     if config.method == "segmentation":
         raise InvalidArgument("Expected a run of rows; for scans use tacit segment.")
     labels, chances = labelled(run / "student.tacit", load_public(rows, **config.data.options))

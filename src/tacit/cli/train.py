@@ -12,7 +12,7 @@ from tacit.cli import options
 from tacit.cli.show import errors, print_budget, print_json, print_statement, screen, table
 
 if TYPE_CHECKING:
-    from tacit.estimators.run_folders import RunResult
+    from tacit.runs import RunResult
 
 INTERRUPTED = 130
 """Exit code of a run that Ctrl-C stopped, as shells have it."""
@@ -53,8 +53,7 @@ def train(
 def _run(config: Path, out: Path, data: str | None, cluster: str | None) -> RunResult:
     from dataclasses import replace
 
-    from tacit.estimators.config import RunConfig
-    from tacit.estimators.runs import run_config
+    from tacit.runs import RunConfig, run_config
 
     settings = RunConfig.read(config)
     if data is not None:

@@ -131,13 +131,17 @@ class Ledger:
         It follows from the header, because an order chosen after a release, even from public
         labels, would be the best of several claims, each of which holds only with its own delta.
         """
-        usable = self.budget.delta - self.reserved_delta
-        return self._terms.order or best_order(self.budget, usable)
+        return self._terms.order or best_order(self.budget, self.usable_delta)
 
     @property
     def reserved_delta(self) -> float:
         """The part of delta that pays for confidence bounds only."""
         return self._terms.reserved_delta
+
+    @property
+    def usable_delta(self) -> float:
+        """The rest of delta: what releases are counted at."""
+        return self._terms.delta
 
     @property
     def head(self) -> str:

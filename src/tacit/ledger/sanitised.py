@@ -58,7 +58,7 @@ def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statemen
         covered[price.hash] = min(released, _most(price, order))
     others = [_rdp(entry, ledger, order) for key, entry in entries.items() if key not in covered]
     rdp = math.fsum([*covered.values(), *others])
-    delta = ledger.budget.delta - ledger.reserved_delta
+    delta = ledger.usable_delta
     conversion = float(conversion_term(np.array([order]), delta)[0])
     return replace(
         worst,

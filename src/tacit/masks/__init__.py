@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 _HOME = {
+    "METHOD": "runs",
     "AtlasTeacher": "atlas",
     "AutoencoderCodec": "codecs",
     "BlockPCACodec": "codecs",
@@ -44,7 +45,6 @@ _HOME = {
     "noise_to_signal": "codecs",
     "organ_dice": "metrics",
     "parse_nifti": "nifti",
-    "run_masks": "runs",
     "save_mask": "nifti",
     "save_masks": "volumes",
     "segment_with_teachers": "teachers",
@@ -54,6 +54,7 @@ _HOME = {
 }
 
 __all__ = [
+    "METHOD",
     "AtlasTeacher",
     "AutoencoderCodec",
     "BlockPCACodec",
@@ -87,7 +88,6 @@ __all__ = [
     "noise_to_signal",
     "organ_dice",
     "parse_nifti",
-    "run_masks",
     "save_mask",
     "save_masks",
     "segment_with_teachers",
@@ -121,7 +121,7 @@ if TYPE_CHECKING:
     from tacit.masks.metrics import mask_metrics, organ_dice
     from tacit.masks.nifti import parse_nifti, save_mask
     from tacit.masks.rounds import MaskRounds, level_of_volume
-    from tacit.masks.runs import run_masks
+    from tacit.masks.runs import METHOD
     from tacit.masks.segmenter import PATESegmenter, SimulatedSegmenter
     from tacit.masks.student import UNetStudent, load_segmenter
     from tacit.masks.teachers import (

@@ -15,11 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 from tacit._checks import at_least
 from tacit.direct.examples import PrivateExamples
 from tacit.errors import InvalidArgument
-from tacit.estimators.inputs import count_units, units_of, unquoted
-from tacit.estimators.stepped import SteppedEstimator
 from tacit.masks.segmenter import StudentMasks
 from tacit.masks.student import UNetStudent
 from tacit.masks.unet import UNetRecipe, channelled, make_unet
+from tacit.methods import NoisyTrainingEstimator
+from tacit.records import count_units, units_of, unquoted
 from tacit.students import seed_of, seeded
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _TINY = 1.0  # voxels: the Dice loss of an empty organ has a bounded slope
 
 
 @dataclass(eq=False, repr=False)
-class DPSGDSegmenter(StudentMasks, SteppedEstimator):
+class DPSGDSegmenter(StudentMasks, NoisyTrainingEstimator):
     """Train MONAI's U-Net on private scans and masks by DP-SGD, in two or three dimensions.
 
     n_classes: background included. channels, residual_units: of the U-Net; fewer parameters, less
@@ -51,10 +51,10 @@ class DPSGDSegmenter(StudentMasks, SteppedEstimator):
     epochs: float = 30
     batch_size: int = 64
     epsilon: float = 8.0
+    # There are no public scans with which private ones could overlap.
+    allow_overlap: bool = field(init=False, default=False)
     # Other engines would round volumes by their company.
     engine: str = field(init=False, default="single")
-    # There are no public scans that private ones could equal.
-    allow_overlap: bool = field(init=False, default=False)
 
     def fit(self, images: ArrayLike, masks: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Train on private scans (n, [channels,] *spatial), normalised one by one, and masks."""

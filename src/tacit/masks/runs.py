@@ -12,30 +12,59 @@ report.html     for the person who signs, with pictures of public scans
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit._files import write_atomically
-from tacit.estimators.config import RunConfig
-from tacit.estimators.overlap import refuse_overlap
-from tacit.estimators.run_folders import RunResult, releasing
-from tacit.estimators.sections import SegmentationConfig
 from tacit.masks.atlas import AtlasTeacher
 from tacit.masks.gallery import MOST_SCANS, mask_figure
 from tacit.masks.metrics import mask_metrics
 from tacit.masks.rounds import one_hot_masks
 from tacit.masks.scans import ScanOptions, Scans, load_scans
-from tacit.masks.segmenter import PATESegmenter, SimulatedSegmenter
+from tacit.masks.segmenter import PATESegmenter, SimulatedSegmenter, one_two_or_four
 from tacit.masks.student import UNetStudent
 from tacit.masks.teachers import UNetTeacher
 from tacit.masks.unet import UNetRecipe
 from tacit.masks.volumes import Volumes, save_masks
+from tacit.methods import Count, Method, Strategy, Widths, choices
+from tacit.records import refuse_overlap
 from tacit.report import write_report
+from tacit.runs import RunConfig, RunResult, releasing
 
 Masks = tuple[NDArray[Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentationTable:
+    """Teachers of whole masks, queries and student; [data.options] says what the scans are.
+
+    Names and defaults of `PATESegmenter`, whose teacher and student are U-Nets or atlases that are
+    described here, too.
+
+    each_alone: every patient (or scan) is a teacher of its own, and `n_teachers` the public number
+        by which sums are divided. queries: all public scans are asked where it is left out.
+    channels, teacher_steps, student_steps, patch: of the U-Nets; a patch where volumes are large.
+    simulation: the private scans are declared public, as in a benchmark: the report may then show
+        the teachers' mean before noise, and the statement says that it does.
+    executor: not of this table: the run's own key.
+    """
+
+    teacher: Annotated[str, choices("atlas", "unet")] = "atlas"
+    n_teachers: Count = PATESegmenter.n_teachers
+    each_alone: bool = PATESegmenter.each_alone
+    queries: Count | None = PATESegmenter.queries
+    strategy: Strategy = PATESegmenter.strategy
+    rounds: Annotated[int, one_two_or_four] = PATESegmenter.rounds
+    channels: Widths = (8, 16, 32)
+    teacher_steps: Count = 300
+    student_steps: Count = 300
+    patch: Widths | None = None
+    simulation: bool = False
+    executor: Any = "serial"
 
 
 def run_masks(config: RunConfig, folder: Path) -> RunResult:
@@ -59,8 +88,8 @@ def run_masks(config: RunConfig, folder: Path) -> RunResult:
 
 def make_segmenter(config: RunConfig, scans: Scans, folder: Path) -> PATESegmenter:
     """Return the unfitted estimator that the configuration describes."""
-    section = cast(SegmentationConfig, config.section)
-    patch = section.patch or None
+    section = SegmentationTable(**config.settings)
+    patch = section.patch
     count = len(scans.options.classes)
     recipe = UNetRecipe(channels=section.channels, steps=section.teacher_steps, patch=patch)
     kind = SimulatedSegmenter if section.simulation else PATESegmenter
@@ -73,14 +102,14 @@ def make_segmenter(config: RunConfig, scans: Scans, folder: Path) -> PATESegment
             patch=patch,
             random_state=config.seed,
         ),
-        n_teachers=section.teachers,
+        n_teachers=section.n_teachers,
         each_alone=section.each_alone,
         n_classes=count,
         epsilon=config.privacy.epsilon,
         delta=config.privacy.delta,
         allow_large_delta=config.privacy.allow_large_delta,
         allow_overlap=config.data.allow_overlap,
-        queries=section.queries or None,
+        queries=section.queries,
         strategy=section.strategy,
         rounds=section.rounds,
         executor=config.executor,
@@ -162,3 +191,6 @@ def _pictures(volumes: Volumes) -> list[NDArray[Any]]:
     """Return scans to draw: the first channel of each."""
     channels = (x.ndim > volumes.dimensions for x in volumes.images)
     return [x[0] if many else x for x, many in zip(volumes.images, channels, strict=True)]
+
+
+METHOD = Method(name="segmentation", estimator=SegmentationTable, run=run_masks)

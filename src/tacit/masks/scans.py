@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from tacit._checks import at_least, refuse
 from tacit.datasets import existing_file, reading
 from tacit.errors import InvalidArgument
-from tacit.estimators.config import DataConfig, section_of
 from tacit.masks.grids import resample_labels
 from tacit.masks.volumes import Volumes, check_file_names, load_volumes
+from tacit.runs import DataConfig, section_of
 
 _COLUMNS = ("case", "patient")
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tacit._checks import Floats, Integers, at_least, one_of
+from tacit._checks import Floats, Integers, at_least, one_of, refuse
 from tacit.errors import InvalidArgument
-from tacit.estimators.inputs import count_units, units_of, unquoted
-from tacit.estimators.taught import TaughtEstimator
 from tacit.masks.atlas import AtlasTeacher
 from tacit.masks.codecs import PCACodec
 from tacit.masks.metrics import organ_dice
@@ -28,6 +26,8 @@ from tacit.masks.student import UNetStudent
 from tacit.masks.teachers import segment_with_teachers
 from tacit.masks.unet import scan_floats
 from tacit.mechanisms import Release
+from tacit.methods import Count, PrivateEstimator, Strategy
+from tacit.records import count_units, units_of, unquoted
 from tacit.students import choose_queries, training_bar
 from tacit.teachers import record_ids, shard_key, shard_of
 
@@ -89,8 +89,16 @@ class StudentMasks:
         return float(organ_dice(self.predict(images), masks).mean())
 
 
+def one_two_or_four(**named: Any) -> int:
+    """Return the argument, a number of rounds for which the shares of a budget were chosen."""
+    ((name, value),) = named.items()
+    if at_least(1, **named) not in (1, 2, 4):
+        raise refuse(name, value, "1, 2 or 4")
+    return int(value)
+
+
 @dataclass(eq=False, repr=False)
-class PATESegmenter(StudentMasks, TaughtEstimator):
+class PATESegmenter(StudentMasks, PrivateEstimator):
     """Private aggregation of teachers' masks, worst-case priced, in two or three dimensions.
 
     teacher: `AtlasTeacher()` by default, a `UNetTeacher`, or a function (`CallableTeacher`).
@@ -120,21 +128,21 @@ class PATESegmenter(StudentMasks, TaughtEstimator):
     """
 
     features = None
+    _names: list[str] | None = field(init=False, default=None)
     teacher: Any = None
     codec: Any = None
     student: Any = None
     _: KW_ONLY
-    n_teachers: int = 100
+    n_teachers: Count = 100
     each_alone: bool = False
     n_classes: int = 2
     epsilon: float = 8.0
-    queries: int | None = None
-    strategy: Any = "medoids"
-    rounds: int = 1
+    queries: Count | None = None
+    strategy: Strategy = "medoids"
+    rounds: Annotated[int, one_two_or_four] = 1
     cut: str = "volume"
     executor: Any = "serial"
     checkpoint: Any = None
-    _names: list[str] | None = field(init=False, default=None)
 
     def fit(
         self,
@@ -167,8 +175,8 @@ class PATESegmenter(StudentMasks, TaughtEstimator):
             _flat(outside[rows], dimensions),
             n_teachers=at_least(1, n_teachers=self.n_teachers),
             each_alone=self.each_alone,
-            epsilon=self.epsilon,
-            delta=self.delta,
+            epsilon=self._budget().epsilon,
+            delta=self._budget().delta,
             rounds=self.rounds,
         )
         ledger = self._open_ledger(by_person=people is not None)

@@ -1,0 +1,309 @@
+"""`compare`: run methods on one task at one budget, cell by cell, and keep what is finished.
+
+Each cell runs in a process of its own with one thread, so that its seconds and its memory are its
+own. Its file is written when it is done: a comparison that was stopped, even by `kill -9`, goes on
+where it was when the same command is given again, and more methods, epsilons or seeds may be added
+to a folder later.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tacit._checks import at_least, positive, probability
+from tacit._files import write_atomically
+from tacit.compare.cells import (
+    FAILED,
+    REFUSED,
+    Cell,
+    Outcome,
+    Result,
+    cells_of,
+    finished,
+    settings_of,
+    write_cell,
+)
+from tacit.compare.references import REFERENCES, custom_methods
+from tacit.compare.summary import Comparison, Description
+from tacit.compare.tasks import Task, make_task
+from tacit.compare.worker import Job, one_line
+from tacit.datasets import Dataset
+from tacit.errors import InvalidArgument, TacitError
+from tacit.methods import Rule, all_rules
+
+EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 8.0)
+PLAN = "comparison.json"
+CELLS = "cells"
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_GLANCE = 0.5  # seconds between looks at the clock and at an interrupt
+Watcher = Callable[[str, int, int], None]
+"""Told the label of the cell that was just finished, how many are, and of how many."""
+
+
+def compare(
+    data: str | Dataset,
+    *,
+    methods: Sequence[str] | None = None,
+    epsilon: Iterable[float] = EPSILONS,
+    delta: float = 1e-5,
+    seeds: int = 3,
+    out: str | Path | None = None,
+    public: int | None = None,
+    held_out: int | None = None,
+    options: dict[str, Any] | None = None,
+    estimators: Mapping[str, Any] | None = None,
+    limit: float | None = None,
+    jobs: int = 1,
+    retry_failed: bool = False,
+    watch: Watcher | None = None,
+) -> Comparison:
+    """Compare methods on the same private rows, public inputs, held-out rows and budget.
+
+    data: a data set or its word ("mnist:DIR", "adult:DIR", "digits"), with the loader's `options`.
+    methods: names of `all_rules()`, all by default. estimators: your own, by name: an estimator
+        (given epsilon, delta, random_state and classes where it has such parameters) or a function
+        (facts, epsilon, delta, seed) that builds one.
+    seeds: how often each is repeated: split (where the rule shuffles), training and fresh noise.
+    out: the folder that keeps finished cells and gets tables, page and figures; None keeps nothing.
+    public, held_out: how many rows, in place of the default rule.
+    limit: seconds after which a cell is stopped and counted as failed. jobs: cells at a time.
+    retry_failed: run those again that failed (a refusal stands: its cause is public).
+
+    The comparison itself is NOT private: it reads the labels of all rows. Use it on public
+    benchmark data, or on rows declared public.
+
+    >>> result = compare("digits", methods=["moments"], epsilon=[8], seeds=1, delta=1e-4)
+    >>> result.row("moments", 8).accuracy > 0.5
+    True
+    """
+    known = all_rules() | custom_methods(estimators)
+    chosen = _chosen(methods, known, estimators)
+    task = make_task(data, public=public, held_out=held_out, options=options)
+    levels = sorted({positive(epsilon=value) for value in epsilon})
+    if not levels:
+        raise InvalidArgument("Expected epsilon to hold at least one number.")
+    delta, seeds = probability(delta=delta), at_least(1, seeds=seeds)
+    plan = _Plan(task, known | REFERENCES, delta)
+    pairs: list[tuple[str, float | None]] = [(name, level) for level in levels for name in chosen]
+    pairs += [(name, None) for name in REFERENCES]
+    work = [(name, level, seed) for seed in range(seeds) for name, level in pairs]
+    with tempfile.TemporaryDirectory(prefix="tacit-compare-") as scratch:
+        folder = _enter(Path(scratch if out is None else out), plan)
+        runner = _Runner(plan, folder / CELLS, limit, retry_failed)
+        runner.run(work, at_least(1, jobs=jobs), watch)
+        result = plan.collect(folder / CELLS)
+    if out is not None:
+        result.write(out)
+    return result
+
+
+def _chosen(
+    methods: Sequence[str] | None, known: dict[str, Rule], own: Mapping[str, Any] | None
+) -> list[str]:
+    """Return the methods to run, each once, in the order given."""
+    names = list(all_rules()) if methods is None else list(methods)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise InvalidArgument(
+            f"Expected methods={unknown[0]!r} to be one of {', '.join(sorted(known))}."
+        )
+    names = list(dict.fromkeys([*names, *(own or {})]))
+    if not names or set(own or {}) & set(REFERENCES):
+        raise InvalidArgument("Expected at least one method, none of them named as a reference.")
+    return names
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Plan:
+    """What a folder is about: the task, the methods known, delta."""
+
+    task: Task
+    methods: dict[str, Rule]
+    delta: float
+
+    def describe(self) -> dict[str, Any]:
+        data = self.task.data
+        return {
+            "format": "tacit-comparison/1",
+            "private": False,
+            "task": self.task.fingerprint(),
+            "data": data.name,
+            "delta": self.delta,
+            "split": self.task.rule.words(data),
+        }
+
+    def build(self, name: str, epsilon: float | None, seed: int) -> tuple[Any, str]:
+        """Return the unfitted estimator, or None and why there is none."""
+        make = self.methods[name].build
+        try:
+            return make(self.task.facts(), epsilon or 1.0, self.delta, seed), ""
+        except (TacitError, ImportError) as error:
+            return None, one_line(error)
+
+    def current(self, cell: Cell) -> bool:
+        """Tell whether a cell has the settings of today; a method unknown here is not judged."""
+        if cell.method not in self.methods:
+            return True
+        estimator, _ = self.build(cell.method, cell.epsilon, cell.seed)
+        return cell.settings == settings_of(estimator)
+
+    def collect(self, cells: Path) -> Comparison:
+        """Gather all finished cells of the folder, whichever run they came from."""
+        about = self.describe()
+        found = [item for item in cells_of(cells, about["task"]) if self.current(item[0])]
+        seeds = 1 + max((cell.seed for cell, _ in found), default=0)
+        description = Description(
+            data=about["data"],
+            split=about["split"],
+            delta=self.delta,
+            kind=self.task.facts().kind,
+            held_out_rows=self.task.held_out_rows(seeds),
+            rules={name: rule.words for name, rule in self.methods.items()},
+            titles={name: rule.title for name, rule in self.methods.items()},
+            references=tuple(REFERENCES),
+        )
+        return Comparison(description, tuple(found))
+
+
+def _enter(folder: Path, plan: _Plan) -> Path:
+    """Make the folder, or enter it again if it belongs to the same task and delta."""
+    (folder / CELLS).mkdir(parents=True, exist_ok=True)
+    about, path = plan.describe(), folder / PLAN
+    if path.exists():
+        try:
+            kept = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, UnicodeError):
+            kept = None
+        if not isinstance(kept, dict) or any(kept.get(k) != about[k] for k in ("task", "delta")):
+            raise InvalidArgument(
+                f"Expected {str(folder)!r} to be new, or to hold a comparison of the same data, "
+                "split and delta; choose another folder."
+            )
+    write_atomically(path, json.dumps(about, indent=2).encode("utf-8"))
+    return folder
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Runner:
+    """Runs what is not finished yet; once `stopped`, no outcome is written any more."""
+
+    plan: _Plan
+    folder: Path
+    limit: float | None
+    retry_failed: bool
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    def run(
+        self, work: list[tuple[str, float | None, int]], jobs: int, watch: Watcher | None
+    ) -> None:
+        """Run all cells, several at a time if asked to; stop cleanly when interrupted."""
+        task, done = self.plan.task.fingerprint(), 0
+        pool = ThreadPoolExecutor(jobs)
+        try:
+            for cell, _ in pool.map(lambda w: self._one(w[0], w[1], w[2], task), work):
+                done += 1
+                if watch is not None:
+                    watch(cell.label, done, len(work))
+        except BaseException:
+            self.stopped.set()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _one(self, name: str, epsilon: float | None, seed: int, task: str) -> Result:
+        estimator, reason = self.plan.build(name, epsilon, seed)
+        cell = Cell(name, epsilon, self.plan.delta, seed, task, settings_of(estimator))
+        kept = finished(self.folder, cell)
+        if kept is not None and not (self.retry_failed and kept.status == FAILED):
+            return cell, kept
+        outcome = Outcome(REFUSED, reason) if reason else self._measure(estimator, cell)
+        if not self.stopped.is_set():
+            write_cell(self.folder, cell, outcome)
+        return cell, outcome
+
+    def _measure(self, estimator: Any, cell: Cell) -> Outcome:
+        private, public, held_out = self.plan.task.parts(cell.seed)
+        job = Job(
+            estimator,
+            cell.epsilon,
+            cell.delta,
+            private.X,
+            private.labels,
+            public.X,
+            held_out.X,
+            held_out.labels,
+        )
+        return in_a_process(job, self.limit, self.stopped)
+
+
+def in_a_process(
+    job: Job, limit: float | None = None, stopped: threading.Event | None = None
+) -> Outcome:
+    """Run a job in a fresh interpreter with one thread; a crash there is an outcome here.
+
+    The process has a session of its own: an interrupt at the keyboard reaches the comparison, which
+    then ends it, and is not mistaken for a crash.
+    """
+    import cloudpickle
+
+    with tempfile.TemporaryFile() as message:  # has no name: nothing is left of it, whatever ends
+        cloudpickle.dump(job, message)
+        message.seek(0)
+        with subprocess.Popen(
+            [sys.executable, "-c", "from tacit.compare.worker import main; main()"],
+            stdin=message,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=_environment(),
+            start_new_session=True,
+        ) as child:
+            return _awaited(child, limit, stopped)
+
+
+def _environment() -> dict[str, str]:
+    """One thread, and the modules that are found here are found there."""
+    places = os.pathsep.join(place for place in sys.path if place)
+    return os.environ | dict.fromkeys(_THREADS, "1") | {"PYTHONPATH": places}
+
+
+def _awaited(
+    child: subprocess.Popen[bytes], limit: float | None, stopped: threading.Event | None
+) -> Outcome:
+    """Wait for an answer, until the limit or until the comparison is stopped."""
+    end = math.inf if limit is None else time.monotonic() + limit
+    while True:
+        try:
+            answer, _ = child.communicate(timeout=_GLANCE)
+            return _answer(answer, child.returncode)
+        except subprocess.TimeoutExpired:
+            late = time.monotonic() > end
+        if late or (stopped is not None and stopped.is_set()):
+            child.kill()
+            child.communicate()
+            return Outcome(FAILED, f"stopped after {limit:g} seconds" if late else "stopped")
+
+
+def _answer(answer: bytes, code: int) -> Outcome:
+    """Read what the process said; if it died instead, say of what."""
+    if code < 0:
+        name = signal.Signals(-code).name
+        hint = ", as when memory runs out" if name == "SIGKILL" else ""
+        return Outcome(FAILED, f"its process was ended by {name}{hint}")
+    try:
+        raw = json.loads(answer)
+        return Outcome(**(raw | {"warnings": tuple(raw["warnings"])}))
+    except (ValueError, TypeError, KeyError):
+        return Outcome(FAILED, f"its process ended with code {code} and without an answer")

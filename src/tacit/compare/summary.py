@@ -1,0 +1,188 @@
+"""What the cells of a comparison say together: means, spread, standard errors, and who is ahead.
+
+The standard error of a mean is the larger of two: that of the repetitions (their standard
+deviation over the root of their number) and that of scoring on so many different held-out rows,
+sqrt(p (1 - p) / rows). Methods within one standard error of the best are not told apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit.compare.cells import OK, Cell, Outcome, Result
+from tacit.errors import InvalidArgument
+
+NOT_PRIVATE = (
+    "This comparison is not private: it reads the labels of all rows. It is for public benchmark "
+    "data, or rows declared public; no figure in it may be published about private data."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What was compared on what, in words."""
+
+    data: str
+    split: str
+    delta: float
+    kind: str
+    held_out_rows: int
+    rules: dict[str, str]
+    titles: dict[str, str]
+    references: tuple[str, ...] = ()
+
+    def title(self, method: str) -> str:
+        """Return a method's name for people."""
+        return self.titles.get(method, method)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A method at one epsilon over all seeds; without accuracy where no cell succeeded.
+
+    accuracy, spread, least, most: mean, standard deviation and extremes; error: one standard error.
+    cpu, wall: mean seconds of fit and predict; memory: the highest peak in MiB.
+    reasons: why cells were refused or failed; stated: every run's own statement kept to the budget.
+    """
+
+    method: str
+    epsilon: float | None
+    runs: int
+    asked: int
+    accuracy: float | None = None
+    spread: float | None = None
+    least: float | None = None
+    most: float | None = None
+    error: float | None = None
+    cpu: float | None = None
+    wall: float | None = None
+    memory: float | None = None
+    spent: float | None = None
+    reasons: tuple[str, ...] = ()
+    stated: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether every cell succeeded."""
+        return self.runs == self.asked > 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """All finished cells of a task; `write(folder)` makes tables, page and figures of them."""
+
+    about: Description
+    results: tuple[Result, ...]
+
+    def rows(self) -> list[Row]:
+        """Return a row for each method and epsilon: references last, methods as they are listed."""
+        groups: dict[tuple[str, float | None], list[Outcome]] = {}
+        for cell, outcome in sorted(self.results, key=lambda item: self._order(item[0])):
+            groups.setdefault((cell.method, cell.epsilon), []).append(outcome)
+        return [self._row(*key, outcomes) for key, outcomes in groups.items()]
+
+    def row(self, method: str, epsilon: float | None = None) -> Row:
+        """Return one row."""
+        for row in self.rows():
+            if row.method == method and row.epsilon == epsilon:
+                return row
+        raise InvalidArgument(f"Expected {method!r} at epsilon={epsilon!r} to have been run.")
+
+    @property
+    def methods(self) -> list[str]:
+        """The private methods that were run."""
+        return list(dict.fromkeys(r.method for r in self.rows() if r.epsilon is not None))
+
+    @property
+    def epsilons(self) -> list[float]:
+        """The budgets at which anything was run."""
+        return sorted({r.epsilon for r in self.rows() if r.epsilon is not None})
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU-seconds of all fits and predictions that succeeded."""
+        return sum(outcome.cpu or 0.0 for _, outcome in self.results)
+
+    def at(self, epsilon: float) -> list[Row]:
+        """Return what succeeded at an epsilon, the best first."""
+        rows = [r for r in self.rows() if r.epsilon == epsilon and r.accuracy is not None]
+        return sorted(rows, key=lambda row: -(row.accuracy or 0.0))
+
+    def tied(self, epsilon: float) -> list[Row]:
+        """Return the best at an epsilon and those within one standard error of it.
+
+        The error is the larger of the two: a method whose mean is not well known may be as good.
+        """
+        rows = self.at(epsilon)
+        return [row for row in rows if not _behind(row, rows[0])]
+
+    def _order(self, cell: Cell) -> tuple[bool, int, str, float, int]:
+        listed = list(self.about.titles)
+        place = listed.index(cell.method) if cell.method in listed else len(listed)
+        return cell.epsilon is None, place, cell.method, cell.epsilon or 0.0, cell.seed
+
+    def _row(self, method: str, epsilon: float | None, outcomes: list[Outcome]) -> Row:
+        good = [outcome for outcome in outcomes if outcome.status == OK]
+        reasons = tuple(dict.fromkeys(f"{o.status}: {o.reason}" for o in outcomes if o.reason))
+        if not good:
+            return Row(method, epsilon, 0, len(outcomes), reasons=reasons)
+        scores = np.array([outcome.accuracy for outcome in good], dtype=np.float64)
+        spent = [outcome.spent for outcome in good if outcome.spent is not None]
+        return Row(
+            method,
+            epsilon,
+            len(good),
+            len(outcomes),
+            accuracy=float(scores.mean()),
+            spread=float(scores.std(ddof=1)) if scores.size > 1 else None,
+            least=float(scores.min()),
+            most=float(scores.max()),
+            error=standard_error(scores, self.about.held_out_rows),
+            cpu=_mean(outcome.cpu for outcome in good),
+            wall=_mean(outcome.wall for outcome in good),
+            memory=max((o.peak_mib for o in good if o.peak_mib is not None), default=None),
+            spent=max(spent) if spent else None,
+            reasons=reasons,
+            stated=len(spent) == len(good),
+        )
+
+    def write(self, folder: str | Path) -> list[Path]:
+        """Write results.csv, results.json, comparison.md, comparison.png and comparison.svg."""
+        from tacit.compare.writing import write_all
+
+        return write_all(self, Path(folder))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        from tacit.compare.writing import as_plain
+
+        return as_plain(self)
+
+
+def standard_error(scores: np.ndarray[Any, Any], held_out_rows: int) -> float:
+    """Return the larger of the repetitions' and the held-out rows' standard error of a mean.
+
+    >>> round(standard_error(np.array([0.9, 0.9, 0.9]), 900), 6)
+    0.01
+    """
+    mean = min(max(float(scores.mean()), 0.0), 1.0)
+    of_rows = math.sqrt(mean * (1 - mean) / held_out_rows)
+    if scores.size < 2:
+        return of_rows
+    return max(of_rows, float(scores.std(ddof=1)) / math.sqrt(scores.size))
+
+
+def _behind(row: Row, best: Row) -> bool:
+    gap = (best.accuracy or 0.0) - (row.accuracy or 0.0)
+    return gap > max(best.error or 0.0, row.error or 0.0)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None

@@ -1,0 +1,133 @@
+"""What a comparison works on: a data set, divided by a public rule, and the facts of it.
+
+A comparison reads the labels of every part: held-out rows score. It is for public benchmark data,
+or for rows that were declared public, and nothing that it prints is differentially private.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit._checks import at_least
+from tacit.datasets import Dataset, Parts, load_dataset
+from tacit.errors import InvalidArgument
+from tacit.methods import Facts
+
+ADULT_PUBLIC = 11_000
+"""Rows of Adult's test file that every page of results takes as public: the first ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRule:
+    """How many rows are public inputs and how many held out, and whether a seed shuffles them."""
+
+    public: int
+    held_out: int
+    shuffled: bool
+
+    def words(self, data: Dataset) -> str:
+        """Say what is private, public and held out."""
+        private = len(data) - self.public - self.held_out if data.n_train is None else data.n_train
+        origin = "rows" if data.n_train is None else "rows of the set's own test part"
+        order = "drawn anew with each seed" if self.shuffled else "in the file's order"
+        return (
+            f"{private:,} private records; {self.public:,} public inputs without labels and "
+            f"{self.held_out:,} held-out {origin}, {order}"
+        )
+
+
+def default_rule(data: Dataset) -> SplitRule:
+    """Return the division that a data set gets unless another is asked for.
+
+    Adult: the first 11,000 test rows public, the others held out. Another set with a test part: a
+    tenth of that held out, the rest public. A set without one: a sixth public, a sixth held out.
+
+    >>> from tacit.datasets import load_digits
+    >>> default_rule(load_digits())
+    SplitRule(public=299, held_out=299, shuffled=True)
+    """
+    if data.n_train is None:
+        sixth = len(data) // 6
+        return SplitRule(sixth, sixth, shuffled=True)
+    test = len(data) - data.n_train
+    if data.name == "adult" and test > ADULT_PUBLIC:
+        return SplitRule(ADULT_PUBLIC, test - ADULT_PUBLIC, shuffled=False)
+    return SplitRule(test - test // 10, test // 10, shuffled=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """A data set with its division; `parts(seed)` is the same for every method."""
+
+    data: Dataset
+    rule: SplitRule
+
+    def parts(self, seed: int) -> Parts:
+        """Return private, public and held-out rows."""
+        state = seed if self.rule.shuffled else None
+        return self.data.split(self.rule.public, self.rule.held_out, random_state=state)
+
+    def facts(self) -> Facts:
+        """Return what is publicly known."""
+        data = self.data
+        kind = "numbers" if data.columns is None else "table"
+        if data.image_shape is not None:
+            kind = "images"
+        return Facts(
+            kind,
+            len(self.parts(0).private),
+            self.rule.public,
+            data.X.shape[1],
+            data.classes,
+            data.image_shape,
+            data.columns,
+        )
+
+    def held_out_rows(self, seeds: int) -> int:
+        """Return how many different rows score in all: what an error of sampling depends on."""
+        if not self.rule.shuffled:
+            return self.rule.held_out
+        first = 0 if self.data.n_train is None else self.data.n_train
+        start, end = self.rule.public, self.rule.public + self.rule.held_out
+        pool = np.arange(first, len(self.data))
+        rows = [np.random.default_rng(s).permutation(pool)[start:end] for s in range(seeds)]
+        return int(np.unique(np.concatenate(rows)).size)
+
+    def fingerprint(self) -> str:
+        """Return a hash of rows, labels, classes and division: what a finished cell belongs to."""
+        digest = hashlib.sha256()
+        for array in (self.data.X, self.data.y):
+            digest.update(f"{array.dtype}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).data)
+        digest.update(repr((self.data.classes, self.data.n_train, self.rule)).encode())
+        return digest.hexdigest()
+
+
+def make_task(
+    data: str | Dataset,
+    *,
+    public: int | None = None,
+    held_out: int | None = None,
+    options: dict[str, Any] | None = None,
+) -> Task:
+    """Load the data and settle its division; `public` and `held_out` replace the default rule's."""
+    loaded = load_dataset(data, **(options or {})) if isinstance(data, str) else data
+    if loaded.groups is not None:
+        raise InvalidArgument(
+            "Expected data without groups: a shuffle could make one person private and public. "
+            "Compare on a file with one record for each person."
+        )
+    usual = default_rule(loaded)
+    rule = SplitRule(
+        usual.public if public is None else at_least(2, public=public),
+        usual.held_out if held_out is None else at_least(1, held_out=held_out),
+        usual.shuffled,
+    )
+    task = Task(loaded, rule)
+    if len(task.parts(0).private) < 2 or rule.held_out < 1 or rule.public < 2:
+        raise InvalidArgument("Expected rows enough for private, public and held-out parts.")
+    return task

@@ -1,0 +1,229 @@
+"""What the estimators that teach a student share: public inputs in, a ledger, a student out.
+
+The two ways to answer a public input, teachers and neighbours, differ; everything to the right of
+the mechanism is one and lives here. After `fit` such an object holds the student, the releases and
+the ledger, and nothing private.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tacit._checks import positive, refuse
+from tacit.errors import BudgetExceeded, InvalidArgument
+from tacit.ledger import Budget, Grant, Ledger, Statement
+from tacit.ledger.terms import LARGE_DELTA
+from tacit.mechanisms import Plan
+from tacit.noise import InsecureNoise
+from tacit.records import ALLOWED_OVERLAP, READ_CLASSES, is_from_data, refuse_overlap
+from tacit.students import LabelSpreadingStudent
+
+RECORD = "record"
+"""The unit of a ledger where each row is its own."""
+
+
+@dataclass(eq=False, repr=False)
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
+    """An estimator whose predictions are a student's; subclasses say who teaches what.
+
+    Estimators are dataclasses, whose fields are the constructor's arguments: what all share is
+    declared here, once. They are compared and printed as scikit-learn does it.
+    """
+
+    _: KW_ONLY
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    ledger: Any = None
+    dataset: str = ""
+    allow_large_delta: bool = False
+    allow_overlap: bool = False
+    noise: InsecureNoise | None = None
+    random_state: int | None = None
+    ledger_: Ledger = field(init=False)
+    _faults_of_run: tuple[str, ...] = field(init=False, default=())
+    """What no cost covers of a configured run: what its other tables ask for, not the rows."""
+
+    def _given_ledger(self) -> Ledger | None:
+        """Return the ledger that was given; None where this fit makes its own."""
+        return self.ledger if isinstance(self.ledger, Ledger) else None
+
+    def _budget(self) -> Budget:
+        """Return what sets the noise: epsilon, at the delta at which the ledger will count it."""
+        ledger = self._given_ledger()
+        delta = self.delta if ledger is None else ledger.usable_delta
+        return Budget(positive(epsilon=self.epsilon), delta)
+
+    def _check_delta(self, n_units: int) -> None:
+        """Refuse too large a delta; the number of units goes into no file and no message.
+
+        But that it is refused tells whoever runs `fit` on which side of 1/delta the number is, and
+        one unit more can make the difference: a by-product, listed with why in
+        docs/sharp-edges.md. At such a delta a release may be one whole record.
+        """
+        ledger = self._given_ledger()
+        delta = self.delta if ledger is None else ledger.budget.delta
+        if not self.allow_large_delta and delta * n_units >= 1:
+            raise InvalidArgument(
+                f"Expected delta={delta!r} to be below one over the number of records or people; "
+                "lower it, or say allow_large_delta=True (in a configuration: "
+                "allow_large_delta = true in [privacy])."
+            )
+
+    def _keep_apart(self, rows: NDArray[Any], outside: NDArray[Any] | None) -> None:
+        """Refuse a private row or scan that is also a public one, unless that was allowed."""
+        if not isinstance(self.allow_overlap, bool):
+            raise refuse("allow_overlap", self.allow_overlap, "True or False")
+        if outside is not None and not self.allow_overlap:
+            refuse_overlap(rows, outside)
+
+    def _check_unit(self, by_person: bool) -> None:
+        """Refuse a ledger of another unit than the rows have.
+
+        People on a ledger of records would claim too little: one record less can turn what its
+        person says around, which moves a sum by two bounds.
+        """
+        ledger = self._given_ledger()
+        if ledger is None:
+            return
+        if by_person and ledger.unit == RECORD:
+            raise InvalidArgument(
+                f"Expected a ledger whose unit is the person where groups= are given, got one of "
+                f'unit={ledger.unit!r}; create it with unit="person".'
+            )
+        if not by_person and ledger.unit != RECORD:
+            raise InvalidArgument(
+                f"Expected groups= for a ledger whose unit is {ledger.unit!r}: whose each "
+                "row is. Where each has one row, groups=range(len(X)) says so."
+            )
+
+    def _open_ledger(self, *, by_person: bool, **terms: Any) -> Ledger:
+        """Return the ledger that was given, or make one for this fit's budget."""
+        self._check_unit(by_person)
+        if (given := self._given_ledger()) is not None:
+            return given
+        path = self.ledger
+        if path is None:
+            path = Path(tempfile.mkdtemp(prefix="tacit-")) / "run.ledger"
+        return Ledger(
+            path,
+            budget=Budget(self.epsilon, self.delta),
+            unit="person" if by_person else RECORD,
+            dataset=self.dataset,
+            allow_large_delta=self.allow_large_delta or None,
+            **terms,
+        )
+
+    def _declared_faults(self) -> tuple[str, ...]:
+        """Return what no cost covers of what the constructor's arguments ask for.
+
+        Every release of a fit writes it into the ledger, where it stays. It may depend on arguments
+        alone: what a private row could change must not be there (`tacit.ledger.entry`).
+        """
+        asked = {
+            LARGE_DELTA: self.allow_large_delta,
+            ALLOWED_OVERLAP: self.allow_overlap,
+            READ_CLASSES: is_from_data(getattr(self, "classes", None)),
+        }
+        return (*(fault for fault, is_asked in asked.items() if is_asked), *self._faults_of_run)
+
+    def _paid(self, ledger: Ledger, plan: Plan, purpose: str) -> AbstractContextManager[Grant]:
+        """Pay for a plan of a fit, and write into the ledger what the fit asked for."""
+        return ledger.release(
+            plan, purpose=purpose, noise=self.noise, faults=self._declared_faults()
+        )
+
+    def _refuse_early(self, ledger: Ledger, plans: Sequence[Plan]) -> None:
+        """Let the ledger refuse before any private row is worked on."""
+        if ledger.would_exceed(*plans):
+            raise BudgetExceeded(
+                f"Expected a run within the budget of {ledger!r}: it would exceed what is left. "
+                "Nothing was spent; ask for a smaller epsilon= (more noise) or fewer queries."
+            )
+
+    def _new_student(self) -> Any:
+        """Return a student of raw public inputs, with the public features unless it has its own."""
+        known = hasattr(self.student, "__sklearn_tags__")  # else not an estimator, or None
+        if known and (is_classifier(self.student) or is_regressor(self.student)):
+            raise InvalidArgument(
+                f"Expected student={type(self.student).__name__} to be a student: wrap an "
+                "estimator of scikit-learn in SupervisedStudent(...) or ValueStudent(...)."
+            )
+        return self._with_features(
+            self._default_student() if self.student is None else clone(self.student)
+        )
+
+    def _with_features(self, student: Any) -> Any:
+        if self.features is not None and getattr(student, "features", 0) is None:
+            student.set_params(features=clone(self.features))
+        return student
+
+    def _default_student(self) -> Any:
+        return LabelSpreadingStudent()
+
+    @property
+    def statement_(self) -> Statement:
+        """What may be said of all that was released so far: never older than the ledger."""
+        return self.ledger_.statement()
+
+    def _public_facts(self) -> dict[str, Any]:
+        """Return what a user of the student must know to read its output, as plain data."""
+        return {}
+
+    def _student_inputs(self, X: ArrayLike) -> NDArray[Any]:
+        """Validate inputs for the student; there must be one."""
+        check_is_fitted(self, "student_")
+        return np.asarray(validate_data(self, X, dtype="numeric", reset=False), dtype=np.float64)
+
+    def save(self, path: str | Path) -> None:
+        """Write the student, what its output means and the statement to one file, without pickle.
+
+        That is all a user of the model needs, and nothing in it is private;
+        `tacit.students.load_student` reads it.
+        """
+        check_is_fitted(self, "student_")
+        statement = json.loads(self.statement_.to_json())
+        self.student_.save(path, extra={**self._public_facts(), "statement": statement})
+
+    def report(self, path: str | Path | None = None) -> str:
+        """Return the HTML report of the ledger; write it, too, where a path is given."""
+        from tacit.report import render_report, write_report
+
+        check_is_fitted(self, "ledger_")
+        statement = self.statement_
+        if path is not None:
+            write_report(path, self.ledger_, statement=statement)
+        return render_report(self.ledger_, statement=statement)
+
+
+@dataclass(eq=False, repr=False)
+class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]  # sklearn is untyped
+    """A classifier whose predictions are a student's."""
+
+    _: KW_ONLY
+    classes: Any = None
+
+    def _opinion(self, inputs: NDArray[Any]) -> NDArray[np.float64]:
+        return np.asarray(self.student_.predict_proba(inputs), dtype=np.float64)
+
+    def _public_facts(self) -> dict[str, Any]:
+        return {"classes": self.classes_.tolist()}
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the student's probabilities; the columns are `classes_`."""
+        return self._opinion(self._student_inputs(X))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the student's labels: post-processing of the releases, free of charge."""
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])

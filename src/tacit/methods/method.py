@@ -1,0 +1,116 @@
+"""What tacit knows of a method beside its estimator: its rule in a comparison, plan and pictures.
+
+`METHOD` at the end of a method's module, and one line of `tacit._registry`, are all that a method
+needs: its table in run.toml is the constructor's signature (`settings`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._registry import METHODS, method_of
+from tacit.datasets import Dataset
+from tacit.methods.base import PrivateEstimator
+from tacit.methods.facts import Facts
+from tacit.methods.settings import arguments_of, read_settings
+
+if TYPE_CHECKING:
+    from tacit.mechanisms import Plan
+    from tacit.runs import RunResult
+
+Figures = list[tuple[str, Any]]
+"""Captions and matplotlib figures."""
+_OF_THE_RUN = frozenset(item.name for item in dataclasses.fields(PrivateEstimator))
+"""What [privacy] and [data] say, or a run knows by itself."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """How a comparison sets a method: its name on the page, a function, and the rule in words.
+
+    build: (facts, epsilon, delta, seed) to an unfitted estimator; settings depend on public facts
+        and the budget alone, by rules that were fixed on other data (USPS digits for images,
+        California housing for tables) and are printed with every comparison.
+    """
+
+    title: str
+    build: Callable[[Facts, float, float, int], Any]
+    words: str
+    private: bool = True
+
+
+def no_figures(model: Any, public: NDArray[Any], shape: tuple[int, int]) -> Figures:
+    """Show nothing: the releases of this method speak of no single input."""
+    del model, public, shape
+    return []
+
+
+def asked_figures(model: Any, public: NDArray[Any], shape: tuple[int, int]) -> Figures:
+    """Show the public inputs that were asked, each with what the releases say of it."""
+    from tacit.report import gallery_figure
+
+    posterior = np.concatenate(model.posteriors_)
+    best = posterior.argmax(axis=1)
+    captions = [
+        f"{model.classes_[label]}  {chance:.0%}"
+        for label, chance in zip(best, posterior.max(axis=1), strict=True)
+    ]
+    images = public[model.queries_].reshape(-1, *shape)
+    caption = (
+        "The public inputs that were asked: the label that the noisy votes support, and how sure."
+    )
+    return [(caption, gallery_figure(images, captions))]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Method:
+    """A method: the estimator whose signature is its table, and what else there is to know.
+
+    rules: its rows in a comparison, by name.
+    figures: what of its releases can be shown, from the fitted model, the public inputs and the
+        shape of an image; only asked where inputs are images.
+    needs_public: whether it cannot do without public inputs.
+    propose: plans that spend a budget, before any data is looked at, for `tacit plan`: from a
+        number of queries, a budget, how many classes, and the settings named in `proposes_with`.
+    run: a run of its own, where the data are no rows.
+    """
+
+    name: str
+    estimator: type[Any]
+    rules: Mapping[str, Rule] = field(default_factory=dict)
+    figures: Callable[[Any, NDArray[Any], tuple[int, int]], Figures] = no_figures
+    needs_public: bool = True
+    propose: Callable[..., list[Plan]] | None = None
+    proposes_with: tuple[str, ...] = ()
+    run: Callable[[Any, Path], RunResult] | None = None
+
+    def takes(self, argument: str) -> bool:
+        """Tell whether the estimator has such an argument."""
+        return argument in {item.name for item in dataclasses.fields(self.estimator)}
+
+    def read(self, table: Any) -> dict[str, Any]:
+        """Return all settings of a table in run.toml, defaults included."""
+        return read_settings(self.estimator, table, self.name, without=_OF_THE_RUN)
+
+    def build(self, settings: Mapping[str, Any], data: Dataset, **of_the_run: Any) -> Any:
+        """Return the unfitted estimator with these settings."""
+        known = {key: value for key, value in of_the_run.items() if self.takes(key)}
+        return self.estimator(**arguments_of(self.estimator, settings, data), **known)
+
+
+def method_named(name: str) -> Method:
+    """Return a registered method; `KeyError` for a name that is not registered."""
+    found: Method = method_of(name)
+    return found
+
+
+def all_rules() -> dict[str, Rule]:
+    """Return the rows of a comparison, by name, in the order of the registry."""
+    return {key: rule for name in METHODS for key, rule in method_named(name).rules.items()}

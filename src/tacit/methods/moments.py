@@ -1,0 +1,228 @@
+"""`MomentClassifier`: a softmax regression from one or two noisy moments of the private records.
+
+The likelihood of a softmax regression needs two things of the data: the moment sum phi(x) e_y, the
+only one in which labels appear, and a normaliser that is a sum over inputs alone. The moment is
+released once, about a public centre; the normaliser comes from public inputs. A second release, of
+what the first solution leaves unexplained, corrects what the public inputs got wrong. For tables,
+with public bins (docs/theory/speak-once.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from tacit._checks import Floats, Integers, at_least, positive, refuse
+from tacit.features.bins import PublicBins
+from tacit.ledger import Ledger
+from tacit.mechanisms import Contributions, NoisySum, Plan
+from tacit.mechanisms.summary import STEP, unit_steps
+from tacit.methods.facts import Facts, common
+from tacit.methods.method import Method, Rule
+from tacit.methods.settings import OneOrTwo
+from tacit.methods.summary_base import (
+    COUNT_SHARE,
+    SummaryClassifier,
+    believed_counts,
+    measured,
+)
+from tacit.records import PrivateRecords, PublicSpace
+from tacit.students.linear import LinearStudent
+from tacit.summaries import (
+    NoisyEcho,
+    NoisyMoment,
+    Solution,
+    WeightPrior,
+    best_centre,
+    bins_prior,
+    exact_scores,
+    exact_softmax,
+    fit_moment,
+    longest_label,
+    one_hot,
+    plain_prior,
+)
+
+_FIRST_SHARE = 0.3
+"""Of two rounds, the share of the first; chosen, like the clip, on California housing."""
+_CLIP = 0.7
+"""Length, over classes, to which residuals of the second round are shortened."""
+
+
+class MomentPlan(NamedTuple):
+    """What a fit rests on, made of public inputs, and the plans that it pays for."""
+
+    space: PublicSpace
+    view: Floats
+    prior: WeightPrior
+    plans: list[Plan]
+
+
+@dataclass(eq=False, repr=False)
+class MomentClassifier(SummaryClassifier):
+    """Softmax regression from class counts and noisy moments, worst-case priced.
+
+    features: a public transformer whose rows have a public norm, `PublicBins(columns,
+        unit_norm=True)` for tables; by default the inputs themselves about their public mean. Rows
+        longer than `radius` are shortened to it.
+    radius: the public norm of a row of features; by default the largest among the public inputs.
+    rounds: 1 releases the moment alone; 2 (default) also that of its solution's residuals.
+    student: None for the softmax regression itself; a student is trained on what it says of all
+        public inputs.
+    epsilon, delta: the worst-case budget of the ledger that `fit` makes; with `ledger=` epsilon
+        still sets the noise.
+    classes: the public label set, or "from_data" (the statement then says so).
+    ledger: a `Ledger`, a path, or None for a ledger in a temporary directory.
+
+    5 % of mu^2 buys the class counts, which tell where to centre the moment; the rest buys moments.
+    How much weights are shrunk is fitted to the releases (`tacit.summaries.moments`): there is no
+    knob to choose on private rows. Unit: one record, or one person with `groups=`, who then
+    speaks with the mean of the records. After `fit`: `releases_`, `solution_`, `student_`.
+    """
+
+    _: KW_ONLY
+    rounds: OneOrTwo = 2
+
+    def _default_student(self) -> Any:
+        return LinearStudent()
+
+    def _prepare(
+        self, outside: NDArray[Any], columns: int, budget: tuple[float, float]
+    ) -> MomentPlan:
+        if at_least(1, rounds=self.rounds) > 2:
+            raise refuse("rounds", self.rounds, "1 or 2")
+        space = moment_space(self.features, outside, self.radius)
+        view = space.view(outside)
+        shares = [1.0] if self.rounds == 1 else [_FIRST_SHARE, 1 - _FIRST_SHARE]
+        plans = [NoisySum.for_budget(*budget, rows=1, columns=columns, share=COUNT_SHARE)]
+        plans += [
+            NoisySum.for_budget(
+                *budget, rows=view.shape[1], columns=columns, share=part * (1 - COUNT_SHARE)
+            )
+            for part in shares
+        ]
+        return MomentPlan(space, view, weight_prior(space.features, view.shape[1]), plans)
+
+    def _look_at(self, public: MomentPlan, private: PrivateRecords) -> PrivateRecords:
+        return private.seen_in(public.space, np.asarray)
+
+    def _release_and_learn(
+        self, public: MomentPlan, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
+    ) -> dict[str, Any]:
+        counts = self._count(ledger, public.plans[0], private)
+        total, shares = believed_counts(counts)
+        reach, plan = public.space.radius, public.plans[1]
+        centre = best_centre(public.view, total, shares, 1 / _noise(plan), reach)
+        inside = private.rows
+        bound = reach * longest_label(centre)
+        said = moments_of(private, inside, reach, centre)
+        first = self._release(ledger, plan, said, "a centred moment of the features")
+        values, variance = measured(first, bound)
+        moment = NoisyMoment(values, variance, total, shares, centre)
+        solution = fit_moment(public.view, moment, public.prior)
+        releases = [counts, first]
+        for plan in public.plans[2:]:
+            said = echo_of(private, inside, reach, solution)
+            releases.append(self._release(ledger, plan, said, "a moment of the residuals"))
+            echo = NoisyEcho(*measured(releases[-1], reach * _CLIP), solution)
+            solution = fit_moment(public.view, moment, public.prior, echo)
+        return {
+            "releases_": releases,
+            "solution_": solution,
+            "student_": self._final_student(solution, public.space, outside),
+        }
+
+    def _final_student(self, solution: Solution, space: PublicSpace, outside: NDArray[Any]) -> Any:
+        """Return the linear student, or the given one, taught what it says of all public inputs."""
+        bias = solution.bias - space.centre @ solution.weights
+        linear = LinearStudent(self.features).told(outside, solution.weights, bias)
+        if self.student is None:
+            return linear
+        posterior = linear.predict_proba(outside)
+        return self._new_student().fit(outside, np.arange(len(outside)), posterior)
+
+
+def _noise(plan: Plan) -> float:
+    mechanism: Any = plan.mechanism
+    return float(mechanism.sigma)
+
+
+def weight_prior(features: Any, n_features: int) -> WeightPrior:
+    """Return the prior of the weights: those of a declared column are known to belong together."""
+    if isinstance(features, PublicBins):
+        return bins_prior(features.columns)
+    return plain_prior(n_features)
+
+
+def moment_space(features: Any, outside: NDArray[Any], radius: float | None) -> PublicSpace:
+    """Return the feature space: about the public mean, or, with features of the caller's, about 0.
+
+    Bins keep the norm that they were made with; its largest among public inputs is the radius.
+    """
+    if features is None:
+        return PublicSpace.around(None, outside, radius)
+    space = PublicSpace(clone(features).fit(outside), np.zeros(1), 1.0, outside)
+    view = space.view(outside)
+    reach = float(np.linalg.norm(view, axis=1).max())
+    radius = positive(radius=reach if radius is None else radius)
+    return replace(space, centre=np.zeros(view.shape[1]), radius=radius)
+
+
+def moments_of(
+    private: PrivateRecords, inside: Floats, radius: float, centre: Floats
+) -> Contributions:
+    """Return phi(x)/radius and (e_y - centre)/longest, whose product has norm at most 1. Secret."""
+    own = private.shares()[:, None] / longest_label(centre)
+    label = one_hot(private.targets, centre.size, centre)
+
+    def left(rows: Integers) -> Floats:
+        return inside[rows] / radius
+
+    return Contributions(
+        len(private.targets), left, lambda rows: label(rows) * own[rows], private.people
+    )
+
+
+def echo_of(
+    private: PrivateRecords, inside: Floats, radius: float, solution: Solution
+) -> Contributions:
+    """Return phi(x)/radius and (e_y - p(x))/clip, each shortened to norm 1. Secret.
+
+    p(x) depends on that record and on the public solution alone, bit for bit.
+    """
+    own = private.shares()[:, None]
+    label = one_hot(private.targets, solution.bias.size)
+
+    def left(rows: Integers) -> Floats:
+        return inside[rows] / radius
+
+    def right(rows: Integers) -> Floats:
+        steps = unit_steps(left(rows), (len(rows), inside.shape[1]))
+        scores = exact_scores(steps, solution.weights * radius) + solution.bias
+        residual = (label(rows) - exact_softmax(scores)) / _CLIP
+        # Shortened before a person's records are averaged.
+        return np.asarray(unit_steps(residual, residual.shape) * STEP * own[rows])
+
+    return Contributions(len(private.targets), left, right, private.people)
+
+
+def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
+    """Noisy moments: no knob."""
+    return MomentClassifier(**common(facts, epsilon, delta, seed))
+
+
+METHOD = Method(
+    name="moments",
+    estimator=MomentClassifier,
+    rules={
+        "moments": Rule(
+            "moments",
+            _compared,
+            "Two rounds; no setting to choose (California housing).",
+        ),
+    },
+)

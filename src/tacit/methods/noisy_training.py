@@ -1,0 +1,217 @@
+"""What the estimators share that train a network on private records in noisy steps (DP-SGD).
+
+Everything that shapes a run is public: features, centre and scale come from public inputs, the
+network's first weights from a seed, rate, lot and steps from a declared number of records. The
+whole run is one entry of the ledger, priced before it starts. After `fit` such an object holds a
+network and a ledger, and nothing private.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from tacit._checks import Floats, at_least
+from tacit.direct.blocks import CLIPPINGS, SPLITS
+from tacit.direct.examples import PrivateExamples, set_parameters, trained_parameters
+from tacit.direct.optimisers import OPTIMISERS
+from tacit.direct.training import (
+    ENGINES,
+    GradientSteps,
+    Recipe,
+    blocks_of,
+    choose_engine,
+    steps_of,
+)
+from tacit.errors import InvalidArgument
+from tacit.features.rows import is_row_wise
+from tacit.ledger import Ledger
+from tacit.mechanisms import NoisySteps, Plan
+from tacit.methods.base import PrivateEstimator
+from tacit.methods.calibration import calibrate
+from tacit.methods.settings import Count, Positive, PublicSize, choices
+from tacit.records import is_from_data, public_matrix, view_alone
+from tacit.students.progress import training_bar
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+    from tacit.direct.examples import Loss
+
+READ_SIZE = (
+    "the number of private units, which sets the sampling rate and the number of steps, was read "
+    "from the private data, which no cost covers; declare n_records= to remove this warning"
+)
+_LEAST_NOISE, _MOST_NOISE = 0.05, 1024.0
+
+
+@dataclass(frozen=True, slots=True)
+class PublicFrame:
+    """How inputs are brought to the network: fitted features, a centre, a scale. Public.
+
+    `public` rows are those on which the features are tried out before they meet a private one.
+    """
+
+    features: Any
+    centre: Floats
+    scale: float
+    public: NDArray[Any]
+
+    @classmethod
+    def around(cls, features: Any, outside: NDArray[Any] | None, n_features: int) -> Self:
+        """Fit on public inputs, which tell centre and scale; without them inputs stay as they are.
+
+        The scale is one number for all features: the root of their mean variance.
+        """
+        if outside is None:
+            zeros = np.zeros((1, n_features))
+            if features is not None and is_row_wise(features):
+                features = clone(features).fit(zeros)
+            return cls(features, np.zeros(1), 1.0, zeros)
+        fitted = None if features is None else clone(features).fit(outside)
+        view = np.asarray(outside if fitted is None else fitted.transform(outside), np.float64)
+        scale = math.sqrt(float(view.var(axis=0).mean()))
+        return cls(fitted, view.mean(axis=0), scale if scale > 0 else 1.0, outside)
+
+    def width(self) -> int:
+        """Return how many numbers the network sees of a row."""
+        one = self.public[:1]
+        return int(np.shape(one if self.features is None else self.features.transform(one))[1])
+
+    def inside(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        """Return private rows for the network, each as if it were alone. Secret."""
+        view = rows if self.features is None else view_alone(self.features, rows, self.public)
+        with np.errstate(all="ignore"):  # what is not finite afterwards says nothing
+            scaled = (np.asarray(view, dtype=np.float64) - self.centre) / self.scale
+            return np.asarray(scaled, dtype=np.float32)
+
+
+@dataclass(eq=False, repr=False)
+class NoisyTrainingEstimator(PrivateEstimator):
+    """Recipe, price and run; a subclass says what the network is, and what it is trained for."""
+
+    _: KW_ONLY
+    clipping: Annotated[str, choices(*CLIPPINGS)] = "per-layer"
+    clip: Positive = 0.1
+    split: Annotated[str, choices(*SPLITS)] = "minimal"
+    optimizer: Annotated[str, choices(*OPTIMISERS)] = "adam"
+    learning_rate: Positive = 1e-2
+    decay: Positive = 0.1
+    epochs: Positive = 20
+    batch_size: Count = 512
+    n_records: PublicSize = None
+    noise_multiplier: Positive | None = None
+    engine: Annotated[str, choices(*ENGINES)] = "auto"
+
+    def _public_inputs(self, X_public: Any, rows: NDArray[Any]) -> NDArray[Any] | None:
+        outside = None if X_public is None else public_matrix(X_public, rows.shape[1])
+        self._keep_apart(rows, outside)
+        return outside
+
+    def _declared_faults(self) -> tuple[str, ...]:
+        read = (READ_SIZE,) if is_from_data(self.n_records) else ()
+        return (*super()._declared_faults(), *read)
+
+    def _declared_size(self, n_units: int) -> int:
+        """Return the public number of units, or what stands for it if that is asked for."""
+        if is_from_data(self.n_records):
+            return n_units
+        if self.n_records is None:
+            raise InvalidArgument(
+                "Expected n_records= about how many records (with groups=, people) there are, a "
+                'public number that sets rate and steps; or n_records="from_data", which the '
+                "statement then says."
+            )
+        return at_least(1, n_records=self.n_records)
+
+    def _recipe(self, size: int) -> tuple[Recipe, float]:
+        """Return the recipe and the sampling rate, from public numbers alone."""
+        lot = min(at_least(1, batch_size=self.batch_size), size)
+        rate = lot / size
+        recipe = Recipe(
+            steps=steps_of(self.epochs, rate),
+            lot=float(lot),
+            clip=self.clip,
+            clipping=self.clipping,
+            split=self.split,
+            optimizer=self.optimizer,
+            learning_rate=self.learning_rate,
+            decay=self.decay,
+            engine=self.engine,
+        )
+        return recipe, rate
+
+    def _steps_plan(self, recipe: Recipe, rate: float, before: Sequence[Plan] = ()) -> Plan:
+        """Return the plan of the whole run: the noise that was asked for, or that epsilon needs.
+
+        A ledger that this fit makes has one list of plans, with those `before` the steps.
+        """
+        if self.noise_multiplier is not None:
+            return Plan(NoisySteps(self.noise_multiplier, rate), recipe.steps)
+        ledger = self._given_ledger()
+        return calibrate(
+            lambda noise: Plan(NoisySteps(noise, rate), recipe.steps),
+            self._budget(),
+            listed=ledger is None,
+            order=None if ledger is None else ledger.order,
+            before=before,
+            least=_LEAST_NOISE,
+            most=_MOST_NOISE,
+        )
+
+    def _train(
+        self,
+        module: Module,
+        loss: Loss,
+        probes: Any,
+        private: Any,
+        *,
+        n_units: int,
+        by_person: bool,
+    ) -> tuple[Module, Ledger]:
+        """Price, ask the ledger, train and return the network; `private()` makes the examples.
+
+        Everything that can be refused is refused before the ledger is charged, and before the
+        features of a private row are computed.
+        """
+        recipe, rate = self._recipe(self._declared_size(n_units))
+        blocks = blocks_of(recipe, module)
+        plan = self._steps_plan(recipe, rate)
+        engine = choose_engine(recipe, module, blocks, loss, probes, by_person=by_person)
+        terms = {} if plan.mu_squared() is not None else {"plans": [plan]}
+        ledger = self._open_ledger(by_person=by_person, **terms)
+        self._refuse_early(ledger, [plan])
+        examples = private()
+        purpose = f"train {blocks.dimension} parameters in {recipe.steps} noisy steps"
+        with training_bar("Training in noisy steps", recipe.steps) as tick:
+            run = GradientSteps(recipe, module, engine, examples, blocks, tick)
+            with self._paid(ledger, plan, purpose) as grant:
+                release = grant.release(run)
+        self._take_over(module, np.asarray(release.values))
+        return module, ledger
+
+    def _take_over(self, module: Module, learned: Floats) -> None:
+        """Put what was learned into the network, if it is numbers."""
+        if not np.isfinite(learned).all():
+            raise InvalidArgument(
+                f"Expected learning_rate={self.learning_rate!r} to be small enough: training "
+                "diverged. The run stays charged."
+            )
+        set_parameters(trained_parameters(module), learned)
+
+
+def public_rows(width: int, targets: Any, seed: int = 0) -> Any:
+    """Return a maker of public random examples, to try a module and an engine out."""
+
+    def make(count: int) -> PrivateExamples:
+        generator = np.random.default_rng(seed)
+        inputs = generator.normal(size=(count, width)).astype(np.float32)
+        return PrivateExamples(inputs, targets(generator, inputs))
+
+    return make

@@ -1,0 +1,192 @@
+"""`PrototypeClassifier`: each private record votes once, at its nearest public prototypes.
+
+The medoids of the public inputs are the prototypes. Every private record adds its class, with
+weight 1/sqrt(votes), at its nearest few; the table (prototypes x classes) is released once, with
+noise that does not grow with the number of prototypes; a student spreads what it says over the
+public inputs (docs/theory/speak-once.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from tacit._checks import Floats, Integers, at_least, refuse
+from tacit.ledger import Ledger
+from tacit.mechanisms import NoisySum, Plan
+from tacit.methods.facts import Facts, common, strength
+from tacit.methods.method import Figures, Method, Rule
+from tacit.methods.settings import Count
+from tacit.methods.summary_base import SummaryClassifier
+from tacit.methods.words import Strategy
+from tacit.records import PrivateRecords, PublicSpace
+from tacit.students import choose_queries
+from tacit.summaries import (
+    choose_student,
+    compact_view,
+    default_students,
+    nearest_prototypes,
+    prototype_votes,
+    table_posterior,
+)
+
+
+class PrototypePlan(NamedTuple):
+    """What a fit rests on, made of public inputs, and the plans that it pays for."""
+
+    space: PublicSpace
+    places: Integers
+    view: Floats
+    plan: Plan
+
+
+@dataclass(eq=False, repr=False)
+class PrototypeClassifier(SummaryClassifier):
+    """Noisy votes of private records at public prototypes, worst-case priced, released once.
+
+    student: by default `LabelSpreadingStudent()`, `LinearStudent()` or `NearestStudent()`, as the
+        released table supports (`tacit.summaries.choose_student`); any, `CNNStudent` for example.
+    n_prototypes: how many public inputs are prototypes; the price does not depend on it, but more
+        of them share the same votes. strategy: "medoids", "random", or row numbers.
+    votes: at how many nearest prototypes each record votes, with weight 1/sqrt(votes).
+    epsilon, delta: the worst-case budget of the ledger that `fit` makes; with `ledger=` epsilon
+        still sets the noise.
+    features: a public transformer for private and public inputs alike, fitted on public inputs.
+    radius: the public norm within which features are compared exactly; by default the largest norm
+        among the public inputs.
+    classes: the public label set, or "from_data" (the statement then says so).
+    ledger: a `Ledger`, a path, or None for a ledger in a temporary directory.
+    random_state seeds the choice of prototypes, never noise.
+
+    Unit: one record (norm 1: added or removed, the table moves by 1; replaced, by sqrt 2 at most),
+    or one person with `groups=`, whose summed votes are shortened to norm 1, however many records.
+    After `fit`: `table_` (the release), `posterior_`, `prototypes_` (rows of X_public), `choice_`
+    (why the student was chosen, or None).
+    """
+
+    _: KW_ONLY
+    n_prototypes: Count = 300
+    votes: Count = 3
+    strategy: Strategy = "medoids"
+
+    def _prepare(
+        self, outside: NDArray[Any], columns: int, budget: tuple[float, float]
+    ) -> PrototypePlan:
+        votes = at_least(1, votes=self.votes)
+        space = PublicSpace.around(self.features, outside, self.radius)
+        view = space.view(outside)
+        named = not isinstance(self.strategy, str)
+        count = None if named else at_least(1, n_prototypes=self.n_prototypes)
+        places = choose_queries(
+            compact_view(view), count, strategy=self.strategy, random_state=self.random_state
+        )
+        if votes > places.size:
+            raise refuse("votes", votes, f"at most {places.size}, the number of prototypes")
+        plan = NoisySum.for_budget(*budget, rows=int(places.size), columns=columns)
+        return PrototypePlan(space, places, view[places], plan)
+
+    def _look_at(self, public: PrototypePlan, private: PrivateRecords) -> PrivateRecords:
+        def near(view: Floats) -> Integers:
+            return nearest_prototypes(view, public.view, self.votes, radius=public.space.radius)
+
+        return private.seen_in(public.space, near)
+
+    def _release_and_learn(
+        self, public: PrototypePlan, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
+    ) -> dict[str, Any]:
+        mechanism: Any = public.plan.mechanism
+        said = prototype_votes(
+            private.rows,
+            private.targets,
+            n_prototypes=mechanism.rows,
+            n_classes=mechanism.columns,
+            units=private.people,
+        )
+        purpose = f"vote once at {mechanism.rows} public prototypes"
+        release = self._release(ledger, public.plan, said, purpose)
+        table = np.asarray(release.values)
+        return {
+            "table_": release,
+            "prototypes_": public.places,
+            "prototype_inputs_": outside[public.places],
+            **self._learned(outside, public.places, table, mechanism.sigma),
+        }
+
+    def _learned(
+        self, outside: NDArray[Any], places: Integers, table: Floats, sigma: float
+    ) -> dict[str, Any]:
+        """Teach the student that was asked for, or the one that the table supports."""
+        if self.student is not None:
+            posterior = table_posterior(table, sigma)
+            student = self._new_student().fit(outside, places, posterior)
+            return {"posterior_": posterior, "student_": student, "choice_": None}
+        students = [self._with_features(student) for student in default_students()]
+        choice = choose_student(students, outside, places, table, sigma)
+        return {"posterior_": choice.posterior, "student_": choice.student, "choice_": choice}
+
+    def report(
+        self, path: str | Path | None = None, *, image_shape: tuple[int, int] | None = None
+    ) -> str:
+        """Return the HTML report of the ledger; write it, too, where a path is given.
+
+        With `image_shape` it shows the prototypes, each with what was released about its label.
+        """
+        from tacit.report import render_report, write_report
+
+        check_is_fitted(self, "ledger_")
+        figures = [] if image_shape is None else self.figures(image_shape)
+        statement = self.statement_
+        if path is not None:
+            write_report(path, self.ledger_, statement=statement, figures=figures)
+        return render_report(self.ledger_, statement=statement, figures=figures)
+
+    def figures(self, image_shape: tuple[int, int]) -> list[tuple[str, Any]]:
+        """Return a picture of the prototypes, each with what was released about its label."""
+        from tacit.report import gallery_figure
+
+        check_is_fitted(self, "ledger_")
+        images = self.prototype_inputs_.reshape(-1, *image_shape)
+        captions = [_caption(self.classes_, row) for row in self.posterior_]
+        caption = "Public prototypes: the labels that the noisy table supports, and their shares."
+        return [(caption, gallery_figure(images, captions))]
+
+
+def _caption(classes: NDArray[Any], shares: Floats) -> str:
+    """Name the best class, and the second where its share is worth it."""
+    first, second = np.argsort(-shares, kind="stable")[:2]
+    text = f"{classes[first]} {shares[first]:.0%}"
+    return text if shares[second] < 0.1 else f"{text}, {classes[second]} {shares[second]:.0%}"
+
+
+def _pictures(model: Any, public: NDArray[Any], shape: tuple[int, int]) -> Figures:
+    del public  # the model keeps its prototypes
+    return list(model.figures(shape))
+
+
+def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
+    """Votes at public prototypes."""
+    power = strength(facts, epsilon, delta)
+    wanted = 300 if power >= 1000 else 100 if power >= 300 else 50
+    count = max(3, min(wanted, facts.n_public // 3))
+    return PrototypeClassifier(n_prototypes=count, **common(facts, epsilon, delta, seed))
+
+
+METHOD = Method(
+    name="prototype",
+    estimator=PrototypeClassifier,
+    rules={
+        "prototype": Rule(
+            "prototypes",
+            _compared,
+            "300 prototypes from n mu = 1,000 on, 100 from 300 on, else 50, at most a third of "
+            "the public inputs; 3 votes (USPS); label spreading, a linear student or the nearest "
+            "prototypes, whichever the release supports.",
+        ),
+    },
+    figures=_pictures,
+)

@@ -1,0 +1,33 @@
+"""The door: private rows, whose they are, and public inputs; what a row says is its own."""
+
+from tacit.records.inputs import (
+    FROM_DATA,
+    READ_CLASSES,
+    class_indices,
+    count_units,
+    is_from_data,
+    private_rows,
+    public_matrix,
+    units_of,
+    unquoted,
+    view_alone,
+)
+from tacit.records.overlap import ALLOWED_OVERLAP, refuse_overlap
+from tacit.records.spaces import PrivateRecords, PublicSpace
+
+__all__ = [
+    "ALLOWED_OVERLAP",
+    "FROM_DATA",
+    "READ_CLASSES",
+    "PrivateRecords",
+    "PublicSpace",
+    "class_indices",
+    "count_units",
+    "is_from_data",
+    "private_rows",
+    "public_matrix",
+    "refuse_overlap",
+    "units_of",
+    "unquoted",
+    "view_alone",
+]

@@ -1,0 +1,141 @@
+"""Private records, and the public spaces in which they are looked at.
+
+Everything that decides who is near whom is public here: features are fitted on public inputs,
+centred on their mean, and compared within a public radius. Each record's features come from its
+own row alone (`transform_rows`), as the sensitivity argument demands
+(docs/theory/private-knn.md#what-one-unit-can-move).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from tacit._checks import Floats, positive
+from tacit.errors import InvalidArgument
+from tacit.features.rows import is_row_wise
+from tacit.records.inputs import view_alone
+
+_AT_ONCE = 2048
+"""Private rows that are brought into the space at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublicSpace:
+    """A public feature space: a fitted transformer (or None), a centre and a radius.
+
+    `public` rows are those on which the transformer is tried out before it meets a private one.
+    """
+
+    features: Any
+    centre: Floats | float
+    radius: float
+    public: NDArray[Any]
+
+    @classmethod
+    def around(cls, features: Any, outside: NDArray[Any], radius: float | None = None) -> Self:
+        """Fit the features on public inputs, which also tell the centre and the radius.
+
+        Unless it is given, the radius is the largest norm among them.
+        """
+        fitted = None if features is None else clone(features).fit(outside)
+        view = _public_view(fitted, outside)
+        centre = view.mean(axis=0)
+        if radius is None:
+            reach = float(np.linalg.norm(view - centre, axis=1).max())
+            radius = reach if reach > 0 else 1.0
+        return cls(fitted, centre, positive(radius=radius), outside)
+
+    @classmethod
+    def given(cls, features: Any, radius: float | None, n_features: int) -> Self:
+        """Take the features as they come, where there are no public inputs to fit them on.
+
+        tacit's own learn nothing, so a row of zeros fits them; any other must have been fitted, on
+        public data, by whoever gave it.
+        """
+        if radius is None:
+            raise InvalidArgument(
+                "Expected radius=, a public bound on the norm of the features, where no public "
+                "inputs tell it."
+            )
+        zeros = np.zeros((1, n_features))
+        if features is not None and is_row_wise(features):
+            features = clone(features).fit(zeros)
+        return cls(features, 0.0, positive(radius=radius), zeros)
+
+    def view(self, inputs: NDArray[Any]) -> Floats:
+        """Return public inputs in this space."""
+        return _public_view(self.features, inputs) - self.centre
+
+    def seen(
+        self, rows: NDArray[Any], look: Callable[[Floats], NDArray[Any]]
+    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return what `look` sees of private rows in this space, and which rows these are. Secret.
+
+        Each row is there as if it were alone. One on which the features fail, or are not finite,
+        has no place and is left out: to refuse it, or to warn of it, would tell that it is in the
+        data.
+        """
+        inside = rows if self.features is None else view_alone(self.features, rows, self.public)
+        looks = [look(np.empty((0, inside.shape[1])))]
+        places: list[NDArray[np.bool_]] = [np.empty(0, dtype=np.bool_)]
+        for start in range(0, len(rows), _AT_ONCE):
+            with np.errstate(all="ignore"):
+                block = np.asarray(inside[start : start + _AT_ONCE], dtype=np.float64) - self.centre
+                placed = np.asarray(np.isfinite(block).all(axis=1))
+                looks.append(look(block if placed.all() else block[placed]))
+            places.append(placed)
+        return np.concatenate(looks), np.concatenate(places)
+
+
+def _public_view(features: Any, inputs: NDArray[Any]) -> Floats:
+    view = inputs if features is None else features.transform(inputs)
+    return np.asarray(view, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PrivateRecords:
+    """The private rows of a fit, their class indices or numbers, and whose they are. Secret.
+
+    `rows` are inputs, or what is seen of them in a public space.
+    """
+
+    rows: NDArray[Any]
+    targets: NDArray[Any]
+    people: NDArray[Any] | None
+
+    @property
+    def by_person(self) -> bool:
+        """Whether the unit is a person."""
+        return self.people is not None
+
+    def shares(self) -> Floats:
+        """Return one over the number of records of each record's own person."""
+        if self.people is None:
+            return np.ones(len(self.targets))
+        _, owner, count = np.unique(self.people, return_inverse=True, return_counts=True)
+        return np.asarray(1.0 / count[owner])
+
+    def seen_in(self, space: PublicSpace, look: Callable[[Floats], NDArray[Any]]) -> PrivateRecords:
+        """Return them with what `look` sees of each row in the space; who has no place is silent.
+
+        Who says nothing is not counted, either.
+        """
+        seen, placed = space.seen(self.rows, look)
+        return replace(self.only(placed), rows=seen)
+
+    def only(self, placed: NDArray[np.bool_]) -> PrivateRecords:
+        """Return some of them."""
+        people = None if self.people is None else self.people[placed]
+        return PrivateRecords(self.rows[placed], self.targets[placed], people)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Expected private records to stay where they are; save the student.")
+
+    def __repr__(self) -> str:
+        return "PrivateRecords(secret)"

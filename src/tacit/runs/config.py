@@ -1,0 +1,308 @@
+"""The configuration of a run: one TOML file, checked before anything is read or spent."""
+
+from __future__ import annotations
+
+import dataclasses
+import filecmp
+import json
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from tacit._checks import at_least, one_of, refuse
+from tacit._registry import METHODS
+from tacit.errors import InvalidArgument
+from tacit.ledger import Budget
+from tacit.methods import RENAMED, method_named
+
+Kind = TypeVar("Kind")
+_ROUNDING = 1e-9
+"""What the sum of two shares may be above one."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataConfig:
+    """Where the rows come from, and which of them are private, public and held out.
+
+    One set that ships with the package: the first `private` rows of a seeded shuffle are private,
+    the next `public` ones are inputs whose labels nobody uses, and the rest are held out: declared
+    public, for the metrics. One file: `private` and `public` are shares, such as 0.6 and 0.2, the
+    hash of each row (or of its person) decides on which side it falls, and `declare_public` says
+    that all but the private rows are public.
+    Several: all rows of `source` are private, those of `public_source` are inputs without labels,
+    and those of `held_out_source`, if there is one, are declared public with their labels.
+    Networks trained on the records themselves (dpsgd, mac) need no public inputs: leave `public`
+    or `public_source` out.
+    `allow_overlap`: do not look for private rows that are also public or held out; the ledger then
+    says so, for ever.
+    `options` go to the loader: the roles of a CSV file's columns, the classes of an archive.
+    """
+
+    source: str
+    private: int | float = 0
+    public: int | float = 0
+    public_source: str = ""
+    held_out_source: str = ""
+    declare_public: bool = False
+    allow_overlap: bool = False
+    name: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for key in ("source", "public_source", "held_out_source", "name"):
+            if not isinstance(getattr(self, key), str):
+                raise refuse(key, getattr(self, key), "a word")
+        if not isinstance(self.options, dict):
+            raise refuse("options", self.options, "a table, [data.options]")
+        for key in ("declare_public", "allow_overlap"):
+            if not isinstance(getattr(self, key), bool):
+                raise refuse(key, getattr(self, key), "true or false")
+        self._check_sizes()
+        if self.public_source:
+            if self.private or self.public:
+                raise InvalidArgument("Expected public_source, or private and public; not both.")
+            return
+        if not (self.private or self.public):
+            return
+        if self.held_out_source:
+            raise InvalidArgument(
+                "Expected public_source with held_out_source, or neither: of one source that is "
+                "split, the rest is held out."
+            )
+        if not self.by_share:
+            at_least(2, private=self.private)
+            at_least(2 if self.public else 0, public=self.public)
+
+    @property
+    def by_share(self) -> bool:
+        """Whether one file is split, by the hashes of its rows."""
+        return isinstance(self.private, float)
+
+    def _check_sizes(self) -> None:
+        """Take two shares, or two numbers of rows."""
+        if self.by_share or isinstance(self.public, float):
+            shares = {"private": self.private, "public": self.public}
+            for key, share in shares.items():
+                if not (0 < share < 1 or (key == "public" and share == 0)):
+                    raise refuse(key, share, "a share of the rows, such as 0.6, as the other is")
+            if self.private + self.public > 1 + _ROUNDING:
+                raise refuse("private + public", self.private + self.public, "at most 1")
+        else:
+            at_least(0, private=self.private)
+            at_least(0, public=self.public)
+        if self.declare_public and not self.by_share:
+            raise InvalidArgument(
+                "Expected declare_public = true only with shares of one file, such as "
+                "private = 0.6 and public = 0.2."
+            )
+
+    def check_split(self) -> None:
+        """Refuse a file that is split by numbers of rows, or without saying what is public then.
+
+        Not where the configuration is made: that of a run of an earlier version stays readable.
+        """
+        if not self.private:
+            return
+        ships = ":" not in self.source  # its name is enough: digits, affairs
+        if ships and self.by_share:
+            raise refuse("private", self.private, f"a number of rows of {self.source!r}")
+        if not ships and not self.by_share:
+            raise InvalidArgument(
+                f"Expected private={self.private} and public={self.public} to be shares of a file, "
+                "such as private = 0.6 and public = 0.2 with declare_public = true; or "
+                "public_source, a file of its own."
+            )
+        if not ships and not self.declare_public:
+            raise InvalidArgument(
+                f"Expected declare_public = true in [data] to split {self.source!r}: all its rows "
+                "but the private ones are then public, and the statement says so. Or give "
+                "public_source, a file of its own."
+            )
+
+    def keep_apart(self, **more: str) -> None:
+        """Refuse to call a file public whose rows are private, by its name or by its content.
+
+        A student may hold public inputs as they are, and a score on private rows is theirs.
+        """
+        public = {"public_source": self.public_source, "held_out_source": self.held_out_source}
+        for key, other in (public | more).items():
+            if other and _same_place(self.source, other):
+                raise InvalidArgument(
+                    f"Expected {key}={other!r} to be another file than source: all its rows are "
+                    "private. Keep some rows apart, in a file of their own."
+                )
+
+
+def _same_place(one: str, other: str) -> bool:
+    """Tell whether two sources are the same word, the same place, or files of the same bytes."""
+    if one == other:
+        return True
+    first, second = (Path(source.partition(":")[2] or source) for source in (one, other))
+    try:
+        if first.samefile(second):
+            return True
+        files = first.is_file() and second.is_file()
+        return files and filecmp.cmp(first, second, shallow=False)
+    except (OSError, ValueError):  # whoever reads it will say what is wrong
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyConfig:
+    """The budget of the run's ledger.
+
+    allow_large_delta: take delta as it is, without comparing it with the number of records or
+        people; the statement then warns of that.
+    """
+
+    epsilon: float
+    delta: float
+    allow_large_delta: bool = False
+
+    def __post_init__(self) -> None:
+        Budget(self.epsilon, self.delta)
+        if not isinstance(self.allow_large_delta, bool):
+            raise refuse("allow_large_delta", self.allow_large_delta, "true or false")
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """One run: `RunConfig.read("run.toml")`.
+
+    settings: the method's own table, which is the signature of its estimator; what is not given
+        gets the estimator's default. Objects are named by their words.
+    """
+
+    data: DataConfig
+    privacy: PrivacyConfig
+    method: str = "pate"
+    settings: dict[str, Any] = field(default_factory=dict)
+    executor: str = "serial"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        at_least(0, seed=self.seed)
+        method = method_named(one_of(*METHODS, method=self.method))
+        # What is None stands for nothing in a file, so that a written configuration reads the same.
+        given = self.settings
+        if isinstance(given, dict):
+            given = {key: value for key, value in given.items() if value is not None}
+        object.__setattr__(self, "settings", method.read(given))
+        if self.executor != "serial" and not method.takes("executor"):
+            expected = f"'serial' where method = {self.method!r}: it has no teachers"
+            raise refuse("executor", self.executor, expected)
+        if method.needs_public and not (self.data.public_source or self.data.public):
+            raise InvalidArgument(
+                "Expected public inputs: public_source, or how many rows of source are private "
+                f"and how many public. Networks on the records do without, not {self.method}."
+            )
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read a TOML file; a missing or unknown key is named."""
+        return cls.parse(_read_toml(Path(path)))
+
+    @classmethod
+    def of_finished(cls, folder: Path) -> Self:
+        """Read the configuration of a finished run, which an earlier version may have written."""
+        return cls.parse(_as_named_now(_read_toml(folder / "config.toml")))
+
+    @classmethod
+    def parse(cls, raw: dict[str, Any]) -> Self:
+        """Build the configuration from plain tables."""
+        parts = dict(raw)
+        for name, kind in (("data", DataConfig), ("privacy", PrivacyConfig)):
+            parts[name] = section_of(kind, parts.get(name), name)
+        method = one_of(*METHODS, method=parts.pop("method", "pate"))
+        if strange := [name for name in METHODS if name in parts and name != method]:
+            raise InvalidArgument(f"Expected no [{strange[0]}] where method = {method!r}.")
+        if "settings" in parts:
+            raise InvalidArgument(f"Expected no [settings]: method = {method!r} has [{method}].")
+        parts |= {"method": method, "settings": parts.pop(method, {})}
+        return section_of(cls, parts, "the configuration")
+
+    def to_toml(self) -> str:
+        """Return the resolved configuration, defaults included, as TOML."""
+        top = {"method": self.method, "executor": self.executor, "seed": self.seed}
+        lines = [f"{key} = {_toml(value)}" for key, value in top.items()]
+        tables = {
+            "data": dataclasses.asdict(self.data),
+            "privacy": dataclasses.asdict(self.privacy),
+        }
+        tables[self.method] = self.settings
+        for name, table in tables.items():
+            lines += ["", f"[{name}]"]
+            lines += [f"{key} = {_toml(each)}" for key, each in table.items() if each is not None]
+        return "\n".join(lines) + "\n"
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        why = "that is a directory" if path.is_dir() else "there is none that can be read"
+        raise InvalidArgument(
+            f"Expected a configuration, a TOML file, at {str(path)!r}; {why}."
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeError) as error:
+        raise InvalidArgument(f"Expected {path.name!r} to be TOML: {error}.") from None
+
+
+def _as_named_now(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the tables of a run of 0.1 in today's names: 0 and some words stood for no value."""
+    table = raw.get(str(raw.get("method", "pate")))
+    if not isinstance(table, dict):
+        return raw
+    named = {RENAMED.get(str(key), str(key)): value for key, value in table.items()}
+    none: dict[str, tuple[Any, ...]] = {
+        "student": ("auto", "itself"),
+        "n_records": (0,),
+        "queries": (0,),
+        "patch": ([],),
+    }
+    kept = {key: each for key, each in named.items() if each not in none.get(key, ())}
+    return {**raw, str(raw.get("method", "pate")): kept}
+
+
+def section_of(kind: type[Kind], table: Any, name: str) -> Kind:
+    """Return a section of the configuration; what is unknown or missing in its table is named."""
+    if not isinstance(table, dict):
+        raise InvalidArgument(f"Expected a table [{name}] in the configuration.")
+    fields = {item.name: item for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    unknown = sorted(set(table) - set(fields))
+    if unknown:
+        raise InvalidArgument(
+            f"Expected no {', '.join(unknown)} in {name}; known are {', '.join(fields)}."
+        )
+    missing = [
+        key
+        for key, item in fields.items()
+        if key not in table
+        and item.default is dataclasses.MISSING
+        and item.default_factory is dataclasses.MISSING
+    ]
+    if missing:
+        raise InvalidArgument(f"Expected {', '.join(missing)} in {name}.")
+    try:
+        return kind(**table)
+    except TypeError as error:
+        raise InvalidArgument(f"Expected other types in {name}: {error}.") from None
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, dict):
+        inside = ", ".join(f"{_quoted(key)} = {_toml(item)}" for key, item in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return repr(value)
+
+
+def _quoted(text: str) -> str:
+    """Return a string of TOML: JSON's, except that TOML wants DEL escaped, too."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
