@@ -43,7 +43,7 @@ NEEDS = {
 class Arithmetic:
     """Kernels of OpenBLAS (NumPy, SciPy) and MKL (torch), torch's own, and threads.
 
-    MKL's AVX rounds the last rows of a batch by themselves, as other makers' processors do.
+    MKL's AVX, which nobody need have, rounds some places of a batch in a way of their own.
     """
 
     openblas: str
