@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tacit.direct import opacus_steps, training
+from tacit.direct import training
 from tacit.direct.examples import flat_parameters
 from tacit.direct.isolation import keeps_apart, refuse_coupled
 from tacit.direct.losses import softmax_slope
@@ -186,16 +186,17 @@ class TestEngines:
         assert self.choose(stack(), "single") == "UnitParts"
         assert self.choose(stack(), by_person=True) == "UnitParts"
 
-    def test_other_modules_take_hooks_where_they_keep_rows_apart(self, monkeypatch):
+    def test_hooks_are_taken_only_by_name(self, monkeypatch):
+        """That they keep rows apart is tried, not proved: nobody gets them without asking."""
         need("hooks")
         monkeypatch.setattr(training, "HookParts", Separate)
-        assert self.choose(convolution(), width=16) == "Separate"
+        assert self.choose(convolution(), width=16) == "UnitParts"
+        assert self.choose(convolution(), "hooks", width=16) == "Separate"
         assert self.choose(stack(), "hooks") == "Separate"
 
     @pytest.mark.arithmetic
     @pytest.mark.parametrize("make", [convolution, narrow])
     def test_whichever_is_taken_on_this_machine_a_row_has_its_own_bits(self, make):
-        """Hooks where they round by row alone, else one by one: the promise is about bits."""
         module = make()
         how = recipe()
         blocks = blocks_of(how, module)
@@ -210,11 +211,7 @@ class TestEngines:
             units = draw.permutation(200)[:size]
             np.testing.assert_array_equal(rows_of(parts.each(units))[:size], alone[units])
 
-    def test_without_opacus_units_go_one_by_one(self, monkeypatch):
-        monkeypatch.setattr(opacus_steps, "has_opacus", lambda: False)
-        assert self.choose(convolution(), width=16) == "UnitParts"
-
-    def test_what_opacus_cannot_take_apart_goes_one_by_one(self):
+    def test_what_opacus_cannot_take_apart_is_refused_to_hooks(self):
         need("hooks")
 
         class Recurrent(nn.Module):
@@ -239,17 +236,15 @@ class TestEngines:
             self.choose(stack(), "hooks")
 
     @pytest.mark.parametrize("kind", [Mixing, Seldom])
-    def test_an_engine_that_mixes_is_passed_over_or_refused(self, monkeypatch, kind):
+    def test_hooks_that_mix_are_refused(self, monkeypatch, kind):
         need("hooks")
         monkeypatch.setattr(training, "HookParts", kind)
-        assert self.choose(convolution(), width=16) == "UnitParts"
         with pytest.raises(InvalidArgument, match="another company"):
             self.choose(stack(), "hooks")
 
-    def test_an_engine_that_fails_on_every_row_is_passed_over_or_refused(self, monkeypatch):
+    def test_hooks_that_fail_on_every_row_are_refused(self, monkeypatch):
         need("hooks")
         monkeypatch.setattr(training, "HookParts", Failing)
-        assert self.choose(convolution(), width=16) == "UnitParts"
         with pytest.raises(InvalidArgument, match=r"it fails with RuntimeError\.$"):
             self.choose(stack(), "hooks")
 

@@ -29,7 +29,7 @@ from tacit import (
 from tacit.ledger.terms import LARGE_DELTA
 from tacit.masks import DPPCACodec, SimulatedSegmenter
 from tacit.masks.segmenter import SIMULATION
-from tacit.methods.noisy_training import READ_SIZE
+from tacit.methods.noisy_training import READ_SIZE, SHARED_BATCH
 from tacit.records import READ_CLASSES
 from tacit.report import render_report
 
@@ -78,6 +78,14 @@ def test_what_was_declared_is_no_fault(kind):
     declared = {"classes": (0, 1, 2), "n_records": 300}
     settings = {name: declared[name] for name in declared if name in OWN[kind]}
     assert set(faults_of(kind, *blobs(300), **settings)) == {()}
+
+
+def test_rows_that_share_a_batch_on_trial_are_a_fault(monkeypatch):
+    """Hooks are tried, not proved; what the trial finds on this processor is not asked here."""
+    pytest.importorskip("opacus")
+    monkeypatch.setattr("tacit.direct.training.keeps_apart", lambda *_, **__: True)
+    settings = {"classes": (0, 1, 2), "n_records": 300, "engine": "hooks", "hidden": (4,)}
+    assert set(faults_of(DPSGDClassifier, *blobs(300), **settings)) == {(SHARED_BATCH,)}
 
 
 def test_a_second_model_on_the_ledger_signs_what_the_first_one_asked_for(tmp_path):

@@ -335,3 +335,16 @@ def test_an_error_that_fails_to_say_what_it_is_quotes_nothing():
     with pytest.raises(InvalidArgument, match="fails with Mute") as caught:
         unquoted(work)
     assert caught.value.__context__ is None
+
+
+@EVERY
+def test_public_columns_in_another_order_are_refused(kind, tmp_path):
+    """They would be taken for one another without a word."""
+    pandas = pytest.importorskip("pandas")
+    private = pandas.DataFrame(ROWS, columns=["age", "weight"])
+    public = pandas.DataFrame(OUTSIDE, columns=["weight", "age"])
+    book = tmp_path / "run.ledger"
+    model = kind(**KINDS[kind], ledger=book)
+    with pytest.raises(InvalidArgument, match="the columns of X, in the same order"):
+        model.fit(private, targets_of(kind), X_public=public)
+    assert not book.exists()

@@ -282,8 +282,13 @@ def test_a_number_is_no_word_however_it_is_written():
 def test_one_fraction_does_not_round_the_large_labels_of_others():
     large = [2**53, 2**53 + 2]
     assert placed([*large, 1], [1, *large]) == placed([*large, 1.0], [1, *large]) == [1, 2, 0]
-    with pytest.raises(InvalidArgument, match="differ as float64"):
-        class_indices(np.array(large), [2**53, 2**53 + 1])
+    for y, classes in (
+        (large, [2**53, 2**53 + 1]),
+        ([2**53, 2**53 + 1], "from_data"),
+        ([0.0, 1.0], [0.0, 1.0, float("nan")]),
+    ):
+        with pytest.raises(InvalidArgument, match="differ as float64"):
+            class_indices(np.array(y), classes)
 
 
 def test_a_label_set_of_words_and_numbers_is_refused():

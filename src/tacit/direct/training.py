@@ -24,7 +24,7 @@ from tacit.direct.examples import (
 )
 from tacit.direct.isolation import failure_of, keeps_apart, refuse_coupled
 from tacit.direct.losses import LOSSES, RowLoss
-from tacit.direct.opacus_steps import HookParts, hooks_fit
+from tacit.direct.opacus_steps import HookParts
 from tacit.direct.optimisers import make_optimiser
 from tacit.direct.per_example import UnitParts
 from tacit.direct.stacks import StackParts, is_stack
@@ -49,8 +49,9 @@ class Recipe:
 
     steps, lot: how many steps, and the expected size of a sample, by which sums are divided.
     decay: the learning rate falls in a straight line to this part of itself.
-    engine: "ghost" (linear stacks), "hooks" (Opacus; known layers only), "single" (one unit at a
-        time); "auto" takes the first that fits.
+    engine: "auto" is "ghost" for linear stacks and "single", one unit at a time, for all else; both
+        keep rows apart by what they compute. "hooks" (Opacus; known layers only) is quicker than
+        "single", but that its kernels keep rows apart is tried, not proved.
     """
 
     steps: int
@@ -84,9 +85,10 @@ def choose_engine(
 ) -> Maker:
     """Return the engine that will sum parts; refuse a module, or an engine, that mixes rows.
 
-    Ghost norms keep rows apart by arithmetic. Hooks put rows into one batch: only of known layers,
-    which keep them apart by what they are, and only where a trial finds no rounding by company. Any
-    other module meets one unit at a time, a copy of it each unit, whatever a trial would say.
+    Ghost norms keep rows apart by arithmetic. Any other module meets one unit at a time, a copy of
+    it each unit. Hooks put rows into one batch, and how a kernel rounds a row there is the
+    processor's secret: so they must be asked for, are refused where a trial finds rounding by
+    company, and the ledger says that a trial is all there is.
     """
     refuse_coupled(module, probes)
     if recipe.engine not in ("auto", "single") and by_person:
@@ -94,44 +96,32 @@ def choose_engine(
             f"Expected engine={recipe.engine!r} to be 'single' or 'auto' where groups= are given: "
             "a person's records have one gradient together."
         )
-    together = recipe.engine != "single" and not by_person
-    if together and recipe.engine != "hooks" and is_stack(module) and isinstance(loss, RowLoss):
+    ghost = recipe.engine in ("auto", "ghost") and not by_person
+    if ghost and is_stack(module) and isinstance(loss, RowLoss):
         return partial(_make, StackParts, module, loss, blocks)
     if recipe.engine == "ghost":
         raise InvalidArgument(
             "Expected engine='hooks', 'single' or 'auto': ghost norms are for a Sequential of "
             "Linear layers with ReLU, Tanh or Softplus between them."
         )
-    if together:
+    if recipe.engine == "hooks":
         hooks: Maker = partial(_make, HookParts, module, loss, blocks)
-        objection = _objection(hooks, module, loss, probes, named=recipe.engine == "hooks")
-        if objection is None:
-            return hooks
-        if recipe.engine == "hooks":
+        if (objection := _objection(hooks, module, loss, probes)) is not None:
             raise InvalidArgument(objection)
+        return hooks
     return _one_by_one(module, blocks, loss, probes)
 
 
 def _objection(
-    hooks: Maker,
-    module: Module,
-    loss: Loss,
-    probes: Callable[[int], PrivateExamples],
-    *,
-    named: bool,
+    hooks: Maker, module: Module, loss: Loss, probes: Callable[[int], PrivateExamples]
 ) -> str | None:
-    """Return why rows may not share a batch, or None.
-
-    Where hooks were asked for by name, making them says itself what Opacus lacks.
-    """
+    """Return why rows may not share a batch, or None; making hooks says what Opacus lacks."""
     foreign = foreign_layer(module) or (None if loss in LOSSES else "the loss")
     if foreign is not None:
         return (
             f"Expected engine='single' or 'auto': {foreign} is not among the layers and losses "
             "that are known to treat every row by itself, and hooks put rows into one batch."
         )
-    if not named and not hooks_fit(module):
-        return "Opacus is not there, or cannot take the module apart."
     if (failure := failure_of(hooks, module, probes, opacus_steps.ROWS)) is not None:
         return failure
     if keeps_apart(hooks, module, probes, opacus_steps.ROWS, batches=_BATCHES):

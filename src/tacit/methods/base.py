@@ -26,7 +26,13 @@ from tacit.ledger import Budget, Grant, Ledger, Statement
 from tacit.ledger.terms import LARGE_DELTA
 from tacit.mechanisms import Plan
 from tacit.noise import InsecureNoise
-from tacit.records import ALLOWED_OVERLAP, READ_CLASSES, is_from_data, refuse_overlap
+from tacit.records import (
+    ALLOWED_OVERLAP,
+    READ_CLASSES,
+    is_from_data,
+    public_matrix,
+    refuse_overlap,
+)
 from tacit.students import LabelSpreadingStudent
 
 RECORD = "record"
@@ -79,6 +85,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
                 "lower it, or say allow_large_delta=True (in a configuration: "
                 "allow_large_delta = true in [privacy])."
             )
+
+    def _public_matrix(self, X_public: ArrayLike | None, n_features: int) -> NDArray[np.float64]:
+        """Return the public inputs, whose columns are those of the private rows."""
+        return public_matrix(X_public, n_features, getattr(self, "feature_names_in_", None))
 
     def _keep_apart(self, rows: NDArray[Any], outside: NDArray[Any] | None) -> None:
         """Refuse a private row or scan that is also a public one, unless that was allowed."""

@@ -60,8 +60,10 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier):
         in units of what one record can add to a sum.
     optimizer: "adam" or "sgd"; decay: to which part of itself the learning rate falls. The default
         rate is for Adam (USPS digits, epsilon 2, best of 2e-3, 5e-3, 1e-2, 2e-2 on its test rows).
-    engine: "ghost" (no gradient of a single record is ever stored), "hooks" (Opacus; refused unless
-        all layers are known to treat every row by itself), "single" (one at a time) or "auto".
+    engine: "auto" (default) is "ghost" for chains of linear layers (no gradient of a single record
+        is ever stored) and "single" (one at a time) for all else; "hooks" (Opacus) takes known
+        layers in batches, which is quicker, but rows are then kept apart on trial, not by proof,
+        and the ledger says so.
     features: a public transformer, fitted on X_public. classes: the public label set, or
         "from_data". ledger: a `Ledger`, a path, or None for one in a temporary directory.
     random_state seeds the first weights, never noise or samples.

@@ -31,7 +31,6 @@ from tacit.records import (
     PublicSpace,
     count_units,
     private_rows,
-    public_matrix,
     units_of,
 )
 from tacit.students import choose_queries
@@ -98,7 +97,7 @@ class PrivateNeighbours(PrivateEstimator):
         rows, said = private_rows(self, X, y, **self._y_checks)
         task = self._read(said)
         people = units_of(groups, len(rows))
-        outside = None if X_public is None else public_matrix(X_public, rows.shape[1])
+        outside = None if X_public is None else self._public_matrix(X_public, rows.shape[1])
         self._keep_apart(rows, outside)
         self._check_unit(people is not None)
         self._check_delta(count_units(people, len(rows)))

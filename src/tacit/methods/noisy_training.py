@@ -36,7 +36,7 @@ from tacit.mechanisms import NoisySteps, Plan
 from tacit.methods.base import PrivateEstimator
 from tacit.methods.calibration import calibrate
 from tacit.methods.settings import Count, Positive, PublicSize, choices
-from tacit.records import is_from_data, public_matrix, view_alone
+from tacit.records import is_from_data, view_alone
 from tacit.students.progress import training_bar
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ if TYPE_CHECKING:
 
     from tacit.direct.examples import Loss
 
+SHARED_BATCH = (
+    "rows shared batches of kernels (engine='hooks') that were tried, not proved, to round each "
+    "row by itself"
+)
 READ_SIZE = (
     "the number of private units, which sets the sampling rate and the number of steps, was read "
     "from the private data, which no cost covers; declare n_records= to remove this warning"
@@ -110,13 +114,19 @@ class NoisyTrainingEstimator(PrivateEstimator):
     engine: Annotated[str, choices(*ENGINES)] = "auto"
 
     def _public_inputs(self, X_public: Any, rows: NDArray[Any]) -> NDArray[Any] | None:
-        outside = None if X_public is None else public_matrix(X_public, rows.shape[1])
+        outside = None if X_public is None else self._public_matrix(X_public, rows.shape[1])
         self._keep_apart(rows, outside)
         return outside
 
     def _declared_faults(self) -> tuple[str, ...]:
-        read = (READ_SIZE,) if is_from_data(self.n_records) else ()
-        return (*super()._declared_faults(), *read)
+        asked = {
+            READ_SIZE: is_from_data(self.n_records),
+            SHARED_BATCH: self.engine == "hooks",
+        }
+        return (
+            *super()._declared_faults(),
+            *(fault for fault, is_asked in asked.items() if is_asked),
+        )
 
     def _declared_size(self, n_units: int) -> int:
         """Return the public number of units, or what stands for it if that is asked for."""

@@ -30,7 +30,6 @@ from tacit.records import (
     class_indices,
     count_units,
     private_rows,
-    public_matrix,
     units_of,
     view_alone,
 )
@@ -99,7 +98,7 @@ class PATEClassifier(PrivateClassifier):
         records, labels = private_rows(self, X, y)
         known, y_index = class_indices(labels, self.classes)
         people = units_of(groups, len(records))
-        outside = public_matrix(X_public, records.shape[1])
+        outside = self._public_matrix(X_public, records.shape[1])
         self._keep_apart(records, outside)
         self._check_size(count_units(people, len(records)))
         self._new_student()  # refuses, before anything is spent, what is no student

@@ -28,7 +28,6 @@ from tacit.records import (
     class_indices,
     count_units,
     private_rows,
-    public_matrix,
     units_of,
 )
 from tacit.summaries import exact_scores, one_hot
@@ -73,7 +72,7 @@ class SummaryEstimator(PrivateEstimator):
     ) -> None:
         """Check everything, ask the ledger, and only then let the private records speak."""
         people = units_of(groups, len(rows))
-        outside = public_matrix(X_public, rows.shape[1])
+        outside = self._public_matrix(X_public, rows.shape[1])
         self._keep_apart(rows, outside)
         self._check_delta(count_units(people, len(rows)))
         self._new_student()

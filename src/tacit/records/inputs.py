@@ -39,8 +39,13 @@ class NotNumbers(InvalidArgument, TypeError):
     """A private cell is no number; scikit-learn's contract calls that a `TypeError`, too."""
 
 
-def public_matrix(X_public: ArrayLike | None, n_features: int) -> Floats:
-    """Return the public inputs: present, finite, with as many features as the private ones."""
+def public_matrix(
+    X_public: ArrayLike | None, n_features: int, names: NDArray[Any] | None = None
+) -> Floats:
+    """Return the public inputs: present, finite, with as many features as the private ones.
+
+    Where both came as frames, `names` are the private columns, which the public ones must repeat.
+    """
     if X_public is None:
         raise InvalidArgument(
             "Expected X_public=, the public inputs that teachers label and the student learns "
@@ -53,6 +58,9 @@ def public_matrix(X_public: ArrayLike | None, n_features: int) -> Floats:
         raise InvalidArgument(
             f"Expected X_public with {n_features} features as in X, got {array.shape[1]}."
         )
+    columns = getattr(X_public, "columns", None)
+    if names is not None and columns is not None and list(columns) != list(names):
+        raise InvalidArgument("Expected X_public to have the columns of X, in the same order.")
     if not np.isfinite(array).all():
         raise InvalidArgument("Expected X_public to hold finite numbers only; remove NaN and inf.")
     return array
@@ -84,14 +92,11 @@ def class_indices(y: NDArray[Any], classes: Any) -> tuple[NDArray[Any], Integers
 
 
 def _declared(classes: Any) -> NDArray[Any]:
-    """Return the declared labels in order: all words, or all numbers that differ as float64."""
+    """Return the declared labels in order: all words, or all numbers."""
     listed = list(classes)
     if len({_kind(label) for label in listed}) > 1:
         raise InvalidArgument("Expected classes= to be all words or all numbers, not some of each.")
-    known = np.unique(np.asarray(listed))
-    if np.unique(_comparable(known)).size < known.size:
-        raise InvalidArgument("Expected classes= of numbers that differ as float64; rename them.")
-    return known
+    return np.unique(np.asarray(listed))
 
 
 def _placed(y: NDArray[Any], declared: NDArray[Any] | None) -> tuple[NDArray[Any], Integers]:
@@ -101,6 +106,8 @@ def _placed(y: NDArray[Any], declared: NDArray[Any] | None) -> tuple[NDArray[Any
     if known.size < 2:
         raise InvalidArgument("Expected at least two classes; of one class there is no other.")
     names, labels = _comparable(known), _comparable(y)
+    if np.unique(names).size < known.size or (names.dtype.kind == "f" and np.isnan(names).any()):
+        raise InvalidArgument("Expected classes= of numbers that differ as float64; rename them.")
     strange = names.dtype.kind != labels.dtype.kind  # a word is no number, whatever it reads as
     place = np.zeros(len(y), dtype=np.int64)
     if not strange:
