@@ -29,10 +29,10 @@ from tacit.records import (
     private_rows,
     units_of,
 )
+from tacit.students import NetworkStudent
 from tacit.students.inputs import seed_of
 from tacit.students.layers import build_layers, describe_layers, perceptron
 from tacit.students.networks import seeded
-from tacit.students.trained import NetworkStudent
 
 if TYPE_CHECKING:
     from torch.nn import Module

@@ -21,10 +21,10 @@ from tacit.errors import InvalidArgument
 from tacit.methods.dpsgd import ACTIVATIONS
 from tacit.methods.noisy_training import NoisyTrainingEstimator, PublicFrame, public_rows
 from tacit.records import count_units, private_rows, units_of
+from tacit.students import ReconstructionStudent
 from tacit.students.inputs import seed_of
 from tacit.students.layers import build_layers, perceptron
 from tacit.students.networks import seeded
-from tacit.students.trained import ReconstructionStudent
 
 if TYPE_CHECKING:
     from torch.nn import Module

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tacit.features.columns import Column
+from tacit.features import Column
 from tacit.privacy import gaussian_mu
 
 

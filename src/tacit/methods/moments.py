@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from tacit._checks import Floats, Integers, at_least, positive, refuse
-from tacit.features.bins import PublicBins
+from tacit.features import PublicBins
 from tacit.ledger import Ledger
 from tacit.mechanisms import Contributions, NoisySum, Plan
 from tacit.mechanisms.summary import STEP, unit_steps
@@ -31,7 +31,7 @@ from tacit.methods.summary_base import (
     measured,
 )
 from tacit.records import PrivateRecords, PublicSpace
-from tacit.students.linear import LinearStudent
+from tacit.students import LinearStudent
 from tacit.summaries import (
     NoisyEcho,
     NoisyMoment,

@@ -19,7 +19,7 @@ from sklearn.utils.validation import validate_data
 from tacit._checks import Floats, Integers, own_floats
 from tacit._quiet import kind_of, quiet
 from tacit.errors import InvalidArgument
-from tacit.features.rows import transform_rows
+from tacit.features import transform_rows
 from tacit.students.progress import training_bar
 from tacit.teachers import unit_names
 
