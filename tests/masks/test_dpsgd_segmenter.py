@@ -9,11 +9,11 @@ import torch
 pytest.importorskip("monai")
 
 from tacit import DPSGDSegmenter, InsecureNoise
-from tacit.direct.per_example import UnitParts
-from tacit.direct.training import GradientSteps, Recipe, blocks_of
 from tacit.errors import InvalidArgument
 from tacit.masks import generated_volumes, load_segmenter
 from tacit.masks.dpsgd import _phantoms, volume_losses
+from tacit.noisy_training.per_example import UnitParts
+from tacit.noisy_training.training import GradientSteps, Recipe, blocks_of
 
 IMAGES, MASKS = generated_volumes(24, (12, 14)).normalised().arrays()
 

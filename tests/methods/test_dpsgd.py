@@ -15,11 +15,11 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from torch import nn
 
 from tacit import Budget, BudgetExceeded, DPSGDAutoencoder, DPSGDClassifier, InsecureNoise, Ledger
-from tacit.direct.training import GradientSteps
 from tacit.errors import InvalidArgument, LedgerUnavailable
 from tacit.ledger.store import Store
 from tacit.mechanisms import NoisySteps
 from tacit.methods.noisy_training import PublicFrame
+from tacit.noisy_training.training import GradientSteps
 from tacit.students import NetworkStudent, load_student, saved_extra
 
 X, Y = blobs(600)

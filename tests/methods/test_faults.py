@@ -83,7 +83,7 @@ def test_what_was_declared_is_no_fault(kind):
 def test_rows_that_share_a_batch_on_trial_are_a_fault(monkeypatch):
     """Hooks are tried, not proved; what the trial finds on this processor is not asked here."""
     pytest.importorskip("opacus")
-    monkeypatch.setattr("tacit.direct.training.keeps_apart", lambda *_, **__: True)
+    monkeypatch.setattr("tacit.noisy_training.training.keeps_apart", lambda *_, **__: True)
     settings = {"classes": (0, 1, 2), "n_records": 300, "engine": "hooks", "hidden": (4,)}
     assert set(faults_of(DPSGDClassifier, *blobs(300), **settings)) == {(SHARED_BATCH,)}
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from tacit.direct.thresholds import EDGES
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import NoisySteps, NoisySum, Plan
 from tacit.methods.mac import MACAutoencoder, MACClassifier
 from tacit.noise import InsecureNoise
+from tacit.noisy_training.thresholds import EDGES
 from tacit.students import load_student
 
 N, WIDTH = 400, 6

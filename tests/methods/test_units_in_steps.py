@@ -14,18 +14,18 @@ import torch
 from knn_shared import blobs
 
 from tacit import Budget, BudgetExceeded, DPSGDClassifier, InsecureNoise, Ledger, MACClassifier
-from tacit.direct.auxiliary import AuxiliaryCoordinates
-from tacit.direct.blocks import Blocks
-from tacit.direct.examples import PrivateExamples, flat_parameters
-from tacit.direct.layer_parts import LayerParts
-from tacit.direct.per_example import UnitParts
-from tacit.direct.training import GradientSteps
 from tacit.errors import InvalidArgument
 from tacit.ledger.terms import LARGE_DELTA
 from tacit.masks import PATESegmenter
 from tacit.masks.scans import ScanOptions, load_scans
 from tacit.methods.dpsgd import cross_entropy
 from tacit.methods.noisy_training import READ_SIZE
+from tacit.noisy_training.auxiliary import AuxiliaryCoordinates
+from tacit.noisy_training.blocks import Blocks
+from tacit.noisy_training.examples import PrivateExamples, flat_parameters
+from tacit.noisy_training.layer_parts import LayerParts
+from tacit.noisy_training.per_example import UnitParts
+from tacit.noisy_training.training import GradientSteps
 from tacit.records.inputs import READ_CLASSES
 from tacit.runs.config import RunConfig
 from tacit.runs.running import run_config

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import at_least
-from tacit.direct.examples import PrivateExamples
 from tacit.errors import InvalidArgument
 from tacit.masks.segmenter import StudentMasks
 from tacit.masks.student import UNetStudent
 from tacit.masks.unet import UNetRecipe, channelled, make_unet
 from tacit.methods import NoisyTrainingEstimator
+from tacit.noisy_training import PrivateExamples
 from tacit.records import count_units, units_of, unquoted
 from tacit.students import seed_of, seeded
 

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from numpy.typing import ArrayLike
 
 from tacit._checks import at_least, one_of
-from tacit.direct.examples import PrivateExamples, need_torch
-from tacit.direct.losses import cross_entropy
 from tacit.errors import InvalidArgument
 from tacit.methods.base import PrivateClassifier
 from tacit.methods.facts import Facts, common
@@ -23,6 +21,7 @@ from tacit.methods.method import Method, Rule
 from tacit.methods.noisy_training import NoisyTrainingEstimator, PublicFrame, public_rows
 from tacit.methods.settings import Widths, choices
 from tacit.methods.words import Features
+from tacit.noisy_training import PrivateExamples, cross_entropy, need_torch
 from tacit.records import (
     class_indices,
     count_units,

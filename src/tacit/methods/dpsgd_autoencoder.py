@@ -15,11 +15,10 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit._checks import Floats, at_least, one_of
-from tacit.direct.examples import PrivateExamples
-from tacit.direct.losses import half_squares
 from tacit.errors import InvalidArgument
 from tacit.methods.dpsgd import ACTIVATIONS
 from tacit.methods.noisy_training import NoisyTrainingEstimator, PublicFrame, public_rows
+from tacit.noisy_training import PrivateExamples, half_squares
 from tacit.records import count_units, private_rows, units_of
 from tacit.students import ReconstructionStudent
 from tacit.students.inputs import seed_of

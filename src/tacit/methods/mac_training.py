@@ -13,28 +13,33 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from tacit._checks import Floats, at_least, one_of, positive, refuse
-from tacit.direct.auxiliary import AuxiliaryCoordinates
-from tacit.direct.blocks import Blocks
-from tacit.direct.exact_rows import ACTIVATIONS
-from tacit.direct.examples import (
-    PrivateExamples,
-    flat_parameters,
-    need_torch,
-)
-from tacit.direct.layer_parts import LayerParts
-from tacit.direct.newton import NewtonSteps, NoisyNewton, second_order_blocks
-from tacit.direct.thresholds import histogram_of, histogram_plan, thresholds_from
-from tacit.direct.training import GradientSteps, Recipe
 from tacit.ledger import Ledger
 from tacit.mechanisms import Plan
 from tacit.methods.noisy_training import NoisyTrainingEstimator
 from tacit.methods.settings import CountOrZero, OneOrTwo, Positive, choices
+from tacit.noisy_training import (
+    ACTIVATIONS,
+    AuxiliaryCoordinates,
+    Blocks,
+    GradientSteps,
+    LayerParts,
+    NewtonSteps,
+    NoisyNewton,
+    PrivateExamples,
+    Recipe,
+    flat_parameters,
+    histogram_of,
+    histogram_plan,
+    need_torch,
+    second_order_blocks,
+    thresholds_from,
+)
 from tacit.students.progress import training_bar
 
 if TYPE_CHECKING:
     from torch.nn import Module
 
-    from tacit.direct.examples import Loss
+    from tacit.noisy_training import Loss
 
 THRESHOLDS = ("small", "histogram")
 _FEWEST_Z_STEPS = 30

@@ -18,17 +18,6 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from tacit._checks import Floats, at_least
-from tacit.direct.blocks import CLIPPINGS, SPLITS
-from tacit.direct.examples import PrivateExamples, set_parameters, trained_parameters
-from tacit.direct.optimisers import OPTIMISERS
-from tacit.direct.training import (
-    ENGINES,
-    GradientSteps,
-    Recipe,
-    blocks_of,
-    choose_engine,
-    steps_of,
-)
 from tacit.errors import InvalidArgument
 from tacit.features.rows import is_row_wise
 from tacit.ledger import Ledger
@@ -36,13 +25,27 @@ from tacit.mechanisms import NoisySteps, Plan
 from tacit.methods.base import PrivateEstimator
 from tacit.methods.calibration import calibrate
 from tacit.methods.settings import Count, Positive, PublicSize, choices
+from tacit.noisy_training import (
+    CLIPPINGS,
+    ENGINES,
+    OPTIMISERS,
+    SPLITS,
+    GradientSteps,
+    PrivateExamples,
+    Recipe,
+    blocks_of,
+    choose_engine,
+    set_parameters,
+    steps_of,
+    trained_parameters,
+)
 from tacit.records import is_from_data, view_alone
 from tacit.students.progress import training_bar
 
 if TYPE_CHECKING:
     from torch.nn import Module
 
-    from tacit.direct.examples import Loss
+    from tacit.noisy_training import Loss
 
 SHARED_BATCH = (
     "rows shared batches of kernels (engine='hooks') that were tried, not proved, to round each "

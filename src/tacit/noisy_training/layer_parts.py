@@ -15,11 +15,11 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from tacit._checks import Floats, Integers
-from tacit.direct.auxiliary import AuxiliaryCoordinates, PublicWeights, Slopes, slopes
-from tacit.direct.blocks import MARGIN, Blocks
-from tacit.direct.exact_rows import WholeRows, whole_rows
-from tacit.direct.examples import PrivateExamples
 from tacit.errors import InvalidArgument
+from tacit.noisy_training.auxiliary import AuxiliaryCoordinates, PublicWeights, Slopes, slopes
+from tacit.noisy_training.blocks import MARGIN, Blocks
+from tacit.noisy_training.exact_rows import WholeRows, whole_rows
+from tacit.noisy_training.examples import PrivateExamples
 
 ROWS = 128
 """Records computed at a time: their coordinates stay in the processor's cache."""

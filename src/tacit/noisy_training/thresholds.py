@@ -14,9 +14,9 @@ import math
 import numpy as np
 
 from tacit._checks import Floats, Integers, positive
-from tacit.direct.examples import PrivateExamples
-from tacit.direct.layer_parts import LayerParts
 from tacit.mechanisms import Contributions, NoisySum, Plan
+from tacit.noisy_training.examples import PrivateExamples
+from tacit.noisy_training.layer_parts import LayerParts
 
 EDGES: Floats = np.geomspace(1e-6, 1e2, 33)
 """Upper edges of public bins; whatever is longer counts in the last one."""

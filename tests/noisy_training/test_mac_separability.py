@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from mac_shared import examples, network, parameters, parts_of, weights
 from scipy import special
 
-from tacit.direct import auxiliary, exact_rows, layer_parts, stacks
-from tacit.direct.auxiliary import AuxiliaryCoordinates, slopes
-from tacit.direct.exact_rows import (
+from tacit.errors import InvalidArgument
+from tacit.noisy_training import auxiliary, exact_rows, layer_parts, stacks
+from tacit.noisy_training.auxiliary import AuxiliaryCoordinates, slopes
+from tacit.noisy_training.exact_rows import (
     WholeMatrix,
     logistic,
     relu,
@@ -21,8 +22,7 @@ from tacit.direct.exact_rows import (
     tanh,
     whole_rows,
 )
-from tacit.direct.layer_parts import target_rows
-from tacit.errors import InvalidArgument
+from tacit.noisy_training.layer_parts import target_rows
 
 BOTH = pytest.mark.parametrize("activation", ["tanh", "relu", "softplus"])
 

@@ -12,12 +12,12 @@ import torch
 from direct_shared import WIDTH, convolution, examples, losses, need, stack
 from torch import nn
 
-from tacit.direct.examples import PrivateExamples, flat_parameters
-from tacit.direct.losses import RowLoss
-from tacit.direct.opacus_steps import HookParts
-from tacit.direct.structure import _CONDITIONS, foreign_layer
-from tacit.direct.training import Recipe, blocks_of, choose_engine
 from tacit.errors import InvalidArgument
+from tacit.noisy_training.examples import PrivateExamples, flat_parameters
+from tacit.noisy_training.losses import RowLoss
+from tacit.noisy_training.opacus_steps import HookParts
+from tacit.noisy_training.structure import _CONDITIONS, foreign_layer
+from tacit.noisy_training.training import Recipe, blocks_of, choose_engine
 
 BETWEEN = 3e4
 """Far from every size that a trial tries."""

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tacit.direct.auxiliary import AuxiliaryCoordinates, PublicWeights
-from tacit.direct.blocks import Blocks
-from tacit.direct.examples import PrivateExamples
-from tacit.direct.layer_parts import LayerParts
-from tacit.direct.newton import second_order_blocks
+from tacit.noisy_training.auxiliary import AuxiliaryCoordinates, PublicWeights
+from tacit.noisy_training.blocks import Blocks
+from tacit.noisy_training.examples import PrivateExamples
+from tacit.noisy_training.layer_parts import LayerParts
+from tacit.noisy_training.newton import second_order_blocks
 
 
 def network(widths: tuple[int, ...] = (5, 7, 4, 5), **settings: Any) -> AuxiliaryCoordinates:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from tacit._checks import Floats, Integers
-from tacit.direct.blocks import Blocks
-from tacit.direct.exact_rows import (
+from tacit.errors import InvalidArgument
+from tacit.noisy_training.blocks import Blocks
+from tacit.noisy_training.exact_rows import (
     WholeMatrix,
     WholeRows,
     relu,
@@ -24,10 +25,9 @@ from tacit.direct.exact_rows import (
     tanh,
     whole_rows,
 )
-from tacit.direct.examples import PrivateExamples, flat_parameters, need_torch
-from tacit.direct.losses import RowLoss
-from tacit.direct.structure import foreign_layer
-from tacit.errors import InvalidArgument
+from tacit.noisy_training.examples import PrivateExamples, flat_parameters, need_torch
+from tacit.noisy_training.losses import RowLoss
+from tacit.noisy_training.structure import foreign_layer
 
 if TYPE_CHECKING:
     from torch.nn import Module, Sequential

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tacit.direct.examples import need_torch
+from tacit.noisy_training.examples import need_torch
 
 if TYPE_CHECKING:
     from torch.nn import Module

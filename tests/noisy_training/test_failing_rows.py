@@ -14,12 +14,12 @@ from direct_shared import CLASSES, WIDTH, blocks_for, examples, losses, need
 from torch import nn
 
 from tacit import Budget, DPSGDClassifier, InsecureNoise, Ledger
-from tacit.direct.examples import PrivateExamples
-from tacit.direct.losses import half_squares
-from tacit.direct.opacus_steps import HookParts
-from tacit.direct.per_example import UnitParts
-from tacit.direct.training import Recipe, blocks_of, choose_engine
 from tacit.errors import InvalidArgument
+from tacit.noisy_training.examples import PrivateExamples
+from tacit.noisy_training.losses import half_squares
+from tacit.noisy_training.opacus_steps import HookParts
+from tacit.noisy_training.per_example import UnitParts
+from tacit.noisy_training.training import Recipe, blocks_of, choose_engine
 
 FAR = 1e7
 ENGINES = {"hooks": HookParts, "single": UnitParts}

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from tacit._checks import Floats, at_least, one_of, positive
-from tacit.direct.blocks import Blocks
-from tacit.direct.layer_parts import upper_triangle
-from tacit.direct.training import GradientSteps
 from tacit.errors import InvalidArgument
+from tacit.noisy_training.blocks import Blocks
+from tacit.noisy_training.layer_parts import upper_triangle
+from tacit.noisy_training.training import GradientSteps
 
 MOST_NUMBERS = 2**22
 """Released in one step, at the most: beyond, curvature is noise and nothing else."""

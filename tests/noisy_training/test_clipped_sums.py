@@ -22,9 +22,9 @@ from direct_shared import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.direct.blocks import MARGIN, Blocks
-from tacit.direct.examples import PrivateExamples
 from tacit.errors import InvalidArgument
+from tacit.noisy_training.blocks import MARGIN, Blocks
+from tacit.noisy_training.examples import PrivateExamples
 
 EVERY = pytest.mark.parametrize("engine", ENGINES)
 BOTH = pytest.mark.parametrize("clipping", CLIPPINGS)

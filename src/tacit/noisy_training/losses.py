@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Floats
-from tacit.direct.exact_rows import exp_of_negative
+from tacit.noisy_training.exact_rows import exp_of_negative
 
 if TYPE_CHECKING:
     from torch import Tensor

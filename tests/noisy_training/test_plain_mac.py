@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from benchmarks.plain_mac import PlainMac
-from tacit.direct.auxiliary import AuxiliaryCoordinates
-from tacit.direct.blocks import Blocks
-from tacit.direct.examples import PrivateExamples
-from tacit.direct.layer_parts import LayerParts
+from tacit.noisy_training.auxiliary import AuxiliaryCoordinates
+from tacit.noisy_training.blocks import Blocks
+from tacit.noisy_training.examples import PrivateExamples
+from tacit.noisy_training.layer_parts import LayerParts
 
 
 @pytest.mark.parametrize("loss", ["squares", "binary"])

@@ -16,15 +16,15 @@ import numpy as np
 
 from tacit._checks import Floats, Integers
 from tacit._quiet import kind_of, quiet
-from tacit.direct.blocks import Blocks
-from tacit.direct.examples import (
+from tacit.errors import InvalidArgument, MissingExtra
+from tacit.noisy_training.blocks import Blocks
+from tacit.noisy_training.examples import (
     Loss,
     PrivateExamples,
     need_torch,
     set_parameters,
     trained_parameters,
 )
-from tacit.errors import InvalidArgument, MissingExtra
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -19,15 +19,15 @@ import numpy as np
 
 from tacit._checks import Floats, Integers
 from tacit._quiet import kind_of, quiet
-from tacit.direct.blocks import Blocks
-from tacit.direct.examples import (
+from tacit.noisy_training.blocks import Blocks
+from tacit.noisy_training.examples import (
     Loss,
     PrivateExamples,
     need_torch,
     set_parameters,
     trained_parameters,
 )
-from tacit.direct.structure import foreign_layer
+from tacit.noisy_training.structure import foreign_layer
 
 if TYPE_CHECKING:
     from torch import Tensor

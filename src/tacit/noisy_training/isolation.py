@@ -19,8 +19,8 @@ import numpy as np
 
 from tacit._checks import Floats, Integers
 from tacit._quiet import quiet
-from tacit.direct.examples import PrivateExamples, flat_parameters, need_torch
 from tacit.errors import InvalidArgument
+from tacit.noisy_training.examples import PrivateExamples, flat_parameters, need_torch
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,23 +13,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tacit._checks import Floats, Integers, at_least, one_of, positive
-from tacit.direct import opacus_steps
-from tacit.direct.blocks import Blocks
-from tacit.direct.examples import (
+from tacit.errors import InvalidArgument
+from tacit.noisy_training import opacus_steps
+from tacit.noisy_training.blocks import Blocks
+from tacit.noisy_training.examples import (
     Loss,
     Parts,
     PrivateExamples,
     flat_parameters,
     layer_sizes,
 )
-from tacit.direct.isolation import failure_of, keeps_apart, refuse_coupled
-from tacit.direct.losses import LOSSES, RowLoss
-from tacit.direct.opacus_steps import HookParts
-from tacit.direct.optimisers import make_optimiser
-from tacit.direct.per_example import UnitParts
-from tacit.direct.stacks import StackParts, is_stack
-from tacit.direct.structure import foreign_layer
-from tacit.errors import InvalidArgument
+from tacit.noisy_training.isolation import failure_of, keeps_apart, refuse_coupled
+from tacit.noisy_training.losses import LOSSES, RowLoss
+from tacit.noisy_training.opacus_steps import HookParts
+from tacit.noisy_training.optimisers import make_optimiser
+from tacit.noisy_training.per_example import UnitParts
+from tacit.noisy_training.stacks import StackParts, is_stack
+from tacit.noisy_training.structure import foreign_layer
 
 if TYPE_CHECKING:
     from torch.nn import Module

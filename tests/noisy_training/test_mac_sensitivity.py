@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mac_shared import examples, network, parameters, parts_of
 
-from tacit.direct import auxiliary
-from tacit.direct.blocks import Blocks
-from tacit.direct.examples import PrivateExamples
-from tacit.direct.layer_parts import LayerParts
 from tacit.mechanisms import NoisySteps
 from tacit.noise import InsecureNoise
+from tacit.noisy_training import auxiliary
+from tacit.noisy_training.blocks import Blocks
+from tacit.noisy_training.examples import PrivateExamples
+from tacit.noisy_training.layer_parts import LayerParts
 
 BOUND = 1 + 1e-9
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit import Budget, InsecureNoise, Ledger, Plan
-from tacit.direct.optimisers import make_optimiser
-from tacit.direct.stacks import StackParts
-from tacit.direct.training import GradientSteps, Recipe, blocks_of, falling, steps_of
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import NoisySteps
+from tacit.noisy_training.optimisers import make_optimiser
+from tacit.noisy_training.stacks import StackParts
+from tacit.noisy_training.training import GradientSteps, Recipe, blocks_of, falling, steps_of
 
 
 def run(steps=4, rows=60, **changes):

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tacit.direct import training
-from tacit.direct.examples import flat_parameters
-from tacit.direct.isolation import keeps_apart, refuse_coupled
-from tacit.direct.losses import softmax_slope
-from tacit.direct.opacus_steps import HookParts
-from tacit.direct.stacks import StackParts, is_stack
-from tacit.direct.training import Recipe, blocks_of, choose_engine
 from tacit.errors import InvalidArgument, MissingExtra
+from tacit.noisy_training import training
+from tacit.noisy_training.examples import flat_parameters
+from tacit.noisy_training.isolation import keeps_apart, refuse_coupled
+from tacit.noisy_training.losses import softmax_slope
+from tacit.noisy_training.opacus_steps import HookParts
+from tacit.noisy_training.stacks import StackParts, is_stack
+from tacit.noisy_training.training import Recipe, blocks_of, choose_engine
 
 
 class Centred(nn.Module):

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from tacit.direct.blocks import Blocks
-from tacit.direct.examples import PrivateExamples, layer_sizes
-from tacit.direct.losses import cross_entropy as losses
-from tacit.direct.opacus_steps import ROWS, HookParts, has_opacus
-from tacit.direct.per_example import UnitParts
-from tacit.direct.stacks import StackParts
+from tacit.noisy_training.blocks import Blocks
+from tacit.noisy_training.examples import PrivateExamples, layer_sizes
+from tacit.noisy_training.losses import cross_entropy as losses
+from tacit.noisy_training.opacus_steps import ROWS, HookParts, has_opacus
+from tacit.noisy_training.per_example import UnitParts
+from tacit.noisy_training.stacks import StackParts
 
 WIDTH, CLASSES = 7, 3
 ENGINES = {"ghost": StackParts, "hooks": HookParts, "single": UnitParts}

@@ -18,8 +18,14 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit._checks import Floats, at_least, one_of, positive
-from tacit.direct.exact_rows import ACTIVATIONS, WholeMatrix, WholeRows, logistic, whole_rows
 from tacit.errors import InvalidArgument
+from tacit.noisy_training.exact_rows import (
+    ACTIVATIONS,
+    WholeMatrix,
+    WholeRows,
+    logistic,
+    whole_rows,
+)
 
 LOSSES = ("squares", "binary")
 
