@@ -147,7 +147,7 @@ class TestLedgerFirst:
         def worked_on(*arguments, **named):
             raise AssertionError("private rows were worked on although the budget was used up")
 
-        monkeypatch.setattr(PrivateRecords, "index", worked_on)
+        monkeypatch.setattr(PublicSpace, "seen", worked_on)
         monkeypatch.setattr(RecordIndex, "around", worked_on)
         with pytest.raises(BudgetExceeded):
             clone(model).fit(X, y, X_public=outside)
