@@ -85,8 +85,8 @@ def compare(
     The comparison itself is NOT private: it reads the labels of all rows. Use it on public
     benchmark data, or on rows declared public.
 
-    >>> result = compare("digits", methods=["moments"], epsilon=[8], seeds=1, delta=1e-4)
-    >>> result.row("moments", 8).accuracy > 0.5
+    >>> result = compare("digits", methods=["prototype"], epsilon=[8], seeds=1, delta=1e-4)
+    >>> result.row("prototype", 8).accuracy > 0.5
     True
     """
     known = all_rules() | custom_methods(estimators)
