@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -143,3 +144,12 @@ def test_the_site_is_built_strictly() -> None:
     (command,) = re.findall(r"mkdocs build.*", (ROOT / "Makefile").read_text(encoding="utf-8"))
     assert "--strict" in command
     assert "-q" not in command, "mkdocs counts no warnings when it is quiet: --strict is then void"
+
+
+def test_every_docstring_can_be_shown() -> None:
+    """What `as_markdown` cannot read stops the site from being built."""
+    described = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    for module in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+            text = ast.get_docstring(node) if isinstance(node, described) else None
+            assert text is None or as_markdown(text), module

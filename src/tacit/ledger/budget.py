@@ -8,6 +8,7 @@ every plan is chosen in the light of earlier releases:
     gaussian   mu^2, exactly                  (Smith and Thakurta 2022)
     rdp        RDP at ONE order fixed before  (Feldman and Zrnic 2021; Lecuyer 2021)
     fixed      one list of plans, priced as a whole before it begins; nothing is chosen later
+
 Proofs: docs/theory/ledger.md.
 """
 
