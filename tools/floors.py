@@ -19,8 +19,8 @@ PACKAGE = ROOT / "src" / "tacit"
 PICTURE = ROOT / "docs" / "images" / "floors.svg"
 
 WIDTH, MARGIN = 1000, 12
-TOP, ROW, LINE = 92, 38, 14
-WORDS, MATRIX, COLUMN = 140, 470, 33
+TOP, ROW, LINE = 104, 38, 14
+WORDS, MATRIX, COLUMN = 140, 470, 27
 TINTS = ("#e0f2f1", "#f4faf9")
 DARK, LIGHT = "#004d40", "#26a69a"
 
