@@ -81,9 +81,8 @@ def _excess(
 
     def one_by_one(plan: Plan) -> float:
         mu_squared = plan.mu_squared()
-        if (
-            mu_squared is not None and order is None
-        ):  # such a ledger adds up mu^2 and knows no other price
+        # A ledger of Gaussians adds up mu^2 and knows no other price.
+        if mu_squared is not None and order is None:
             epsilon = gaussian_epsilon(budget.delta, math.sqrt(mu_squared))
             return _log_ratio(float(epsilon), budget.epsilon)
         one = best_order(budget, budget.delta) if order is None else order
