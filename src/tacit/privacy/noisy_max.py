@@ -37,9 +37,10 @@ def union_log_q(counts: NDArray[np.int64] | Floats, sigma: float) -> Floats:
     """Return the plain union bound of Prop. 7, which may exceed 1 - 1/m."""
     rows, top = np.arange(len(counts)), counts.argmax(axis=1)
     gaps = counts[rows, top][:, None] - counts
-    other = np.ones(counts.shape, dtype=np.bool_)
-    other[rows, top] = False
-    return log_tail_sum(gaps[other].reshape(len(counts), -1), sigma)
+    gaps[rows, top] = gaps[
+        :, 0
+    ]  # the winner's own place goes to the first class, which is left out
+    return log_tail_sum(gaps[:, 1:], sigma)
 
 
 def gnmax_rdp(votes: ArrayLike, sigma: float, orders: ArrayLike, bound: str = "tight") -> Floats:

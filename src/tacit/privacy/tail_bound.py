@@ -122,9 +122,10 @@ def _first_cells(log_q: Floats, mu: float, orders: Floats) -> tuple[Integers, Fl
     What depends on q alone is computed once.
     """
     splits = np.stack(np.broadcast_arrays(_FIRST_NODES, *tails(log_q[:, None], mu, _FIRST_NODES)))
-    ends = splits[:, :, None, :-1], splits[:, :, None, 1:]
-    psi = _Psi.on(*ends, log_q[:, None, None], orders[:, None], mu)
-    at, a, cell = np.nonzero((psi.most > 0) & (psi.least < 0))
+    _, c, d, log_r = splits[:, :, None]
+    psi, grown = _psi(c, d, 0.0, orders[:, None], mu), orders[:, None] * log_r
+    most, least = psi[..., :-1] + grown[..., 1:], psi[..., 1:] + grown[..., :-1]
+    at, a, cell = np.nonzero((most > 0) & (least < 0))
     fields = (splits[:, at, cell + side] for side in (0, 1))
     left, right = (np.stack([*f, *log_terms(f[1:], log_q[at], mu, orders[a])]) for f in fields)
     return at * orders.size + a, left, right
