@@ -61,7 +61,7 @@ def data_of(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def loss_of(name: str) -> Any:
-    from tacit.noisy_training.losses import cross_entropy, half_squares
+    from tacit.noisy_training import cross_entropy, half_squares
 
     return cross_entropy if NETWORKS[name]["widths"][-1] == 10 else half_squares
 
@@ -70,10 +70,14 @@ def ours(name: str, kind: str) -> Callable[[], None]:
     """One step as the mechanism takes it: sums, exact noise, Adam."""
     from tacit import SecureNoise
     from tacit.mechanisms import NoisySteps
-    from tacit.noisy_training.examples import PrivateExamples
-    from tacit.noisy_training.opacus_steps import HookParts
-    from tacit.noisy_training.stacks import StackParts
-    from tacit.noisy_training.training import GradientSteps, Recipe, blocks_of
+    from tacit.noisy_training import (
+        GradientSteps,
+        HookParts,
+        PrivateExamples,
+        Recipe,
+        StackParts,
+        blocks_of,
+    )
 
     clipping = "per-layer" if kind == "ours-per-layer" else "flat"
     recipe = Recipe(steps=1000, lot=float(NETWORKS[name]["lot"]), clip=0.1, clipping=clipping)
@@ -153,11 +157,14 @@ def private_mac(name: str, kind: str) -> Callable[[], None]:
     """One step of DP-MAC as the mechanism takes it."""
     from tacit import SecureNoise
     from tacit.mechanisms import NoisySteps
-    from tacit.noisy_training.auxiliary import AuxiliaryCoordinates
-    from tacit.noisy_training.blocks import Blocks
-    from tacit.noisy_training.examples import PrivateExamples
-    from tacit.noisy_training.layer_parts import LayerParts
-    from tacit.noisy_training.training import GradientSteps, Recipe
+    from tacit.noisy_training import (
+        AuxiliaryCoordinates,
+        Blocks,
+        GradientSteps,
+        LayerParts,
+        PrivateExamples,
+        Recipe,
+    )
 
     widths, lot = NETWORKS[name]["widths"], NETWORKS[name]["lot"]
     objective = "binary" if widths[-1] == 10 else "squares"

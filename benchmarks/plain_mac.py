@@ -1,8 +1,8 @@
 """The method of auxiliary coordinates without privacy: what a step of DP-MAC is compared with.
 
-The same objective, coordinates and optimiser as `tacit.noisy_training.auxiliary`, by plain products
-of PyTorch, in float32 or float64: nothing is rounded, clipped or noised. Written apart from the
-library, so that it is also an independent oracle for its gradients.
+The same objective, coordinates and optimiser as `tacit.noisy_training.auxiliary_coordinates`, by
+plain products of PyTorch, in float32 or float64: nothing is rounded, clipped or noised. Written
+apart from the library, so that it is also an independent oracle for its gradients.
 """
 
 from __future__ import annotations

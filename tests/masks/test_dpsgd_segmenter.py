@@ -12,7 +12,7 @@ from tacit import DPSGDSegmenter, InsecureNoise
 from tacit.errors import InvalidArgument
 from tacit.masks import generated_volumes, load_segmenter
 from tacit.masks.dpsgd import _phantoms, volume_losses
-from tacit.noisy_training.per_example import UnitParts
+from tacit.noisy_training.clipped_sums import UnitParts
 from tacit.noisy_training.training import GradientSteps, Recipe, blocks_of
 
 IMAGES, MASKS = generated_volumes(24, (12, 14)).normalised().arrays()

@@ -11,7 +11,7 @@ from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import NoisySteps, NoisySum, Plan
 from tacit.methods.mac import MACAutoencoder, MACClassifier
 from tacit.noise import InsecureNoise
-from tacit.noisy_training.thresholds import EDGES
+from tacit.noisy_training.auxiliary_coordinates import EDGES
 from tacit.students import load_student
 
 N, WIDTH = 400, 6

@@ -20,11 +20,9 @@ from tacit.masks import PATESegmenter
 from tacit.masks.scans import ScanOptions, load_scans
 from tacit.methods.dpsgd import cross_entropy
 from tacit.methods.noisy_training import READ_SIZE
-from tacit.noisy_training.auxiliary import AuxiliaryCoordinates
-from tacit.noisy_training.blocks import Blocks
+from tacit.noisy_training.auxiliary_coordinates import AuxiliaryCoordinates, LayerParts
+from tacit.noisy_training.clipped_sums import Blocks, UnitParts
 from tacit.noisy_training.examples import PrivateExamples, flat_parameters
-from tacit.noisy_training.layer_parts import LayerParts
-from tacit.noisy_training.per_example import UnitParts
 from tacit.noisy_training.training import GradientSteps
 from tacit.records.inputs import READ_CLASSES
 from tacit.runs.config import RunConfig

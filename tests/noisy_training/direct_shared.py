@@ -8,12 +8,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from tacit.noisy_training.blocks import Blocks
+from tacit.noisy_training.clipped_sums import (
+    HOOK_ROWS,
+    Blocks,
+    HookParts,
+    StackParts,
+    UnitParts,
+)
 from tacit.noisy_training.examples import PrivateExamples, layer_sizes
-from tacit.noisy_training.losses import cross_entropy as losses
-from tacit.noisy_training.opacus_steps import ROWS, HookParts, has_opacus
-from tacit.noisy_training.per_example import UnitParts
-from tacit.noisy_training.stacks import StackParts
+from tacit.noisy_training.examples import cross_entropy as losses
 
 WIDTH, CLASSES = 7, 3
 ENGINES = {"ghost": StackParts, "hooks": HookParts, "single": UnitParts}
@@ -24,8 +27,8 @@ def need(engine: str) -> None:
     """Skip where Opacus is missing."""
     import pytest
 
-    if engine == "hooks" and not has_opacus():
-        pytest.skip("opacus is not installed (tacit[baseline])")
+    if engine == "hooks":
+        pytest.importorskip("opacus", reason="needs tacit[baseline]")
 
 
 def stack(seed: int = 0) -> nn.Sequential:
@@ -59,7 +62,7 @@ class Separate(HookParts):
     """An engine that keeps rows apart on every processor: it says a row's own numbers, rounded."""
 
     def _gradients(self, units: Any) -> list[torch.Tensor]:
-        inputs, _ = self._examples.batch(units, ROWS, torch.float64)
+        inputs, _ = self._examples.batch(units, HOOK_ROWS, torch.float64)
         wide = inputs.mul(8).round()
         return [wide[:, np.arange(own.numel()) % wide.shape[1]] for own in self._parameters]
 

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tacit.noisy_training.auxiliary import AuxiliaryCoordinates, PublicWeights
-from tacit.noisy_training.blocks import Blocks
+from tacit.noisy_training.auxiliary_coordinates import (
+    AuxiliaryCoordinates,
+    LayerParts,
+    second_order_blocks,
+)
+from tacit.noisy_training.clipped_sums import Blocks
+from tacit.noisy_training.exact_rows import ExactLayer
 from tacit.noisy_training.examples import PrivateExamples
-from tacit.noisy_training.layer_parts import LayerParts
-from tacit.noisy_training.newton import second_order_blocks
 
 
 def network(widths: tuple[int, ...] = (5, 7, 4, 5), **settings: Any) -> AuxiliaryCoordinates:
@@ -26,8 +29,8 @@ def parameters(widths: tuple[int, ...], seed: int = 0, scale: float = 1.0) -> np
     return np.concatenate(parts) * scale
 
 
-def weights(net: AuxiliaryCoordinates, seed: int = 0) -> PublicWeights:
-    return PublicWeights(net.widths, parameters(net.widths, seed))
+def weights(net: AuxiliaryCoordinates, seed: int = 0) -> list[ExactLayer]:
+    return net.layers(parameters(net.widths, seed))
 
 
 def examples(net: AuxiliaryCoordinates, count: int, seed: int = 1, owners: Any = None) -> Any:

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import InvalidArgument
-from tacit.noisy_training.blocks import MARGIN, Blocks
+from tacit.noisy_training.clipped_sums import MARGIN, Blocks
 from tacit.noisy_training.examples import PrivateExamples
 
 EVERY = pytest.mark.parametrize("engine", ENGINES)

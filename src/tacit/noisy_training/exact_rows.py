@@ -10,7 +10,8 @@ IEEE 754 rounds correctly. Precision is about that of float32 (docs/theory/direc
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -99,6 +100,32 @@ class WholeMatrix:
         product *= rows.units
         product *= self._unit
         return product
+
+
+class ExactLayer(NamedTuple):
+    """A linear layer of the current step, for exact products in both directions. Public."""
+
+    forward: WholeMatrix
+    backward: WholeMatrix
+    bias: Floats | None
+
+    @classmethod
+    def all_of(cls, parameters: Floats, shapes: Sequence[tuple[int, int, bool]]) -> list[Self]:
+        """Cut one vector into layers (outputs, inputs, whether there is a bias): matrix, bias."""
+        layers, rest = [], parameters.copy()
+        for outputs, inputs, biased in shapes:
+            flat, rest = np.split(rest, [outputs * inputs])
+            bias, rest = np.split(rest, [outputs]) if biased else (None, rest)
+            matrix = flat.reshape(outputs, inputs)
+            layers.append(cls(WholeMatrix(matrix.T), WholeMatrix(matrix), bias))
+        return layers
+
+    def apply(self, rows: WholeRows) -> Floats:
+        """Return what the layer makes of its inputs, before the activation."""
+        outputs = self.forward.times(rows)
+        if self.bias is not None:
+            outputs += self.bias
+        return outputs
 
 
 def relu(values: Floats) -> tuple[Floats, Floats]:

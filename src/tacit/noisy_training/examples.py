@@ -1,22 +1,23 @@
-"""Private examples of a training run, and what some of them add to a step. Secret.
+"""Private examples of a training run, the losses of single rows, and parameters as one vector.
 
-A unit is one record, or a person with all records. An engine (`Parts`) turns units into the sum of
-their clipped gradients; every engine computes a unit's part from that unit and the public
-parameters alone.
+A unit is one record, or a person with all records. A loss gives one number a row; with a `slope`,
+the loss by the outputs in exact arithmetic (`exact_rows`), it can be trained by ghost norms.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Floats, Integers
-from tacit.errors import InvalidArgument, MissingExtra
+from tacit._extras import need
+from tacit.errors import InvalidArgument
 from tacit.mechanisms.noisy_steps import MOST_UNITS
+from tacit.noisy_training.exact_rows import exp_of_negative
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,31 +79,6 @@ class PrivateExamples:
         return "PrivateExamples(secret)"
 
 
-class Parts(Protocol):
-    """An engine: what sampled units add to one step, under the current parameters. Secret."""
-
-    @property
-    def n_units(self) -> int:
-        """How many units there are. Secret."""
-
-    def load(self, parameters: Floats) -> None:
-        """Take the parameters of the next step."""
-
-    def sums(self, units: Integers) -> Floats:
-        """Return the sum of the parts of some units, each of norm at most 1."""
-
-
-def need_torch() -> Any:
-    """Return torch, or say which extra brings it."""
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtra(
-            "Expected the package torch to train a network; install tacit[torch]."
-        ) from None
-    return torch
-
-
 def trained_parameters(module: Module) -> list[Parameter]:
     """Return the parameters that are trained, in the module's own order."""
     return [parameter for parameter in module.parameters() if parameter.requires_grad]
@@ -149,3 +125,57 @@ def _padded(array: NDArray[Any], rows: Integers, size: int, dtype: Any) -> Tenso
     block: Tensor = need_torch().zeros((size, *array.shape[1:]), dtype=dtype)
     block[: rows.size] = need_torch().from_numpy(np.ascontiguousarray(array[rows]))
     return block
+
+
+def need_torch() -> Any:
+    """Return torch, or say which extra brings it."""
+    return need("torch", "to train a network", extra="torch")
+
+
+@dataclass(frozen=True, slots=True)
+class RowLoss:
+    """One loss for each row, and its slope by the row's outputs."""
+
+    of_rows: Callable[[Tensor, Tensor], Tensor]
+    slope: Callable[[Floats, NDArray[np.generic]], Floats]
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the losses of some rows."""
+        return self.of_rows(outputs, targets)
+
+
+def _cross_entropies(scores: Tensor, labels: Tensor) -> Tensor:
+    from torch.nn.functional import cross_entropy as entropy
+
+    return entropy(scores, labels, reduction="none")
+
+
+def softmax_slope(scores: Floats, labels: NDArray[np.generic]) -> Floats:
+    """Return softmax(scores) - one_hot(labels), class by class.
+
+    >>> softmax_slope(np.array([[0.0, 0.0], [900.0, 0.0]]), np.array([0, 1])).tolist()
+    [[-0.5, 0.5], [1.0, -1.0]]
+    """
+    powers = exp_of_negative(scores - scores.max(axis=1, keepdims=True))
+    total = powers[:, 0].copy()
+    for column in powers.T[1:]:  # in this order, whatever the company
+        total += column
+    slope = powers / total[:, None]
+    slope[np.arange(len(slope)), labels.astype(np.int64)] -= 1.0
+    return slope
+
+
+def _half_squares(outputs: Tensor, targets: Tensor) -> Tensor:
+    return (outputs - targets).square().sum(dim=1) / 2
+
+
+def _gaps(outputs: Floats, targets: NDArray[np.generic]) -> Floats:
+    return np.asarray(outputs - targets.astype(np.float64))
+
+
+cross_entropy = RowLoss(_cross_entropies, softmax_slope)
+"""Cross-entropy of class scores; targets are class indices."""
+half_squares = RowLoss(_half_squares, _gaps)
+"""Half the summed squared error; targets are rows of numbers."""
+LOSSES = (cross_entropy, half_squares)
+"""Losses that are known to give each row its own."""

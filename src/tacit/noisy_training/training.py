@@ -1,7 +1,9 @@
 """DP-SGD as a run of noisy steps: an engine that sums clipped gradients, an optimiser that learns.
 
 `GradientSteps` is what a `NoisySteps` mechanism drives. Samples and noise come from the grant; this
-module draws nothing. The divisor of a sum is the public, expected size of a sample.
+module draws nothing. The divisor of a sum is the public, expected size of a sample. Optimisers see
+noisy sums alone, in units of the clipping radius, so that neither the learning rate nor Adam's
+epsilon depends on it (docs/theory/direct.md#thresholds): all they do is post-processing.
 """
 
 from __future__ import annotations
@@ -10,32 +12,90 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
 
 from tacit._checks import Floats, Integers, at_least, one_of, positive
 from tacit.errors import InvalidArgument
-from tacit.noisy_training import opacus_steps
-from tacit.noisy_training.blocks import Blocks
-from tacit.noisy_training.examples import (
-    Loss,
+from tacit.noisy_training.clipped_sums import (
+    HOOK_ROWS,
+    Blocks,
+    HookParts,
     Parts,
+    StackParts,
+    UnitParts,
+    is_stack,
+)
+from tacit.noisy_training.examples import (
+    LOSSES,
+    Loss,
     PrivateExamples,
+    RowLoss,
     flat_parameters,
     layer_sizes,
 )
-from tacit.noisy_training.isolation import failure_of, keeps_apart, refuse_coupled
-from tacit.noisy_training.losses import LOSSES, RowLoss
-from tacit.noisy_training.opacus_steps import HookParts
-from tacit.noisy_training.optimisers import make_optimiser
-from tacit.noisy_training.per_example import UnitParts
-from tacit.noisy_training.stacks import StackParts, is_stack
-from tacit.noisy_training.structure import foreign_layer
+from tacit.noisy_training.isolation import (
+    failure_of,
+    foreign_layer,
+    keeps_apart,
+    refuse_coupled,
+)
 
 if TYPE_CHECKING:
     from torch.nn import Module
 
+OPTIMISERS = ("adam", "sgd")
+_FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
+
+
+class Adam:
+    """Adam (Kingma and Ba 2015) in float64: number by number, none sees another.
+
+    >>> parameters = np.array([1.0, -1.0])
+    >>> Adam(2, 0.1).step(parameters, np.array([3.0, -5.0]))
+    >>> parameters.round(6).tolist()
+    [0.9, -0.9]
+    """
+
+    def __init__(self, shape: int | tuple[int, ...], rate: float) -> None:
+        self.rate = positive(rate=rate)
+        self._mean, self._square, self._count = np.zeros(shape), np.zeros(shape), 0
+
+    def step(self, parameters: Floats, gradient: Floats) -> None:
+        """Take one step down, in place."""
+        self._count += 1
+        self._mean += (1 - _FIRST) * (gradient - self._mean)
+        self._square += (1 - _SECOND) * (gradient**2 - self._square)
+        spread = np.sqrt(self._square / (1 - _SECOND**self._count))
+        parameters -= self.rate / (1 - _FIRST**self._count) * self._mean / (spread + _TINY)
+
+
+class SGD:
+    """Plain gradient descent.
+
+    >>> parameters = np.array([1.0])
+    >>> SGD(0.5).step(parameters, np.array([1.0]))
+    >>> parameters.tolist()
+    [0.5]
+    """
+
+    def __init__(self, rate: float) -> None:
+        self.rate = positive(rate=rate)
+
+    def step(self, parameters: Floats, gradient: Floats) -> None:
+        """Take one step down."""
+        parameters -= self.rate * gradient
+
+
+def make_optimiser(name: str, dimension: int, rate: float) -> Adam | SGD:
+    """Return the optimiser of that name."""
+    one_of(*OPTIMISERS, optimizer=name)
+    return Adam(dimension, rate) if name == "adam" else SGD(rate)
+
+
 ENGINES = ("auto", "ghost", "hooks", "single")
-Maker = Callable[[PrivateExamples], Any]
+Maker = Callable[[PrivateExamples], Parts]
 _TRIED = 2
 """Rows of a trial of single units, each of which is computed many times."""
 _BATCHES = 64
@@ -98,14 +158,14 @@ def choose_engine(
         )
     ghost = recipe.engine in ("auto", "ghost") and not by_person
     if ghost and is_stack(module) and isinstance(loss, RowLoss):
-        return partial(_make, StackParts, module, loss, blocks)
+        return partial(StackParts, module, loss=loss, blocks=blocks)
     if recipe.engine == "ghost":
         raise InvalidArgument(
             "Expected engine='hooks', 'single' or 'auto': ghost norms are for a Sequential of "
             "Linear layers with ReLU, Tanh or Softplus between them."
         )
     if recipe.engine == "hooks":
-        hooks: Maker = partial(_make, HookParts, module, loss, blocks)
+        hooks: Maker = partial(HookParts, module, loss=loss, blocks=blocks)
         if (objection := _objection(hooks, module, loss, probes)) is not None:
             raise InvalidArgument(objection)
         return hooks
@@ -122,9 +182,9 @@ def _objection(
             f"Expected engine='single' or 'auto': {foreign} is not among the layers and losses "
             "that are known to treat every row by itself, and hooks put rows into one batch."
         )
-    if (failure := failure_of(hooks, module, probes, opacus_steps.ROWS)) is not None:
+    if (failure := failure_of(hooks, module, probes, HOOK_ROWS)) is not None:
         return failure
-    if keeps_apart(hooks, module, probes, opacus_steps.ROWS, batches=_BATCHES):
+    if keeps_apart(hooks, module, probes, HOOK_ROWS, batches=_BATCHES):
         return None
     return (
         "Expected engine='single': on this machine the hooks round a row's gradient differently "
@@ -135,7 +195,7 @@ def _objection(
 def _one_by_one(
     module: Module, blocks: Blocks, loss: Loss, probes: Callable[[int], PrivateExamples]
 ) -> Maker:
-    single: Maker = partial(_make, UnitParts, module, loss, blocks)
+    single: Maker = partial(UnitParts, module, loss=loss, blocks=blocks)
     if (failure := failure_of(single, module, probes, _TRIED)) is not None:
         raise InvalidArgument(failure)
     if not keeps_apart(single, module, probes, _TRIED):
@@ -144,10 +204,6 @@ def _one_by_one(
             "itself, what it has seen."
         )
     return single
-
-
-def _make(kind: Any, module: Module, loss: Loss, blocks: Blocks, examples: PrivateExamples) -> Any:
-    return kind(module, examples, loss, blocks)
 
 
 class GradientSteps:

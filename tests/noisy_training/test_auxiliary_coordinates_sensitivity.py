@@ -14,10 +14,10 @@ from mac_shared import examples, network, parameters, parts_of
 
 from tacit.mechanisms import NoisySteps
 from tacit.noise import InsecureNoise
-from tacit.noisy_training import auxiliary
-from tacit.noisy_training.blocks import Blocks
+from tacit.noisy_training import auxiliary_coordinates
+from tacit.noisy_training.auxiliary_coordinates import LayerParts
+from tacit.noisy_training.clipped_sums import Blocks
 from tacit.noisy_training.examples import PrivateExamples
-from tacit.noisy_training.layer_parts import LayerParts
 
 BOUND = 1 + 1e-9
 
@@ -107,7 +107,7 @@ def test_one_block_too_few_is_caught():
 
 def test_a_mean_loss_in_z_steps_is_caught(monkeypatch):
     """Dividing by the batch changes everybody's Adam when somebody leaves, by its epsilon."""
-    honest = auxiliary._pulls
+    honest = auxiliary_coordinates._pulls
 
     def mean_pulls(net, weights, into_first, coordinates, targets):
         pulls = honest(net, weights, into_first, coordinates, targets)
@@ -117,7 +117,7 @@ def test_a_mean_loss_in_z_steps_is_caught(monkeypatch):
     made = examples(net, 200)
     made.inputs[1:], made.targets[1:] = made.inputs[1], made.targets[1]
     assert moved(net, made, 0, bounds=(1e-9,) * 3) <= BOUND
-    monkeypatch.setattr(auxiliary, "_pulls", mean_pulls)
+    monkeypatch.setattr(auxiliary_coordinates, "_pulls", mean_pulls)
     assert moved(net, made, 0, bounds=(1e-9,) * 3) > BOUND
 
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks.plain_mac import PlainMac
-from tacit.noisy_training.auxiliary import AuxiliaryCoordinates
-from tacit.noisy_training.blocks import Blocks
+from tacit.noisy_training.auxiliary_coordinates import AuxiliaryCoordinates, LayerParts
+from tacit.noisy_training.clipped_sums import Blocks
 from tacit.noisy_training.examples import PrivateExamples
-from tacit.noisy_training.layer_parts import LayerParts
 
 
 @pytest.mark.parametrize("loss", ["squares", "binary"])

@@ -11,8 +11,8 @@ from mac_shared import examples, network, parameters, parts_of, weights
 from scipy import special
 
 from tacit.errors import InvalidArgument
-from tacit.noisy_training import auxiliary, exact_rows, layer_parts, stacks
-from tacit.noisy_training.auxiliary import AuxiliaryCoordinates, slopes
+from tacit.noisy_training import auxiliary_coordinates, clipped_sums, exact_rows
+from tacit.noisy_training.auxiliary_coordinates import AuxiliaryCoordinates, slopes, target_rows
 from tacit.noisy_training.exact_rows import (
     WholeMatrix,
     logistic,
@@ -22,7 +22,6 @@ from tacit.noisy_training.exact_rows import (
     tanh,
     whole_rows,
 )
-from tacit.noisy_training.layer_parts import target_rows
 
 BOTH = pytest.mark.parametrize("activation", ["tanh", "relu", "softplus"])
 
@@ -49,11 +48,11 @@ def test_an_example_has_the_same_bits_in_any_company(activation, loss):
 
 
 SECRET = [
-    auxiliary.Slopes,
-    auxiliary._Layer,
+    auxiliary_coordinates.Slopes,
+    auxiliary_coordinates._Layer,
+    auxiliary_coordinates.LayerRows,
     exact_rows.WholeRows,
-    layer_parts.LayerRows,
-    stacks._Rows,
+    clipped_sums._Rows,
 ]
 
 

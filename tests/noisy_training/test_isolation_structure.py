@@ -13,10 +13,9 @@ from direct_shared import WIDTH, convolution, examples, losses, need, stack
 from torch import nn
 
 from tacit.errors import InvalidArgument
-from tacit.noisy_training.examples import PrivateExamples, flat_parameters
-from tacit.noisy_training.losses import RowLoss
-from tacit.noisy_training.opacus_steps import HookParts
-from tacit.noisy_training.structure import _CONDITIONS, foreign_layer
+from tacit.noisy_training.clipped_sums import HookParts
+from tacit.noisy_training.examples import PrivateExamples, RowLoss, flat_parameters
+from tacit.noisy_training.isolation import _CONDITIONS, foreign_layer
 from tacit.noisy_training.training import Recipe, blocks_of, choose_engine
 
 BETWEEN = 3e4

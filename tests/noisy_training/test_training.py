@@ -14,9 +14,15 @@ from hypothesis import strategies as st
 from tacit import Budget, InsecureNoise, Ledger, Plan
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import NoisySteps
-from tacit.noisy_training.optimisers import make_optimiser
-from tacit.noisy_training.stacks import StackParts
-from tacit.noisy_training.training import GradientSteps, Recipe, blocks_of, falling, steps_of
+from tacit.noisy_training.clipped_sums import StackParts
+from tacit.noisy_training.training import (
+    GradientSteps,
+    Recipe,
+    blocks_of,
+    falling,
+    make_optimiser,
+    steps_of,
+)
 
 
 def run(steps=4, rows=60, **changes):

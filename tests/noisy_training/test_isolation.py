@@ -12,11 +12,9 @@ from torch import nn
 
 from tacit.errors import InvalidArgument, MissingExtra
 from tacit.noisy_training import training
-from tacit.noisy_training.examples import flat_parameters
+from tacit.noisy_training.clipped_sums import HookParts, StackParts, is_stack
+from tacit.noisy_training.examples import flat_parameters, softmax_slope
 from tacit.noisy_training.isolation import keeps_apart, refuse_coupled
-from tacit.noisy_training.losses import softmax_slope
-from tacit.noisy_training.opacus_steps import HookParts
-from tacit.noisy_training.stacks import StackParts, is_stack
 from tacit.noisy_training.training import Recipe, blocks_of, choose_engine
 
 

@@ -9,10 +9,16 @@ from mac_shared import examples, network, parameters, parts_of
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import NoisySum
 from tacit.noise import InsecureNoise
+from tacit.noisy_training.auxiliary_coordinates import (
+    EDGES,
+    NoisyNewton,
+    histogram_of,
+    histogram_plan,
+    second_order_blocks,
+    thresholds_from,
+    upper_triangle,
+)
 from tacit.noisy_training.examples import PrivateExamples
-from tacit.noisy_training.layer_parts import upper_triangle
-from tacit.noisy_training.newton import NoisyNewton, second_order_blocks
-from tacit.noisy_training.thresholds import EDGES, histogram_of, histogram_plan, thresholds_from
 
 HUGE = 1e6
 
@@ -28,7 +34,7 @@ def newton(net, count, **changes):
 
 def unclipped(net, made):
     """Parts whose thresholds are never reached."""
-    from tacit.noisy_training.layer_parts import LayerParts
+    from tacit.noisy_training.auxiliary_coordinates import LayerParts
 
     layers = len(net.sizes)
     blocks = second_order_blocks(net.widths, "equal")

@@ -15,10 +15,8 @@ from torch import nn
 
 from tacit import Budget, DPSGDClassifier, InsecureNoise, Ledger
 from tacit.errors import InvalidArgument
-from tacit.noisy_training.examples import PrivateExamples
-from tacit.noisy_training.losses import half_squares
-from tacit.noisy_training.opacus_steps import HookParts
-from tacit.noisy_training.per_example import UnitParts
+from tacit.noisy_training.clipped_sums import HookParts, UnitParts
+from tacit.noisy_training.examples import PrivateExamples, half_squares
 from tacit.noisy_training.training import Recipe, blocks_of, choose_engine
 
 FAR = 1e7

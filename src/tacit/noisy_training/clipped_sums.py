@@ -1,0 +1,486 @@
+"""Engines of DP-SGD: what sampled units add to a step, clipped, and three ways to compute it.
+
+The gradient of one unit is cut into blocks: one for all (flat clipping), or one a layer. Block j is
+shortened to its radius T_j and scaled by w_j / T_j; the squares of the shares w_j add up to 1, so
+that the blocks together have norm at most 1 (docs/theory/direct.md#blocks). Every engine computes a
+unit's part from that unit and the public parameters alone:
+
+- `UnitParts`: one unit at a time, any module, people as well as records; slow and sure.
+- `HookParts`: known layers by Opacus' hooks, in small batches of one size.
+- `StackParts`: chains of linear layers by ghost norms, in exact arithmetic.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, cast
+
+import numpy as np
+
+from tacit._checks import Floats, Integers, one_of, positive, refuse
+from tacit._extras import need
+from tacit._quiet import kind_of, quiet
+from tacit.errors import InvalidArgument
+from tacit.noisy_training.exact_rows import ACTIVATIONS, ExactLayer, WholeRows, whole_rows
+from tacit.noisy_training.examples import (
+    Loss,
+    PrivateExamples,
+    RowLoss,
+    flat_parameters,
+    need_torch,
+    set_parameters,
+    trained_parameters,
+)
+from tacit.noisy_training.isolation import foreign_layer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module, Sequential
+
+STACK_ROWS = 512
+"""Rows that ghost norms compute at a time."""
+MARGIN = 1e-6
+"""By how much a part stays below norm 1: far more than float64 can be wrong by in a norm."""
+_LARGEST = 1e100
+CLIPPINGS = ("per-layer", "flat")
+SPLITS = ("minimal", "equal")
+
+
+def radius(clip: float) -> float:
+    """Return a radius of clipping, neither so small nor so large that squares leave float64.
+
+    A square that underflows would make a norm 0, and a part of norm 0 may not be scaled by 1/clip.
+    """
+    if not 1 / _LARGEST <= positive(clip=clip) <= _LARGEST:
+        raise refuse("clip", clip, f"between {1 / _LARGEST:g} and {_LARGEST:g}")
+    return float(clip)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Consecutive blocks of the flat parameter vector: how many numbers, and each one's share.
+
+    `clip` is the radius of every block.
+
+    >>> blocks = Blocks.cut([300, 100], clip=0.1, clipping="per-layer", split="equal")
+    >>> [round(share, 4) for share in blocks.shares]
+    [0.7071, 0.7071]
+    """
+
+    sizes: tuple[int, ...]
+    shares: tuple[float, ...]
+    clip: float
+
+    @classmethod
+    def cut(cls, layers: Sequence[int], *, clip: float, clipping: str, split: str) -> Self:
+        """Cut layers of these sizes into blocks.
+
+        The equal split has w_j^2 = 1/J. The minimal one has w_j^2 = sqrt(d_j) / sum_i sqrt(d_i),
+        which gives the noise the least total power, in units of the radii.
+        """
+        one_of(*CLIPPINGS, clipping=clipping)
+        one_of(*SPLITS, split=split)
+        sizes = tuple(layers) if clipping == "per-layer" else (sum(layers),)
+        roots = np.sqrt(sizes) if split == "minimal" else np.ones(len(sizes))
+        shares = np.sqrt(roots / roots.sum())
+        return cls(sizes, tuple(float(share) for share in shares), radius(clip))
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers all blocks have."""
+        return sum(self.sizes)
+
+    def row_factors(self, norms: Floats) -> Floats:
+        """Return w_j min(1/T, 1/norm), with a margin, of norms (rows, blocks).
+
+        A norm that is not finite has factor 0: such a row says nothing.
+        """
+        factors = np.multiply(self.shares, 1 - MARGIN) / np.maximum(norms, self.clip)
+        return np.where(np.isfinite(norms), factors, 0.0)
+
+    def factors(self, norms: Tensor) -> Tensor:
+        """Return the same for tensors."""
+        import torch
+
+        return torch.from_numpy(self.row_factors(norms.numpy()))
+
+    def mean_gradient(self, noisy_sums: Floats, lot: float) -> Floats:
+        """Return the noisy sum over w_j lot: the mean clipped gradient in units of the radius.
+
+        `lot` is the public, expected size of a sample, never the size of the sample drawn.
+        """
+        scale = np.repeat(np.divide(1.0, self.shares), self.sizes)
+        return np.asarray(noisy_sums * scale / lot)
+
+
+class Parts(ABC):
+    """An engine: what sampled units add to one step, under the current parameters. Secret."""
+
+    def __init__(self, examples: PrivateExamples, blocks: Blocks) -> None:
+        self._examples, self._blocks = examples, blocks
+        self.n_units = examples.n_units
+
+    @abstractmethod
+    def load(self, parameters: Floats) -> None:
+        """Take the parameters of the next step."""
+
+    @abstractmethod
+    def sums(self, units: Integers) -> Floats:
+        """Return the sum of the parts of some units, each of norm at most 1."""
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Expected private examples to stay where they are; save the student.")
+
+
+class UnitParts(Parts):
+    """Parts of units, records or people, of any module, in the module's own dtype. Secret.
+
+    Every unit is computed in a batch of its own, so that no module, kernel or rounding can mix
+    units. A module that is not known to be stateless is copied afresh for every unit, and random
+    numbers start anew, so that nothing a module keeps reaches the next unit. The engine for people,
+    whose records' mean loss has one gradient; for modules that nobody knows; and the yardstick that
+    the faster engines are tested against.
+    """
+
+    def __init__(
+        self, module: Module, examples: PrivateExamples, loss: Loss, blocks: Blocks
+    ) -> None:
+        super().__init__(examples, blocks)
+        self._module, self._loss = copy.deepcopy(module).train(), loss
+        self._rows = examples.rows_by_unit()
+        self._known = foreign_layer(module) is None
+
+    def load(self, parameters: Floats) -> None:
+        """Take the parameters of the next step."""
+        set_parameters(trained_parameters(self._module), parameters)
+
+    def sums(self, units: Integers) -> Floats:
+        """Return the sum of the parts of some units, each of norm at most 1."""
+        total = np.zeros(self._blocks.dimension)
+        with quiet():
+            for unit in units:
+                total += self.part(int(unit))
+        return total
+
+    def each(self, units: Integers) -> list[Tensor]:
+        """Return the parts of some units, one after another, as rows of a matrix."""
+        with quiet():
+            parts = [self.part(int(unit)) for unit in units]
+        return [need_torch().from_numpy(np.stack(parts))]
+
+    def attempt(self, units: Integers) -> None:
+        """Compute the gradients of public, made-up units, and let errors out."""
+        for unit in units:
+            self._gradient(self._rows[unit])
+
+    def part(self, unit: int) -> Floats:
+        """Return the part of one unit; one that fails or is not finite says nothing.
+
+        An error would end the run for certain where this unit is sampled, and tell that it was.
+        """
+        try:
+            gradient = self._gradient(self._rows[unit])
+        except BaseException as error:
+            kind_of(error)
+            return np.zeros(self._blocks.dimension)
+        return self._clipped(gradient)
+
+    def _clipped(self, gradient: Tensor) -> Floats:
+        torch = need_torch()
+        pieces = torch.split(gradient, list(self._blocks.sizes))
+        norms = torch.stack([_norm(piece) for piece in pieces])
+        if not bool(torch.isfinite(norms).all()):
+            return np.zeros(self._blocks.dimension)
+        factors = self._blocks.factors(norms[None])[0]
+        parts = [piece * factor for piece, factor in zip(pieces, factors, strict=True)]
+        return np.asarray(torch.cat(parts).numpy())
+
+    def _gradient(self, rows: Integers) -> Tensor:
+        """Return the gradient of the mean loss of one unit's rows, as flat float64."""
+        if self._known:
+            return self._gradient_by(self._module, rows)
+        with _same_chances():
+            return self._gradient_by(copy.deepcopy(self._module), rows)
+
+    def _gradient_by(self, module: Module, rows: Integers) -> Tensor:
+        torch = need_torch()
+        parameters = trained_parameters(module)
+        inputs, targets = self._examples.batch(rows, rows.size, parameters[0].dtype)
+        loss = self._loss(module(inputs), targets).mean()
+        gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+        flat = [
+            (torch.zeros_like(parameter) if gradient is None else gradient).double().reshape(-1)
+            for parameter, gradient in zip(parameters, gradients, strict=True)
+        ]
+        result: Tensor = torch.cat(flat)
+        return result
+
+
+@contextmanager
+def _same_chances() -> Iterator[None]:
+    """Let every unit meet the same random numbers, however many units were before it."""
+    torch = need_torch()
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            random.seed(0)
+            np.random.seed(0)  # noqa: NPY002
+            yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])  # noqa: NPY002
+
+
+def _norm(piece: Tensor) -> Tensor:
+    """Return a length, divided by the largest number first: no square of the rest overflows."""
+    largest = piece.abs().max()
+    length: Tensor = largest * (piece / largest.clamp_min(1e-300)).norm()
+    return length
+
+
+HOOK_ROWS = 16
+"""Rows computed at a time: each holds a gradient of its own in memory."""
+
+
+def need_opacus() -> Any:
+    """Return Opacus with its gradient samplers, or say which extra brings it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for part in ("opacus.validators", "opacus.grad_sample", "opacus"):
+            package = need(part, 'for engine="hooks"', extra="baseline")
+    return package
+
+
+def _hooks_fit(opacus: Any, module: Module) -> bool:
+    """Tell whether Opacus finds nothing in the module that it cannot take apart."""
+    trial = copy.deepcopy(module).train()
+    complaints = opacus.validators.ModuleValidator.validate(trial, strict=False)
+    return not complaints and not opacus.grad_sample.GradSampleModule.validate(trial, strict=False)
+
+
+class HookParts(Parts):
+    """Parts of single records of a module that Opacus accepts, in float64. Secret.
+
+    Only Opacus' gradients are used (`GradSampleModule`); its optimiser, accountant, sampler and
+    noise are not. Whatever tensor the hooks leave for a record is clipped as it is, so that the
+    bound on a part does not rest on the hooks being right, only on a row's tensor being its own:
+    for which `training.choose_engine` asks the module's structure.
+    """
+
+    def __init__(
+        self, module: Module, examples: PrivateExamples, loss: Loss, blocks: Blocks
+    ) -> None:
+        super().__init__(examples, blocks)
+        self._opacus, self._loss = need_opacus(), loss
+        self._pristine = copy.deepcopy(module).double().train()
+        if not _hooks_fit(self._opacus, module):
+            raise InvalidArgument(
+                "Expected engine='single': the module has layers for which Opacus cannot give "
+                "each record a gradient of its own."
+            )
+        self._renew()
+        ends = np.cumsum([parameter.numel() for parameter in self._parameters])
+        places = np.searchsorted(np.cumsum(blocks.sizes), ends)
+        self._block_of = need_torch().from_numpy(places)
+
+    def _renew(self) -> None:
+        """Put hooks on a fresh copy: after an error old ones hold what they saw of other rows."""
+        inner = copy.deepcopy(self._pristine)
+        self._parameters = trained_parameters(inner)
+        sampler = self._opacus.grad_sample.GradSampleModule
+        self._module = sampler(inner, loss_reduction="sum")
+
+    def load(self, parameters: Floats) -> None:
+        """Take the parameters of the next step."""
+        set_parameters(self._parameters, parameters)
+        set_parameters(trained_parameters(self._pristine), parameters)
+
+    def sums(self, units: Integers) -> Floats:
+        """Return the sum of the parts of some records, each of norm at most 1."""
+        torch = need_torch()
+        total = np.zeros(self._blocks.dimension)
+        with quiet():
+            for start in range(0, units.size, HOOK_ROWS):
+                gradients, factors = self._clipped(units[start : start + HOOK_ROWS])
+                sums = [own @ rows for own, rows in zip(factors, gradients, strict=True)]
+                total += torch.cat(sums).numpy()
+        return total
+
+    def attempt(self, units: Integers) -> None:
+        """Compute the gradients of public, made-up units, and let errors out."""
+        for start in range(0, units.size, HOOK_ROWS):
+            self._gradients(units[start : start + HOOK_ROWS])
+
+    def each(self, units: Integers) -> list[Tensor]:
+        """Return each record's part, parameter by parameter; padding and invalid rows are 0."""
+        gradients, factors = self._clipped(units)
+        return [rows * own[:, None] for own, rows in zip(factors, gradients, strict=True)]
+
+    def _clipped(self, units: Integers) -> tuple[list[Tensor], list[Tensor]]:
+        """Return rows' gradients, invalid ones 0, and each row's factor, for each parameter."""
+        torch = need_torch()
+        gradients = self._safe_gradients(units)
+        squares = torch.stack([rows.square().sum(dim=1) for rows in gradients], dim=1)
+        norms = torch.zeros(HOOK_ROWS, len(self._blocks.sizes), dtype=torch.float64)
+        norms.index_add_(1, self._block_of, squares).sqrt_()
+        factors = self._blocks.factors(norms)
+        factors[units.size :] = 0
+        usable = (factors > 0).all(dim=1)
+        for rows in gradients:
+            rows[~usable] = 0
+        return gradients, [factors[:, block] for block in self._block_of.tolist()]
+
+    def _safe_gradients(self, units: Integers) -> list[Tensor]:
+        """Return the rows' gradients; where rows fail, the others' all the same."""
+        try:
+            return self._gradients(units)
+        except BaseException as error:  # told to nobody: it would tell that a row was sampled
+            kind_of(error)
+            self._renew()
+        torch = need_torch()
+        found = [
+            torch.zeros(HOOK_ROWS, own.numel(), dtype=torch.float64) for own in self._parameters
+        ]
+        for place in range(units.size):
+            try:
+                alone = self._gradients(units[[place]])
+            except BaseException as error:
+                kind_of(error)
+                self._renew()
+                continue
+            for rows, own in zip(found, alone, strict=True):
+                rows[place] = own[0]
+        return found
+
+    def _gradients(self, units: Integers) -> list[Tensor]:
+        """Return the rows' gradients, one matrix (rows, numbers) a parameter."""
+        torch = need_torch()
+        inputs, targets = self._examples.batch(units, HOOK_ROWS, torch.float64)
+        # Backward hooks warn where no input of the first layer asks for a gradient.
+        losses = self._loss(self._module(inputs.requires_grad_()), targets)
+        torch.autograd.backward(losses.sum())
+        found, hooked = [], cast("list[Any]", self._parameters)  # hooks give them `grad_sample`
+        for parameter in hooked:
+            own = parameter.grad_sample
+            found.append(torch.zeros(HOOK_ROWS, parameter.numel()).double() if own is None else own)
+            parameter.grad_sample = parameter.grad = None
+        return [own.reshape(HOOK_ROWS, -1).contiguous() for own in found]
+
+
+def is_stack(module: Any) -> bool:
+    """Tell whether a module is a chain of linear layers with known activations between them.
+
+    >>> from torch import nn
+    >>> is_stack(nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 2)))
+    True
+    >>> is_stack(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3)))
+    False
+    """
+    nn = need_torch().nn
+    if type(module) is not nn.Sequential or not len(module) % 2 or foreign_layer(module):
+        return False
+    linear, between = list(module)[::2], list(module)[1::2]
+    known = all(type(layer) is nn.Linear for layer in linear) and all(
+        type(layer).__name__.lower() in ACTIVATIONS and getattr(layer, "beta", 1) == 1
+        for layer in between
+    )
+    if not known or not all(parameter.requires_grad for parameter in module.parameters()):
+        return False
+    # Shared parameters are listed once: their gradient has two terms.
+    return len(list(module.parameters())) == sum(1 + (one.bias is not None) for one in linear)
+
+
+class _Rows(NamedTuple):
+    """Of each layer: inputs, deltas, and the length of each row's gradient. Secret."""
+
+    inputs: list[WholeRows]
+    deltas: list[WholeRows]
+    norms: Floats
+
+    def __repr__(self) -> str:
+        return "_Rows(secret)"
+
+
+class StackParts(Parts):
+    """Parts of single records in a stack of linear layers, by ghost norms. Secret.
+
+    The gradient of one row in layer k is the outer product of delta_k (the loss by the layer's
+    output) and the layer's input a_k with a 1 for the bias. Its norm is |delta_k| times
+    sqrt(|a_k|^2 + 1), and the clipped sum over rows is one product of matrices
+    (docs/theory/direct.md#blocks). What is summed is built from the very delta and a whose norms
+    were taken, so the bound needs no trust in automatic differentiation; and rows go through exact
+    products (`exact_rows`), so that no row feels the others.
+    """
+
+    def __init__(
+        self, module: Module, examples: PrivateExamples, loss: RowLoss, blocks: Blocks
+    ) -> None:
+        super().__init__(examples, blocks)
+        layers: list[Any] = list(cast("Sequential", module))
+        self._shapes = [(*layer.weight.shape, layer.bias is not None) for layer in layers[::2]]
+        self._activations = [ACTIVATIONS[type(layer).__name__.lower()] for layer in layers[1::2]]
+        self._slope = loss.slope
+        self.load(flat_parameters(module))
+
+    def load(self, parameters: Floats) -> None:
+        """Take the parameters of the next step: of each layer a matrix, then the bias."""
+        expected = self._blocks.dimension
+        if parameters.size != expected:
+            raise InvalidArgument(f"Expected as many numbers as parameters, {expected}.")
+        self._layers = ExactLayer.all_of(parameters, self._shapes)
+
+    def sums(self, units: Integers) -> Floats:
+        """Return the sum of the parts of some records, each of norm at most 1."""
+        total = np.zeros(self._blocks.dimension)
+        for start in range(0, units.size, STACK_ROWS):
+            total += self._sums_of(units[start : start + STACK_ROWS])
+        return total
+
+    def _sums_of(self, units: Integers) -> Floats:
+        rows = self.each(units)
+        norms = rows.norms
+        if len(self._blocks.sizes) == 1:
+            norms = np.sqrt(np.square(norms).sum(axis=1, keepdims=True))
+        factors = np.broadcast_to(self._blocks.row_factors(norms), rows.norms.shape)
+        usable = (factors > 0).all(axis=1, keepdims=True)
+        sums = []
+        for layer, inputs, deltas, own in zip(
+            self._layers, rows.inputs, rows.deltas, factors.T, strict=True
+        ):
+            scaled = np.where(usable, deltas.values(), 0.0) * own[:, None]
+            sums.append((scaled.T @ np.where(usable, inputs.values(), 0.0)).reshape(-1))
+            if layer.bias is not None:
+                sums.append(scaled.sum(axis=0))
+        return np.concatenate(sums)
+
+    def each(self, units: Integers) -> _Rows:
+        """Return what makes up each record's part: a function of that record alone, bit by bit."""
+        with np.errstate(all="ignore"):  # what is not finite is found by its norm
+            inputs, deltas = self._passes(units)
+            norms = [
+                d.norms() * np.sqrt(a.norms() ** 2 + (layer.bias is not None))
+                for layer, a, d in zip(self._layers, inputs, deltas, strict=True)
+            ]
+            return _Rows(inputs, deltas, np.hstack(norms))
+
+    def _passes(self, units: Integers) -> tuple[list[WholeRows], list[WholeRows]]:
+        """Return the inputs of every layer, and the loss by its outputs."""
+        flow = np.asarray(self._examples.inputs[units], dtype=np.float64)
+        inputs, slopes = [], []
+        for number, layer in enumerate(self._layers):
+            inputs.append(whole_rows(flow))
+            flow = layer.apply(inputs[-1])
+            if number < len(self._activations):
+                flow, slope = self._activations[number](flow)
+                slopes.append(slope)
+        deltas = [whole_rows(self._slope(flow, self._examples.targets[units]))]
+        for layer, slope in zip(self._layers[:0:-1], slopes[::-1], strict=True):
+            deltas.append(whole_rows(layer.backward.times(deltas[-1]) * slope))
+        return inputs, deltas[::-1]
