@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "compare": "tacit.comparing",
+    "load_dataset": "tacit.datasets",
+    "load_student": "tacit.students",
     "ConfidentGNMax": "tacit.mechanisms",
     "GNMax": "tacit.mechanisms",
     "GaussianMean": "tacit.mechanisms",
@@ -49,9 +52,11 @@ _HOME = {
     "BudgetExceeded": "tacit.errors",
 }
 
-__all__ = ["__version__", *_HOME]
+__all__ = ["__version__", "audit", *_HOME]
 
 if TYPE_CHECKING:
+    from tacit.comparing import compare
+    from tacit.datasets import load_dataset
     from tacit.errors import BudgetExceeded
     from tacit.ledger import Budget, Ledger, Statement
     from tacit.masks import DPSGDSegmenter, PATESegmenter
@@ -83,9 +88,12 @@ if TYPE_CHECKING:
         ResidualRidgeRegressor,
     )
     from tacit.noise import InsecureNoise, SecureNoise
+    from tacit.students import load_student
 
 
 def __getattr__(name: str) -> Any:
+    if name == "audit":
+        return importlib.import_module("tacit.audit")
     if name not in _HOME:
         raise AttributeError(f"module 'tacit' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

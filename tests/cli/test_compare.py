@@ -57,7 +57,7 @@ def test_help_has_an_example(tacit):
 def test_a_killed_comparison_goes_on_where_it_was(tmp_path):
     """Killed after the first cell; what was finished keeps its bytes, and no process is left."""
     command = [sys.executable, "-c", "from tacit.cli import main; main()", "compare", *QUICK]
-    command += ["--out", str(tmp_path / "out")]
+    command += ["--seeds", "3", "--out", str(tmp_path / "out")]
     cells = tmp_path / "out" / "cells"
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 6000
@@ -67,17 +67,14 @@ def test_a_killed_comparison_goes_on_where_it_was(tmp_path):
     child.wait()
     kept = {path.name: path.read_bytes() for path in cells.glob("*.json")}
     assert kept
-    assert len(kept) < 3, "it was over before it could be killed"
-    half = cells / "majority--none--0.json"
+    assert len(kept) < 9, "it was over before it could be killed"
+    half = cells / "majority--none--2.json"
     if half.name not in kept:
         half.write_text('{"format": "tacit-comp')
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     done = {path.name: path.read_bytes() for path in cells.glob("*.json")}
-    assert set(done) == {
-        "prototype--8--0.json",
-        "non-private--none--0.json",
-        "majority--none--0.json",
-    }
+    names = ("prototype--8", "non-private--none", "majority--none")
+    assert set(done) == {f"{name}--{seed}.json" for name in names for seed in range(3)}
     assert all(done[name] == content for name, content in kept.items())
     assert all(json.loads(content)["outcome"]["status"] == "ok" for content in done.values())
 
@@ -86,13 +83,12 @@ def test_a_worker_leaves_when_nobody_waits_for_it(tmp_path):
     """Its parent is killed while it sleeps: it must not go on for hours."""
     script = f"""
 import os, subprocess, sys, time
-from tacit.compare.running import in_a_process
-from tacit.compare.worker import Job
+from tacit.comparing.processes import Job, Starter
 class Sleeper:
     def fit(self, X, y):
         open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
         time.sleep(3600)
-in_a_process(Job(Sleeper(), None, 1e-5, None, None, None, None, None))
+Starter().run(Job(Sleeper(), None, 1e-5, None, None, None, None, None))
 """
     parent = subprocess.Popen([sys.executable, "-c", script])
     note, deadline = tmp_path / "pid", time.monotonic() + 600

@@ -12,7 +12,7 @@ from tacit.cli.show import errors, print_json, screen, table
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from tacit.compare import Comparison, Row
+    from tacit.comparing import Comparison, Row
 
 _WIDE = 100  # columns from which the table also shows the smallest of the repetitions
 LEVELS = "0.1,0.2,0.5,1,2,8"
@@ -54,8 +54,8 @@ def compare(
     More methods, epsilons or seeds may be added to a folder later.
     Example: tacit compare --data digits --methods prototype,ridge --epsilon 1,8 --out compared
     """
-    from tacit.compare import NOT_PRIVATE
-    from tacit.compare import compare as run
+    from tacit.comparing import NOT_PRIVATE
+    from tacit.comparing import compare as run
 
     names = [name.strip() for name in methods.split(",") if name.strip()] or None
     settings: dict[str, Any] = {
@@ -125,7 +125,7 @@ def _with_progress(run: Any, data: str, settings: dict[str, Any]) -> Comparison:
 
 def show(result: Comparison, out: Path) -> None:
     """Print the table, the advice, and where the files are."""
-    from tacit.compare import advice
+    from tacit.comparing import advice
 
     levels, wide = result.epsilons, screen().width >= _WIDE
     what = "mean (smallest)" if wide else "mean"

@@ -1,9 +1,8 @@
 """An honest comparison of methods: same rows, same budget, stated rules, every failure shown."""
 
-from tacit.compare.advice import advice
-from tacit.compare.running import EPSILONS, compare
-from tacit.compare.summary import NOT_PRIVATE, Comparison, Row
-from tacit.compare.tasks import SplitRule, default_rule
+from tacit.comparing.data import SplitRule, default_rule
+from tacit.comparing.running import EPSILONS, compare
+from tacit.comparing.summary import NOT_PRIVATE, Comparison, Row, advice
 
 __all__ = [
     "EPSILONS",

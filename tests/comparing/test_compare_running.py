@@ -9,23 +9,23 @@ import pytest
 from compare_shared import Stub, blobs, fits
 from threadpoolctl import threadpool_limits
 
-from tacit.compare import compare, running
-from tacit.compare.summary import NOT_PRIVATE
-from tacit.compare.tasks import make_task
-from tacit.compare.worker import run_job
+from tacit.comparing import compare, running
+from tacit.comparing.data import compared_data
+from tacit.comparing.processes import Starter, run_job
+from tacit.comparing.summary import NOT_PRIVATE
 from tacit.datasets import load_digits
 from tacit.errors import InvalidArgument
 
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run cells in this process: an interpreter for each takes a second to start."""
+    """Run cells in this process: the first starter takes two seconds to load the libraries."""
 
-    def measure(job, limit, stopped):
+    def measure(self, job, limit, stopped):
         with threadpool_limits(1):
             return run_job(job)
 
-    monkeypatch.setattr(running, "in_a_process", measure)
+    monkeypatch.setattr(Starter, "run", measure)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ class TestCompare:
         assert (tmp_path / "out/cells/stub--1--0.json").read_bytes() == kept
         assert result.row("stub", 2.0).runs == 2
         # Every repetition has rows of its own, the same for every method.
-        task = make_task(blobs())
+        task = compared_data(blobs())
         rows = {tuple(task.parts(seed).private.X[:, 2]) for seed in (0, 1)}
         assert {tuple(note["private"]) for note in fits(notes)} == rows
 
@@ -92,8 +92,8 @@ class TestCompare:
 
     @pytest.mark.usefixtures("without_references")
     def test_a_cell_that_takes_too_long_is_stopped(self, tmp_path):
-        result, _ = self.run(tmp_path, trouble="sleep", limit=8.0)
-        assert "stopped after 8 seconds" in result.row("stub", 1.0).reasons[0]
+        result, _ = self.run(tmp_path, trouble="sleep", limit=5.0)
+        assert "stopped after 5 seconds" in result.row("stub", 1.0).reasons[0]
 
     @pytest.mark.usefixtures("in_this_process", "without_references")
     def test_a_folder_of_other_data_is_refused(self, tmp_path):
@@ -108,7 +108,7 @@ class TestCompare:
         result, _ = self.run(tmp_path)
         assert result.row("non-private").accuracy > 0.95
         share = result.row("majority").accuracy
-        private, _, held_out = make_task(blobs()).parts(0)
+        private, _, held_out = compared_data(blobs()).parts(0)
         most = int(private.y.mean() > 0.5)
         assert share == pytest.approx((held_out.y == most).mean())
         page = (tmp_path / "out/comparison.md").read_text()

@@ -11,9 +11,9 @@ from compare_shared import blobs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.compare import default_rule
-from tacit.compare.cells import settings_of
-from tacit.compare.tasks import make_task
+from tacit.comparing import default_rule
+from tacit.comparing.cells import settings_of
+from tacit.comparing.data import compared_data
 from tacit.errors import InvalidArgument
 from tacit.methods import Facts, all_rules
 from tacit.privacy import gaussian_mu
@@ -33,7 +33,7 @@ class TestTask:
 
     @given(seed=st.integers(0, 2**31), own=st.booleans())
     def test_parts_are_disjoint_and_seeded(self, seed, own):
-        task = make_task(blobs(120, n_train=60 if own else None))
+        task = compared_data(blobs(120, n_train=60 if own else None))
         parts = task.parts(seed)
         rows = [set(part.X[:, 2].astype(int)) for part in parts]
         assert not rows[0] & rows[1]
@@ -43,25 +43,25 @@ class TestTask:
         assert all((a.X == b.X).all() for a, b in zip(parts, again, strict=True))
 
     def test_held_out_rows_count_each_row_once(self):
-        task = make_task(blobs(120))
+        task = compared_data(blobs(120))
         rows = [set(task.parts(seed).held_out.X[:, 2]) for seed in range(3)]
         assert task.held_out_rows(3) == len(set.union(*rows))
 
     def test_another_label_is_another_task(self):
         data = blobs()
         other = replace(data, y=1 - data.y)
-        assert make_task(data).fingerprint() == make_task(blobs()).fingerprint()
-        assert make_task(data).fingerprint() != make_task(other).fingerprint()
-        assert make_task(data, public=10).fingerprint() != make_task(data).fingerprint()
+        assert compared_data(data).fingerprint() == compared_data(blobs()).fingerprint()
+        assert compared_data(data).fingerprint() != compared_data(other).fingerprint()
+        assert compared_data(data, public=10).fingerprint() != compared_data(data).fingerprint()
 
     def test_people_with_several_rows_are_refused(self):
         data = replace(blobs(), groups=np.arange(400) // 2)
         with pytest.raises(InvalidArgument, match="groups"):
-            make_task(data)
+            compared_data(data)
 
     def test_too_many_public_rows_are_refused(self):
         with pytest.raises(InvalidArgument, match="fewer than the rows"):
-            make_task(blobs(), public=399)
+            compared_data(blobs(), public=399)
 
 
 class TestMethods:

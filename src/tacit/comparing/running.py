@@ -1,22 +1,16 @@
 """`compare`: run methods on one task at one budget, cell by cell, and keep what is finished.
 
-Each cell runs in a process of its own with one thread, so that its seconds and its memory are its
-own. Its file is written when it is done: a comparison that was stopped, even by `kill -9`, goes on
-where it was when the same command is given again, and more methods, epsilons or seeds may be added
-to a folder later.
+Each cell runs in a process of its own with one thread (processes.py). Its file is written when it
+is done: a comparison that was stopped, even by `kill -9`, goes on where it was when the same
+command is given again, and more methods, epsilons or seeds may be added to a folder later.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import os
-import signal
-import subprocess
-import sys
+import queue
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -25,7 +19,7 @@ from typing import Any
 
 from tacit._checks import at_least, positive, probability
 from tacit._files import write_atomically
-from tacit.compare.cells import (
+from tacit.comparing.cells import (
     FAILED,
     REFUSED,
     Cell,
@@ -36,10 +30,10 @@ from tacit.compare.cells import (
     settings_of,
     write_cell,
 )
-from tacit.compare.references import REFERENCES, custom_methods
-from tacit.compare.summary import Comparison, Description
-from tacit.compare.tasks import Task, make_task
-from tacit.compare.worker import Job, one_line
+from tacit.comparing.data import ComparedData, compared_data
+from tacit.comparing.processes import Job, Starter, one_line
+from tacit.comparing.references import REFERENCES, custom_methods
+from tacit.comparing.summary import Comparison, Description
 from tacit.datasets import Dataset
 from tacit.errors import InvalidArgument, TacitError
 from tacit.methods import Rule, all_rules
@@ -47,8 +41,6 @@ from tacit.methods import Rule, all_rules
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 8.0)
 PLAN = "comparison.json"
 CELLS = "cells"
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-_GLANCE = 0.5  # seconds between looks at the clock and at an interrupt
 Watcher = Callable[[str, int, int], None]
 """Told the label of the cell that was just finished, how many are, and of how many."""
 
@@ -91,7 +83,7 @@ def compare(
     """
     known = all_rules() | custom_methods(estimators)
     chosen = _chosen(methods, known, estimators)
-    task = make_task(data, public=public, held_out=held_out, options=options)
+    task = compared_data(data, public=public, held_out=held_out, options=options)
     levels = sorted({positive(epsilon=value) for value in epsilon})
     if not levels:
         raise InvalidArgument("Expected epsilon to hold at least one number.")
@@ -130,7 +122,7 @@ def _chosen(
 class _Plan:
     """What a folder is about: the task, the methods known, delta."""
 
-    task: Task
+    task: ComparedData
     methods: dict[str, Rule]
     delta: float
 
@@ -205,13 +197,16 @@ class _Runner:
     limit: float | None
     retry_failed: bool
     stopped: threading.Event = field(default_factory=threading.Event)
+    starters: queue.SimpleQueue[Starter] = field(default_factory=queue.SimpleQueue)
 
     def run(
         self, work: list[tuple[str, float | None, int]], jobs: int, watch: Watcher | None
     ) -> None:
         """Run all cells, several at a time if asked to; stop cleanly when interrupted."""
         task, done = self.plan.task.fingerprint(), 0
-        pool = ThreadPoolExecutor(jobs)
+        pool, starters = ThreadPoolExecutor(jobs), [Starter() for _ in range(jobs)]
+        for starter in starters:
+            self.starters.put(starter)
         try:
             for cell, _ in pool.map(lambda w: self._one(w[0], w[1], w[2], task), work):
                 done += 1
@@ -222,6 +217,8 @@ class _Runner:
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+            for starter in starters:
+                starter.close()
 
     def _one(self, name: str, epsilon: float | None, seed: int, task: str) -> Result:
         estimator, reason = self.plan.build(name, epsilon, seed)
@@ -246,64 +243,8 @@ class _Runner:
             held_out.X,
             held_out.labels,
         )
-        return in_a_process(job, self.limit, self.stopped)
-
-
-def in_a_process(
-    job: Job, limit: float | None = None, stopped: threading.Event | None = None
-) -> Outcome:
-    """Run a job in a fresh interpreter with one thread; a crash there is an outcome here.
-
-    The process has a session of its own: an interrupt at the keyboard reaches the comparison, which
-    then ends it, and is not mistaken for a crash.
-    """
-    import cloudpickle
-
-    with tempfile.TemporaryFile() as message:  # has no name: nothing is left of it, whatever ends
-        cloudpickle.dump(job, message)
-        message.seek(0)
-        with subprocess.Popen(
-            [sys.executable, "-c", "from tacit.compare.worker import main; main()"],
-            stdin=message,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=_environment(),
-            start_new_session=True,
-        ) as child:
-            return _awaited(child, limit, stopped)
-
-
-def _environment() -> dict[str, str]:
-    """One thread, and the modules that are found here are found there."""
-    places = os.pathsep.join(place for place in sys.path if place)
-    return os.environ | dict.fromkeys(_THREADS, "1") | {"PYTHONPATH": places}
-
-
-def _awaited(
-    child: subprocess.Popen[bytes], limit: float | None, stopped: threading.Event | None
-) -> Outcome:
-    """Wait for an answer, until the limit or until the comparison is stopped."""
-    end = math.inf if limit is None else time.monotonic() + limit
-    while True:
+        starter = self.starters.get()
         try:
-            answer, _ = child.communicate(timeout=_GLANCE)
-            return _answer(answer, child.returncode)
-        except subprocess.TimeoutExpired:
-            late = time.monotonic() > end
-        if late or (stopped is not None and stopped.is_set()):
-            child.kill()
-            child.communicate()
-            return Outcome(FAILED, f"stopped after {limit:g} seconds" if late else "stopped")
-
-
-def _answer(answer: bytes, code: int) -> Outcome:
-    """Read what the process said; if it died instead, say of what."""
-    if code < 0:
-        name = signal.Signals(-code).name
-        hint = ", as when memory runs out" if name == "SIGKILL" else ""
-        return Outcome(FAILED, f"its process was ended by {name}{hint}")
-    try:
-        raw = json.loads(answer)
-        return Outcome(**(raw | {"warnings": tuple(raw["warnings"])}))
-    except (ValueError, TypeError, KeyError):
-        return Outcome(FAILED, f"its process ended with code {code} and without an answer")
+            return starter.run(job, self.limit, self.stopped)
+        finally:
+            self.starters.put(starter)

@@ -9,7 +9,7 @@ from compare_shared import CELL, DONE, Stub, blobs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.compare.cells import (
+from tacit.comparing.cells import (
     FAILED,
     OK,
     REFUSED,
@@ -18,8 +18,8 @@ from tacit.compare.cells import (
     read_cell,
     write_cell,
 )
-from tacit.compare.tasks import make_task
-from tacit.compare.worker import Job, run_job
+from tacit.comparing.data import compared_data
+from tacit.comparing.processes import Job, run_job
 
 
 class TestCells:
@@ -79,7 +79,7 @@ class Stating(Stub):
 
 class TestWorker:
     def job(self, model, epsilon=1.0):
-        private, public, held = make_task(blobs()).parts(0)
+        private, public, held = compared_data(blobs()).parts(0)
         return Job(model, epsilon, 1e-5, private.X, private.labels, public.X, held.X, held.labels)
 
     def test_a_claim_within_the_budget_counts(self, tmp_path):

@@ -11,10 +11,15 @@ from compare_shared import DONE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.compare import Comparison
-from tacit.compare.advice import advice, learned_nothing, recommended
-from tacit.compare.cells import Cell
-from tacit.compare.summary import Description, standard_error
+from tacit.comparing import Comparison
+from tacit.comparing.cells import Cell
+from tacit.comparing.summary import (
+    Description,
+    advice,
+    learned_nothing,
+    recommended,
+    standard_error,
+)
 
 
 def comparison_of(

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from tacit.compare.cells import OK, Cell, Outcome
+from tacit.comparing.cells import OK, Cell, Outcome
 from tacit.datasets import Dataset
 from tacit.errors import InvalidArgument
 

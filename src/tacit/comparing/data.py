@@ -60,7 +60,7 @@ def default_rule(data: Dataset) -> SplitRule:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Task:
+class ComparedData:
     """A data set with its division; `parts(seed)` is the same for every method."""
 
     data: Dataset
@@ -107,13 +107,13 @@ class Task:
         return digest.hexdigest()
 
 
-def make_task(
+def compared_data(
     data: str | Dataset,
     *,
     public: int | None = None,
     held_out: int | None = None,
     options: dict[str, Any] | None = None,
-) -> Task:
+) -> ComparedData:
     """Load the data and settle its division; `public` and `held_out` replace the default rule's."""
     loaded = load_dataset(data, **(options or {})) if isinstance(data, str) else data
     if loaded.groups is not None:
@@ -127,7 +127,7 @@ def make_task(
         usual.held_out if held_out is None else at_least(1, held_out=held_out),
         usual.shuffled,
     )
-    task = Task(loaded, rule)
+    task = ComparedData(loaded, rule)
     if len(task.parts(0).private) < 2 or rule.held_out < 1 or rule.public < 2:
         raise InvalidArgument("Expected rows enough for private, public and held-out parts.")
     return task

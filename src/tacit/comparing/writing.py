@@ -10,8 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit._files import write_atomically
-from tacit.compare.advice import RULES, advice, recommended, reference
-from tacit.compare.summary import NOT_PRIVATE, Comparison, Row
+from tacit.comparing.summary import (
+    NOT_PRIVATE,
+    RULES,
+    Comparison,
+    Row,
+    advice,
+    recommended,
+    reference,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,0 +1,265 @@
+"""Each cell of a comparison in a process of its own: its seconds and its memory are its own.
+
+A starter, one for each cell that may run at a time, has the libraries loaded and forks a process
+for each job. A crash, or memory that runs out, ends that process and not the comparison. Job and
+answer are files without a name, handed over as descriptors: nothing is left of them, whatever ends.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.comparing.cells import FAILED, OK, REFUSED, Outcome
+from tacit.errors import TacitError
+
+_LONGEST = 300  # characters of a reason
+_GLANCE = 0.5  # seconds between looks at the clock and at an interrupt
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Job:
+    """An unfitted estimator and the rows of its cell; epsilon None: it claims no privacy."""
+
+    estimator: Any
+    epsilon: float | None
+    delta: float
+    X: NDArray[Any]
+    y: NDArray[Any]
+    X_public: NDArray[Any]
+    held_out: NDArray[Any]
+    truth: NDArray[Any]
+
+
+def run_job(job: Job) -> Outcome:
+    """Fit on private rows and public inputs, score on held-out rows; never raise."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        outcome = _attempt(job)
+    told = tuple(dict.fromkeys(one_line(item.message) for item in caught))[:5]
+    return Outcome(**(asdict(outcome) | {"warnings": told}))
+
+
+def _attempt(job: Job) -> Outcome:
+    baseline, cpu, wall = peak_mib(), time.process_time(), time.perf_counter()
+    try:
+        model = _allowing_equal_rows(job.estimator)
+        model.fit(job.X, job.y, **_public(model, job))
+        accuracy = float(np.mean(np.asarray(model.predict(job.held_out)) == job.truth))
+    except TacitError as error:
+        return Outcome(REFUSED, one_line(error))
+    except Exception as error:
+        return Outcome(FAILED, one_line(f"{type(error).__name__}: {error}"))
+    seconds = time.process_time() - cpu, time.perf_counter() - wall
+    spent, noise, excess = _claim(model, job)
+    return Outcome(
+        FAILED if excess else OK,
+        excess,
+        accuracy=None if excess else accuracy,
+        spent=spent,
+        noise=noise,
+        cpu=round(seconds[0], 3),
+        wall=round(seconds[1], 3),
+        peak_mib=peak_mib(),
+        baseline_mib=baseline,
+    )
+
+
+def _allowing_equal_rows(model: Any) -> Any:
+    """Let equal rows be other people's: all rows of a comparison are public, as in Adult's own."""
+    if hasattr(model, "get_params") and "allow_overlap" in model.get_params(deep=False):
+        model.set_params(allow_overlap=True)
+    return model
+
+
+def _public(model: Any, job: Job) -> dict[str, Any]:
+    """Offer the public inputs to whatever takes them."""
+    takes = "X_public" in inspect.signature(model.fit).parameters
+    return {"X_public": job.X_public} if takes else {}
+
+
+def _claim(model: Any, job: Job) -> tuple[float | None, str, str]:
+    """Return what the model states, and why it must not count: the budget is the same for all."""
+    if job.epsilon is None or not hasattr(model, "statement_"):
+        return None, "", ""
+    statement = model.statement_
+    spent = float(statement.epsilon)
+    if spent > job.epsilon * (1 + 1e-9) or statement.delta > job.delta:
+        return spent, statement.noise, "it stated a larger epsilon or delta than the budget"
+    if statement.unit != "record":
+        return spent, statement.noise, f"its unit is one {statement.unit}, not one record"
+    if statement.noise == "insecure-seeded":
+        return spent, statement.noise, "its noise is seeded, so that nothing it says is private"
+    return spent, statement.noise, ""
+
+
+def one_line(text: object) -> str:
+    """Return a message as one line of bounded length."""
+    return " ".join(str(text).split())[:_LONGEST]
+
+
+def peak_mib() -> float:
+    """Return the highest resident memory of this process; ru_maxrss counts a parent's, too."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as file:
+            lines = dict(line.split(":", 1) for line in file)
+        return round(int(lines["VmHWM"].split()[0]) / 1024, 1)
+    except (OSError, KeyError, ValueError):
+        import resource
+
+        scale = 2**20 if sys.platform == "darwin" else 2**10
+        return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale, 1)
+
+
+class Starter:
+    """Starts a process for each job; the libraries are loaded once, with the first."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._line: socket.socket | None = None
+
+    def run(
+        self, job: Job, limit: float | None = None, stopped: threading.Event | None = None
+    ) -> Outcome:
+        """Run a job with one thread, until the limit or until the comparison is stopped."""
+        import cloudpickle
+
+        line = self._line or self._open()
+        with tempfile.TemporaryFile() as message, tempfile.TemporaryFile() as answer:
+            cloudpickle.dump(job, message)
+            message.seek(0)
+            socket.send_fds(line, [b"."], [message.fileno(), answer.fileno()])
+            end = math.inf if limit is None else time.monotonic() + limit
+            while (code := _received(line)) is None:
+                late = time.monotonic() > end
+                if late or (stopped is not None and stopped.is_set()):
+                    self.close()
+                    return Outcome(
+                        FAILED, f"stopped after {limit:g} seconds" if late else "stopped"
+                    )
+            if not code:  # the starter itself is gone, too
+                self.close()
+            answer.seek(0)
+            return _outcome(answer.read(), int(code or -signal.SIGKILL))
+
+    def _open(self) -> socket.socket:
+        """Start the starter, in a session of its own.
+
+        So an interrupt at the keyboard reaches the comparison, which then ends it, and is not
+        mistaken for a crash.
+        """
+        ours, theirs = socket.socketpair()
+        ours.settimeout(_GLANCE)
+        code = f"from tacit.comparing.processes import serve; serve({theirs.fileno()})"
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=_environment(),
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
+        theirs.close()
+        self._line = ours
+        while _received(ours) is None:  # loading the libraries is no part of a cell's time
+            pass
+        return ours
+
+    def close(self) -> None:
+        """End the starter and whatever it started."""
+        if self._process is not None and self._line is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._line.close()
+        self._process = self._line = None
+
+
+def _received(line: socket.socket) -> bytes | None:
+    """Return the exit code of the job's process; None while it runs, b"" if nobody will tell."""
+    try:
+        return line.recv(16)
+    except TimeoutError:
+        return None
+    except OSError:
+        return b""
+
+
+def _environment() -> dict[str, str]:
+    """One thread, and the modules that are found here are found there."""
+    places = os.pathsep.join(place for place in sys.path if place)
+    return os.environ | dict.fromkeys(_THREADS, "1") | {"PYTHONPATH": places}
+
+
+def _outcome(answer: bytes, code: int) -> Outcome:
+    """Read what the process said; if it died instead, say of what."""
+    if code < 0:
+        name = signal.Signals(-code).name
+        hint = ", as when memory runs out" if name == "SIGKILL" else ""
+        return Outcome(FAILED, f"its process was ended by {name}{hint}")
+    try:
+        raw = json.loads(answer)
+        return Outcome(**(raw | {"warnings": tuple(raw["warnings"])}))
+    except (ValueError, TypeError, KeyError):
+        return Outcome(FAILED, f"its process ended with code {code} and without an answer")
+
+
+def serve(descriptor: int) -> None:
+    """Fork a process for each job that is sent, and send back how it ended; the starter's main."""
+    import sklearn.ensemble
+    import sklearn.neighbors
+    import sklearn.pipeline  # noqa: F401  # loaded for the processes to come
+
+    from tacit.methods import all_rules
+
+    all_rules()
+    line = socket.socket(fileno=descriptor)
+    line.sendall(b"ready")
+    while True:
+        _, descriptors, _, _ = socket.recv_fds(line, 1, 2)
+        if len(descriptors) != 2:  # the comparison is gone
+            return
+        pid = os.fork()
+        if pid == 0:
+            _answer(line, *descriptors)
+        for each in descriptors:
+            os.close(each)
+        line.sendall(b"%d" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+def _answer(line: socket.socket, message: int, answer: int) -> None:
+    """Run the job in this process, and end it."""
+    import cloudpickle
+
+    threading.Thread(target=_leave_with, args=(line,), daemon=True).start()
+    code = 1
+    try:
+        with os.fdopen(message, "rb") as file:
+            outcome = run_job(cloudpickle.load(file))
+        with os.fdopen(answer, "w", encoding="utf-8") as file:
+            json.dump(asdict(outcome), file, allow_nan=False)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _leave_with(line: socket.socket) -> None:
+    """End this process when the comparison that asked is gone: nobody would read the answer."""
+    line.recv(1, socket.MSG_PEEK)  # nothing is sent while a job runs
+    os._exit(1)
