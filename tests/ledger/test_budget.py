@@ -77,7 +77,7 @@ def test_the_rdp_capacity_converts_to_exactly_the_budget(budget, order):
         return
     accountant = RdpAccountant.within(budget, budget.delta, order)
     assert accountant.capacity == pytest.approx(room, rel=1e-12, abs=1e-12)
-    spent = accountant.epsilon(accountant.capacity).epsilon
+    spent = accountant.epsilon(accountant.capacity)
     assert spent == pytest.approx(budget.epsilon, rel=1e-12, abs=1e-12)
 
 
@@ -110,7 +110,7 @@ def test_epsilon_grows_with_the_total(squares, delta):
         RdpAccountant.within(budget, delta, best_order(budget, delta)),
     ):
         totals = [total_of(squares[:count]) for count in range(len(squares) + 1)]
-        spent = [accountant.epsilon(total).epsilon for total in totals]
+        spent = [accountant.epsilon(total) for total in totals]
         assert all(a <= b for a, b in pairwise(spent))
 
 
@@ -166,7 +166,7 @@ def test_a_fixed_list_is_paid_for_once_and_in_order(fakes):
         accountant.cost(plans[1], 0)
     with pytest.raises(BudgetExceeded, match="All 2 plans"):
         accountant.cost(plans[0], 2)
-    assert accountant.epsilon(2.5) == WorstCase(2.5, "gaussian")
+    assert (accountant.epsilon(2.5), accountant.bound) == (2.5, "gaussian")
 
 
 @pytest.mark.parametrize("failure", [math.nan, -1e-9])

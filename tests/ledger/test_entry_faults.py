@@ -8,8 +8,7 @@ import pytest
 from ledger_shared import BUDGET, spend, sql
 
 from tacit.errors import InvalidArgument, LedgerDamaged
-from tacit.ledger import Ledger, Statement
-from tacit.ledger.terms import LARGE_DELTA
+from tacit.ledger import LARGE_DELTA, Ledger, Statement
 
 READ = "the labels were read"
 

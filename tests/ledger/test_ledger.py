@@ -13,9 +13,8 @@ import pytest
 from ledger_shared import BUDGET, gaussian_delta, spend
 
 from tacit.errors import BudgetExceeded, InvalidArgument, LedgerDamaged, LedgerUnavailable
-from tacit.ledger import Ledger, store
+from tacit.ledger import LARGE_DELTA, Ledger, store
 from tacit.ledger import ledger as ledger_module
-from tacit.ledger.terms import LARGE_DELTA
 from tacit.mechanisms import GNMax, Plan
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
 

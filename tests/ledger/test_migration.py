@@ -13,8 +13,7 @@ import pytest
 from ledger_shared import APPLICATION_ID, forge, spend, sql
 
 from tacit.errors import BudgetExceeded, LedgerDamaged, LedgerUnavailable
-from tacit.ledger import Budget, Ledger, store
-from tacit.ledger.terms import LARGE_DELTA
+from tacit.ledger import LARGE_DELTA, Budget, Ledger, store
 from tacit.mechanisms import GNMax, Plan
 
 PLAN_1 = {

@@ -18,7 +18,7 @@ import tacit
 from tacit._registry import MECHANISMS
 from tacit.errors import InvalidArgument, SecretDisclosure
 from tacit.ledger import STATEMENT_SCHEMA, Budget, Ledger, Statement
-from tacit.ledger.statement import PROTECTS_LITTLE, _odds, _rounded_up
+from tacit.ledger.statement import PROTECTS_LITTLE, _odds, epsilon_text
 from tacit.mechanisms import GNMax, Plan, assumptions
 from tacit.report import render_report
 
@@ -113,7 +113,7 @@ def test_without_a_ledger_none_is_mentioned():
 
 @given(st.just(0.0) | st.floats(1e-300, 1e6))
 def test_a_printed_epsilon_is_never_too_small_nor_much_too_large(epsilon):
-    printed = Decimal(_rounded_up(epsilon))
+    printed = Decimal(epsilon_text(epsilon))
     assert printed >= Decimal(repr(epsilon))
     assert printed <= Decimal(repr(epsilon)) * Decimal("1.0011")
 

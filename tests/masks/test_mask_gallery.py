@@ -7,7 +7,7 @@ import pytest
 
 from tacit.errors import InvalidArgument
 from tacit.masks import mask_figure
-from tacit.report.drawing import COLOURS
+from tacit.report import COLOURS
 
 
 def example():

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import BudgetExceeded, InvalidArgument, TeacherFailed
-from tacit.ledger import Budget, Ledger
-from tacit.ledger.terms import LARGE_DELTA
+from tacit.ledger import LARGE_DELTA, Budget, Ledger
 from tacit.masks import (
     DPSGDSegmenter,
     IdentityCodec,

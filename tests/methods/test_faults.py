@@ -26,7 +26,7 @@ from tacit import (
     PrototypeClassifier,
     ResidualRidgeClassifier,
 )
-from tacit.ledger.terms import LARGE_DELTA
+from tacit.ledger import LARGE_DELTA
 from tacit.masks import DPPCACodec, SimulatedSegmenter
 from tacit.masks.segmenter import SIMULATION
 from tacit.methods.noisy_training import READ_SIZE, SHARED_BATCH

@@ -15,7 +15,7 @@ from knn_shared import blobs
 
 from tacit import Budget, BudgetExceeded, DPSGDClassifier, InsecureNoise, Ledger, MACClassifier
 from tacit.errors import InvalidArgument
-from tacit.ledger.terms import LARGE_DELTA
+from tacit.ledger import LARGE_DELTA
 from tacit.masks import PATESegmenter
 from tacit.masks.scans import ScanOptions, load_scans
 from tacit.methods.dpsgd import cross_entropy

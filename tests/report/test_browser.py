@@ -10,7 +10,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from tacit.report import budget_figure, write_report
+from tacit.report import trade_off_figure, write_report
 
 CHROMIUM = shutil.which("chromium")
 PHONE, DESK = (390, 844), (1280, 900)
@@ -53,7 +53,8 @@ def browse(tmp_path):
 
 @pytest.fixture
 def report(tmp_path, ledger):
-    figures = [("Epsilon after each release.", budget_figure([0.8, 1.5], budget=3))]
+    figure = trade_off_figure([1, 2], {"sigma 40": [0.8, 1.5]}, budget=3)
+    figures = [("Epsilon against queries.", figure)]
     return write_report(tmp_path / "report.html", ledger, figures=figures)
 
 

@@ -12,40 +12,14 @@ import numpy as np
 import pytest
 
 from tacit.errors import InvalidArgument
-from tacit.report import budget_figure, figure_svg, save_figure, trade_off_figure
-from tacit.report.drawing import SECRET_MARK, is_secret
+from tacit.report import figure_svg, save_figure, trade_off_figure
+from tacit.report.figures import SECRET_MARK, is_secret
 
 MAGIC = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
 
-def test_the_budget_figure_shows_steps_and_the_limit():
-    figure = budget_figure([0.5, 0.5, 1.23456], budget=2, delta=1e-5)
-    (axes,) = figure.axes
-    assert axes.get_title(loc="left") == "Spent: epsilon 1.235 of 2 in 3 releases"
-    steps = axes.get_lines()[0]
-    assert steps.get_drawstyle() == "steps-post"
-    assert list(steps.get_ydata()) == [0, 0.5, 0.5, 1.23456, 1.23456]
-    assert list(axes.get_lines()[2].get_ydata()) == [2, 2]
-    assert axes.get_ylim()[1] > 2
-    assert "delta = 1e-05" in axes.get_ylabel()
-    assert all(tick == int(tick) for tick in axes.get_xticks())
-
-
-def test_an_overspent_budget_stays_in_the_picture():
-    axes = budget_figure([3.0], budget=2).axes[0]
-    assert axes.get_ylim()[1] > 3
-    assert "1 release" in axes.get_title(loc="left")
-
-
-def test_the_printed_total_is_never_too_small():
-    title = budget_figure([1.00001], budget=2).axes[0].get_title(loc="left")
-    assert "epsilon 1.001 of" in title
-
-
-@pytest.mark.parametrize("spent", [[], [[1.0]], [2.0, 1.0], [-1.0], [np.nan], ["a"]])
-def test_what_is_not_cumulative_is_refused(spent):
-    with pytest.raises(InvalidArgument, match="spent"):
-        budget_figure(spent, budget=2)
+def a_figure():
+    return trade_off_figure([1, 2], {"sigma 40": [0.5, 0.7]}, budget=2)
 
 
 def test_the_trade_off_figure_draws_each_curve():
@@ -71,26 +45,26 @@ def test_curves_that_do_not_fit_are_refused(curves):
 
 
 def test_inline_svg_is_fluid_deterministic_and_alone():
-    first, second = (figure_svg(budget_figure([1.0, 1.5], budget=2)) for _ in range(2))
+    first, second = (figure_svg(a_figure()) for _ in range(2))
     assert first == second
     root = ElementTree.fromstring(first)
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert root.get("width") == "100%"
     assert root.get("viewBox")
     assert root.get("height") is None
-    assert "in 2 releases" in first  # text as text
+    assert "Worst-case epsilon against queries" in first  # text as text
     assert first.count("http") == 1
     assert len(root.findall(".//{*}path")) > 10
 
 
 @pytest.mark.parametrize("kind", MAGIC)
 def test_a_figure_is_saved_by_its_suffix_and_the_same_each_time(tmp_path, kind):
-    figure = budget_figure([1.0], budget=2)
+    figure = a_figure()
     target = tmp_path / f"budget.{kind.upper()}"
     assert save_figure(figure, target) == target
     once = target.read_bytes()
     assert once.startswith(MAGIC[kind])
-    save_figure(budget_figure([1.0], budget=2), str(target))
+    save_figure(a_figure(), str(target))
     assert target.read_bytes() == once
     assert list(tmp_path.iterdir()) == [target]
 
@@ -98,17 +72,22 @@ def test_a_figure_is_saved_by_its_suffix_and_the_same_each_time(tmp_path, kind):
 @pytest.mark.parametrize("name", ["budget", "budget.jpg", "budget.html"])
 def test_another_suffix_is_refused(tmp_path, name):
     with pytest.raises(InvalidArgument, match=r"\.png, \.svg or \.pdf"):
-        save_figure(budget_figure([1.0], budget=2), tmp_path / name)
+        save_figure(a_figure(), tmp_path / name)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_figure_that_was_drawn_before_is_still_the_same():
+    figure = a_figure()
+    assert figure_svg(figure) == figure_svg(figure)
 
 
 def test_a_figure_saved_as_secret_is_marked_and_closed_to_others(tmp_path):
     before = os.umask(0o022)
     try:
-        public = save_figure(budget_figure([1.0], budget=2), tmp_path / "public.svg")
+        public = save_figure(a_figure(), tmp_path / "public.svg")
         secret = public  # replaces the public file: its mode must not survive
         assert stat.S_IMODE(public.stat().st_mode) == 0o644
-        figure = budget_figure([1.0], budget=2)
+        figure = a_figure()
         save_figure(figure, secret, secret=True)
     finally:
         os.umask(before)
@@ -133,7 +112,8 @@ def test_the_package_loads_no_heavy_library_before_it_draws():
 
 def test_no_figure_touches_the_global_state_of_pyplot():
     code = (
-        "import sys; from tacit.report import budget_figure, figure_svg; "
-        "figure_svg(budget_figure([1.0], budget=2)); print('matplotlib.pyplot' in sys.modules)"
+        "import sys; from tacit.report import figure_svg, trade_off_figure; "
+        "figure_svg(trade_off_figure([1, 2], {'a': [1, 2]})); "
+        "print('matplotlib.pyplot' in sys.modules)"
     )
     assert printed_by(code) == "False"

@@ -21,7 +21,7 @@ from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from tacit.mechanisms import Mechanism
-    from tacit.report.analysis import SecretAnalysis
+    from tacit.report import SecretAnalysis
 
 
 def analyze(
@@ -51,7 +51,7 @@ def analyze(
     Example: tacit analyze votes.npz --secret --mechanism confident-gnmax --threshold 200
     --sigma-check 150 --sigma-answer 40 --queries 640 --delta 1e-5
     """
-    from tacit.report.analysis import secret_analysis
+    from tacit.report import secret_analysis
 
     if not secret:
         raise InvalidArgument(
@@ -137,7 +137,7 @@ def _plot(
     folder: Path, mechanism: Mechanism, analysis: SecretAnalysis, counts: Any, overwrite: bool
 ) -> list[Path]:
     from tacit import report
-    from tacit.report.analysis import sigma_sweep
+    from tacit.report import sigma_sweep
 
     paths = [folder / f"SECRET-{name}.png" for name in ("votes", "cumulative", "sigma")]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -126,7 +126,7 @@ def verify(
 
 def _print_clock(entries: Sequence[Entry]) -> None:
     """Say where the clock went back: nothing is refused for it, and nothing hides it."""
-    from tacit.ledger.entry import clock_went_back
+    from tacit.ledger import clock_went_back
 
     for entry in entries:
         if entry.behind:

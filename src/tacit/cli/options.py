@@ -102,7 +102,7 @@ def reserved(delta: float, reserve: float | None) -> float:
 
 def cheaper_accountant(plan: Plan, budget: Budget, kept: float) -> str:
     """Return "gaussian" or "rdp": which of them lets this plan use less of the budget."""
-    from tacit.ledger.budget import GaussianAccountant, RdpAccountant, best_order
+    from tacit.ledger import GaussianAccountant, RdpAccountant, best_order
 
     if plan.mu_squared() is None:
         return "rdp"

@@ -80,7 +80,7 @@ def sanitise(
 
 def _covered(book: Ledger, paid: str) -> Entry:
     """Return the entry that paid for the labels: the cost of another would be another's claim."""
-    from tacit.ledger.sanitised import SANITISABLE
+    from tacit.ledger import SANITISABLE
 
     for item in book.entries():
         if item.plan.get("mechanism") in SANITISABLE and item.hash.startswith(paid):

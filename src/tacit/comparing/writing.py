@@ -50,7 +50,7 @@ def write_all(result: Comparison, folder: Path) -> list[Path]:
 
 def accuracy_figure(result: Comparison) -> Figure:
     """Draw accuracy against epsilon, a line for each method, with the range of its repetitions."""
-    from tacit.report.comparison import Points, comparison_figure
+    from tacit.report import Points, comparison_figure
 
     curves = {}
     for name in result.methods:

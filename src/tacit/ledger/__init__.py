@@ -1,18 +1,27 @@
 """Who has spent what: budget, durable append-only record, refusal before release, statements."""
 
-from tacit.ledger.budget import Budget
-from tacit.ledger.entry import Entry
+from tacit.ledger.budget import Budget, GaussianAccountant, RdpAccountant, best_order
+from tacit.ledger.entry import Entry, clock_went_back
 from tacit.ledger.grant import Grant
-from tacit.ledger.ledger import Ledger
-from tacit.ledger.sanitised import sanitised_statement
-from tacit.ledger.statement import STATEMENT_SCHEMA, Statement
+from tacit.ledger.ledger import Ledger, Snapshot
+from tacit.ledger.sanitised import SANITISABLE, sanitised_statement
+from tacit.ledger.statement import STATEMENT_SCHEMA, Statement, epsilon_text
+from tacit.ledger.terms import LARGE_DELTA
 
 __all__ = [
+    "LARGE_DELTA",
+    "SANITISABLE",
     "STATEMENT_SCHEMA",
     "Budget",
     "Entry",
+    "GaussianAccountant",
     "Grant",
     "Ledger",
+    "RdpAccountant",
+    "Snapshot",
     "Statement",
+    "best_order",
+    "clock_went_back",
+    "epsilon_text",
     "sanitised_statement",
 ]

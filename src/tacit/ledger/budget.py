@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,24 +52,11 @@ class Budget:
         object.__setattr__(self, "delta", probability(delta=self.delta))
 
 
-class Accountant(Protocol):
-    """A currency in which costs add, and how much of it the budget buys."""
-
-    @property
-    def capacity(self) -> float:
-        """The largest total that stays within the budget."""
-
-    def cost(self, plan: Plan, position: int) -> float:
-        """Worst-case cost of a plan as the entry after `position` others."""
-
-    def epsilon(self, total: float) -> WorstCase:
-        """Epsilon that a total proves at the budget's delta, and which bound proves it."""
-
-
 @dataclass(frozen=True, slots=True)
 class GaussianAccountant:
     """Adds mu^2: capacity mu(epsilon, delta)^2, Gaussian mechanisms only."""
 
+    bound: ClassVar[str] = "gaussian"
     delta: float
     capacity: float
 
@@ -89,15 +76,16 @@ class GaussianAccountant:
             )
         return non_negative(mu_squared=mu_squared)
 
-    def epsilon(self, total: float) -> WorstCase:
-        """Exact curve of one Gaussian with this mu^2."""
-        return WorstCase(float(gaussian_epsilon(self.delta, math.sqrt(total))), "gaussian")
+    def epsilon(self, total: Any) -> Any:
+        """Exact curve of one Gaussian with this mu^2, or with each of these."""
+        return gaussian_epsilon(self.delta, np.sqrt(total))
 
 
 @dataclass(frozen=True, slots=True)
 class RdpAccountant:
     """Adds RDP at one order: capacity epsilon - conversion(order, delta), any mechanism."""
 
+    bound: ClassVar[str] = "rdp"
     delta: float
     capacity: float
     order: float
@@ -124,9 +112,9 @@ class RdpAccountant:
             )
         return cost
 
-    def epsilon(self, total: float) -> WorstCase:
+    def epsilon(self, total: Any) -> Any:
         """Improved conversion at the ledger's order."""
-        return WorstCase(max(0.0, total + _conversion(self.order, self.delta)), "rdp")
+        return np.maximum(0.0, np.add(total, _conversion(self.order, self.delta)))
 
 
 def _conversion(order: float, delta: float) -> float:
@@ -176,9 +164,19 @@ class FixedAccountant:
             )
         return self.price.epsilon if position == 0 else 0.0
 
-    def epsilon(self, total: float) -> WorstCase:
-        """Price of the list, by the accountant that gave the minimum."""
-        return WorstCase(total, self.price.accountant)
+    @property
+    def bound(self) -> str:
+        """Which accountant gave the minimum."""
+        return self.price.accountant
+
+    def epsilon(self, total: Any) -> Any:
+        """Price of the list."""
+        return total
+
+
+Accountant = GaussianAccountant | RdpAccountant | FixedAccountant
+"""A currency in which costs add: the price of a plan as the entry after so many others (`cost`),
+how much the budget buys (`capacity`), and epsilon of totals, by which `bound`."""
 
 
 def confidence_of(plan: Plan) -> float:

@@ -8,24 +8,47 @@ docs/theory/ledger.md#why-costs-must-be-worst-case.
 from __future__ import annotations
 
 import contextlib
+import math
+import operator
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
+
+import numpy as np
 
 from tacit import __version__
 from tacit._checks import refuse
 from tacit.errors import BudgetExceeded, InvalidArgument, LedgerDamaged
-from tacit.ledger.budget import Budget, best_order, confidence_of
+from tacit.ledger.budget import Budget, best_order, confidence_of, total_of
 from tacit.ledger.chain import Chain
 from tacit.ledger.entry import NOISE_LEVELS, Entry, checked_faults, entrusted, one_line
 from tacit.ledger.grant import Grant
 from tacit.ledger.statement import Statement
 from tacit.ledger.store import Store
-from tacit.ledger.sums import at_least, exceeds, nearest
+from tacit.ledger.sums import at_least, exceeds, nearest, steps_of
 from tacit.ledger.terms import LARGE_DELTA, Request, Terms, new_terms
 from tacit.mechanisms import Plan, assumptions
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
-from tacit.privacy import WorstCase
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A ledger at one moment, all of it from one verified read: what a report shows."""
+
+    statement: Statement
+    terms: Terms
+    header: Mapping[str, Any]
+    entries: tuple[Entry, ...]
+    genesis: str
+    spent: tuple[float, ...]
+    """Worst-case epsilon after each entry."""
+
+    @property
+    def total(self) -> float:
+        """Return what all entries cost, in the currency of the ledger's accountant."""
+        return total_of([entry.cost for entry in self.entries])
 
 
 class Ledger:
@@ -173,7 +196,7 @@ class Ledger:
         It is the price of these plans as a list. If they were chosen in the light of earlier
         releases, the guarantee is the budget: a filter bounds the end, not every step before it.
         """
-        return self._price(self._read()).epsilon
+        return self._epsilon(self._read())
 
     def remaining(self) -> float:
         """Return budget.epsilon - spent(), at least 0.
@@ -269,10 +292,10 @@ class Ledger:
         for quote in (*before, (cost, confidence)):
             totals = totals.plus(*quote)
         if exceeds(totals.cost, self._accountant.capacity):
-            after = self._accountant.epsilon(at_least(totals.cost)).epsilon
+            after = self._accountant.epsilon(at_least(totals.cost))
             raise BudgetExceeded(
                 f"Expected a plan within the budget: it would raise epsilon from "
-                f"{self._price(chain).epsilon:.4g} to {after:.4g} of "
+                f"{self._epsilon(chain):.4g} to {after:.4g} of "
                 f"{self.budget.epsilon!r} at delta={self.budget.delta!r}. Nothing was spent; "
                 "ask for fewer queries or more noise."
             )
@@ -286,14 +309,17 @@ class Ledger:
             )
         return cost, confidence
 
-    def _price(self, chain: Chain) -> WorstCase:
-        price = self._accountant.epsilon(at_least(chain.totals.cost))
-        if not chain.paid:
-            return WorstCase(0.0, price.accountant)
-        if not exceeds(chain.totals.cost, self._accountant.capacity):
-            # The capacity itself proves the budget: no rounding of epsilon may say more.
-            return WorstCase(min(price.epsilon, self.budget.epsilon), price.accountant)
-        return price
+    def _epsilon(self, chain: Chain) -> float:
+        return self._epsilons([chain.totals.cost], [bool(chain.paid)])[0]
+
+    def _epsilons(self, totals: Sequence[int], paid: Iterable[bool]) -> list[float]:
+        """Return worst-case epsilon of each total, all at once; 0 before anything is paid for."""
+        priced = self._accountant.epsilon(np.array([at_least(total) for total in totals]))
+        capacity, budget = self._accountant.capacity, self.budget.epsilon
+        # The capacity itself proves the budget: no rounding of epsilon may say more.
+        most = (math.inf if exceeds(total, capacity) else budget for total in totals)
+        each = zip(priced.tolist(), most, paid, strict=True)
+        return [min(epsilon, limit) if is_paid else 0.0 for epsilon, limit, is_paid in each]
 
     def verify(self, head: str | None = None) -> str:
         """Check pages, header and chain, and that the chain once ended at `head`; return its head.
@@ -311,15 +337,25 @@ class Ledger:
 
     def statement(self) -> Statement:
         """Return the worst-case statement: the guarantee for everything released so far."""
+        return self._statement(self._read())
+
+    def snapshot(self) -> Snapshot:
+        """Return the ledger as it is now, from one read: nobody's next release is half in it."""
         chain = self._read()
-        price = self._price(chain)
+        totals = list(accumulate(steps_of(entry.cost) for entry in chain.entries))
+        paid = accumulate((entry.is_paid for entry in chain.entries), operator.or_)
+        spent = tuple(self._epsilons(totals, paid))
+        statement = self._statement(chain)
+        return Snapshot(statement, self._terms, chain.header, chain.entries, chain.genesis, spent)
+
+    def _statement(self, chain: Chain) -> Statement:
         levels = [entry.noise for entry in chain.entries if entry.noise]
         return Statement(
             kind="worst-case",
-            epsilon=price.epsilon,
+            epsilon=self._epsilon(chain),
             delta=self.budget.delta,
             unit=self.unit,
-            accountant=price.accountant,
+            accountant=self._accountant.bound,
             noise=max(levels, key=NOISE_LEVELS.index, default=NOISE_LEVELS[0]),
             dataset=self.dataset,
             budget=self.budget,

@@ -130,7 +130,7 @@ class Statement:
 
     def _claim(self) -> str:
         about = f" from the data set {self.dataset!r}" if self.dataset else ""
-        claim = f"epsilon = {_rounded_up(self.epsilon)} at delta = {self.delta!r}"
+        claim = f"epsilon = {epsilon_text(self.epsilon)} at delta = {self.delta!r}"
         are = "are" if self.noise != "insecure-seeded" else "would, with secure noise, be"
         if self.kind == "secret":
             return f"For this very data, the releases{about} cost {claim}."
@@ -138,7 +138,7 @@ class Statement:
             return (
                 f"The releases{about} {are} differentially private ex post with {claim}: this "
                 "number was computed from the data and is itself one of the releases. In the "
-                f"worst case over all data, epsilon = {_rounded_up(self.worst_case_epsilon)} at "
+                f"worst case over all data, epsilon = {epsilon_text(self.worst_case_epsilon)} at "
                 "that delta."
             )
         empty = "" if self.entries else " Nothing was released under this ledger yet."
@@ -211,10 +211,10 @@ class Statement:
             ) from None
 
 
-def _rounded_up(epsilon: float | None) -> str:
+def epsilon_text(epsilon: float | None) -> str:
     """Print four digits, never less than the number itself.
 
-    >>> _rounded_up(1.43111), _rounded_up(2.6), _rounded_up(0.0)
+    >>> epsilon_text(1.43111), epsilon_text(2.6), epsilon_text(0.0)
     ('1.432', '2.6', '0')
     """
     rounded = Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(epsilon or 0.0))
@@ -229,7 +229,7 @@ def protects_little(epsilon: float, unit: str) -> str:
 22,027 times as high, or as low (e^epsilon)'
     """
     return (
-        f"epsilon = {_rounded_up(epsilon)} protects little: it allows the odds of any guess about "
+        f"epsilon = {epsilon_text(epsilon)} protects little: it allows the odds of any guess about "
         f"one {unit} to become {_odds(epsilon)} times as high, or as low (e^epsilon)"
     )
 
@@ -243,7 +243,7 @@ def _odds(epsilon: float) -> str:
     if epsilon < _MOST_WRITTEN:
         return f"{math.ceil(math.exp(epsilon) * _ROOM):,}"
     exponent = epsilon * math.log10(math.e) * _ROOM
-    return f"10^{math.ceil(exponent):,}" if exponent < 1e15 else f"10^{_rounded_up(exponent)}"
+    return f"10^{math.ceil(exponent):,}" if exponent < 1e15 else f"10^{epsilon_text(exponent)}"
 
 
 _MOST_WRITTEN = 25.0

@@ -22,8 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit._checks import positive, refuse
 from tacit.errors import BudgetExceeded, InvalidArgument
-from tacit.ledger import Budget, Grant, Ledger, Statement
-from tacit.ledger.terms import LARGE_DELTA
+from tacit.ledger import LARGE_DELTA, Budget, Grant, Ledger, Statement
 from tacit.mechanisms import Plan
 from tacit.noise import InsecureNoise
 from tacit.records import (

@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from tacit.errors import InvalidArgument
-from tacit.ledger import Budget
-from tacit.ledger.budget import RdpAccountant, best_order
+from tacit.ledger import Budget, RdpAccountant, best_order
 from tacit.mechanisms import Plan
 from tacit.mechanisms.plan import price_of_list
 from tacit.privacy import calibrate_steps, gaussian_epsilon

@@ -1,42 +1,45 @@
-"""Figures for everybody: budget spent over releases, and the trade-off before a run.
+"""The figures that everybody may see, one look for all, and the ways out: a file, an SVG element.
 
-They show worst-case numbers, which are public. Figures of votes and of data-dependent costs are in
-`secret_figures`. Here are also the ways out: a file, or an SVG element for a page.
+Figures are made with matplotlib's object interface (no pyplot, no global state). Colours are those
+of Okabe and Ito, distinguishable by the colour-blind; lines differ by dash as well, for print. A
+figure that only the data owner may see (`owner_analysis`) gets its mark here, and keeps it.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit._checks import positive, refuse
+from tacit._checks import Floats, finite_array, positive, refuse
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument
-from tacit.ledger.statement import _rounded_up as rounded_up
-from tacit.report.drawing import (
-    BLUE,
-    budget_line,
-    curve,
-    is_secret,
-    label,
-    legend,
-    line,
-    mark_secret,
-    new_figure,
-    same_length,
-    whole_numbers,
-)
-from tacit.report.svg import inline_svg
+from tacit.report.svg import SECRET_ID, inline_svg
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FORMATS = ("png", "svg", "pdf")
+BLUE, VERMILION = "#0072B2", "#D55E00"
+INK, GREY, PALE, ALARM = "#222222", "#666666", "#dddddd", "#b00020"
+COLOURS = (BLUE, VERMILION, "#009E73", "#AA4499", "#E69F00", "#56B4E9")
+PALETTE = (*COLOURS, INK, "#999933")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
+DOTTED: Any = (0, (2, 2))
+MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "h")
+SECRET_MARK = "SECRET - owner's eyes only"
+MOST_PICTURES = 40
+"""More pictures than this do not help a reader."""
+NEARLY_RIGHT = 0.95
+"""From this accuracy on, a comparison's axis is logarithmic in the error."""
+_TICKS = (0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
+_CEILING = 0.9995
+_NUDGE = 0.012  # of a decade of epsilon, between the bars of neighbouring methods
 _NO_DATES: Mapping[str, dict[str, Any]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
@@ -45,32 +48,87 @@ _NO_DATES: Mapping[str, dict[str, Any]] = {
 """What matplotlib would write about when and with what: the same figure is the same file."""
 
 
-def budget_figure(spent: ArrayLike, budget: float, *, delta: float | None = None) -> Figure:
-    """Draw epsilon spent after each release as steps, against the budget.
+def new_figure(title: str, *, rows: int = 1, size: tuple[float, float] = (6.2, 3.7)) -> Figure:
+    """Return a figure of `rows` axes above each other that share x; the title says what is seen."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    `spent` is cumulative: its last number is what the ledger has spent. Unit: the ledger's.
-
-    >>> budget_figure([0.9, 1.43], budget=2, delta=1e-5).axes[0].get_title(loc="left")
-    'Spent: epsilon 1.43 of 2 in 2 releases'
-    """
-    steps, limit = curve(spent=spent), positive(budget=budget)
-    if steps[0] < 0 or (np.diff(steps) < 0).any():
-        raise InvalidArgument("Expected spent to be cumulative: what was spent never goes down.")
-    count = f"{steps.size} release{'' if steps.size == 1 else 's'}"
-    figure = new_figure(f"Spent: epsilon {rounded_up(float(steps[-1]))} of {limit:g} in {count}")
-    axes = figure.axes[0]
-    end = steps.size + max(0.5, 0.03 * steps.size)
-    places = np.append(np.arange(steps.size + 1.0), end)
-    heights = np.concatenate([[0.0], steps, steps[-1:]])
-    axes.step(places, heights, where="post", color=BLUE, linewidth=1.8)
-    axes.fill_between(places, heights, step="post", color=BLUE, alpha=0.12, linewidth=0)
-    axes.plot(places[1:-1], steps, "o", color=BLUE, markersize=4)
-    budget_line(axes, limit)
-    axes.set_xlim(0, end)
-    axes.set_ylim(0, 1.12 * max(limit, float(steps[-1])))
-    whole_numbers(axes.xaxis)
-    label(axes, x="releases", y="epsilon spent" + _at(delta))
+    room = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
+    figure = Figure(figsize=size, layout=room, facecolor="white")
+    for axes in figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.spines[["left", "bottom"]].set_color(GREY)
+        axes.tick_params(colors=GREY, labelcolor=INK, labelsize=9)
+        axes.grid(axis="y", color=PALE, linewidth=0.6)
+        axes.set_axisbelow(True)
+    figure.axes[0].set_title(title, loc="left", color=INK, fontsize=11, fontweight="bold", pad=10)
     return figure
+
+
+def label(axes: Axes, *, x: str = "", y: str = "", delta: float | None = None) -> None:
+    """Name the axes; where a delta belongs to the number of epsilon, y says it."""
+    axes.set_xlabel(x, color=INK, fontsize=10)
+    axes.set_ylabel(y + at_delta(delta), color=INK, fontsize=10)
+
+
+def at_delta(delta: float | None) -> str:
+    """Return the delta that belongs to an epsilon, in brackets, if there is one."""
+    return "" if delta is None else f" (delta = {delta:g})"
+
+
+def line(axes: Axes, place: int, x: Floats, y: Floats, *, name: str, **style: Any) -> None:
+    """Draw the curve number `place` in a colour and dash of its own."""
+    colour, dash = COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)]
+    axes.plot(x, y, label=name, color=colour, linestyle=dash, linewidth=1.8, **style)
+
+
+def note(axes: Axes, text: str, place: Any, axis: Any, offset: Any, **style: Any) -> None:
+    """Write beside a line what it is; `axis` says in which coordinates `place` is."""
+    look = {"fontsize": 9, "color": INK, **style}
+    axes.annotate(text, place, xycoords=axis, xytext=offset, textcoords="offset points", **look)
+
+
+def legend(axes: Axes, place: Any) -> None:
+    """Name the curves."""
+    axes.legend(frameon=False, fontsize=9, labelcolor=INK, loc=place)
+
+
+def mark_secret(figure: Figure) -> Figure:
+    """Write SECRET over a figure, in red, and mark it so that no report takes it; return it."""
+    if not is_secret(figure):
+        figure.set_gid(SECRET_ID)
+        figure.suptitle(SECRET_MARK, color=ALARM, fontsize=12, fontweight="bold")
+        figure.set_edgecolor(ALARM)
+        figure.set_linewidth(4)
+    return figure
+
+
+def is_secret(figure: Figure) -> bool:
+    """Tell whether a figure shows secret quantities."""
+    return figure.get_gid() == SECRET_ID
+
+
+def curves_of(**named: ArrayLike) -> list[Floats]:
+    """Return lists of finite numbers, non-empty and equally long; messages never quote them."""
+    arrays = {name: finite_array(**{name: values}) for name, values in named.items()}
+    for name, array in arrays.items():
+        if array.ndim != 1 or array.size == 0:
+            raise InvalidArgument(
+                f"Expected {name} to be a non-empty list of numbers, got shape {array.shape}."
+            )
+    sizes = [array.size for array in arrays.values()]
+    if len(set(sizes)) > 1:
+        raise InvalidArgument(
+            f"Expected {', '.join(arrays)} to be equally long, got lengths {sizes}."
+        )
+    return list(arrays.values())
+
+
+def named_curves(curves: Mapping[str, ArrayLike], **x: ArrayLike) -> list[Floats]:
+    """Return x, if given, and the curves, of which there must be one at least, equally long."""
+    if not curves:
+        raise InvalidArgument("Expected curves to hold at least one name and its numbers.")
+    return curves_of(**x, **{f"curves[{name!r}]": values for name, values in curves.items()})
 
 
 def trade_off_figure(
@@ -93,26 +151,155 @@ def trade_off_figure(
     >>> figure.axes[0].get_title(loc="left")
     'Worst-case epsilon against queries'
     """
-    places = curve(x=x)
-    if not curves:
-        raise InvalidArgument("Expected curves to hold at least one name and its epsilons.")
-    drawn = {name: curve(curves=values) for name, values in curves.items()}
-    same_length("x and curves", [places, *drawn.values()])
+    places, *drawn = named_curves(curves, x=x)
     figure = new_figure(f"Worst-case epsilon against {x_label}")
     axes = figure.axes[0]
-    for place, (name, values) in enumerate(drawn.items()):
+    for place, (name, values) in enumerate(zip(curves, drawn, strict=True)):
         line(axes, place, places, values, name=name)
     if budget is not None:
-        budget_line(axes, positive(budget=budget))
+        limit = positive(budget=budget)
+        axes.axhline(limit, color=INK, linewidth=1.2, linestyle=DOTTED)
+        text, axis = f"budget {limit:g}", ("axes fraction", "data")
+        note(axes, text, (1.0, limit), axis, (-2, 3), ha="right", va="bottom")
     axes.set_ylim(bottom=0)
     axes.margins(x=0.02)
-    label(axes, x=x_label, y="epsilon" + _at(delta))
-    legend(axes, loc="best")
+    label(axes, x=x_label, y="epsilon", delta=delta)
+    legend(axes, "best")
     return figure
 
 
-def _at(delta: float | None) -> str:
-    return "" if delta is None else f" (delta = {delta:g})"
+def gallery_figure(
+    images: ArrayLike, captions: Sequence[str], *, columns: int = 10, title: str = ""
+) -> Figure:
+    """Draw public images in a grid, each with its caption; at most 40 are shown.
+
+    >>> import numpy as np
+    >>> figure = gallery_figure(np.zeros((3, 8, 8)), ["0", "1", "2"])
+    >>> [axes.get_title() for axes in figure.axes]
+    ['0', '1', '2']
+    """
+    from matplotlib.figure import Figure
+
+    pictures = np.asarray(images, dtype=np.float64)
+    if pictures.ndim != 3 or len(pictures) != len(captions) or not len(captions):
+        raise InvalidArgument(
+            f"Expected images (n, height, width) and as many captions, got {pictures.shape} "
+            f"and {len(captions)}."
+        )
+    shown = min(len(pictures), MOST_PICTURES)
+    rows = math.ceil(shown / columns)
+    figure = Figure(figsize=(0.85 * columns, 1.15 * rows + (0.4 if title else 0)))
+    if title:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+    for place in range(shown):
+        axes = figure.add_subplot(rows, columns, place + 1)
+        axes.imshow(pictures[place], cmap="gray_r", interpolation="nearest")
+        axes.set_title(captions[place], fontsize=8)
+        axes.set_axis_off()
+    figure.tight_layout(rect=(0, 0, 1, 0.94 if title else 1))
+    return figure
+
+
+class Points(NamedTuple):
+    """A method's line: epsilons, mean accuracies, and the range of the repetitions."""
+
+    epsilon: Sequence[float]
+    mean: Sequence[float]
+    least: Sequence[float]
+    most: Sequence[float]
+
+    def checked(self) -> list[Floats]:
+        """Return the four as arrays; refuse what is no range of accuracies."""
+        arrays = epsilon, mean, least, most = curves_of(**self._asdict())
+        if (epsilon <= 0).any() or (least > mean + 1e-12).any() or (mean > most + 1e-12).any():
+            raise InvalidArgument("Expected epsilon > 0 and least <= mean <= most at every point.")
+        if (least < 0).any() or (most > 1).any():
+            raise InvalidArgument("Expected accuracies from 0 to 1.")
+        return arrays
+
+
+def comparison_figure(
+    curves: Mapping[str, Points],
+    *,
+    title: str,
+    delta: float | None = None,
+    references: Mapping[str, float] | None = None,
+) -> Figure:
+    """Draw accuracy against epsilon; a bar spans the repetitions from the worst to the best.
+
+    `references` are horizontal lines: what is reached without privacy, or by saying one label.
+    Where the best methods are nearly right, the axis is logarithmic in the error, so that 99 % and
+    99.5 % stand as far apart as 90 % and 95 %.
+
+    >>> points = Points([0.1, 1], [0.9, 0.97], [0.88, 0.96], [0.92, 0.98])
+    >>> figure = comparison_figure({"prototypes": points}, title="digits")
+    >>> figure.axes[0].get_xscale()
+    'log'
+    """
+    if not curves:
+        raise InvalidArgument("Expected curves to hold at least one method and its points.")
+    drawn = {name: points.checked() for name, points in curves.items()}
+    figure = new_figure(title, size=(7.4, 4.2))
+    axes = figure.axes[0]
+    axes.set_xscale("log")
+    centre = (len(drawn) - 1) / 2
+    for place, (name, arrays) in enumerate(drawn.items()):
+        _draw_method(axes, place, 10 ** (_NUDGE * (place - centre)), name, arrays)
+    lines = dict(references or {})
+    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5}
+    for name, height in lines.items():
+        axes.axhline(height, color=GREY, linewidth=1.0, linestyle=DOTTED)
+        text, axis = f"{name} {100 * height:.1f} %", ("axes fraction", "data")
+        note(axes, text, (0.0, height), axis, (3, 2), fontsize=8, color=GREY, bbox=paper, zorder=4)
+    heights = [array for arrays in drawn.values() for array in arrays[1:]]
+    _scale(axes, np.concatenate([*heights, list(lines.values())]))
+    levels = np.unique(np.concatenate([arrays[0] for arrays in drawn.values()]))
+    axes.set_xticks(levels, [f"{level:g}" for level in levels])
+    axes.minorticks_off()
+    label(axes, x=f"worst-case epsilon{at_delta(delta)}", y="held-out accuracy")
+    figure.legend(loc="outside right upper", frameon=False, fontsize=9, labelcolor=INK)
+    return figure
+
+
+def _draw_method(axes: Axes, place: int, nudge: float, name: str, arrays: Sequence[Floats]) -> None:
+    order = np.argsort(arrays[0])
+    epsilon, mean, least, most = (array[order] for array in arrays)
+    axes.errorbar(
+        epsilon * nudge,
+        mean,
+        yerr=np.maximum([mean - least, most - mean], 0),
+        label=name,
+        color=PALETTE[place % len(PALETTE)],
+        linestyle=DASHES[place % len(DASHES)],
+        marker=MARKERS[place % len(MARKERS)],
+        markersize=5,
+        linewidth=1.6,
+        elinewidth=1.0,
+        capsize=2.5,
+    )
+
+
+def _scale(axes: Axes, heights: Floats) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    low, high = float(heights.min()), float(heights.max())
+    if high < NEARLY_RIGHT:
+        pad = 0.06 * max(high - low, 0.02)
+        axes.set_ylim(max(0.0, low - pad), min(1.0, high + pad))
+    else:
+        axes.set_yscale("function", functions=(_stretched, _back))
+        bottom, top = max(0.0, low - 0.05), min(_CEILING, 1 - 0.6 * (1 - min(high, _CEILING)))
+        axes.set_ylim(bottom, top)
+        axes.set_yticks([tick for tick in _TICKS if bottom <= tick <= top])
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
+
+
+def _stretched(accuracy: Floats) -> Floats:
+    return np.asarray(-np.log10(np.maximum(1 - np.asarray(accuracy), 1 - _CEILING)))
+
+
+def _back(place: Floats) -> Floats:
+    return np.asarray(1 - 10.0 ** -np.asarray(place))
 
 
 def figure_svg(figure: Figure) -> str:
@@ -120,7 +307,7 @@ def figure_svg(figure: Figure) -> str:
 
     The same figure gives the same text. A secret figure stays marked, and no report takes it.
 
-    >>> figure_svg(budget_figure([1.0], budget=2))[:4]
+    >>> figure_svg(trade_off_figure([1, 2], {"sigma 40": [0.5, 0.7]}))[:4]
     '<svg'
     """
     return inline_svg(_drawn(figure, "svg").decode("utf-8"), public=False)
@@ -129,12 +316,12 @@ def figure_svg(figure: Figure) -> str:
 def save_figure(figure: Figure, path: PathLike, *, secret: bool = False) -> Path:
     """Write a figure as PNG, SVG or PDF, by the suffix of `path`, in one step.
 
-    A secret figure (one of `secret_figures`, or any with secret=True, which then gets the mark) is
+    A secret figure (one of `owner_analysis`, or any with secret=True, which then gets the mark) is
     readable by its owner only: mode 0600.
     """
     target = Path(path)
     kind = target.suffix.lower().removeprefix(".")
-    if kind not in FORMATS:
+    if kind not in _NO_DATES:
         raise refuse("path", target.name, "a file name that ends in .png, .svg or .pdf")
     if secret:
         mark_secret(figure)
@@ -147,12 +334,8 @@ def _drawn(figure: Figure, kind: str) -> bytes:
 
     buffer = io.BytesIO()
     settings: dict[Any, Any] = {"svg.hashsalt": "tacit", "svg.fonttype": "none", "pdf.fonttype": 42}
+    look: dict[str, Any] = {"dpi": 160, "edgecolor": figure.get_edgecolor()}
     with matplotlib.rc_context(settings):
-        figure.savefig(
-            buffer,
-            format=kind,
-            dpi=160,
-            metadata=_NO_DATES[kind],
-            edgecolor=figure.get_edgecolor(),
-        )
+        figure.draw_without_rendering()  # the layout settles when it is drawn once more
+        figure.savefig(buffer, format=kind, metadata=_NO_DATES[kind], **look)
     return buffer.getvalue()

@@ -19,33 +19,9 @@ SECRET_ID = "tacit-secret"
 _XLINK = "{http://www.w3.org/1999/xlink}"
 _TEXTS = ("title", "desc")
 """What HTML reads as its own inside of a drawing: pictures and links there would be loaded."""
-_ELEMENTS = frozenset(
-    [
-        "svg",
-        "g",
-        "defs",
-        "symbol",
-        "use",
-        "title",
-        "desc",
-        "path",
-        "rect",
-        "circle",
-        "ellipse",
-        "line",
-        "polyline",
-        "polygon",
-        "text",
-        "tspan",
-        "clipPath",
-        "mask",
-        "pattern",
-        "marker",
-        "linearGradient",
-        "radialGradient",
-        "stop",
-        "image",
-    ]
+_ELEMENTS = re.compile(
+    "svg|g|defs|symbol|use|title|desc|path|rect|circle|ellipse|line|polyline|polygon|text|tspan|"
+    "clipPath|mask|pattern|marker|linearGradient|radialGradient|stop|image"
 )
 _DROPPED_ATTRIBUTES = frozenset({"", "class", "xmlns"})
 _PICTURE = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=\s]*")
@@ -119,7 +95,7 @@ def _style_for_all(root: ElementTree.Element) -> str:
 def _clean(element: ElementTree.Element, prefix: str) -> None:
     """Keep names without namespaces (HTML knows none), and only what a drawing needs."""
     element.tag = _local(element.tag)
-    if element.tag not in _ELEMENTS:
+    if not _ELEMENTS.fullmatch(element.tag):
         raise InvalidArgument(
             f"Expected an SVG figure to hold drawing elements only, got <{element.tag}>."
         )

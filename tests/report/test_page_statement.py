@@ -10,20 +10,21 @@ import pytest
 
 from tacit.errors import InvalidArgument, LedgerDamaged, SecretDisclosure
 from tacit.ledger import Budget, Ledger
+from tacit.ledger import budget as accountants
+from tacit.ledger.store import Store
 from tacit.mechanisms import GNMax, Plan
-from tacit.report import snapshot
-from tacit.report.snapshot import take_snapshot
+from tacit.report.page import shown
 
 
 @pytest.mark.parametrize("kind", ["ledger", "rdp_ledger", "fixed_ledger"])
 def test_the_last_running_epsilon_is_what_the_ledger_has_spent(request, kind):
     book = request.getfixturevalue(kind)
-    shot = take_snapshot(book)
+    shot = book.snapshot()
     assert shot.entries == book.entries()
-    assert shot.spent[-1] == book.spent() == shot.worst.epsilon
+    assert shot.spent[-1] == book.spent() == shot.statement.epsilon
     assert list(shot.spent) == sorted(shot.spent)
-    assert shot.head == book.head
-    assert shot.statement == book.statement()
+    assert shot.statement == shown(book)["statement"] == book.statement()
+    assert shown(book)["head"] == book.head
 
 
 def test_running_epsilons_are_what_the_ledger_said_at_the_time(empty_ledger, released):
@@ -31,42 +32,43 @@ def test_running_epsilons_are_what_the_ledger_said_at_the_time(empty_ledger, rel
     for _ in range(4):
         released(empty_ledger, Plan(GNMax(sigma=40), queries=10))
         said.append(empty_ledger.spent())
-    assert list(take_snapshot(empty_ledger).spent) == said
+    assert list(empty_ledger.snapshot().spent) == said
 
 
 def test_no_rounding_says_more_than_the_budget(ledger, monkeypatch):
     slightly_over = ledger.budget.epsilon * (1 + 1e-15)
-    monkeypatch.setattr(snapshot, "gaussian_epsilon", lambda delta, mu: mu * 0 + slightly_over)
-    assert set(take_snapshot(ledger).spent) == {ledger.budget.epsilon}
+    monkeypatch.setattr(accountants, "gaussian_epsilon", lambda delta, mu: mu * 0 + slightly_over)
+    assert {*ledger.snapshot().spent, ledger.spent()} == {ledger.budget.epsilon}
 
 
 def test_an_empty_ledger_has_a_snapshot(empty_ledger):
-    shot = take_snapshot(empty_ledger)
+    shot = empty_ledger.snapshot()
     assert shot.entries == shot.spent == ()
-    assert shot.head == shot.genesis == empty_ledger.head
+    assert shown(empty_ledger)["head"] == shot.genesis == empty_ledger.head
 
 
 def test_a_release_made_meanwhile_is_not_half_in_it(ledger, released, monkeypatch):
-    verify = type(ledger).verify
-    before = ledger.statement()
+    before, read = ledger.statement(), Store.read
 
-    def release_first(self, head=None):
-        released(self, Plan(GNMax(sigma=400), queries=1))
-        return verify(self, head)
+    def release_next(self):
+        chain = read(self)
+        monkeypatch.setattr(Store, "read", read)
+        released(Ledger(ledger.path), Plan(GNMax(sigma=400), queries=1))
+        return chain
 
-    monkeypatch.setattr(type(ledger), "verify", release_first)
-    shot = take_snapshot(ledger)
+    monkeypatch.setattr(Store, "read", release_next)
+    page = shown(ledger)
     assert len(ledger) == before.entries + 1
-    assert shot.statement == before
-    assert len(shot.entries) == before.entries
-    assert shot.head == before.head
+    assert page["statement"] == before
+    assert len(page["rows"]) == before.entries
+    assert page["head"] == before.head
 
 
 def test_a_secret_statement_is_refused_before_the_ledger_is_read(ledger, monkeypatch):
     secret = replace(ledger.statement(), kind="secret")
-    monkeypatch.setattr(type(ledger), "statement", lambda self: pytest.fail("read"))
+    monkeypatch.setattr(Store, "read", lambda self: pytest.fail("read"))
     with pytest.raises(SecretDisclosure):
-        take_snapshot(ledger, secret)
+        shown(ledger, secret)
 
 
 @pytest.mark.parametrize(
@@ -86,28 +88,28 @@ def test_a_secret_statement_is_refused_before_the_ledger_is_read(ledger, monkeyp
 )
 def test_a_statement_that_says_something_else_is_refused(ledger, changes):
     with pytest.raises(InvalidArgument, match="statement"):
-        take_snapshot(ledger, replace(ledger.statement(), **changes))
+        shown(ledger, replace(ledger.statement(), **changes))
 
 
 def test_a_statement_of_an_earlier_moment_is_refused(ledger, released):
     earlier = ledger.statement()
-    assert take_snapshot(ledger, earlier).statement == earlier
+    assert shown(ledger, earlier)["statement"] == earlier
     released(ledger, Plan(GNMax(sigma=400), queries=1))
     with pytest.raises(InvalidArgument, match="as it is now"):
-        take_snapshot(ledger, earlier)
+        shown(ledger, earlier)
 
 
 def test_a_sanitised_statement_must_have_the_true_worst_case_beside_it(ledger, sanitised):
-    assert take_snapshot(ledger, sanitised).statement == sanitised
+    assert shown(ledger, sanitised)["statement"] == sanitised
     with pytest.raises(InvalidArgument, match="worst-case"):
-        take_snapshot(ledger, replace(sanitised, worst_case_epsilon=0.1))
+        shown(ledger, replace(sanitised, worst_case_epsilon=0.1))
 
 
 def test_sanitising_that_gained_nothing_is_said(ledger, sanitised):
     worse = replace(sanitised, epsilon=ledger.spent() + 1)
     better = replace(sanitised, epsilon=ledger.spent() / 2)
-    assert any("no smaller" in warning for warning in take_snapshot(ledger, worse).warnings)
-    assert not take_snapshot(ledger, better).warnings
+    assert any("no smaller" in warning for warning in shown(ledger, worse)["warnings"])
+    assert not shown(ledger, better)["warnings"]
 
 
 def test_a_damaged_ledger_has_no_snapshot(ledger):
@@ -119,30 +121,22 @@ def test_a_damaged_ledger_has_no_snapshot(ledger):
     database.commit()
     database.close()
     with pytest.raises(LedgerDamaged):
-        take_snapshot(ledger)
+        shown(ledger)
 
 
-def test_a_ledger_that_was_replaced_while_it_was_read_has_no_snapshot(
-    ledger, tmp_path, monkeypatch
-):
+def test_a_ledger_that_was_replaced_meanwhile_has_no_snapshot(ledger, tmp_path):
     other = Ledger(tmp_path / "other.ledger", budget=Budget(2, 1e-5))
-    verified = Ledger.verify
-
-    def replaced(self, **about):
-        verified(self, **about)
-        Path(other.path).replace(self.path)
-
-    monkeypatch.setattr(Ledger, "verify", replaced)
+    Path(other.path).replace(ledger.path)
     with pytest.raises(LedgerDamaged, match="replaced"):
-        take_snapshot(ledger)
+        shown(ledger)
 
 
 @pytest.mark.parametrize("thing", [None, "run.ledger", 3])
 def test_only_a_ledger_is_a_ledger(thing):
     with pytest.raises(InvalidArgument, match="Ledger"):
-        take_snapshot(thing)
+        shown(thing)
 
 
 def test_only_a_statement_is_a_statement(ledger):
     with pytest.raises(InvalidArgument, match="Statement"):
-        take_snapshot(ledger, {"epsilon": 0})
+        shown(ledger, {"epsilon": 0})

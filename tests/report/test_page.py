@@ -13,8 +13,14 @@ import pytest
 
 from tacit.errors import InvalidArgument, LedgerDamaged, SecretDisclosure
 from tacit.ledger import Budget, Ledger
+from tacit.ledger.store import Store
 from tacit.mechanisms import GNMax, Plan
-from tacit.report import budget_figure, figure_svg, render_report, write_report
+from tacit.report import figure_svg, render_report, trade_off_figure, write_report
+
+
+def a_figure():
+    return trade_off_figure([1, 2], {"sigma 40": [0.8, 1.5]}, budget=3)
+
 
 ATTACK = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 ELEMENTS = """
@@ -69,7 +75,10 @@ def every_kind(request, ledger, sanitised):
     """A page of each kind of ledger and statement."""
     names = ("rdp_ledger", "fixed_ledger", "insecure_ledger", "empty_ledger")
     books = [request.getfixturevalue(name) for name in names]
-    figures = [("spent", budget_figure([1.0], budget=2)), ("again", budget_figure([1.0], budget=2))]
+    figures = [
+        ("spent", a_figure()),
+        ("again", a_figure()),
+    ]
     return [
         render_report(ledger, figures=figures, notes=["a note"]),
         render_report(ledger, statement=sanitised),
@@ -149,7 +158,7 @@ def test_nothing_secret_is_on_the_page(ledger, sanitised, votes):
 
 
 def test_the_same_ledger_gives_the_same_page(ledger):
-    figures = [("spent", budget_figure([1.0], budget=2))]
+    figures = [("spent", a_figure())]
     assert render_report(ledger, figures=figures) == render_report(ledger, figures=figures)
 
 
@@ -225,7 +234,7 @@ def test_whatever_is_written_stays_text(tmp_path, released):
         statement=statement,
         title=ATTACK,
         notes=[ATTACK],
-        figures=[(ATTACK, budget_figure([1.0], budget=2))],
+        figures=[(ATTACK, a_figure())],
     )
     assert_self_contained(html)
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
@@ -233,7 +242,7 @@ def test_whatever_is_written_stays_text(tmp_path, released):
 
 
 def test_text_inside_a_figure_stays_text(ledger):
-    figure = budget_figure([1.0], budget=2)
+    figure = a_figure()
     figure.axes[0].set_xlabel(ATTACK)
     html = render_report(ledger, figures=[("a figure", figure)])
     assert_self_contained(html)
@@ -241,9 +250,9 @@ def test_text_inside_a_figure_stays_text(ledger):
 
 
 def test_a_figure_may_be_svg_text_and_no_more_than_a_drawing(ledger):
-    assert "in 1 release" not in render_report(ledger)
-    figure = figure_svg(budget_figure([1.0], budget=2))
-    assert "in 1 release" in render_report(ledger, figures=[("a", figure)])
+    assert "Worst-case epsilon against queries" not in render_report(ledger)
+    figure = figure_svg(a_figure())
+    assert "Worst-case epsilon against queries" in render_report(ledger, figures=[("a", figure)])
     with pytest.raises(InvalidArgument):
         render_report(ledger, figures=[("a", "<svg viewBox='0 0 1 1'><script/></svg>")])
 
@@ -276,10 +285,10 @@ def test_a_report_is_written_whole_and_public(ledger, tmp_path):
 
 
 def test_a_damaged_ledger_gets_no_report(ledger, tmp_path, monkeypatch):
-    def broken(self, head=None):
+    def broken(self):
         raise LedgerDamaged("altered")
 
-    monkeypatch.setattr(Ledger, "verify", broken)
+    monkeypatch.setattr(Store, "read", broken)
     with pytest.raises(LedgerDamaged):
         write_report(tmp_path / "report.html", ledger)
     assert not (tmp_path / "report.html").exists()

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.errors import InvalidArgument
-from tacit.report import figure_svg
-from tacit.report.comparison import PALETTE, Points, _back, _stretched, comparison_figure
+from tacit.report import Points, comparison_figure, figure_svg
+from tacit.report.figures import PALETTE, _back, _stretched
 
 FAIR = Points([0.1, 1.0, 8.0], [0.6, 0.7, 0.8], [0.5, 0.69, 0.79], [0.65, 0.72, 0.83])
 GOOD = Points([8.0, 0.1], [0.99, 0.9], [0.985, 0.88], [0.995, 0.91])

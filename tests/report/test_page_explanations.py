@@ -4,18 +4,40 @@ from __future__ import annotations
 
 import math
 import re
+from html import unescape
 from statistics import NormalDist
+from typing import NamedTuple
 
 import pytest
 
-from tacit.report.explain import CURRENCY, THEORY, explain
-from tacit.report.snapshot import take_snapshot
+from tacit.report import CURRENCY, render_report
 
 NUMBER = r"([0-9.]+(?:e-?[0-9]+)?)"
 
 
+class Explanation(NamedTuple):
+    text: str
+    formulas: list[str]
+    read_more: str
+
+
+def explain(book, statement=None):
+    """What the page says under its heading: sentences, formulas, and where to read more."""
+    page = render_report(book, statement=statement)
+    part = page.split("How the number was computed")[1].split("</section>")[0]
+    found = re.findall(
+        r"<p>(.*?)</p>\s*<div class=.formulas.*?>(.*)</div>\s*"
+        r"<p class=.aside.>Read more in (.*)</p>",
+        part,
+    )
+    return [
+        Explanation(unescape(text), re.findall("<div>(.*?)</div>", unescape(lines)), more)
+        for text, lines, more in found
+    ]
+
+
 def formulas(book, statement=None):
-    return [e.formulas for e in explain(take_snapshot(book, statement))]
+    return [each.formulas for each in explain(book, statement)]
 
 
 def test_the_gaussian_numbers_follow_from_each_other(ledger):
@@ -37,7 +59,7 @@ def test_the_gaussian_numbers_follow_from_each_other(ledger):
 
 
 def test_the_renyi_numbers_follow_from_each_other(rdp_ledger):
-    (explanation,) = explain(take_snapshot(rdp_ledger))
+    (explanation,) = explain(rdp_ledger)
     total, curve, result = explanation.formulas
     first, second, both = map(float, re.findall(NUMBER, total))
     assert both == pytest.approx(first + second, rel=1e-5)
@@ -50,14 +72,14 @@ def test_the_renyi_numbers_follow_from_each_other(rdp_ledger):
 
 
 def test_a_fixed_list_names_its_bound(fixed_ledger):
-    (explanation,) = explain(take_snapshot(fixed_ledger))
+    (explanation,) = explain(fixed_ledger)
     assert "list of 2 plans" in explanation.text
     assert "exact composition of Gaussian noise" in explanation.text
     assert f"{fixed_ledger.spent():.3f}"[:4] in explanation.formulas[0]
 
 
 def test_a_sanitised_statement_is_explained_beside_the_worst_case(ledger, sanitised):
-    first, second = explain(take_snapshot(ledger, sanitised))
+    first, second = explain(ledger, sanitised)
     assert "exact privacy curve" in first.text
     assert "ex post" in second.text
     assert "smooth sensitivity" in second.text
@@ -82,14 +104,14 @@ def test_many_entries_are_abbreviated(empty_ledger, released):
 def test_every_accountant_has_a_currency_and_a_page_to_read(request, kind):
     book = request.getfixturevalue(kind)
     assert book.accountant in CURRENCY
-    for explanation in explain(take_snapshot(book)):
-        assert explanation.read_more.startswith(THEORY)
+    for explanation in explain(book):
+        assert explanation.read_more.startswith("docs/theory.md")
         assert "http" not in explanation.read_more
 
 
 def test_the_reserve_is_explained(ledger, rdp_ledger):
-    assert "reserved for confidence bounds" in explain(take_snapshot(ledger))[0].text
-    assert "reserved" not in explain(take_snapshot(rdp_ledger))[0].text
+    assert "reserved for confidence bounds" in explain(ledger)[0].text
+    assert "reserved" not in explain(rdp_ledger)[0].text
 
 
 def test_sampling_is_explained_where_a_release_sampled(tmp_path):
@@ -105,6 +127,6 @@ def test_sampling_is_explained_where_a_release_sampled(tmp_path):
         plan = Plan(SampledMax(5.0, k=1, sampling_rate=rate), 1, n_classes=2)
         with ledger.release(plan, purpose="label", noise=InsecureNoise(0)) as grant:
             grant.release(index.search([[0.2]], reach=2))
-        explanations = explain(take_snapshot(ledger))
+        explanations = explain(ledger)
         assert len(explanations) == count
-    assert "(1-g) P + g Q" in explain(take_snapshot(Ledger(tmp_path / "0.5.ledger")))[1].formulas[0]
+    assert "(1-g) P + g Q" in explain(Ledger(tmp_path / "0.5.ledger"))[1].formulas[0]

@@ -6,8 +6,7 @@ import pytest
 
 from tacit.mechanisms import GNMax, Plan
 from tacit.noise import InsecureNoise
-from tacit.report.snapshot import take_snapshot
-from tacit.report.view import Cell, _number, _time, _value, context
+from tacit.report.page import Cell, _number, _time, _value, shown
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,7 @@ def test_times_are_printed_in_utc():
 def test_many_releases_leave_the_bar_plain(empty_ledger, released):
     for _ in range(61):
         released(empty_ledger, Plan(GNMax(sigma=400), queries=1))
-    view = context(take_snapshot(empty_ledger), empty_ledger.path, None)
+    view = shown(empty_ledger)
     assert len(view["rows"]) == 61
     assert view["ticks"]["inner"] == []
     assert 0 < view["ticks"]["spent"] < 1000
@@ -56,6 +55,6 @@ def test_many_releases_leave_the_bar_plain(empty_ledger, released):
 def test_many_insecure_entries_are_not_all_named(empty_ledger, released):
     for _ in range(22):
         released(empty_ledger, Plan(GNMax(sigma=400), queries=1), noise=InsecureNoise(0))
-    named = context(take_snapshot(empty_ledger), empty_ledger.path, None)["insecure"]
+    named = shown(empty_ledger)["insecure"]
     assert named.startswith("entries 1, 2, 3,")
     assert named.endswith("20 and others")

@@ -1,0 +1,247 @@
+"""The data owner's own analysis of a run: what it costs on its actual votes. All of it is secret.
+
+Expected values, as in the 2018 paper's tables: an answer counts with its probability of being
+given, a check with its data-independent cost. Nothing here may be published except through
+`Sanitise` (docs/sharp-edges.md#data-dependent-epsilon-raw): the paper's figures carry a red SECRET
+mark, are saved with mode 0600, and are refused by the report. No message quotes a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
+
+from tacit._checks import Floats, Integers, at_least, vote_matrix
+from tacit.errors import InvalidArgument
+from tacit.mechanisms import ConfidentGNMax, GNMax, Mechanism, Plan
+from tacit.privacy import (
+    RdpCurve,
+    conversion_term,
+    gaussian_rdp,
+    gnmax_rdp,
+    gnmax_rdp_total,
+    gnmax_smooth_sensitivity,
+    sanitise_cost,
+)
+from tacit.report.figures import (
+    BLUE,
+    DOTTED,
+    INK,
+    VERMILION,
+    curves_of,
+    label,
+    legend,
+    line,
+    mark_secret,
+    named_curves,
+    new_figure,
+    note,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ORDERS: Floats = np.concatenate(
+    [np.arange(1.5, 10.1, 0.5), np.arange(11, 33), 2.0 ** np.arange(6, 10)]
+)
+"""Few orders, because a secret analysis needs no last digit."""
+BINS = 25
+"""Bars of the figure of votes."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SecretAnalysis:
+    """What a run costs on its votes; `repr` shows nothing of it."""
+
+    delta: float
+    worst_case_epsilon: float
+    epsilon: float
+    theorem6_epsilon: float
+    order: float
+    expected_answers: float
+    smooth: float
+    sanitised_epsilon: float
+    per_query: Floats
+    """RDP of each query at the best order, weighted by its chance of being answered."""
+    cumulative: dict[str, Floats]
+    """Epsilon after each query: tight, theorem6 and worst case."""
+
+    def __repr__(self) -> str:
+        return "SecretAnalysis(<secret>)"
+
+    @property
+    def shares(self) -> Floats:
+        """Each query's share of the total cost at the best order."""
+        total = float(self.per_query.sum())
+        return self.per_query / total if total > 0 else np.zeros_like(self.per_query)
+
+    @property
+    def share_of_dearest_tenth(self) -> float:
+        """How much of the cost the dearest tenth of the queries has."""
+        return _dearest_tenth(self.per_query)[1]
+
+
+def _dearest_tenth(costs: Floats) -> tuple[int, float]:
+    """Return how many queries are a tenth, and how much of the cost the dearest of them carry."""
+    tenth, total = max(1, costs.size // 10), float(costs.sum())
+    return tenth, float(np.sort(costs)[-tenth:].sum()) / total if total > 0 else 0.0
+
+
+class _Run(NamedTuple):
+    """Votes, noise of the answer, chances of being answered, and what one check costs."""
+
+    counts: Integers
+    noise: str
+    chance: Floats
+    check: Floats
+    check_of_paper: Floats
+
+    def plan(self, mechanism: Mechanism) -> Plan:
+        return Plan(mechanism, len(self.counts), **_sizes(self.counts))
+
+
+def _sizes(counts: Integers) -> dict[str, int]:
+    return {"n_teachers": int(counts[0].sum()), "n_classes": counts.shape[1]}
+
+
+def _run(mechanism: Mechanism, votes: Integers) -> _Run:
+    counts = vote_matrix(votes)
+    if isinstance(mechanism, ConfidentGNMax):
+        chance = ndtr((counts.max(axis=1) - mechanism.threshold) / mechanism.sigma_check)
+        check = mechanism.check.cost(ORDERS, **_sizes(counts)).values
+        of_paper = gaussian_rdp(mechanism.sigma_check, ORDERS)
+        return _Run(counts, "sigma_answer", chance, check, of_paper)
+    if isinstance(mechanism, GNMax):
+        none = np.zeros(ORDERS.size)
+        return _Run(counts, "sigma", np.ones(len(counts)), none, none)
+    raise InvalidArgument(
+        f"Expected mechanism={mechanism.name!r} to be gnmax or confident-gnmax: "
+        "the others have no data-dependent analysis here."
+    )
+
+
+def secret_analysis(mechanism: Mechanism, votes: Integers, delta: float) -> SecretAnalysis:
+    """Price a GNMax or Confident-GNMax run on its actual votes. Secret."""
+    run = _run(mechanism, votes)
+    counts, chance, sigma = run.counts, run.chance[:, None], getattr(mechanism, run.noise)
+    plan = run.plan(mechanism)
+    tight = chance * gnmax_rdp(counts, sigma, ORDERS) + run.check
+    paper = chance * gnmax_rdp(counts, sigma, ORDERS, "theorem6") + run.check_of_paper
+    worst = np.tile(plan.cost(ORDERS).values / len(counts), (len(counts), 1))
+    total = RdpCurve(ORDERS, tight).total()
+    order = float(total.best_order(delta))
+    smooth = gnmax_smooth_sensitivity(counts, sigma, order, 0.2 / order, weights=run.chance)
+    return SecretAnalysis(
+        delta=delta,
+        worst_case_epsilon=plan.epsilon(delta),
+        epsilon=float(total.epsilon(delta)),
+        theorem6_epsilon=float(RdpCurve(ORDERS, paper).total().epsilon(delta, "classic")),
+        order=order,
+        expected_answers=float(run.chance.sum()),
+        smooth=smooth,
+        sanitised_epsilon=_sanitised(float(total.values[order == ORDERS][0]), smooth, order, delta),
+        per_query=tight[:, int(np.argmax(order == ORDERS))],
+        cumulative={
+            name: np.asarray(RdpCurve(ORDERS, np.cumsum(costs, axis=0)).epsilon(delta, conversion))
+            for name, costs, conversion in (
+                ("tight", tight, "improved"),
+                ("theorem6", paper, "classic"),
+                ("worst case", worst, "improved"),
+            )
+        },
+    )
+
+
+def _sanitised(rdp: float, smooth: float, order: float, delta: float) -> float:
+    """About what `tacit sanitise` would say with its defaults (the noise at its mean)."""
+    price = sanitise_cost(order, 0.2 / order, 6.0, 1.0 / order, delta / 20, delta / 20)
+    scale = smooth * float(np.exp(price.scale_quantile / order))
+    conversion = float(conversion_term(np.array([order]), 0.9 * delta)[0])
+    return rdp + price.value_quantile * 6.0 * scale + price.rdp + conversion
+
+
+def sigma_sweep(mechanism: Mechanism, votes: Integers, delta: float) -> dict[str, Floats]:
+    """Epsilon against the noise of the answer: data-dependent (secret) and worst case."""
+    run = _run(mechanism, votes)
+    sigmas = getattr(mechanism, run.noise) * np.geomspace(0.25, 4, 9)
+    dependent, worst = [], []
+    for sigma in sigmas:
+        answers = gnmax_rdp_total(run.counts, sigma, ORDERS, weights=run.chance)
+        total = RdpCurve(ORDERS, answers + run.check * len(run.counts))
+        dependent.append(total.epsilon(delta))
+        changed = replace(mechanism, **{run.noise: sigma})  # type: ignore[type-var]  # a dataclass
+        worst.append(run.plan(changed).epsilon(delta))
+    return {"sigma": sigmas, "data-dependent": np.array(dependent), "worst case": np.array(worst)}
+
+
+def votes_cost_figure(
+    top_votes: ArrayLike, costs: ArrayLike, *, n_teachers: int, threshold: float | None = None
+) -> Figure:
+    """Draw how many queries have how many votes for the winner, and what each bin costs. Secret.
+
+    `top_votes` and `costs` (RDP at one order, say) are given per query; costs add within a bin.
+    Source: PATE 2018, figure 3 and appendix: agreement is cheap, disagreement is not.
+    """
+    top, each = curves_of(top_votes=top_votes, costs=costs)
+    teachers = at_least(1, n_teachers=n_teachers)
+    if (top < 0).any() or (top > teachers).any() or (each < 0).any():
+        raise InvalidArgument("Expected top_votes from 0 to n_teachers, and costs >= 0.")
+    edges = np.linspace(0, teachers, BINS + 1)
+    tenth, share = _dearest_tenth(each)
+    title = f"The dearest {tenth} of {each.size} queries carry {share:.0%} of the cost"
+    figure = new_figure(title, rows=2, size=(6.2, 5.0))
+    panels = ((None, "queries", BLUE), (each, "cost, sum", VERMILION))
+    for axes, (weights, name, colour) in zip(figure.axes, panels, strict=True):
+        heights, _ = np.histogram(top, bins=edges, weights=weights)
+        axes.bar(edges[:-1], heights, np.diff(edges) * 0.92, align="edge", color=colour)
+        label(axes, y=name)
+        if threshold is not None:
+            axes.axvline(threshold, color=INK, linewidth=1.2, linestyle=DOTTED)
+    if threshold is not None:
+        text, axis = f"threshold {threshold:g}", ("data", "axes fraction")
+        note(figure.axes[0], text, (threshold, 1.0), axis, (-4, -2), ha="right", va="top")
+    axes.set_xlim(0, teachers)
+    axes.set_xlabel(f"votes for the winner (of {teachers} teachers)", color=INK, fontsize=10)
+    return mark_secret(figure)
+
+
+def cumulative_cost_figure(curves: Mapping[str, ArrayLike]) -> Figure:
+    """Draw the running epsilon over queries by several bounds. Secret.
+
+    `curves` maps a name ("tight", "theorem6", "worst case") to epsilon after each query.
+    """
+    drawn = named_curves(curves)
+    queries = np.arange(1, drawn[0].size + 1, dtype=np.float64)
+    figure = new_figure(f"Running epsilon over {queries.size} queries")
+    axes = figure.axes[0]
+    for place, (name, values) in enumerate(zip(curves, drawn, strict=True)):
+        line(axes, place, queries, values, name=f"{name}: {values[-1]:.3g}")
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(left=0)
+    label(axes, x="queries", y="epsilon")
+    legend(axes, "upper left")
+    return mark_secret(figure)
+
+
+def sigma_cost_figure(
+    sigmas: ArrayLike, data_dependent: ArrayLike, worst_case: ArrayLike, *, delta: float
+) -> Figure:
+    """Draw epsilon against the noise sigma, for this data and in the worst case. Secret.
+
+    Choosing sigma by this figure spends privacy that nobody counts
+    (docs/sharp-edges.md#tuning-on-private-votes).
+    """
+    x, own, worst = curves_of(sigmas=sigmas, data_dependent=data_dependent, worst_case=worst_case)
+    figure = new_figure("Epsilon against noise: these votes, and the worst case")
+    axes = figure.axes[0]
+    line(axes, 0, x, own, name="for these votes (secret)", marker="o", markersize=3.5)
+    line(axes, 1, x, worst, name="worst case over all votes", marker="s", markersize=3.5)
+    axes.set_ylim(bottom=0)
+    label(axes, x="sigma", y="epsilon", delta=delta)
+    legend(axes, "upper right")
+    return mark_secret(figure)

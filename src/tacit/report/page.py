@@ -1,0 +1,311 @@
+"""The HTML report: one self-contained file for the person who signs, and for those who check.
+
+Inline SVG and CSS, no script, nothing loaded from anywhere; readable on a phone and in print. It
+shows what the ledger and the statement hold, and the notes and figures that the caller adds. The
+same ledger gives the same report, byte by byte. Here are the numbers and what is refused; the words
+are in templates/report.html, which escapes whatever it is given.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tacit._checks import refuse
+from tacit._files import PathLike, write_atomically
+from tacit.errors import InvalidArgument, SecretDisclosure
+from tacit.ledger import Entry, Ledger, Snapshot, Statement, clock_went_back, epsilon_text
+from tacit.report.figures import figure_svg
+from tacit.report.svg import inline_svg
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from matplotlib.figure import Figure
+
+CURRENCY = {"gaussian": "mu²", "rdp": "RDP", "fixed": "epsilon"}
+"""In what each accountant counts."""
+_SAME = ("delta", "unit", "dataset", "adjacency", "entries", "head", "budget", "noise")
+_TOLERANCE = 1e-9
+"""Two versions of a numerical library may differ in the last digits of epsilon."""
+_HASH = re.compile(r"[0-9a-f]{64}")
+_SHORT = 12
+_MOST_TICKS, _MOST_NAMED, _MOST_ADDED = 60, 20, 6
+
+
+def render_report(
+    ledger: Ledger,
+    *,
+    statement: Statement | None = None,
+    title: str | None = None,
+    figures: Sequence[tuple[str, Figure | str]] = (),
+    notes: Sequence[str] = (),
+) -> str:
+    """Return the report on a ledger as one HTML page.
+
+    statement: what to sign; by default `ledger.statement()`, the worst case. A sanitised one is
+        shown with the worst case beside it; a secret one raises `SecretDisclosure`, and one that
+        is not about the ledger as it is now raises `InvalidArgument`.
+    figures: pairs of a caption and a matplotlib Figure or an SVG text; secret ones are refused.
+    notes: paragraphs of plain text.
+
+    The ledger is verified first: a damaged one raises `LedgerDamaged`. Unit: the ledger's.
+
+    >>> import tempfile
+    >>> from tacit import Budget, Ledger
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = render_report(Ledger(f"{folder}/run.ledger", budget=Budget(2, 1e-5)))
+    >>> page[:15], "<script" in page
+    ('<!DOCTYPE html>', False)
+    """
+    return _template().render(
+        **shown(ledger, statement),
+        title="Privacy report" if title is None else _text("title", title),
+        figures=_drawn(figures),
+        notes=[_text("notes", note) for note in notes],
+    )
+
+
+def write_report(
+    path: PathLike,
+    ledger: Ledger,
+    *,
+    statement: Statement | None = None,
+    title: str | None = None,
+    figures: Sequence[tuple[str, Figure | str]] = (),
+    notes: Sequence[str] = (),
+) -> Path:
+    """Write `render_report(…)` to a file, in one step; return its path."""
+    page = render_report(ledger, statement=statement, title=title, figures=figures, notes=notes)
+    write_atomically(path, page.encode("utf-8"))
+    return Path(path)
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise refuse(name, value, "text")
+    return value
+
+
+def _drawn(figures: Sequence[tuple[str, Figure | str]]) -> list[tuple[str, str]]:
+    """Return captions and inline SVG; a secret figure raises `SecretDisclosure`."""
+    drawn = []
+    for place, pair in enumerate(figures, start=1):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InvalidArgument("Expected figures to be pairs (caption, Figure or SVG text).")
+        caption, picture = pair
+        text = picture if isinstance(picture, str) else figure_svg(picture)
+        drawn.append((_text("caption", caption), inline_svg(text, prefix=f"figure{place}-")))
+    return drawn
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("tacit.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html")
+
+
+def shown(ledger: Ledger, statement: Statement | None = None) -> dict[str, Any]:
+    """Verify a ledger, read it once, and return what the page says of it; nothing of it is secret.
+
+    Refuses a statement that is secret, or not about this ledger.
+    """
+    if not isinstance(ledger, Ledger):
+        raise refuse("ledger", ledger, "a tacit.Ledger")
+    if statement is not None:
+        _refuse_secret(statement)
+    shot = ledger.snapshot()
+    worst, terms = shot.statement, shot.terms
+    if statement is not None:
+        _check_agrees(statement, worst)
+    signed = statement or worst
+    left = 1 - worst.epsilon / terms.budget.epsilon
+    name = shlex.quote(Path(ledger.path).name)
+    return {
+        "statement": signed,
+        "terms": terms,
+        "header": shot.header,
+        "genesis": shot.genesis,
+        "paragraph": str(signed),
+        "sanitised": signed.kind == "sanitised",
+        "epsilon": epsilon_text(signed.epsilon),
+        "worst": epsilon_text(worst.epsilon),
+        "left": f"{int(100 * max(0.0, left))}%",
+        "ticks": _ticks(shot),
+        "rows": [_row(e, s) for e, s in zip(shot.entries, shot.spent, strict=True)],
+        "as_of": _time(shot.entries[-1].time) if shot.entries else None,
+        "created": _time(shot.header["created"]),
+        "released": sum(entry.is_paid for entry in shot.entries),
+        "currency": CURRENCY[terms.accountant],
+        "reserve_used": sum(entry.confidence_delta for entry in shot.entries),
+        "priced_by": _priced_by(shot),
+        "computed": _computed(shot),
+        "warnings": _warnings(signed, worst),
+        "insecure": _insecure(shot),
+        "head": worst.head,
+        "command": f"tacit ledger verify {name} --head {worst.head}",
+        "number": _number,
+    }
+
+
+def _refuse_secret(statement: Statement) -> None:
+    if not isinstance(statement, Statement):
+        raise refuse("statement", statement, "a tacit.Statement, or omitted")
+    if statement.kind not in ("worst-case", "sanitised"):
+        raise SecretDisclosure(
+            "A secret statement depends on the data and is not written to a report; use the "
+            "worst-case or the sanitised one."
+        )
+
+
+def _check_agrees(statement: Statement, worst: Statement) -> None:
+    """Refuse a statement that says less than the ledger, or something of another moment."""
+    other = [name for name in _SAME if getattr(statement, name) != getattr(worst, name)]
+    if other:
+        raise InvalidArgument(
+            f"Expected statement to be about this ledger as it is now; it differs in "
+            f"{', '.join(other)}. Make a new one."
+        )
+    sanitised = statement.kind == "sanitised"
+    claimed = statement.worst_case_epsilon if sanitised else statement.epsilon
+    if claimed is None or claimed < worst.epsilon * (1 - _TOLERANCE):
+        raise InvalidArgument(
+            "Expected statement to claim at least the worst-case epsilon that the ledger proves."
+        )
+
+
+def _warnings(statement: Statement, worst: Statement) -> tuple[str, ...]:
+    """Return what the statements warn of, each once, and whether sanitising was worth it."""
+    said = [*worst.warnings, *statement.warnings]
+    if statement.kind == "sanitised" and statement.epsilon >= worst.epsilon:
+        said.append("the sanitised epsilon is no smaller than the worst case, which holds too")
+    return tuple(dict.fromkeys(said))
+
+
+def _ticks(shot: Snapshot) -> dict[str, Any]:
+    """Return the bar in thousandths of its width: the end of each release, and what is spent."""
+    scale = max(shot.terms.budget.epsilon, shot.statement.epsilon)
+    ends = [round(1000 * epsilon / scale, 2) for epsilon in shot.spent]
+    inner = ends[:-1] if len(ends) <= _MOST_TICKS else []
+    return {"spent": ends[-1] if ends else 0.0, "inner": inner}
+
+
+def _insecure(shot: Snapshot) -> str:
+    """Name the entries whose noise protects nothing."""
+    seeded = [str(e.sequence) for e in shot.entries if e.noise == "insecure-seeded"]
+    if not seeded:
+        return ""
+    more = " and others" if len(seeded) > _MOST_NAMED else ""
+    word = "entry" if len(seeded) == 1 else "entries"
+    return f"{word} {', '.join(seeded[:_MOST_NAMED])}{more}"
+
+
+def _computed(shot: Snapshot) -> dict[str, Any]:
+    """Return the numbers of the formulas that somebody can check by hand."""
+    terms, total = shot.terms, shot.total
+    costs = [f"{entry.cost:.6g}" for entry in shot.entries]
+    if len(costs) > _MOST_ADDED:
+        costs = [*costs[:2], "…", costs[-1]]
+    price = shot.statement.epsilon if terms.price is None else terms.price.epsilon
+    return {
+        "sum": " + ".join(costs) + " = " if len(costs) > 1 else "",
+        "total": f"{total:.6g}",
+        "mu": f"{math.sqrt(total):.6g}",
+        "delta": f"{terms.delta:.6g}",
+        "price": epsilon_text(price),
+        "bound": shot.statement.accountant,
+        "sampled": any(_sampling_rate(entry) < 1 for entry in shot.entries),
+    }
+
+
+def _sampling_rate(entry: Entry) -> float:
+    """Return the chance of a record to be in the Poisson sample that a plan draws for a query."""
+    return float(entry.plan.get("parameters", {}).get("sampling_rate", 1.0))
+
+
+class Cell(NamedTuple):
+    """A short text, and the whole of it for those who point at it."""
+
+    text: str
+    whole: str = ""
+
+
+def _row(entry: Entry, spent: float) -> dict[str, Any]:
+    """Return one release, as the table shows it."""
+    plan = entry.plan
+    return {
+        "number": entry.sequence,
+        "time": _time(entry.time),
+        "late": clock_went_back(entry) if entry.behind else "",
+        "purpose": str(entry.purpose),
+        "mechanism": str(plan.get("mechanism", entry.kind)),
+        "parameters": _parameters(entry),
+        "queries": _value(plan.get("queries", "")).text,
+        "cap": plan.get("max_answers"),
+        "cost": Cell(f"{entry.cost:.6g}", repr(entry.cost)),
+        "spent": Cell(epsilon_text(spent), repr(spent)),
+        "noise": entry.noise,
+        "hash": Cell(entry.hash[:_SHORT], entry.hash),
+    }
+
+
+def _parameters(entry: Entry) -> list[tuple[str, Cell]]:
+    plan, public = entry.plan, ("n_teachers", "n_classes")
+    given = {**plan.get("parameters", {}), **{name: plan.get(name) for name in public}}
+    if entry.confidence_delta:
+        given["confidence_delta"] = entry.confidence_delta
+    told = (pair for pair in given.items() if pair[0] not in public or pair[1] is not None)
+    return [(name.replace("_", " "), _value(value)) for name, value in told]
+
+
+def _value(value: Any) -> Cell:
+    """Print a parameter of a plan: numbers short, hashes shorter, mechanisms as name(…)."""
+    if isinstance(value, float):
+        return Cell(_number(value), repr(value))
+    if isinstance(value, str) and _HASH.fullmatch(value):
+        return Cell(value[:_SHORT], value)
+    if isinstance(value, Mapping) and "mechanism" in value:
+        return Cell(f"{value['mechanism']}({_value(value.get('parameters', {})).text})")
+    if isinstance(value, Mapping):
+        return Cell(", ".join(f"{name} = {_value(item).text}" for name, item in value.items()))
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return Cell(", ".join(_value(item).text for item in value))
+    return Cell(str(value))
+
+
+def _number(value: float) -> str:
+    """Print a parameter as it was given, without a needless ".0"."""
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+
+
+def _time(text: str) -> Cell:
+    try:
+        moment = datetime.fromisoformat(text).astimezone(UTC)
+    except (TypeError, ValueError):
+        return Cell(str(text))
+    return Cell(moment.strftime("%Y-%m-%d %H:%M:%S UTC"), text)
+
+
+def _priced_by(shot: Snapshot) -> str:
+    """Name each accountant and its versions once; lines of older schemas do not tell."""
+    told = []
+    for entry in shot.entries:
+        if entry.priced_by:
+            versions = {**entry.priced_by}
+            accountant = versions.pop("accountant")
+            names = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+            told.append(f"{accountant} ({names})")
+    return "; ".join(dict.fromkeys(told)) or "not recorded"
