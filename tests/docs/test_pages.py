@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forking import Forking
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -21,18 +20,11 @@ PAGES = [
 ]
 
 
-def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    scripts = str(Path(sys.executable).parent)
-    environment = {**os.environ, "PATH": scripts + os.pathsep + os.environ["PATH"]}
-    return subprocess.run(
-        arguments,
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=1200,
-        check=False,
-    )
+@pytest.fixture(scope="module")
+def forking() -> Iterator[Forking]:
+    process = Forking()
+    yield process
+    process.close()
 
 
 def test_the_newcomers_pages_have_something_to_run() -> None:
@@ -41,16 +33,16 @@ def test_the_newcomers_pages_have_something_to_run() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_page_runs_as_written(page: str, tmp_path: Path) -> None:
+def test_page_runs_as_written(page: str, tmp_path: Path, forking: Forking) -> None:
     for kind, text in BLOCK.findall((DOCS / page).read_text(encoding="utf-8")):
         if kind == "python":
-            outcome = run([sys.executable, "-c", text], tmp_path)
-            assert outcome.returncode == 0, outcome.stderr
+            outcome = forking.run(tmp_path, python=text)
+            assert outcome.code == 0, outcome.err
             continue
         for line in text.splitlines():
-            assert line.startswith("$ "), "a console block shows commands only"
+            assert line.startswith("$ tacit "), "a console block shows commands of tacit only"
             expected = EXIT_CODE.search(line)
-            outcome = run(shlex.split(line[2:], comments=True), tmp_path)
+            outcome = forking.run(tmp_path, command=shlex.split(line[2:], comments=True))
             code = int(expected[1]) if expected else 0
-            assert outcome.returncode == code, f"{line}\n{outcome.stdout}\n{outcome.stderr}"
-            assert "Traceback" not in outcome.stderr
+            assert outcome.code == code, f"{line}\n{outcome.out}\n{outcome.err}"
+            assert "Traceback" not in outcome.err
