@@ -125,6 +125,22 @@ def one_of(*choices: str, **named: Any) -> str:
     return str(value)
 
 
+def flag(**named: Any) -> bool:
+    """Return the argument, which must be True or False."""
+    name, value = _one(named)
+    if not isinstance(value, bool):
+        raise refuse(name, value, "true or false")
+    return value
+
+
+def word(**named: Any) -> str:
+    """Return the argument, which must be a string."""
+    name, value = _one(named)
+    if not isinstance(value, str):
+        raise refuse(name, value, "a word")
+    return value
+
+
 def finite_array(**named: ArrayLike) -> Floats:
     """Return the argument as a float64 array without NaN or infinity."""
     name, value = _one(named)

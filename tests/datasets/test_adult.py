@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tacit.datasets import load_adult, load_dataset
-from tacit.datasets.adult import COLUMNS
+from tacit.datasets.named import ADULT
 from tacit.errors import InvalidArgument
 from tacit.features import Categorical, Numeric
 
@@ -86,8 +86,8 @@ def test_the_declared_categories_are_those_of_the_sets_own_description(data_dir)
     text = (data_dir / "adult" / "adult.names").read_text(encoding="utf-8")
     lines = re.findall(r"^([\w-]+): (.*)\.$", text, flags=re.MULTILINE)
     described = {name: values for name, values in lines if not name.startswith("|")}
-    assert list(described) == [column.name for column in COLUMNS]
-    for column in COLUMNS:
+    assert list(described) == [column.name for column in ADULT]
+    for column in ADULT:
         if isinstance(column, Numeric):
             assert described[column.name] == "continuous"
         else:

@@ -33,9 +33,9 @@ def test_the_package_that_ships_it(tmp_path, monkeypatch):
     write(tmp_path / "datasets" / "fair", *ROWS)
     spec = importlib.machinery.ModuleSpec("statsmodels", None, is_package=True)
     spec.submodule_search_locations = [str(tmp_path)]
-    monkeypatch.setattr("tacit.datasets.affairs.find_spec", lambda name: spec)
+    monkeypatch.setattr("tacit.datasets.named.find_spec", lambda name: spec)
     assert len(load_dataset("affairs")) == 2
-    monkeypatch.setattr("tacit.datasets.affairs.find_spec", lambda name: None)
+    monkeypatch.setattr("tacit.datasets.named.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match="statsmodels"):
         load_dataset("affairs")
 

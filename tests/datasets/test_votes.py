@@ -104,7 +104,7 @@ def test_the_number_of_classes_must_be_a_number_of_classes(tmp_path, n_classes):
 
 
 def test_a_format_that_does_not_exist_is_refused(tmp_path):
-    with pytest.raises(InvalidArgument, match="histogram, predictions"):
+    with pytest.raises(InvalidArgument, match="'histogram', 'predictions'"):
         read_votes(saved(tmp_path, "npy", VOTES, ""), format="counts")
 
 

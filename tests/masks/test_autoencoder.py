@@ -12,7 +12,7 @@ from scipy.stats import kstest
 from tacit import GaussianMean, InsecureNoise
 from tacit.errors import InvalidArgument
 from tacit.masks import AutoencoderCodec
-from tacit.masks.codecs.autoencoder import BOUNDS, ball_activation, bounded
+from tacit.masks.autoencoder import BOUNDS, ball_activation, bounded
 
 
 class TestBounds:

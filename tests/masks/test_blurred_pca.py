@@ -10,7 +10,7 @@ from scipy.ndimage import gaussian_filter
 from tacit import GaussianMean, InsecureNoise
 from tacit.errors import InvalidArgument
 from tacit.masks import PCACodec
-from tacit.masks.codecs.pca import held_out
+from tacit.masks.pca import held_out
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from blobs import blobs
 
-import tacit.masks.codecs.images as module
+import tacit.masks.rounds as module
 from tacit.errors import InvalidArgument
 from tacit.masks import ImageRegression, PCACodec, smooth_by_images, wiener_weights
 

@@ -9,7 +9,7 @@ from blobs import blobs
 from tacit import Budget, BudgetExceeded, GNMax, InsecureNoise, Ledger
 from tacit.errors import InvalidArgument
 from tacit.masks import DPPCACodec, PCACodec
-from tacit.masks.codecs.pca import explained
+from tacit.masks.pca import explained
 from tacit.mechanisms import NoisySecondMoment, Release
 
 MASKS = blobs(2000, (8, 8), seed=3)

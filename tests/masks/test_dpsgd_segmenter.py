@@ -11,7 +11,7 @@ pytest.importorskip("monai")
 from tacit import DPSGDSegmenter, InsecureNoise
 from tacit.errors import InvalidArgument
 from tacit.masks import generated_volumes, load_segmenter
-from tacit.masks.dpsgd import _phantoms, volume_losses
+from tacit.masks.segmenters import _phantoms, volume_losses
 from tacit.noisy_training.clipped_sums import UnitParts
 from tacit.noisy_training.training import GradientSteps, Recipe, blocks_of
 

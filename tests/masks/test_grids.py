@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tacit.errors import InvalidArgument
-from tacit.masks.grids import (
+from tacit.masks.volumes import (
+    Volumes,
     normalise,
     one_hot,
     resample,
     resample_labels,
     rescaled_affine,
-    spacing_of,
 )
 
 
@@ -98,4 +98,4 @@ def test_the_volume_stays_in_its_place():
     for end in (0, 1):
         corner = [np.array([end * side - 0.5 for side in shape] + [1.0]) for shape in (old, new)]
         np.testing.assert_allclose(ours @ corner[1], affine @ corner[0], atol=1e-12)
-    assert spacing_of(affine, 3) == (1.5, 2.0, 3.0)
+    assert Volumes((np.zeros(old),), affines=(affine,)).spacings == ((1.5, 2.0, 3.0),)

@@ -19,7 +19,7 @@ from tacit.masks import (
     noise_to_signal,
     wiener_weights,
 )
-from tacit.masks.codecs.blocks import from_blocks, to_blocks
+from tacit.masks.pca import from_blocks, to_blocks
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +215,7 @@ class TestBlocks:
         assert codec.decode(codec.encode(masks)).shape == masks.shape
 
     def test_few_blocks_decide_the_basis_of_many(self, monkeypatch):
-        from tacit.masks.codecs import blocks as module
+        from tacit.masks import pca as module
 
         monkeypatch.setattr(module, "_MOST_BLOCKS", 10)
         masks = np.zeros((6, 8, 8))
@@ -224,7 +224,7 @@ class TestBlocks:
         assert np.allclose(codec.decode(codec.encode(masks)), masks)
 
     def test_components_through_products_are_those_of_the_svd(self, monkeypatch, deep):
-        from tacit.masks.codecs import blocks as module
+        from tacit.masks import pca as module
 
         slow = BlockPCACodec.fit(deep, block_shape=(4, 5, 3), n_components=6)
         monkeypatch.setattr(module, "_FEW", 0)

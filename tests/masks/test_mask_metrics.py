@@ -9,7 +9,7 @@ import pytest
 
 from tacit.errors import InvalidArgument
 from tacit.masks import generated_volumes, organ_dice
-from tacit.masks.metrics import dice_scores, surface_distances
+from tacit.masks.results import dice_scores, surface_distances
 
 
 def plain_surface(mask):

@@ -15,9 +15,8 @@ from tacit import Ledger
 from tacit.errors import InvalidArgument
 from tacit.ledger import Statement
 from tacit.masks import AtlasTeacher, generated_volumes, load_segmenter, mask_metrics
-from tacit.masks.runs import make_segmenter
-from tacit.masks.scans import ScanOptions, load_scans
-from tacit.masks.segmenter import SIMULATION
+from tacit.masks.runs import ScanOptions, load_scans, make_segmenter
+from tacit.masks.segmenters import SIMULATION
 from tacit.runs import RunConfig, RunResult, run_config
 from tacit.students import saved_extra
 
@@ -266,7 +265,7 @@ def test_a_patients_file_that_is_not_whole(hospital, tmp_path, text, message):
 
 def test_masks_alone_will_do_for_the_codec(hospital, tmp_path):
     """A folder of labels only, and each scan its own unit: refused late, by the ledger's terms."""
-    from tacit.masks.scans import ScanOptions, load_scans
+    from tacit.masks.runs import ScanOptions, load_scans
 
     write_folder(tmp_path / "only", 5, 3, scans=False)
     changes = {"masks_source": f"nifti:{tmp_path}/only/labels", "patient_pattern": None}

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 from tacit.errors import InvalidArgument  # noqa: E402
 from tacit.masks import generated_volumes  # noqa: E402
-from tacit.masks.atlas import Demons, gradient, smooth, warp  # noqa: E402
+from tacit.masks.teachers import Demons, gradient, smooth, warp  # noqa: E402
 
 
 def tensor(array) -> torch.Tensor:

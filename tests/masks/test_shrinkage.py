@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from tacit.errors import InvalidArgument
 from tacit.masks import combine_rounds, noise_to_signal, water_filling, wiener_weights
-from tacit.masks.codecs.linear import useful
+from tacit.masks.codecs import useful
 
 SPECTRA = st.lists(st.floats(0.0, 100.0), min_size=1, max_size=7)
 

@@ -14,7 +14,7 @@ from refusals import everything_said, read_or_refuse
 
 from tacit.errors import InvalidArgument, MissingExtra, TacitError
 from tacit.masks import Volumes, generated_volumes, load_volumes, parse_nifti, save_mask, save_masks
-from tacit.masks.nifti import Grid
+from tacit.masks.volume_files import Grid
 
 nibabel = pytest.importorskip("nibabel")
 

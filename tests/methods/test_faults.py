@@ -28,7 +28,7 @@ from tacit import (
 )
 from tacit.ledger import LARGE_DELTA
 from tacit.masks import DPPCACodec, SimulatedSegmenter
-from tacit.masks.segmenter import SIMULATION
+from tacit.masks.segmenters import SIMULATION
 from tacit.methods.noisy_training import READ_SIZE, SHARED_BATCH
 from tacit.records import READ_CLASSES
 from tacit.report import render_report

@@ -17,7 +17,7 @@ from tacit import Budget, BudgetExceeded, DPSGDClassifier, InsecureNoise, Ledger
 from tacit.errors import InvalidArgument
 from tacit.ledger import LARGE_DELTA
 from tacit.masks import PATESegmenter
-from tacit.masks.scans import ScanOptions, load_scans
+from tacit.masks.runs import ScanOptions, load_scans
 from tacit.methods.dpsgd import cross_entropy
 from tacit.methods.noisy_training import READ_SIZE
 from tacit.noisy_training.auxiliary_coordinates import AuxiliaryCoordinates, LayerParts

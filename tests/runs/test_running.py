@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from tacit import Ledger, Statement
 from tacit.errors import BudgetExceeded, InvalidArgument
-from tacit.runs import folders as run_folders
 from tacit.runs import running as runs
 from tacit.runs.config import DataConfig, PrivacyConfig, RunConfig
 from tacit.students import load_student
@@ -90,30 +89,30 @@ def test_a_stopped_run_continues_with_its_teachers(tmp_path, monkeypatch):
 def test_an_empty_folder_is_as_good_as_a_new_one(tmp_path):
     """Stopped between the making of the folder and the first file in it."""
     (tmp_path / "run").mkdir()
-    run_folders.enter(tmp_path / "run", "one")
-    run_folders.enter(tmp_path / "run", "one")
+    runs.enter(tmp_path / "run", "one")
+    runs.enter(tmp_path / "run", "one")
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["config.toml"]
     with pytest.raises(InvalidArgument, match="this very run"):
-        run_folders.enter(tmp_path / "run", "two")
+        runs.enter(tmp_path / "run", "two")
     assert (tmp_path / "run" / "config.toml").read_text() == "one"
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InvalidArgument, match="new or empty"):
-        run_folders.enter(tmp_path, "one")
+        runs.enter(tmp_path, "one")
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
     with pytest.raises(InvalidArgument, match="there is a file of that name"):
-        run_folders.enter(tmp_path / "notes.txt", "one")
+        runs.enter(tmp_path / "notes.txt", "one")
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
 def test_of_two_runs_in_one_empty_folder_one_enters(tmp_path, monkeypatch):
     """The other comes when the folder still looks empty, and must not replace the first."""
-    monkeypatch.setattr(run_folders, "any", lambda names: False, raising=False)
-    run_folders.enter(tmp_path / "run", "one")
+    monkeypatch.setattr(runs, "any", lambda names: False, raising=False)
+    runs.enter(tmp_path / "run", "one")
     with pytest.raises(InvalidArgument, match="this very run"):
-        run_folders.enter(tmp_path / "run", "two")
+        runs.enter(tmp_path / "run", "two")
     assert (tmp_path / "run" / "config.toml").read_text() == "one"
 
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from tacit.datasets import Dataset
 from tacit.runs.config import DataConfig, RunConfig
-from tacit.runs.running import load_rows
-from tacit.runs.splitting import protected_name, split_file
+from tacit.runs.running import load_rows, protected_name, split_file
 
 SHARES = DataConfig("csv:rows.csv", private=0.6, public=0.2, declare_public=True)
 

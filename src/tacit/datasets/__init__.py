@@ -6,13 +6,9 @@ Names that are not in `__all__` are for packages above, which read formats of th
 from tacit.datasets._reading import existing_file as existing_file
 from tacit.datasets._reading import open_npz as open_npz
 from tacit.datasets._reading import reading as reading
-from tacit.datasets.adult import load_adult
-from tacit.datasets.affairs import load_affairs
+from tacit.datasets.arrays import load_idx, load_npz, read_idx
 from tacit.datasets.dataset import Dataset, Parts
-from tacit.datasets.digits import load_digits
-from tacit.datasets.idx import load_idx, read_idx
-from tacit.datasets.npz import load_npz
-from tacit.datasets.specification import load_dataset, load_public
+from tacit.datasets.named import load_adult, load_affairs, load_dataset, load_digits, load_public
 from tacit.datasets.table import load_csv
 from tacit.datasets.votes import demo_votes, read_rows, read_votes
 

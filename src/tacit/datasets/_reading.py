@@ -10,7 +10,6 @@ import contextlib
 import csv
 import gzip
 import lzma
-import os
 import struct
 import tokenize
 import zipfile
@@ -22,9 +21,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit._files import PathLike
 from tacit.errors import InvalidArgument, TacitError
-
-PathLike = str | os.PathLike[str]
 
 _DAMAGE = (
     OSError,

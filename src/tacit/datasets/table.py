@@ -2,16 +2,19 @@
 
 Nothing about the table's values is learned: categories, bins and classes come from the caller, an
 undeclared category is `other` (or refused), an undeclared label is an error, and columns without a
-role are not read. Public inputs come without labels: `load_inputs`.
+role are not read. Public inputs come without labels: `load_inputs`. A file without a header begins
+with a record, so that no message quotes the first line: it names declared columns, and of the line
+no more than a separator that it contains.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -20,14 +23,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import Floats, finite, refuse
-from tacit.datasets._header import column_positions, read_header, separator_hint
-from tacit.datasets._reading import PathLike, existing_file, open_binary, reading, utf8_text
+from tacit._checks import Floats, finite, flag, refuse
+from tacit._files import PathLike
+from tacit.datasets._reading import existing_file, open_binary, reading, utf8_text
 from tacit.datasets.dataset import Dataset, Label, class_indices, declared_classes
 from tacit.errors import InvalidArgument
-from tacit.features.columns import Categorical, Column, Numeric
+from tacit.features import Categorical, Column, Numeric
 
-MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null")
+_MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null")
+_SEPARATORS = ";\t|,"  # what often stands between cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +104,13 @@ def load_csv(
     ([[40.0, 1.0], [17.0, 2.0]], [0, 1])
     """
     found = existing_file(path)
-    named(target=target)
-    roles = declared_roles(target, numeric, categorical, groups, ignored, missing, other)
+    _column_name(target=target)
+    roles = _declared_roles(target, numeric, categorical, groups, ignored, missing, other)
     declared = declared_classes(classes)
     with reading(found, "CSV file in UTF-8"):
         cells = read_cells(found, roles, delimiter=delimiter)
-    return as_dataset(
-        [cells], roles, declared, found.stem if name is None else name, repr(found.name)
-    )
+    called = found.stem if name is None else name
+    return as_dataset([cells], roles, declared, called, repr(found.name))
 
 
 def load_inputs(
@@ -129,55 +132,41 @@ def load_inputs(
     [[40.0, 1.0], [17.0, 2.0]]
     """
     found = existing_file(path)
-    roles = declared_roles(None, numeric, categorical, None, (), missing, other)
+    roles = _declared_roles(None, numeric, categorical, None, (), missing, other)
     with reading(found, "CSV file in UTF-8"):
         return read_cells(found, roles, delimiter=delimiter).X
 
 
-def declared_roles(
-    target: str | None,
-    numeric: Any,
-    categorical: Any,
-    groups: Any,
-    ignored: Any,
-    missing: Any,
-    other: Any,
+def _declared_roles(
+    target: str | None, numeric: Any, categorical: Any, groups: Any, ignored: Any, *fill: Any
 ) -> Roles:
     """Check the declarations of a table's columns, before any row is read."""
-    columns = declared_columns(numeric, {} if categorical is None else categorical)
-    if groups is not None:
-        named(groups=groups)
-    if isinstance(ignored, str) or not isinstance(ignored, Iterable):
-        raise refuse("ignored", ignored, "a list of columns")
-    unused = tuple(named(ignored=name) for name in ignored)
-    fill = None if missing is None else finite(missing=missing)
-    if not isinstance(other, bool):
-        raise refuse("other", other, "true or false")
-    return Roles(target, columns, groups, fill, unused, other)
-
-
-def named(**columns: Any) -> str:
-    """Return the name of a column; anything but a word is refused."""
-    ((role, name),) = columns.items()
-    if not isinstance(name, str) or not name:
-        raise refuse(role, name, "the name of a column")
-    return name
-
-
-def declared_columns(numeric: Any, categorical: Any) -> tuple[Column, ...]:
-    """Return the declared columns; numeric ones may be a list of names without edges."""
     if isinstance(numeric, str) or not isinstance(numeric, Iterable):
         raise refuse("numeric", numeric, "names of columns, with or without public edges")
-    if not isinstance(categorical, Mapping):
+    if not isinstance(categorical, Mapping | None):
         raise refuse("categorical", categorical, "a mapping from columns to public categories")
     numbers = numeric if isinstance(numeric, Mapping) else dict.fromkeys(numeric, ())
     columns: tuple[Column, ...] = (
         *(Numeric(name, edges) for name, edges in numbers.items()),
-        *(Categorical(name, categories) for name, categories in categorical.items()),
+        *(Categorical(name, categories) for name, categories in (categorical or {}).items()),
     )
     if not columns:
         raise InvalidArgument("Expected at least one numeric or categorical column.")
-    return columns
+    if groups is not None:
+        _column_name(groups=groups)
+    if isinstance(ignored, str) or not isinstance(ignored, Iterable):
+        raise refuse("ignored", ignored, "a list of columns")
+    unused = tuple(_column_name(ignored=name) for name in ignored)
+    missing, other = fill
+    absent = None if missing is None else finite(missing=missing)
+    return Roles(target, columns, groups, absent, unused, flag(other=other))
+
+
+def _column_name(**named: Any) -> str:
+    ((role, name),) = named.items()
+    if not isinstance(name, str) or not name:
+        raise refuse(role, name, "the name of a column")
+    return name
 
 
 def read_cells(
@@ -195,59 +184,81 @@ def read_cells(
         text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
         lines = (line for line in text if comment is None or not line.startswith(comment))
         first = next(lines, "")
-        rows = csv.reader(
-            chain([first], lines), delimiter=delimiter, skipinitialspace=True, strict=True
-        )
-        hint = separator_hint(first, delimiter)
-        names = read_header(rows, first, hint, path) if header is None else list(header)
-        positions = column_positions(names, roles.names, roles.ignored, hint, path)
-        return _collect(_checked_rows(rows, len(names), path), positions, roles, path)
+        whole = chain([first], lines)
+        rows = csv.reader(whole, delimiter=delimiter, skipinitialspace=True, strict=True)
+        hint = _separator_hint(first, delimiter)
+        names = _read_header(rows, first, hint, path) if header is None else header
+        positions = _positions(names, roles, hint, path)
+        return _collect(rows, len(names), positions, roles, path)
 
 
-def _checked_rows(rows: Any, width: int, path: Path) -> Iterator[tuple[int, list[str]]]:
-    for row in rows:
-        if not row:
-            continue
+def _separator_hint(line: str, delimiter: str) -> str | None:
+    """Say which other separator a header without the delimiter has; None where there is none."""
+    other = next((each for each in _SEPARATORS if each in line), None)
+    if other is None or delimiter in line:
+        return None
+    said = json.dumps(other)  # as TOML and Python both write it, a tab included
+    return f"it has one column and contains {said}; if that separates cells, set delimiter={said}"
+
+
+def _read_header(rows: Any, first: str, hint: str | None, path: Path) -> list[str]:
+    """Read the names of the columns, `first` being the line where they begin."""
+    if not first:
+        raise InvalidArgument(f"Expected a header in {path.name!r}; the file is empty.")
+    try:
+        names: list[str] = next(rows)
+    except csv.Error:  # names in quotes, and between them what is no delimiter
+        if hint is None:
+            raise
+        raise InvalidArgument(f"Expected columns in the header of {path.name!r}; {hint}.") from None
+    if not names:
+        raise InvalidArgument(f"Expected a header in {path.name!r}; its first line is blank.")
+    return names
+
+
+def _positions(header: Sequence[str], roles: Roles, hint: str | None, path: Path) -> list[int]:
+    """Return where the columns stand that are read; each declared one must be there once."""
+    names = [name.strip() for name in header]
+    declared = (*roles.names, *roles.ignored)
+    if twice := [name for name in declared if declared.count(name) > 1]:
+        raise InvalidArgument(f"Expected each column to have one role; {twice[0]!r} has two.")
+    for name in declared:
+        place = f"column {name!r} in the header of {path.name!r}"
+        if name not in names:
+            raise InvalidArgument(f"Expected a {place}; {hint or 'there is none'}.")
+        if names.count(name) > 1:
+            raise InvalidArgument(f"Expected one {place}; there are {names.count(name)}.")
+    return [names.index(name) for name in roles.names]
+
+
+def _collect(rows: Any, width: int, positions: list[int], roles: Roles, path: Path) -> Cells:
+    readers = [_reader(column, roles) for column in roles.columns]
+    inputs = array("d")
+    rest: list[list[str]] = []  # of each row: its label and its group, where they are read
+    for row in filter(None, rows):
         if len(row) != width:
             raise InvalidArgument(
                 f"Expected {width} cells in each line of {path.name!r}; line {rows.line_num} has "
                 "another number."
             )
-        yield rows.line_num, row
-
-
-def _collect(
-    rows: Iterator[tuple[int, list[str]]], positions: list[int], roles: Roles, path: Path
-) -> Cells:
-    readers = [_reader(column, roles) for column in roles.columns]
-    inputs = array("d")
-    rest: list[list[str]] = []  # of each row: its label and its group, where they are read
-    for line, row in rows:
         cells = [row[k].strip() for k in positions]
         try:
-            inputs.extend([read(cell) for read, cell in zip(readers, cells, strict=False)])
-        except ValueError:
-            fine = [_reads(read, cell) for read, cell in zip(readers, cells, strict=False)]
-            raise _odd_cell(roles.columns[fine.index(False)], roles, path, line) from None
+            for read, cell in zip(readers, cells, strict=False):
+                inputs.append(read(cell))
+        except (KeyError, ValueError):
+            column = roles.columns[len(inputs) % len(readers)]
+            raise _odd_cell(column, roles, path, rows.line_num) from None
         rest.append(cells[len(readers) :])
         if roles.groups is not None and not cells[-1]:
             raise InvalidArgument(
                 f"Expected {roles.groups!r} of {path.name!r} to say whose record it is; line "
-                f"{line} does not."
+                f"{rows.line_num} does not."
             )
     if not rest:
         raise InvalidArgument(f"Expected at least one record in {path.name!r}.")
     X = np.array(inputs).reshape(len(rest), len(readers))
     labels = [] if roles.target is None else [row[0] for row in rest]
     return Cells(X, labels, None if roles.groups is None else np.array([row[-1] for row in rest]))
-
-
-def _reads(read: Callable[[str], float], cell: str) -> bool:
-    try:
-        read(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _odd_cell(column: Column, roles: Roles, path: Path, line: int) -> InvalidArgument:
@@ -266,12 +277,15 @@ def _odd_cell(column: Column, roles: Roles, path: Path, line: int) -> InvalidArg
 
 
 def _reader(column: Column, roles: Roles) -> Callable[[str], float]:
+    """Return what reads the cells of a column: KeyError or ValueError for one that it cannot."""
     if isinstance(column, Categorical):
-        return _category_reader(column, roles.other)
+        codes = {str(label): float(k) for k, label in enumerate(column.labels[:-1])}
+        undeclared = float(len(codes))
+        return (lambda cell: codes.get(cell, undeclared)) if roles.other else codes.__getitem__
     missing = roles.missing
 
     def read_number(cell: str) -> float:
-        if missing is not None and cell in MISSING:
+        if missing is not None and cell in _MISSING:
             return missing
         number = float(cell)
         if not math.isfinite(number) or "_" in cell:  # Python's own 1_000 is not a number in a file
@@ -279,18 +293,6 @@ def _reader(column: Column, roles: Roles) -> Callable[[str], float]:
         return number
 
     return read_number
-
-
-def _category_reader(column: Categorical, other: bool) -> Callable[[str], float]:
-    codes = {str(label): float(k) for k, label in enumerate(column.labels[:-1])}
-    undeclared = float(len(codes))
-
-    def read_category(cell: str) -> float:
-        if not other and cell not in codes:
-            raise ValueError
-        return codes.get(cell, undeclared)
-
-    return read_category
 
 
 def as_dataset(

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import Integers, at_least, vote_matrix
+from tacit._checks import Integers, at_least, one_of, vote_matrix
 from tacit.datasets._reading import existing_file, open_npz, read_npy, reading
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import count_votes
 
-FORMATS = ("histogram", "predictions")
 _LARGEST = 2**53  # float64 holds every whole number up to here
 _KEYS = {"votes": "histogram", "predictions": "predictions"}
 
@@ -32,8 +31,8 @@ def read_votes(
     an `.npz` the key `votes` or `predictions` says which; elsewhere `format` must.
     """
     path = Path(path)
-    if format is not None and format not in FORMATS:
-        raise InvalidArgument(f"Expected format={format!r} to be one of {', '.join(FORMATS)}.")
+    if format is not None:
+        one_of(*_KEYS.values(), format=format)
     array, found = _read(path, format)
     chosen = format or found
     if chosen is None:
@@ -55,8 +54,7 @@ def read_votes(
 
 
 def _read(path: Path, format: str | None) -> tuple[NDArray[Any], str | None]:
-    existing_file(path)
-    with reading(path, f"{path.suffix} file of numbers"):
+    with reading(existing_file(path), f"{path.suffix} file of numbers"):
         if path.suffix == ".npz":
             return _read_npz(path, format)
         if path.suffix == ".npy":
@@ -82,17 +80,11 @@ def _read_csv(path: Path) -> NDArray[np.float64]:
     """Read rows of numbers; a first line that is not numeric is a header."""
     with path.open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.reader(file) if row]
-    if rows and not _numeric(rows[0]):
-        rows = rows[1:]
-    return np.array([[float(cell) for cell in row] for row in rows])
-
-
-def _numeric(row: list[str]) -> bool:
     try:
-        [float(cell) for cell in row]
+        first = [[float(cell) for cell in row] for row in rows[:1]]
     except ValueError:
-        return False
-    return True
+        first = []
+    return np.array([*first, *([float(cell) for cell in row] for row in rows[1:])])
 
 
 def _whole(array: NDArray[Any], path: Path) -> NDArray[Any]:
@@ -107,8 +99,7 @@ def _whole(array: NDArray[Any], path: Path) -> NDArray[Any]:
 
 def read_rows(path: str | Path, *, n_rows: int) -> Integers:
     """Read row numbers (public: which queries to ask) from `.npy`, or `.csv`/`.txt`, one a line."""
-    path = Path(path)
-    existing_file(path)
+    path = existing_file(path)
     try:
         with reading(path, "file of numbers"):
             raw = read_npy(path) if path.suffix == ".npy" else _read_csv(path)

@@ -1,57 +1,49 @@
 """Everything about scans: volumes, codes of masks, teachers, students, segmenters, their run.
 
 Whole masks are answers too long for votes: teachers' masks become short codes, of which a noisy
-mean is released (docs/theory/high-dimensional.md). The names load on first use; torch, MONAI and
-nibabel, where they are needed.
+mean is released (docs/theory/high-dimensional.md). A codec is part of what is released: it is made
+from public data, or bought with differential privacy, and says which. No property of a codec is
+relied upon for privacy; the mechanism clips. torch, MONAI and nibabel load where they are needed.
 """
 
-from __future__ import annotations
-
-import importlib
-from typing import TYPE_CHECKING, Any
-
-_HOME = {
-    "METHOD": "runs",
-    "AtlasTeacher": "atlas",
-    "AutoencoderCodec": "codecs",
-    "BlockPCACodec": "codecs",
-    "CallableTeacher": "teachers",
-    "Codec": "codecs",
-    "DPPCACodec": "codecs",
-    "DPSGDSegmenter": "dpsgd",
-    "IdentityCodec": "codecs",
-    "ImageRegression": "codecs",
-    "LinearCodec": "codecs",
-    "MaskRounds": "rounds",
-    "MaskTeacher": "teachers",
-    "PATESegmenter": "segmenter",
-    "PCACodec": "codecs",
-    "SimulatedSegmenter": "segmenter",
-    "Smoothed": "codecs",
-    "UNetRecipe": "unet",
-    "UNetStudent": "student",
-    "UNetTeacher": "teachers",
-    "Volumes": "volumes",
-    "check_file_names": "volumes",
-    "combine_rounds": "codecs",
-    "deformed": "codecs",
-    "encoded_answers": "codecs",
-    "generated_volumes": "volumes",
-    "level_of_volume": "rounds",
-    "load_segmenter": "student",
-    "load_volumes": "volumes",
-    "mask_figure": "gallery",
-    "mask_metrics": "metrics",
-    "noise_to_signal": "codecs",
-    "organ_dice": "metrics",
-    "parse_nifti": "nifti",
-    "save_mask": "nifti",
-    "save_masks": "volumes",
-    "segment_with_teachers": "teachers",
-    "smooth_by_images": "codecs",
-    "water_filling": "codecs",
-    "wiener_weights": "codecs",
-}
+from tacit.masks.autoencoder import AutoencoderCodec
+from tacit.masks.codecs import (
+    Codec,
+    IdentityCodec,
+    LinearCodec,
+    combine_rounds,
+    encoded_answers,
+    noise_to_signal,
+    water_filling,
+    wiener_weights,
+)
+from tacit.masks.pca import BlockPCACodec, DPPCACodec, PCACodec, deformed
+from tacit.masks.results import mask_figure, mask_metrics, organ_dice
+from tacit.masks.rounds import (
+    ImageRegression,
+    MaskRounds,
+    Smoothed,
+    level_of_volume,
+    smooth_by_images,
+)
+from tacit.masks.runs import METHOD
+from tacit.masks.segmenters import DPSGDSegmenter, PATESegmenter, SimulatedSegmenter
+from tacit.masks.teachers import (
+    AtlasTeacher,
+    CallableTeacher,
+    MaskTeacher,
+    UNetTeacher,
+    segment_with_teachers,
+)
+from tacit.masks.unet import UNetRecipe, UNetStudent, load_segmenter
+from tacit.masks.volume_files import (
+    check_file_names,
+    load_volumes,
+    parse_nifti,
+    save_mask,
+    save_masks,
+)
+from tacit.masks.volumes import Volumes, generated_volumes
 
 __all__ = [
     "METHOD",
@@ -95,52 +87,3 @@ __all__ = [
     "water_filling",
     "wiener_weights",
 ]
-
-if TYPE_CHECKING:
-    from tacit.masks.atlas import AtlasTeacher
-    from tacit.masks.codecs import (
-        AutoencoderCodec,
-        BlockPCACodec,
-        Codec,
-        DPPCACodec,
-        IdentityCodec,
-        ImageRegression,
-        LinearCodec,
-        PCACodec,
-        Smoothed,
-        combine_rounds,
-        deformed,
-        encoded_answers,
-        noise_to_signal,
-        smooth_by_images,
-        water_filling,
-        wiener_weights,
-    )
-    from tacit.masks.dpsgd import DPSGDSegmenter
-    from tacit.masks.gallery import mask_figure
-    from tacit.masks.metrics import mask_metrics, organ_dice
-    from tacit.masks.nifti import parse_nifti, save_mask
-    from tacit.masks.rounds import MaskRounds, level_of_volume
-    from tacit.masks.runs import METHOD
-    from tacit.masks.segmenter import PATESegmenter, SimulatedSegmenter
-    from tacit.masks.student import UNetStudent, load_segmenter
-    from tacit.masks.teachers import (
-        CallableTeacher,
-        MaskTeacher,
-        UNetTeacher,
-        segment_with_teachers,
-    )
-    from tacit.masks.unet import UNetRecipe
-    from tacit.masks.volumes import (
-        Volumes,
-        check_file_names,
-        generated_volumes,
-        load_volumes,
-        save_masks,
-    )
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'tacit.masks' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"tacit.masks.{_HOME[name]}"), name)

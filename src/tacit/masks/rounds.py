@@ -9,24 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats
+from tacit._checks import Floats, at_least, finite_array, positive
 from tacit.errors import InvalidArgument
 from tacit.masks.codecs import (
-    ImageRegression,
     LinearCodec,
+    answer_rows,
+    code_rows,
     combine_rounds,
     noise_to_signal,
-    smooth_by_images,
+    wiener_weights,
 )
 from tacit.mechanisms import GaussianMean, Plan, Release, UnitMean
 
-SHARES = {1: (1.0,), 2: (0.3, 0.7), 4: (0.1, 0.15, 0.25, 0.5)}
-"""Shares of mu^2 for so many rounds."""
+SHARES = {1: (1.0,), 2: (0.3, 0.7), 4: (0.1, 0.15, 0.25, 0.5)}  # shares of mu^2 for so many rounds
 _LEVELS = np.arange(0.2, 0.651, 0.01)
 
 
@@ -195,3 +196,243 @@ def one_hot_masks(answers: ArrayLike, n_classes: int) -> NDArray[np.float32]:
     parts = parts / np.maximum(parts.sum(axis=1, keepdims=True), 1.0)
     background = 1 - parts.sum(axis=1, keepdims=True)
     return np.concatenate([background, parts], axis=1)
+
+
+Single = NDArray[np.float32]
+
+
+# Voxels whose mean answer is this close to 0 or 1 in every channel are not predicted.
+_UNCERTAIN = 0.02
+# Steps, in voxels, to the neighbours that are seen sharply and blurred.
+_NEAR, _FAR, _FAR_BLUR = 1, 3, 1.2
+_POOL = 9  # so many neighbouring coordinates share an estimate of what the images left unexplained
+_PRIOR = 4.0  # precision of the prior that nothing is explained: a deviation of 1/2
+_LEAST = 0.02
+
+
+_MOST_BYTES = 2**32
+
+
+class ImageRegression:
+    """Predict answers from public images: random features of a voxel's surroundings, and ridge.
+
+    images: (queries, *sides), public. mean: the public mean answer, `(*sides)` or with channels in
+    front. A voxel is described by its neighbours' intensities, its place and the mean answer around
+    it; rectified random mixtures of these (Rahimi and Recht 2007) and themselves are the features.
+    They are made once; what depends on releases is cheap. Only voxels whose mean answer is between
+    0.02 and 0.98 are predicted.
+    """
+
+    def __init__(
+        self,
+        images: ArrayLike,
+        mean: ArrayLike,
+        *,
+        n_features: int = 600,
+        folds: int = 5,
+        penalty: float = 3e-3,
+        random_state: int = 0,
+    ) -> None:
+        pictures, prior = finite_array(images=images), finite_array(mean=mean)
+        sides = pictures.shape[1:]
+        if not len(pictures) or not sides or prior.shape[-len(sides) :] != sides:
+            raise InvalidArgument(
+                f"Expected images (queries, *sides) for a mean of shape {prior.shape}, got "
+                f"{pictures.shape}."
+            )
+        self.mean, self.folds, self.penalty = prior, folds, penalty
+        at_least(2, folds=folds)
+        positive(penalty=penalty)
+        planes = prior.reshape(-1, *sides)
+        between = (planes > _UNCERTAIN) & (planes < 1 - _UNCERTAIN)
+        self._voxels = np.asarray(between.any(axis=0))
+        seen, known = _surroundings(pictures, self._voxels), _prior(planes, self._voxels)
+        rng = np.random.default_rng(at_least(0, random_state=random_state))
+        self._features = _random_features(seen, known, at_least(0, n_features=n_features), rng)
+        self._products = [rows.T @ rows for rows in self._features]
+        self._chosen = np.arange(len(pictures))
+        self._factors: list[Any] = []
+
+    def rows(self, chosen: ArrayLike) -> ImageRegression:
+        """Return the regression of some of the queries, by their numbers; features are shared."""
+        part = object.__new__(ImageRegression)
+        vars(part).update(vars(self))
+        part._chosen = self._chosen[np.asarray(chosen)]
+        part._factors = []
+        return part
+
+    def predict(self, answers: ArrayLike) -> Floats:
+        """Return predictions (queries, ...), each learned from the other folds' `answers`."""
+        targets = answer_rows(answers, self.mean.shape) - self.mean
+        count = len(targets)
+        if count != len(self._chosen):
+            raise InvalidArgument(f"Expected {len(self._chosen)} answers, got {count}.")
+        offsets = np.zeros((count, *self.mean.shape))
+        if count < 2 or not self._voxels.any():
+            return offsets + self.mean
+        planes = (count, -1, *self._voxels.shape)
+        wanted = targets.reshape(planes)[:, :, self._voxels].astype(np.float32)
+        features = [self._features[one] for one in self._chosen]
+        pulls = np.stack([rows.T @ one.T for rows, one in zip(features, wanted, strict=True)])
+        learned = [solve(pulls) for solve in self._solvers(count)]
+        made = offsets.reshape(planes)
+        for query, rows in enumerate(features):
+            made[query][:, self._voxels] = (rows @ learned[query % self.folds]).T
+        return offsets + self.mean
+
+    def _solvers(self, count: int) -> list[Any]:
+        """Return for each fold what turns the queries' pulls into coefficients without it."""
+        if not self._factors:
+            of_fold = np.arange(count) % self.folds
+            sums = [self._summed(of_fold == fold) for fold in range(min(self.folds, count))]
+            total = np.sum(sums, axis=0)
+            self._factors = [
+                _solver(total - part, of_fold != fold, self.penalty)
+                for fold, part in enumerate(sums)
+            ]
+        return self._factors
+
+    def _summed(self, rows: NDArray[np.bool_]) -> Floats:
+        total = np.zeros(self._products[0].shape)
+        for query in self._chosen[rows]:
+            total += self._products[query]
+        return total
+
+
+def _solver(matrix: Floats, rows: NDArray[np.bool_], penalty: float) -> Any:
+    """Factorise the ridge regression of these queries; only their pulls will be used."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    ridge = penalty * float(np.trace(matrix)) / len(matrix)
+    factor = cho_factor(matrix + ridge * np.eye(len(matrix)))
+
+    def solve(pulls: Single) -> Single:
+        pull = pulls[rows].sum(axis=0, dtype=np.float64)
+        return np.asarray(cho_solve(factor, pull), dtype=np.float32)
+
+    return solve
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Smoothed:
+    """Answers after smoothing, the centres they have in code space, and what remains about them.
+
+    `centres` and `spectrum` are what a second round needs: `codec.remaining(spectrum)`.
+    """
+
+    answers: Floats
+    predicted: Floats
+    centres: Floats
+    spectrum: Floats
+
+
+def smooth_by_images(
+    codec: LinearCodec, codes: ArrayLike, deviations: ArrayLike, regression: ImageRegression
+) -> Smoothed:
+    """Shrink releases towards what the public images predict: prediction + w (code - its code).
+
+    w = r/(r + sigma^2), r the second moment of (code - predicted code) estimated from the releases
+    themselves; a coordinate that was left out stays as predicted.
+    What remains is r (1 - w). Post-processing of releases `codes` (queries, length) whose noise has
+    these `deviations` (length).
+    """
+    noisy = code_rows(finite_array(codes=codes), codec.length)
+    spread = np.broadcast_to(np.asarray(deviations, dtype=np.float64), (codec.length,))
+    shrunk = wiener_weights(codec.spectrum, spread) * noisy
+    predicted = regression.predict(codec.decode(shrunk))
+    places = codec.coordinates(predicted)
+    left = _unexplained(noisy - places, codec.spectrum, spread)
+    weights = wiener_weights(left, spread)
+    steps = weights * (noisy - places)
+    answers = predicted + codec.decode(steps) - codec.mean
+    return Smoothed(answers, predicted, places + steps, left * (1 - weights))
+
+
+def _unexplained(offsets: Floats, spectrum: Floats, deviations: Floats) -> Floats:
+    """Return second moments of offsets without their noise, as a pooled share of the spectrum.
+
+    A coordinate's share of n queries has the variance 2 (lambda + sigma^2)^2 / (n lambda^2), so
+    neighbours are averaged by the inverse of that, with 1, nothing explained, as a prior: a share
+    that is too small would make the next round clip.
+    """
+    known = np.isfinite(deviations) & (spectrum > 0)
+    noise = np.square(np.where(known, deviations, 0.0))
+    shares, precision = np.zeros(spectrum.size), np.zeros(spectrum.size)
+    moments = np.square(offsets).mean(axis=0) - noise
+    np.divide(moments, spectrum, out=shares, where=known)
+    np.divide(spectrum, spectrum + noise, out=precision, where=known)
+    precision = len(offsets) / 2 * np.square(precision)
+    sums = [
+        np.convolve(values, np.ones(_POOL))[_POOL // 2 :][: spectrum.size]
+        for values in (precision * shares, precision)
+    ]
+    pooled = (sums[0] + _PRIOR) / (sums[1] + _PRIOR)
+    return np.asarray(np.clip(pooled, _LEAST, 1.0) * spectrum)
+
+
+def _surroundings(images: Floats, voxels: NDArray[np.bool_]) -> Single:
+    """Return (queries, voxels, numbers): intensities near and, blurred, further away; edges."""
+    from scipy.ndimage import gaussian_filter, gaussian_gradient_magnitude
+
+    found: list[Any] = []
+    for image in images:
+        inside = image[voxels]
+        scaled = (image - inside.mean()) / max(float(inside.std()), 1e-12)
+        far = gaussian_filter(scaled, _FAR_BLUR)
+        columns = [*_neighbours(scaled, voxels, _NEAR), *_neighbours(far, voxels, _FAR)]
+        columns.append(gaussian_gradient_magnitude(scaled, 1.0)[voxels])
+        found.append(np.stack(columns, axis=1))
+    seen = np.stack(found)
+    return np.asarray(seen / np.maximum(seen.std(axis=(0, 1)), 1e-12), dtype=np.float32)
+
+
+def _neighbours(image: Floats, voxels: NDArray[np.bool_], step: int) -> list[Floats]:
+    """Return the values `step` voxels away in every direction, the middle included."""
+    padded = np.pad(image, step, mode="edge")
+    columns = []
+    for offset in product(range(3), repeat=image.ndim):
+        window = tuple(
+            slice(o * step, o * step + s) for o, s in zip(offset, image.shape, strict=True)
+        )
+        columns.append(padded[window][voxels])
+    return columns
+
+
+def _prior(planes: Floats, voxels: NDArray[np.bool_]) -> Single:
+    """Return (voxels, numbers): place, and the mean answer's logit and slopes in each channel."""
+    from scipy.ndimage import gaussian_filter
+
+    sides = voxels.shape
+    axes = np.meshgrid(*(np.linspace(-1, 1, side) for side in sides), indexing="ij")
+    columns = [axis[voxels] for axis in axes]
+    for plane in np.clip(planes, 0.0, 1.0):
+        logits = np.log((plane + _UNCERTAIN) / (1 + _UNCERTAIN - plane))
+        columns.append(gaussian_filter(logits, 1.0)[voxels])
+        for axis in range(len(sides)):
+            order = [int(axis == other) for other in range(len(sides))]
+            columns.append(gaussian_filter(logits, 1.0, order=order)[voxels])
+    known = np.stack(columns, axis=1)
+    known = (known - known.mean(axis=0)) / np.maximum(known.std(axis=0), 1e-12)
+    return np.asarray(known, dtype=np.float32)
+
+
+def _random_features(seen: Single, known: Single, count: int, rng: np.random.Generator) -> Single:
+    """Return (queries, voxels, features): relu(random mixtures), what they mix, and 1."""
+    n_queries, n_voxels, n_seen = seen.shape
+    n_known = known.shape[1]
+    width = count + n_seen + n_known + 1
+    if 4 * n_queries * n_voxels * width > _MOST_BYTES:
+        raise InvalidArgument(
+            f"Expected images whose features fit 4 GiB, got {n_queries} x {n_voxels} voxels; "
+            "resample them to a coarser grid or use fewer features."
+        )
+    # A voxel's place says more than one neighbour's intensity: twice its weight.
+    of_seen = rng.normal(scale=n_seen**-0.5, size=(n_seen, count)).astype(np.float32)
+    of_known = rng.normal(scale=2 * n_known**-0.5, size=(n_known, count)).astype(np.float32)
+    shift = known @ of_known + rng.normal(size=count).astype(np.float32)
+    features = np.ones((n_queries, n_voxels, width), dtype=np.float32)
+    for one, rows in zip(seen, features, strict=True):
+        rows[:, :count] = np.maximum(one @ of_seen + shift, 0)
+        rows[:, count : count + n_seen] = one
+        rows[:, count + n_seen : -1] = known
+    return features

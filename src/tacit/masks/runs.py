@@ -1,39 +1,232 @@
-"""A run of `method = "segmentation"`: folders of scans in, a directory to publish out.
+"""What a run of `method = "segmentation"` works on: private, public and held-out scans, by files.
 
-config.toml     the resolved configuration
-run.ledger      what was spent
-statement.json  what may be said
-student.tacit   the model to publish; `tacit segment` applies it
-released/       the released masks of the public scans, on their own grids
-metrics.json    Dice and surface distances on scans declared public, if there are any
-report.html     for the person who signs, with pictures of public scans
+Roles are declared and never guessed (docs/segmentation.md): which folder is private, which
+classes and grid there are, whose each scan is. Messages quote no case name of a private folder.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit._checks import at_least, refuse
 from tacit._files import write_atomically
-from tacit.masks.atlas import AtlasTeacher
-from tacit.masks.gallery import MOST_SCANS, mask_figure
-from tacit.masks.metrics import mask_metrics
+from tacit.datasets import existing_file, reading
+from tacit.errors import InvalidArgument
+from tacit.masks.results import MOST_SCANS, mask_figure, mask_metrics
 from tacit.masks.rounds import one_hot_masks
-from tacit.masks.scans import ScanOptions, Scans, load_scans
-from tacit.masks.segmenter import PATESegmenter, SimulatedSegmenter, one_two_or_four
-from tacit.masks.student import UNetStudent
-from tacit.masks.teachers import UNetTeacher
-from tacit.masks.unet import UNetRecipe
-from tacit.masks.volumes import Volumes, save_masks
+from tacit.masks.segmenters import PATESegmenter, SimulatedSegmenter, one_two_or_four
+from tacit.masks.teachers import AtlasTeacher, UNetTeacher
+from tacit.masks.unet import UNetRecipe, UNetStudent
+from tacit.masks.volume_files import check_file_names, load_volumes, save_masks
+from tacit.masks.volumes import Volumes, resample_labels
 from tacit.methods import Count, Method, Strategy, Widths, choices
 from tacit.records import refuse_overlap
 from tacit.report import write_report
-from tacit.runs import RunConfig, RunResult, releasing
+from tacit.runs import DataConfig, RunConfig, RunResult, releasing, section_of
+
+_COLUMNS = ("case", "patient")
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """[data.options] of a segmentation run.
+
+    classes: names, the background first. grid: the public shape to which every scan is resampled.
+    masks_source: public masks for the codec: scans with masks, or a folder of masks alone.
+    patients_file: a CSV file with the columns case and patient; patient_pattern: a regular
+        expression whose one group is the patient in a case's name. With neither, a scan is a unit.
+    public_truth: the masks beside the public scans are declared public, too: they are compared
+        with what was released, and shown. Otherwise they are not even kept.
+    """
+
+    classes: tuple[str, ...]
+    grid: tuple[int, ...]
+    masks_source: str
+    patients_file: str = ""
+    patient_pattern: str = ""
+    public_truth: bool = False
+
+    def __post_init__(self) -> None:
+        for key in ("masks_source", "patients_file", "patient_pattern"):
+            if not isinstance(getattr(self, key), str):
+                raise refuse(key, getattr(self, key), "a word")
+        for key in ("classes", "grid"):
+            if not isinstance(getattr(self, key), list | tuple):
+                raise refuse(key, getattr(self, key), "a list")
+            object.__setattr__(self, key, tuple(getattr(self, key)))
+        if not all(isinstance(name, str) for name in self.classes) or len(self.classes) < 2:
+            raise refuse("classes", list(self.classes), "names, the background's first")
+        if len(self.grid) not in (2, 3):
+            raise refuse("grid", list(self.grid), "two or three sides, such as [32, 40, 32]")
+        for side in self.grid:
+            at_least(4, grid=side)
+        if not isinstance(self.public_truth, bool):
+            raise refuse("public_truth", self.public_truth, "true or false")
+        if self.patients_file and self.patient_pattern:
+            raise InvalidArgument("Expected patients_file or patient_pattern; not both.")
+
+    @classmethod
+    def of(cls, data: DataConfig) -> ScanOptions:
+        """Read the options of a configuration, before any file is opened."""
+        if not data.public_source:
+            raise InvalidArgument(
+                "Expected public_source, the folder of public scans: scans of one folder are not "
+                "split, since one patient could become private and public."
+            )
+        return section_of(cls, data.options, "data.options")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scans:
+    """The scans of a run as they were read, and on the public grid. Private ones are secret."""
+
+    options: ScanOptions
+    private: Volumes = field(repr=False)
+    patients: list[str] | None = field(repr=False)
+    public: Volumes
+    codec_masks: NDArray[Any]
+    held_out: Volumes | None
+
+    def on_grid(self, volumes: Volumes) -> Volumes:
+        """Return volumes on one scale and the public grid, each by itself."""
+        return volumes.normalised().resampled(self.options.grid)
+
+
+def load_scans(data: DataConfig, options: ScanOptions) -> Scans:
+    """Read all that a run works on; a mistake shows here, before anything is made or spent."""
+    data.keep_apart(masks_source=options.masks_source)
+    private = _with_masks(data.source, "source", options)
+    public = _volumes(data.public_source, "public_source", options)
+    if options.public_truth and public.masks is None:
+        raise InvalidArgument("Expected masks in public_source where public_truth = true.")
+    if not options.public_truth:
+        public = replace(public, masks=None)
+    check_file_names(public)
+    held_out = None
+    if data.held_out_source:
+        held_out = _with_masks(data.held_out_source, "held_out_source", options)
+    find = _finder(options)
+    patients = None if find is None else _patients(find, private.cases)
+    if find is not None and patients is not None:
+        _keep_apart(find, patients, [public] if held_out is None else [public, held_out])
+    return Scans(options, private, patients, public, _codec_masks(options), held_out)
+
+
+def _volumes(source: str, key: str, options: ScanOptions) -> Volumes:
+    volumes = load_volumes(source, n_classes=len(options.classes))
+    if volumes.dimensions != len(options.grid):
+        raise InvalidArgument(
+            f"Expected {key} of {len(options.grid)} dimensions as the grid has, got "
+            f"{volumes.dimensions}."
+        )
+    return volumes
+
+
+def _with_masks(source: str, key: str, options: ScanOptions) -> Volumes:
+    try:
+        volumes: Volumes | None = _volumes(source, key, options)
+    except InvalidArgument:
+        if key != "source":
+            raise
+        volumes = None
+    if volumes is None:  # outside the handler: the first message may name a patient
+        raise InvalidArgument(
+            f"Expected source={source!r} to hold scans of {len(options.grid)} dimensions, each "
+            f"with a mask of classes 0 .. {len(options.classes) - 1} on its grid. "
+            "tacit.masks.load_volumes says which file is wrong."
+        )
+    if volumes.masks is None:
+        raise InvalidArgument(f"Expected masks beside the scans of {key}.")
+    return volumes
+
+
+def _codec_masks(options: ScanOptions) -> NDArray[Any]:
+    """Return public masks on the grid: those beside scans, or the files themselves."""
+    volumes = _volumes(options.masks_source, "masks_source", options)
+    known = volumes.masks or tuple(_as_mask(x, len(options.classes)) for x in volumes.images)
+    count = len(options.classes)
+    return np.stack([resample_labels(mask, options.grid, n_classes=count) for mask in known])
+
+
+def _as_mask(values: NDArray[Any], n_classes: int) -> NDArray[np.uint8]:
+    if (values != np.floor(values)).any() or values.min() < 0 or values.max() >= n_classes:
+        raise InvalidArgument(
+            f"Expected masks_source to hold masks of class indices 0 .. {n_classes - 1}, or scans "
+            "with masks beside them."
+        )
+    return np.asarray(values, dtype=np.uint8)
+
+
+def _finder(options: ScanOptions) -> Any:
+    """Return a function from a case's name to its patient, or None where each scan is a unit."""
+    if options.patients_file:
+        table = _read_patients(existing_file(options.patients_file))
+        return table.get
+    if not options.patient_pattern:
+        return None
+    try:
+        pattern = re.compile(options.patient_pattern)
+    except re.error as error:
+        wrong = f"a regular expression: {error}"
+        raise refuse("patient_pattern", options.patient_pattern, wrong) from None
+    if pattern.groups != 1:
+        raise refuse("patient_pattern", options.patient_pattern, "an expression with one group")
+
+    def find(case: str) -> str | None:
+        found = pattern.match(case)
+        return found[1] if found else None
+
+    return find
+
+
+def _read_patients(path: Path) -> dict[str, str]:
+    """Read case and patient, one line a scan; messages name lines, never what they hold."""
+    with reading(path, "CSV file of cases and patients"):
+        rows = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"))))
+    header = [name.strip().lower() for name in rows[0]] if rows else []
+    if not set(_COLUMNS) <= set(header):
+        raise InvalidArgument(f"Expected {path.name!r} to have the columns case and patient.")
+    places = [header.index(name) for name in _COLUMNS]
+    table: dict[str, str] = {}
+    for number, row in enumerate(rows[1:], start=2):
+        cells = [row[place].strip() if place < len(row) else "" for place in places]
+        if not all(cells) or cells[0] in table:
+            raise InvalidArgument(
+                f"Expected a case, once, and its patient in line {number} of {path.name!r}."
+            )
+        table[cells[0]] = cells[1]
+    return table
+
+
+def _patients(find: Any, cases: Sequence[str]) -> list[str]:
+    patients = [find(case) for case in cases]
+    if not all(patients):
+        raise InvalidArgument(
+            "Expected a patient for each private scan; patients_file or patient_pattern leaves "
+            "some out."
+        )
+    return patients
+
+
+def _keep_apart(find: Any, patients: list[str], others: list[Volumes]) -> None:
+    """Refuse a patient who is private and public: what is public of her, no price covers."""
+    known = set(patients)
+    for volumes in others:
+        if known & {find(case) for case in volumes.cases}:
+            raise InvalidArgument(
+                "Expected no patient both in source and in public_source or held_out_source."
+            )
+
 
 Masks = tuple[NDArray[Any], ...]
 

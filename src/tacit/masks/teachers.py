@@ -8,15 +8,17 @@ scale or statistic is shared. Everything is SECRET.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import at_least
+from tacit._checks import at_least, non_negative, positive
+from tacit._extras import need
 from tacit._files import PathLike
 from tacit.errors import InvalidArgument
 from tacit.masks.unet import (
@@ -28,6 +30,7 @@ from tacit.masks.unet import (
     targets_of,
     train_unet,
 )
+from tacit.masks.volumes import one_hot
 from tacit.teachers import (
     Answer,
     Run,
@@ -40,14 +43,11 @@ from tacit.teachers import (
     sharded,
 )
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
 Encode = Callable[[NDArray[Any]], ArrayLike]
-__all__ = [
-    "CallableTeacher",
-    "MaskTeacher",
-    "UNetTeacher",
-    "as_mask_teacher",
-    "segment_with_teachers",
-]
 
 
 @runtime_checkable
@@ -263,3 +263,219 @@ def _checked(
         called="masks",
     )
     return run, asked
+
+
+_REACH = 2.5  # standard deviations after which a Gaussian is cut off
+
+
+_FLAT = 0.1  # variance (of a normalised image) below which there is no contrast to speak of
+
+
+_STILL = 0.03  # squared gradient below which nothing pulls; with less, noise is overshot
+
+
+_FEWEST = 4  # voxels along a side of the coarse grid
+
+
+_VOXELS = 2**19  # of queries that are registered at a time: what fits into a cache
+
+
+@dataclass(frozen=True, slots=True)
+class Demons:
+    """How images are registered.
+
+    iterations: on half the resolution, and on the whole.
+    smoothing: the Gaussian that smooths the field at each step, in voxels.
+    contrast: the Gaussian that says what "around" a voxel is, in voxels.
+    stride: the most that a voxel moves in a step is about half of this, in voxels.
+
+    The defaults were chosen on hippocampus scans at 20 x 28 x 20 and 24 x 32 x 24 voxels.
+    """
+
+    iterations: tuple[int, int] = (8, 16)
+    smoothing: float = 0.6
+    contrast: float = 1.0
+    stride: float = 1.5
+
+    def __post_init__(self) -> None:
+        coarse, fine = self.iterations
+        at_least(0, iterations=coarse)
+        at_least(0, iterations=fine)
+        positive(smoothing=self.smoothing)
+        positive(contrast=self.contrast)
+        positive(stride=self.stride)
+
+    def field(self, fixed: Tensor, moving: Tensor) -> Tensor:
+        """Return the displacements (n, d, *spatial), in voxels, from each fixed image to moving's.
+
+        Voxel x of fixed image i is found at x + field[i, :, x] of the moving image (1, channels,
+        *spatial).
+        """
+        fixed, moving = self._contrasts(fixed), self._contrasts(moving)
+        shape = tuple(fixed.shape[2:])
+        coarse = tuple(max(_FEWEST, round(side / 2)) for side in shape)
+        still = need_torch().zeros(len(fixed), len(shape), *coarse)
+        pair = _shrunk(fixed, coarse), _shrunk(moving, coarse)
+        field = self._level(still, *pair, self.iterations[0])
+        return self._level(_stretched(field, shape), fixed, moving, self.iterations[1])
+
+    def _contrasts(self, images: Tensor) -> Tensor:
+        mean = smooth(images, self.contrast)
+        variance = smooth(images * images, self.contrast) - mean * mean
+        return (images - mean) / (variance.clamp_min(0) + _FLAT).sqrt()
+
+    def _level(self, field: Tensor, fixed: Tensor, moving: Tensor, iterations: int) -> Tensor:
+        slopes = gradient(fixed)
+        moving = moving.expand(len(fixed), *moving.shape[1:])
+        for _ in range(iterations):
+            force = self._force(fixed, warp(moving, field), slopes)
+            field = smooth(field + force, self.smoothing)
+        return field
+
+    def _force(self, fixed: Tensor, moved: Tensor, slopes: Tensor) -> Tensor:
+        """Return sum_c d_c g_c / sum_c (|g_c|^2 + d_c^2 / stride^2): d differences, g gradients."""
+        difference = fixed - moved
+        slope = (gradient(moved) + slopes) / 2  # (n, d, channels, *spatial)
+        pull = (difference[:, None] * slope).sum(dim=2)
+        size = (slope * slope).sum(dim=(1, 2)) + (difference**2).sum(dim=1) / self.stride**2
+        return pull / (size + _STILL)[:, None]
+
+
+def warp(images: Tensor, field: Tensor) -> Tensor:
+    """Return images (n, c, *spatial) as seen at x + field(x), by linear interpolation."""
+    torch = need_torch()
+    sides = [int(side) for side in images.shape[2:]]
+    axes = [torch.arange(side, dtype=torch.float32) for side in sides]
+    places = torch.stack(torch.meshgrid(*axes, indexing="ij")) + field
+    scale = torch.tensor([2 / (side - 1) for side in sides]).view(1, -1, *[1] * len(sides))
+    # torch counts from -1 to 1 and names the last axis first
+    grid = (places * scale - 1).flip(1).movedim(1, -1)
+    result: Tensor = torch.nn.functional.grid_sample(
+        images, grid, mode="bilinear", padding_mode="border", align_corners=True
+    )
+    return result
+
+
+def smooth(values: Tensor, sigma: float) -> Tensor:
+    """Return a Gaussian mean over the spatial axes; at the border, over what is there.
+
+    By shifted sums, a few times faster than small convolutions of one channel.
+    """
+    torch = need_torch()
+    taps = _taps(non_negative(sigma=sigma))
+    weight: Tensor = torch.ones(values.shape[2:])
+    for axis in range(2, values.ndim):
+        values = _along(values, taps, axis)
+        weight = _along(weight, taps, axis - 2)
+    return values / weight
+
+
+def gradient(images: Tensor) -> Tensor:
+    """Return central differences (n, d, c, *spatial) of images (n, c, *spatial), one-sided at ends.
+
+    The border's is the difference to the only neighbour.
+    """
+    torch = need_torch()
+    parts = []
+    for axis in range(2, images.ndim):
+        steps = images.diff(dim=axis)
+        first, last = steps.narrow(axis, 0, 1), steps.narrow(axis, steps.shape[axis] - 1, 1)
+        before, after = torch.cat([first, steps], axis), torch.cat([steps, last], axis)
+        parts.append((before + after) / 2)
+    result: Tensor = torch.stack(parts, dim=1)
+    return result
+
+
+def need_torch() -> Any:
+    """Return torch, or say which extra brings it."""
+    return need("torch", "to register images", extra="segmentation")
+
+
+def _taps(sigma: float) -> list[float]:
+    if sigma == 0:
+        return [1.0]
+    reach = max(1, math.ceil(_REACH * sigma))
+    return [math.exp(-(j**2) / (2 * sigma**2)) for j in range(reach + 1)]
+
+
+def _along(values: Tensor, taps: list[float], axis: int) -> Tensor:
+    side = values.shape[axis]
+    total = values * taps[0]
+    for shift in range(1, min(len(taps), side)):
+        rest = side - shift
+        total.narrow(axis, shift, rest).add_(values.narrow(axis, 0, rest), alpha=taps[shift])
+        total.narrow(axis, 0, rest).add_(values.narrow(axis, shift, rest), alpha=taps[shift])
+    return total
+
+
+def _resized(values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    mode = "bilinear" if len(shape) == 2 else "trilinear"
+    result: Tensor = need_torch().nn.functional.interpolate(
+        values, size=shape, mode=mode, align_corners=True
+    )
+    return result
+
+
+def _shrunk(values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return _resized(smooth(values, 1.0), shape)
+
+
+def _stretched(field: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Put a field on a finer grid; a displacement grows with the number of voxels it crosses."""
+    torch = need_torch()
+    growth = [(new - 1) / (old - 1) for old, new in zip(field.shape[2:], shape, strict=True)]
+    factors: Tensor = torch.tensor(growth).view(1, -1, *[1] * len(shape))
+    return _resized(field, shape) * factors
+
+
+@dataclass(frozen=True, slots=True)
+class AtlasTeacher:
+    """Register a private scan to each query and let its mask follow: soft masks, no training.
+
+    The scan and the queries are on one public grid, with intensities normalised
+    (`Volumes.normalised().resampled(shape)`). A mask is warped class by class with linear
+    interpolation, so that its border is soft. Several scans in a shard answer by their mean.
+
+    demons: the registration's numbers.
+
+    >>> from tacit.masks.volumes import generated_volumes
+    >>> images, masks = generated_volumes(3, (16, 20), noise=0.02).normalised().arrays()
+    >>> answer = AtlasTeacher().segment_queries(
+    ...     Shard(images[:1], masks[:1], seed=0), images[1:], n_classes=2)
+    >>> answer.shape, bool((abs(answer.sum(axis=1) - 1) < 1e-5).all())
+    ((2, 2, 16, 20), True)
+    """
+
+    demons: Demons = field(default_factory=Demons)
+
+    def __post_init__(self) -> None:
+        need_torch()
+
+    def segment_queries(
+        self, shard: Shard, queries: NDArray[Any], *, n_classes: int
+    ) -> NDArray[Any]:
+        """Return soft masks (queries, n_classes, *spatial)."""
+        dimensions = shard.y.ndim - 1
+        if not len(shard.y):
+            raise InvalidArgument("Expected at least one scan in a shard.")
+        scans, asked = channelled(shard.X, dimensions), channelled(queries, dimensions)
+        total = np.zeros((len(asked), n_classes, *asked.shape[2:]), dtype=np.float32)
+        with one_torch_thread(seed=0):  # there is nothing random here
+            for scan, mask in zip(scans, shard.y, strict=True):
+                total += self._answers(scan, mask, asked, n_classes)
+        return total / np.float32(len(scans))
+
+    def _answers(
+        self, scan: NDArray[Any], mask: NDArray[Any], asked: NDArray[Any], n_classes: int
+    ) -> NDArray[Any]:
+        torch = need_torch()
+        moving = torch.from_numpy(np.ascontiguousarray(scan)[None])
+        onehot = torch.from_numpy(one_hot(mask, n_classes)[None])
+        step = max(1, _VOXELS // math.prod(mask.shape))
+        parts = []
+        with torch.inference_mode():
+            for start in range(0, len(asked), step):
+                fixed = torch.from_numpy(np.ascontiguousarray(asked[start : start + step]))
+                found = self.demons.field(fixed, moving)
+                parts.append(warp(onehot.expand(len(fixed), *onehot.shape[1:]), found).numpy())
+        return np.concatenate(parts)

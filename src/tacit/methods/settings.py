@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from tacit._checks import at_least, finite, one_of, positive, refuse, sampling_rate
+from tacit._checks import at_least, finite, flag, one_of, positive, refuse, sampling_rate, word
 from tacit.datasets import Dataset
 from tacit.errors import InvalidArgument
 
@@ -146,19 +146,5 @@ def _read(kind: Any, name: str, value: Any) -> Any:
     return check(**{name: value})
 
 
-def _flag(**named: Any) -> bool:
-    ((name, value),) = named.items()
-    if not isinstance(value, bool):
-        raise refuse(name, value, "true or false")
-    return value
-
-
-def _text(**named: Any) -> str:
-    ((name, value),) = named.items()
-    if not isinstance(value, str):
-        raise refuse(name, value, "a word")
-    return value
-
-
-_PLAIN: dict[Any, Callable[..., Any]] = {bool: _flag, float: finite, str: _text}
+_PLAIN: dict[Any, Callable[..., Any]] = {bool: flag, float: finite, str: word}
 """Checks of types that carry none; another type is a mistake of the estimator's, not the user's."""

@@ -1,9 +1,16 @@
 """A run: one TOML file in, a directory with everything that may be kept or published out."""
 
 from tacit.runs.config import DataConfig, PrivacyConfig, RunConfig, section_of
-from tacit.runs.folders import RunResult, forget_teachers, releasing
-from tacit.runs.running import load_rows, make_classifier, run_config
-from tacit.runs.splitting import split_rows
+from tacit.runs.running import (
+    RunResult,
+    forget_teachers,
+    load_rows,
+    make_classifier,
+    releasing,
+    run_config,
+    split_rows,
+    write_results,
+)
 
 __all__ = [
     "DataConfig",
@@ -17,4 +24,5 @@ __all__ = [
     "run_config",
     "section_of",
     "split_rows",
+    "write_results",
 ]

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import filecmp
+import inspect
 import json
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from tacit._checks import at_least, one_of, refuse
+from tacit._checks import at_least, flag, one_of, refuse, word
 from tacit._registry import METHODS
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget
 from tacit.methods import RENAMED, method_named
 
 Kind = TypeVar("Kind")
-_ROUNDING = 1e-9
-"""What the sum of two shares may be above one."""
+_ROUNDING = 1e-9  # what the sum of two shares may be above one
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,11 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         for key in ("source", "public_source", "held_out_source", "name"):
-            if not isinstance(getattr(self, key), str):
-                raise refuse(key, getattr(self, key), "a word")
+            word(**{key: getattr(self, key)})
         if not isinstance(self.options, dict):
             raise refuse("options", self.options, "a table, [data.options]")
-        for key in ("declare_public", "allow_overlap"):
-            if not isinstance(getattr(self, key), bool):
-                raise refuse(key, getattr(self, key), "true or false")
+        flag(declare_public=self.declare_public)
+        flag(allow_overlap=self.allow_overlap)
         self._check_sizes()
         if self.public_source:
             if self.private or self.public:
@@ -82,8 +80,7 @@ class DataConfig:
     def _check_sizes(self) -> None:
         """Take two shares, or two numbers of rows."""
         if self.by_share or isinstance(self.public, float):
-            shares = {"private": self.private, "public": self.public}
-            for key, share in shares.items():
+            for key, share in (("private", self.private), ("public", self.public)):
                 if not (0 < share < 1 or (key == "public" and share == 0)):
                     raise refuse(key, share, "a share of the rows, such as 0.6, as the other is")
             if self.private + self.public > 1 + _ROUNDING:
@@ -162,8 +159,7 @@ class PrivacyConfig:
 
     def __post_init__(self) -> None:
         Budget(self.epsilon, self.delta)
-        if not isinstance(self.allow_large_delta, bool):
-            raise refuse("allow_large_delta", self.allow_large_delta, "true or false")
+        flag(allow_large_delta=self.allow_large_delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +181,8 @@ class RunConfig:
         at_least(0, seed=self.seed)
         method = method_named(one_of(*METHODS, method=self.method))
         # What is None stands for nothing in a file, so that a written configuration reads the same.
-        given = self.settings
-        if isinstance(given, dict):
-            given = {key: value for key, value in given.items() if value is not None}
+        table = self.settings
+        given = isinstance(table, dict) and {k: v for k, v in table.items() if v is not None}
         object.__setattr__(self, "settings", method.read(given))
         if self.executor != "serial" and not method.takes("executor"):
             expected = f"'serial' where method = {self.method!r}: it has no teachers"
@@ -226,12 +221,8 @@ class RunConfig:
         """Return the resolved configuration, defaults included, as TOML."""
         top = {"method": self.method, "executor": self.executor, "seed": self.seed}
         lines = [f"{key} = {_toml(value)}" for key, value in top.items()]
-        tables = {
-            "data": dataclasses.asdict(self.data),
-            "privacy": dataclasses.asdict(self.privacy),
-        }
-        tables[self.method] = self.settings
-        for name, table in tables.items():
+        parts = {"data": dataclasses.asdict(self.data), "privacy": dataclasses.asdict(self.privacy)}
+        for name, table in (parts | {self.method: self.settings}).items():
             lines += ["", f"[{name}]"]
             lines += [f"{key} = {_toml(each)}" for key, each in table.items() if each is not None]
         return "\n".join(lines) + "\n"
@@ -251,38 +242,27 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 def _as_named_now(raw: dict[str, Any]) -> dict[str, Any]:
     """Return the tables of a run of 0.1 in today's names: 0 and some words stood for no value."""
-    table = raw.get(str(raw.get("method", "pate")))
+    method = str(raw.get("method", "pate"))
+    table = raw.get(method)
     if not isinstance(table, dict):
         return raw
     named = {RENAMED.get(str(key), str(key)): value for key, value in table.items()}
-    none: dict[str, tuple[Any, ...]] = {
-        "student": ("auto", "itself"),
-        "n_records": (0,),
-        "queries": (0,),
-        "patch": ([],),
-    }
-    kept = {key: each for key, each in named.items() if each not in none.get(key, ())}
-    return {**raw, str(raw.get("method", "pate")): kept}
+    none: dict[str, tuple[Any, ...]] = {"student": ("auto", "itself"), "patch": ([],)}
+    none |= {"n_records": (0,), "queries": (0,)}
+    return {**raw, method: {k: each for k, each in named.items() if each not in none.get(k, ())}}
 
 
 def section_of(kind: type[Kind], table: Any, name: str) -> Kind:
     """Return a section of the configuration; what is unknown or missing in its table is named."""
     if not isinstance(table, dict):
         raise InvalidArgument(f"Expected a table [{name}] in the configuration.")
-    fields = {item.name: item for item in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    unknown = sorted(set(table) - set(fields))
-    if unknown:
+    takes = inspect.signature(kind).parameters
+    if unknown := sorted(set(table) - set(takes)):
         raise InvalidArgument(
-            f"Expected no {', '.join(unknown)} in {name}; known are {', '.join(fields)}."
+            f"Expected no {', '.join(unknown)} in {name}; known are {', '.join(takes)}."
         )
-    missing = [
-        key
-        for key, item in fields.items()
-        if key not in table
-        and item.default is dataclasses.MISSING
-        and item.default_factory is dataclasses.MISSING
-    ]
-    if missing:
+    required = [key for key, item in takes.items() if item.default is item.empty]
+    if missing := [key for key in required if key not in table]:
         raise InvalidArgument(f"Expected {', '.join(missing)} in {name}.")
     try:
         return kind(**table)
@@ -293,16 +273,11 @@ def section_of(kind: type[Kind], table: Any, name: str) -> Kind:
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, str):
-        return _quoted(value)
+    if isinstance(value, str):  # as JSON has it, except that TOML wants DEL escaped, too
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
-        inside = ", ".join(f"{_quoted(key)} = {_toml(item)}" for key, item in value.items())
+        inside = ", ".join(f"{_toml(key)} = {_toml(item)}" for key, item in value.items())
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
     return repr(value)
-
-
-def _quoted(text: str) -> str:
-    """Return a string of TOML: JSON's, except that TOML wants DEL escaped, too."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

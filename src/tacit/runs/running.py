@@ -6,95 +6,177 @@ statement.json  what may be said
 student.tacit   the model to publish
 metrics.json    accuracy on rows declared public, if there are any
 report.html     for the person who signs
+
+The directory is new or empty, or this very run's that was stopped; never another's.
+
+One source may be split in three: private records, public inputs, and rows that are held out. A set
+that ships with the package is shuffled and cut by numbers: nobody is protected there. Of a file,
+the hash of a row, or of its person, alone decides on which side it falls. One row more or less then
+moves nobody else, and the number of rows, which is secret, decides nothing. The key does not depend
+on the seed: a second run with another one must not publish what the first protects.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._files import write_atomically
+from tacit._checks import Integers
+from tacit._files import name_without_overwriting, temporary_beside, write_atomically
 from tacit.datasets import Dataset, load_dataset, load_public
-from tacit.errors import InvalidArgument
+from tacit.errors import BudgetExceeded, InvalidArgument
+from tacit.ledger import Ledger, Statement
 from tacit.methods import Figures, PrivateClassifier, method_named
 from tacit.records import refuse_overlap
 from tacit.report import write_report
 from tacit.runs.config import DataConfig, RunConfig
-from tacit.runs.folders import RunResult, releasing
-from tacit.runs.splitting import declared_public, protected_name, split_file, split_rows
+from tacit.teachers import place_of, record_ids, shard_key
 
-_NOT_HELD_OUT = ("groups", "ignored")
-"""Roles that a file of held-out rows need not have."""
+_NOT_HELD_OUT = ("groups", "ignored")  # roles that a file of held-out rows need not have
+_KEY = shard_key(0)
+_FEWEST = 2  # rows that a private or a public side has at least
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run left behind; no accuracy where no rows were held out.
+
+    `held_out` is None where a file was split: how many rows fall on a side is not told.
+    `most_frequent` is what always saying the held-out rows' most frequent label would reach.
+    Of masks, `accuracy` is the Dice of all that is not background, and `metrics` has more.
+    """
+
+    folder: Path
+    statement: Statement
+    accuracy: float | None
+    held_out: int | None
+    ledger: Ledger
+    metrics: dict[str, Any] = field(default_factory=dict)
+    most_frequent: float | None = None
+
+
+@contextlib.contextmanager
+def releasing(folder: Path, settings: str) -> Iterator[None]:
+    """Enter a run's directory to release; nothing secret is there afterwards, or nothing at all.
+
+    What finished teachers said stays only where the run was stopped and can still go on.
+    """
+    enter(folder, settings)
+    try:
+        yield
+    except InvalidArgument:
+        if not (folder / "run.ledger").exists():  # refused before it had one: nothing was spent
+            with contextlib.suppress(OSError):
+                (folder / "config.toml").unlink()
+                folder.rmdir()
+        raise
+    except BudgetExceeded:
+        forget_teachers(folder)  # an earlier start released, and was stopped before it finished
+        raise
+    forget_teachers(folder)
+
+
+def enter(folder: Path, settings: str) -> None:
+    """Make the run's directory, or enter it: an empty one, or the same run's that was stopped."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise InvalidArgument(
+            f"Expected {str(folder)!r} to be a directory for the run; there is a file of that name."
+        ) from None
+    if not (_claimed(folder, settings) or _stopped(folder, settings)):
+        raise InvalidArgument(
+            f"Expected {str(folder)!r} to be new or empty, or this very run, stopped before it "
+            "finished: a run never overwrites another's ledger."
+        )
+
+
+def _claimed(folder: Path, settings: str) -> bool:
+    """Put the settings into an empty directory; of two runs at the same time, one succeeds."""
+    if any(folder.iterdir()):
+        return False
+    target = folder / "config.toml"
+    with temporary_beside(target) as temporary:
+        write_atomically(temporary, settings.encode("utf-8"))
+        return name_without_overwriting(temporary, target)
+
+
+def _stopped(folder: Path, settings: str) -> bool:
+    """Tell whether the same run was stopped here before it finished."""
+    known = folder / "config.toml"
+    if not known.is_file() or (folder / "statement.json").exists():
+        return False
+    return known.read_text(encoding="utf-8") == settings
+
+
+def forget_teachers(folder: Path) -> None:
+    """Remove what finished teachers said: it is secret, and of no use once it was released."""
+    shutil.rmtree(folder / "teachers", ignore_errors=True)
+    if (folder / "teachers").exists():
+        raise InvalidArgument(
+            f"Expected {str(folder / 'teachers')!r} to be removable: it holds secret answers. "
+            "Remove it before anything in the directory is published."
+        )
+
+
+class Split(NamedTuple):
+    """Rows of a data set by what may be done with them."""
+
+    private: Integers
+    public: Integers
+    held_out: Integers
+
+
+def split_rows(config: RunConfig, n_rows: int) -> Split:
+    """Shuffle with the seed and cut: private, public, held out."""
+    private, public = int(config.data.private), int(config.data.public)
+    if private + public >= n_rows:
+        raise InvalidArgument(
+            f"Expected private={private} and public={public} to leave rows of "
+            f"{config.data.source!r} to hold out; there are too few. Lower one of them."
+        )
+    order = np.random.default_rng(config.seed).permutation(n_rows)
+    return Split(*np.split(order, [private, private + public]))
+
+
+def split_file(where: DataConfig, data: Dataset) -> Split:
+    """Let each row's own hash, or its person's, decide: private, public, or held out.
+
+    The inputs are hashed without their label, so that equal rows are on one side.
+    """
+    place = place_of(record_ids(data.X) if data.groups is None else data.groups, _KEY)
+    end = where.private + where.public
+    private, outside = place < where.private, place >= where.private
+    public = outside & (place < end)
+    split = Split(*(np.flatnonzero(side) for side in (private, public, outside & ~public)))
+    if split.private.size < _FEWEST or (where.public and split.public.size < _FEWEST):
+        raise InvalidArgument(  # without numbers: how many rows fall on a side is secret
+            f"Expected private={where.private} and public={where.public} to put rows of "
+            f"{where.source!r} on either side; there are too few rows for such shares."
+        )
+    return split
+
+
+def protected_name(where: DataConfig) -> str:
+    """Return what a ledger calls the records that it protects."""
+    name = where.name or where.source
+    return f"about {100 * where.private:g} % of {name}, by keyed hash" if where.by_share else name
+
+
+class Rows(NamedTuple):
     """What a run works on: private records, public inputs, labelled rows declared public."""
 
     private: Dataset
     public: NDArray[Any] | None
     held_out: Dataset | None
-
-
-def run_config(config: RunConfig, folder: str | Path) -> RunResult:
-    """Carry out a run in a directory of its own.
-
-    A run that was stopped before it finished continues there, from the teachers it had trained; a
-    finished one, or another configuration's, is refused. A charge that a crash left in the ledger
-    stays: the ledger then refuses the second release.
-    """
-    folder = Path(folder)
-    method = method_named(config.method)
-    if method.run is not None:
-        return method.run(config, folder)
-    rows = load_rows(config)
-    model = make_classifier(config, rows.private, folder)
-    private = rows.private
-    with releasing(folder, config.to_toml()):
-        model.fit(private.X, private.labels, X_public=rows.public, groups=private.groups)
-    model.statement_.write(folder / "statement.json")
-    model.save(folder / "student.tacit")
-    return _measured(config, model, rows, folder)
-
-
-def _measured(config: RunConfig, model: PrivateClassifier, rows: Rows, folder: Path) -> RunResult:
-    """Write the metrics and the report; no numbers of rows of a file that was split."""
-    accuracy, most_frequent, notes = None, None, []
-    held_out = None if config.data.by_share else 0
-    if rows.held_out is not None:
-        accuracy = float(model.score(rows.held_out.X, rows.held_out.labels))
-        most_frequent = float(np.bincount(rows.held_out.y).max() / len(rows.held_out))
-        if config.data.by_share:  # all digits of a fraction would tell its denominator
-            accuracy, most_frequent = round(accuracy, 3), round(most_frequent, 3)
-        else:
-            held_out = len(rows.held_out)
-        notes = [
-            f"Student: {accuracy:.1%} right on {'the' if held_out is None else held_out} held-out "
-            f"rows, declared public; their most frequent label alone would be {most_frequent:.1%} "
-            "right."
-        ]
-    metrics = {"accuracy": accuracy, "most_frequent": most_frequent, "held_out": held_out}
-    write_atomically(folder / "metrics.json", json.dumps(metrics, indent=2).encode("utf-8"))
-    write_report(
-        folder / "report.html",
-        model.ledger_,
-        statement=model.statement_,
-        notes=notes,
-        figures=_figures(config, model, rows),
-    )
-    return RunResult(
-        folder,
-        model.statement_,
-        accuracy,
-        held_out,
-        model.ledger_,
-        most_frequent=most_frequent,
-    )
 
 
 def load_rows(config: RunConfig) -> Rows:
@@ -130,15 +212,9 @@ def _by_source(where: DataConfig, data: Dataset) -> Rows:
     return Rows(data, public, held_out)
 
 
-def _figures(config: RunConfig, model: PrivateClassifier, rows: Rows) -> Figures:
-    shape = rows.private.image_shape
-    if shape is None or rows.public is None:
-        return []
-    return method_named(config.method).figures(model, rows.public, shape)
-
-
 def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> PrivateClassifier:
     """Return the unfitted estimator that the configuration describes."""
+    where = config.data
     model: PrivateClassifier = method_named(config.method).build(
         config.settings,
         data,
@@ -147,11 +223,74 @@ def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> PrivateCl
         allow_large_delta=config.privacy.allow_large_delta,
         classes=data.classes,
         ledger=folder / "run.ledger",
-        allow_overlap=config.data.allow_overlap,
-        dataset=protected_name(config.data),
+        allow_overlap=where.allow_overlap,
+        dataset=protected_name(where),
         random_state=config.seed,
         executor=config.executor,
         checkpoint=folder / "teachers",
     )
-    model._faults_of_run = declared_public(config.data)
+    if where.by_share:  # what a ledger must confess of a file that was split depends on no row
+        model._faults_of_run = (
+            f"the other rows of {where.name or where.source} were declared public: the student may "
+            "hold them, and metrics tell of them; no cost covers them",
+        )
     return model
+
+
+def run_config(config: RunConfig, folder: str | Path) -> RunResult:
+    """Carry out a run in a directory of its own.
+
+    A run that was stopped before it finished continues there, from the teachers it had trained; a
+    finished one, or another configuration's, is refused. A charge that a crash left in the ledger
+    stays: the ledger then refuses the second release.
+    """
+    folder = Path(folder)
+    method = method_named(config.method)
+    if method.run is not None:
+        return method.run(config, folder)
+    rows = load_rows(config)
+    private, public, _ = rows
+    model = make_classifier(config, private, folder)
+    with releasing(folder, config.to_toml()):
+        model.fit(private.X, private.labels, X_public=public, groups=private.groups)
+    model.statement_.write(folder / "statement.json")
+    model.save(folder / "student.tacit")
+    shape = private.image_shape
+    figures: Figures = []
+    if shape is not None and public is not None:
+        figures = method.figures(model, public, shape)
+    return _measured(config, model, rows, folder, figures)
+
+
+def _measured(
+    config: RunConfig, model: PrivateClassifier, rows: Rows, folder: Path, figures: Figures
+) -> RunResult:
+    """Write the metrics and the report; no numbers of rows of a file that was split."""
+    accuracy, most_frequent, notes = None, None, []
+    held_out = None if config.data.by_share else 0
+    if rows.held_out is not None:
+        accuracy = float(model.score(rows.held_out.X, rows.held_out.labels))
+        most_frequent = float(np.bincount(rows.held_out.y).max() / len(rows.held_out))
+        if config.data.by_share:  # all digits of a fraction would tell its denominator
+            accuracy, most_frequent = round(accuracy, 3), round(most_frequent, 3)
+        else:
+            held_out = len(rows.held_out)
+        notes = [
+            f"Student: {accuracy:.1%} right on {'the' if held_out is None else held_out} held-out "
+            f"rows, declared public; their most frequent label alone would be {most_frequent:.1%} "
+            "right."
+        ]
+    metrics = {"accuracy": accuracy, "most_frequent": most_frequent, "held_out": held_out}
+    write_results(folder, model, metrics, notes, figures)
+    return RunResult(
+        folder, model.statement_, accuracy, held_out, model.ledger_, most_frequent=most_frequent
+    )
+
+
+def write_results(
+    folder: Path, model: Any, metrics: dict[str, Any], notes: list[str], figures: Figures
+) -> None:
+    """Write a finished run's metrics, and the report of its ledger."""
+    write_atomically(folder / "metrics.json", json.dumps(metrics, indent=2).encode("utf-8"))
+    statement, target = model.statement_, folder / "report.html"
+    write_report(target, model.ledger_, statement=statement, notes=notes, figures=figures)

@@ -18,19 +18,24 @@ from numpy.typing import ArrayLike
 
 from tacit._checks import Floats, at_least, non_negative, one_of, positive, refuse
 from tacit._extras import need
-from tacit.masks.codecs.base import PUBLIC, answer_rows, code_rows, public_masks
+from tacit.masks.codecs import PUBLIC, answer_rows, code_rows, public_masks
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
+
 BOUNDS = ("clip", "smooth", "ball")
-_SLOPE = math.sqrt(8 / math.pi)
-"""sigmoid(c x) is near Phi(x) for this c (PCA-PATE 2020)."""
+
+
+_SLOPE = math.sqrt(8 / math.pi)  # sigmoid(c x) is near Phi(x) for this c (PCA-PATE 2020)
 _TINY = 1e-12
+
+
 _BATCH = 64
-_FEW = 16
-"""Masks of one step while fitting: there are few of them, so steps are many and small."""
+
+
+_FEW = 16  # masks of one step while fitting: there are few of them, so steps are many and small
 _RARE = 0.01
 
 

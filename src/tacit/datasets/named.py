@@ -1,0 +1,210 @@
+"""Data sets by one word, as the command line and configuration files name them: `mnist:DIR`.
+
+And the three sets that bring their own columns: digits, affairs, adult. Categories are those of the
+sets' own public descriptions; the edges are round numbers fixed here, once, and not read off the
+rows.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._files import PathLike
+from tacit.datasets._reading import file_in, reading
+from tacit.datasets.arrays import load_idx, load_npz, pixel_names
+from tacit.datasets.dataset import Dataset
+from tacit.datasets.table import Roles, as_dataset, load_csv, load_inputs, read_cells
+from tacit.errors import InvalidArgument, MissingExtra
+from tacit.features import Categorical, Column, Numeric
+
+Kind = TypeVar("Kind")
+_BRIGHTEST = 16  # counts of black pixels in 4 x 4 squares of a 32 x 32 scan
+
+
+def load_digits() -> Dataset:
+    """Load the 1,797 digits, 8 x 8, inside scikit-learn, as float32 in [0, 1]: no file needed.
+
+    Source: Alpaydin and Kaynak (1998), Optical Recognition of Handwritten Digits, UCI; this is
+    that set's test part, and has none of its own.
+
+    >>> load_digits(), len(load_digits())
+    (Dataset(name='digits', features=64, classes=10), 1797)
+    """
+    from sklearn.datasets import load_digits as load
+
+    pixels, labels = load(return_X_y=True)
+    X, y = (pixels / _BRIGHTEST).astype(np.float32), labels.astype(np.int64)
+    return Dataset(X, y, pixel_names(8, 8), tuple(range(10)), "digits", (8, 8))
+
+
+def _declared(columns: dict[str, Any]) -> tuple[Column, ...]:
+    """Return columns by name: words are categories, numbers the edges of bins."""
+    listed: dict[str, Any] = {
+        name: it.split() if isinstance(it, str) else it for name, it in columns.items()
+    }
+    return tuple(
+        Categorical(name, given) if isinstance(given[0], str) else Numeric(name, given)
+        for name, given in listed.items()
+    )
+
+
+_JOBS = ("student", "unskilled", "skilled", "teacher or nurse", "managerial", "professional")
+AFFAIRS = _declared(
+    {
+        "rate_marriage": (1.5, 2.5, 3.5, 4.5),
+        "age": (20, 25, 30, 35, 40),
+        "yrs_married": (1, 4, 8, 11, 15, 20),
+        "children": (0.5, 1.5, 2.5, 3.5, 4.5),
+        "religious": (1.5, 2.5, 3.5),
+        "educ": (10, 13, 15, 16.5, 18),
+        "occupation": _JOBS,
+        "occupation_husb": _JOBS,
+    }
+)
+
+
+def load_affairs(path: PathLike | None = None) -> Dataset:
+    """Load Fair's survey from statsmodels' folder, or from a copy of its file `fair.csv`.
+
+    Which of 6,366 married women had an affair, as they told a magazine in 1974: one record each,
+    eight answers on coarse scales, no clusters, and nothing that anybody would want known: what
+    this library is for. Classes: whether the time spent in affairs is 0. Occupations, 1 .. 6 in the
+    file, are indices from 0 here. Edges lie between the answers that the questionnaire offers.
+    Source: Fair, "A theory of extramarital affairs", Journal of Political Economy 86 (1978).
+    """
+    file = _shipped_affairs() if path is None else Path(path)
+    names = tuple(column.name for column in AFFAIRS)
+    X, time = np.split(load_inputs(file, numeric=(*names, "affairs")), [len(names)], axis=1)
+    jobs = [place for place, column in enumerate(AFFAIRS) if isinstance(column, Categorical)]
+    X[:, jobs] -= 1
+    if not np.isin(X[:, jobs], range(len(_JOBS))).all():
+        raise InvalidArgument(f"Expected {file.name!r} to hold occupations 1 .. 6 only.")
+    y = (time[:, 0] > 0).astype(np.int64)
+    return Dataset(X, y, names, ("none", "some"), "affairs", columns=AFFAIRS)
+
+
+def _shipped_affairs() -> Path:
+    """Find the file without importing statsmodels, which may lack what it needs."""
+    found = find_spec("statsmodels")
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        if (file := Path(folder) / "datasets" / "fair" / "fair.csv").is_file():
+            return file
+    raise MissingExtra(
+        "Expected the package statsmodels, which ships the survey; pip install statsmodels, or "
+        "name a copy of its file: affairs:FILE."
+    )
+
+
+ADULT = _declared(
+    {
+        "age": range(20, 75, 5),
+        "workclass": "Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov "
+        "Without-pay Never-worked",
+        "fnlwgt": range(50_000, 450_000, 50_000),
+        "education": "Bachelors Some-college 11th HS-grad Prof-school Assoc-acdm Assoc-voc 9th "
+        "7th-8th 12th Masters 1st-4th 10th Doctorate 5th-6th Preschool",
+        "education-num": range(2, 17),
+        "marital-status": "Married-civ-spouse Divorced Never-married Separated Widowed "
+        "Married-spouse-absent Married-AF-spouse",
+        "occupation": "Tech-support Craft-repair Other-service Sales Exec-managerial "
+        "Prof-specialty Handlers-cleaners Machine-op-inspct Adm-clerical Farming-fishing "
+        "Transport-moving Priv-house-serv Protective-serv Armed-Forces",
+        "relationship": "Wife Own-child Husband Not-in-family Other-relative Unmarried",
+        "race": "White Asian-Pac-Islander Amer-Indian-Eskimo Other Black",
+        "sex": "Female Male",
+        "capital-gain": (1, 1000, 2000, 3000, 4000, 5000, 6000, 7000, 8000, 10_000, 15_000),
+        "capital-loss": (1, 1000, 1250, 1500, 1750, 2000, 2250, 2500, 3000),
+        "hours-per-week": (10, 20, 30, 35, 40, 41, 45, 50, 55, 60),
+        "native-country": "United-States Cambodia England Puerto-Rico Canada Germany "
+        "Outlying-US(Guam-USVI-etc) India Japan Greece South China Cuba Iran Honduras Philippines "
+        "Italy Poland Jamaica Vietnam Mexico Portugal Ireland France Dominican-Republic Laos "
+        "Ecuador Taiwan Haiti Columbia Hungary Guatemala Nicaragua Scotland Thailand Yugoslavia "
+        "El-Salvador Trinadad&Tobago Peru Hong Holand-Netherlands",
+    }
+)
+
+
+def load_adult(folder: PathLike) -> Dataset:
+    """Load `adult.data` and `adult.test` (plain or `.gz`) in UCI's own format.
+
+    Who earns more than 50,000 dollars a year, by the census of 1994. X holds numbers, and indices
+    into the declared categories; `?` is `other`. The rows of `adult.data` are the training part
+    (`n_train`). Source: Kohavi and Becker (1996), UCI; categories of its `adult.names`.
+    """
+    roles, parts = Roles("income", ADULT), []
+    for path in [file_in(folder, name) for name in ("adult.data", "adult.test")]:
+        with reading(path, "file in the format of UCI Adult"):
+            parts.append(read_cells(path, roles, header=roles.names, comment="|"))
+        # The test file writes a full stop after each label.
+        parts[-1].labels[:] = [label.removesuffix(".") for label in parts[-1].labels]
+    return as_dataset(parts, roles, ("<=50K", ">50K"), "adult", "UCI Adult")
+
+
+_LOADERS: dict[str, Callable[..., Dataset]] = {
+    "digits": load_digits,
+    "affairs": load_affairs,
+    "mnist": load_idx,
+    "npz": load_npz,
+    "csv": load_csv,
+    "adult": load_adult,
+}
+_SHIPPED = ("digits", "affairs")  # sets that come with an installed package: their name is enough
+# Options that say what a file of inputs alone need not have.
+_LABELS = ("target", "classes", "groups", "ignored", "name")
+_FORMS = "digits, affairs, mnist:DIR, adult:DIR, npz:FILE or csv:FILE"
+
+
+def load_dataset(specification: str, **options: Any) -> Dataset:
+    """Load `digits`, `affairs`, `mnist:DIR`, `adult:DIR`, `npz:FILE` or `csv:FILE`.
+
+    `options` go to the loader: the roles of a CSV file's columns, the classes of an archive.
+
+    >>> load_dataset("digits")
+    Dataset(name='digits', features=64, classes=10)
+    """
+    if not isinstance(specification, str):
+        raise InvalidArgument(f"Expected a data set as a word: {_FORMS}.")
+    kind, colon, place = specification.partition(":")
+    if specification in _SHIPPED:
+        return _call(_LOADERS[kind], kind, (), options)
+    if kind not in _LOADERS or kind == "digits" or not colon or not place:
+        raise InvalidArgument(f"Expected data={specification!r} to be {_FORMS}.")
+    return _call(_LOADERS[kind], kind, (place,), options)
+
+
+def load_public(specification: str, **options: Any) -> NDArray[Any]:
+    """Load the inputs alone of a data set, for the student; a CSV file needs no labels for that.
+
+    `options` are those of the private data, whose columns the public ones must match.
+    """
+    kind, _, place = str(specification).partition(":")
+    if kind != "csv" or not place:
+        return load_dataset(specification, **options).X
+    inputs = {key: value for key, value in options.items() if key not in _LABELS}
+    return _call(load_inputs, kind, (place,), inputs)
+
+
+def _call(
+    loader: Callable[..., Kind], kind: str, places: tuple[str, ...], options: dict[str, Any]
+) -> Kind:
+    """Call the loader once its options are known to fit; a misspelt one is the caller's mistake."""
+    # Those of the kind: inputs alone may come with all of them.
+    takes = inspect.signature(_LOADERS[kind]).parameters.values()
+    known = [each.name for each in takes if each.kind is inspect.Parameter.KEYWORD_ONLY]
+    if unknown := [option for option in options if option not in known]:
+        raise InvalidArgument(
+            f"Expected options that {kind!r} data take, not {unknown[0]!r}; known are "
+            f"{', '.join(known) or 'none'}."
+        )
+    try:
+        inspect.signature(loader).bind(*places, **options)
+    except TypeError as error:
+        raise InvalidArgument(f"Expected options that {kind!r} data take: {error}.") from None
+    return loader(*places, **options)

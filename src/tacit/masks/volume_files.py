@@ -1,0 +1,363 @@
+"""Scans and masks in files: NIfTI as the Medical Segmentation Decathlon has it, and .npz archives.
+
+`load_volumes("nifti:DIR")` reads folders as the decathlon and nnU-Net lay them out (also inside a
+.tar), `load_volumes("npz:FILE")` an archive of arrays. The classes are declared (`n_classes`, or a
+`dataset.json` beside the scans), never read off private masks.
+
+A file is believed only as far as its bytes go: the header's promise is checked against a limit
+before anything is read, at most that much is unpacked, and whatever is damaged gives one line that
+names the file and never what is in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import re
+import tarfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit._checks import at_least
+from tacit._extras import need
+from tacit._files import PathLike, write_atomically
+from tacit._quiet import quiet
+from tacit.datasets import existing_file, open_npz, reading
+from tacit.errors import InvalidArgument, TacitError
+from tacit.masks.volumes import Volumes
+
+MOST_VOXELS = 2**28  # the largest volume that is read unless asked otherwise: 1 GiB in float32
+_SUFFIX = re.compile(r"\.nii(\.gz)?$", re.IGNORECASE)
+_HEADERS = {348: ("Nifti1Image", "Nifti1Header"), 540: ("Nifti2Image", "Nifti2Header")}
+_MOST_OFFSET = 2**20  # bytes of header and extensions before the voxels
+_IMAGES = ("imagesTr", "images", "imagesTs", "image", "")
+_LABELS = ("labelsTr", "labels", "labelsTs", "label", "masks")
+_NPZ_IMAGES, _NPZ_MASKS = ("image", "images", "x"), ("label", "labels", "mask", "masks", "y")
+_CHANNEL = re.compile(r"(.+)_(\d{4})$")  # nnU-Net: case_0000, case_0001 are channels of one scan
+_CASE = re.compile(r"[\w.+-]{1,200}")
+_SAME_PLACE = 1e-2  # millimetres that two affines may differ by and still be one grid
+
+
+class Grid(NamedTuple):
+    """The voxels of a file, and the affine from voxel indices to millimetres."""
+
+    values: NDArray[np.float32]
+    affine: NDArray[np.float64]
+
+
+class NiftiFile(NamedTuple):
+    """A NIfTI file in a folder or an archive: the folder it lies in, its name, its bytes."""
+
+    folder: str
+    name: str
+    content: bytes
+
+    @property
+    def stem(self) -> str:
+        """The name without its suffix."""
+        return _SUFFIX.sub("", self.name)
+
+
+def _is_nifti(name: str) -> bool:
+    """Tell whether a name ends in .nii or .nii.gz; hidden files do not count.
+
+    >>> _is_nifti("case_7.nii.gz"), _is_nifti("._case_7.nii.gz"), _is_nifti("notes.txt")
+    (True, False, False)
+    """
+    return bool(_SUFFIX.search(name)) and not name.startswith(".")
+
+
+def _files_in(place: Path) -> Iterator[NiftiFile]:
+    """Yield the NIfTI files of a folder (and of its folders) or of a tar, sorted, unpacked never.
+
+    Nothing is extracted to disk, so that no name in an archive can lead outside.
+    """
+    if place.is_dir():
+        for file in sorted(place.glob("*")) + sorted(place.glob("*/*")):
+            if _is_nifti(file.name) and file.is_file():
+                with _reading(file, "file"):
+                    content = file.read_bytes()
+                folder = file.parent.name if file.parent != place else ""
+                yield NiftiFile(folder, file.name, content)
+    elif place.is_file():
+        with _reading(place, ".tar archive"), tarfile.open(place) as archive:
+            members = [(PurePosixPath(one.name), one) for one in archive if one.isreg()]
+            for name, member in sorted(members, key=lambda pair: pair[1].name):
+                if _is_nifti(name.name) and (inside := archive.extractfile(member)) is not None:
+                    yield NiftiFile(name.parent.name, name.name, inside.read())
+    else:
+        raise InvalidArgument(f"Expected a folder or a .tar of NIfTI files at {str(place)!r}.")
+
+
+def parse_nifti(content: bytes, name: str, *, most_voxels: int = MOST_VOXELS) -> Grid:
+    """Read the bytes of one .nii or .nii.gz as float32; NaN and infinity are refused."""
+    nibabel = _need_nibabel()
+    raw: Any = io.BytesIO(content)
+    with _reading(Path(name), "NIfTI file"), quiet():  # nibabel tells of what it repairs
+        with gzip.GzipFile(fileobj=raw) if name.lower().endswith(".gz") else raw as stream:
+            data = _checked_bytes(nibabel, stream, name, most_voxels)
+        image = getattr(nibabel, _HEADERS[_header_size(data)][0]).from_bytes(data)
+        values = np.asarray(image.get_fdata(dtype=np.float32))
+        affine = np.asarray(image.affine, dtype=np.float64)
+        if not np.isfinite(affine).all() or abs(np.linalg.det(affine[:3, :3])) < 1e-12:
+            raise ValueError
+    if not np.isfinite(values).all():
+        raise InvalidArgument(f"Expected {name!r} to hold finite numbers; it has NaN or infinity.")
+    return Grid(values, affine)
+
+
+def _checked_bytes(nibabel: Any, stream: Any, name: str, most_voxels: int) -> bytes:
+    """Read header and voxels, and not one byte more than the header promises within the limit."""
+    start: bytes = stream.read(348)
+    size = _header_size(start)
+    start += stream.read(size - len(start))
+    header = getattr(nibabel, _HEADERS[size][1]).from_fileobj(io.BytesIO(start))
+    shape = tuple(int(side) for side in header.get_data_shape())
+    voxels = int(np.prod(shape, dtype=object)) if shape else 0
+    if voxels > most_voxels:
+        raise InvalidArgument(
+            f"Expected {name!r} to have at most {most_voxels} voxels; its header promises more."
+        )
+    offset, kind = int(header.get_data_offset()), header.get_data_dtype()
+    if voxels < 1 or kind.kind not in "iuf" or not size <= offset <= _MOST_OFFSET:
+        raise ValueError
+    wanted = offset + voxels * kind.itemsize
+    data = start + stream.read(wanted - len(start))
+    stream.read(1)  # at the end of its stream, gzip compares the checksum
+    if len(data) < wanted:
+        raise EOFError
+    return data
+
+
+def _header_size(data: bytes) -> int:
+    for size in (int.from_bytes(data[:4], "little"), int.from_bytes(data[:4], "big")):
+        if size in _HEADERS and len(data) >= 348:
+            return size
+    raise ValueError
+
+
+@contextlib.contextmanager
+def _reading(path: Path, kind: str) -> Iterator[None]:
+    """Translate what nibabel and tarfile raise, too."""
+    with reading(path, kind):
+        try:
+            yield
+        except TacitError:
+            raise
+        except Exception as error:
+            if isinstance(error, tarfile.TarError) or type(error).__module__.startswith("nibabel."):
+                raise ValueError from None
+            raise
+
+
+def _need_nibabel() -> Any:
+    return need("nibabel", "for NIfTI files", extra="segmentation")
+
+
+def save_mask(path: PathLike, mask: ArrayLike, affine: ArrayLike | None = None) -> None:
+    """Write a mask as .nii or .nii.gz with its affine (and so its spacing), whole or not at all.
+
+    Class indices are stored as uint8 (or int16), soft masks as float32. Equal masks give equal
+    bytes: no time stands in the file.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "mask.nii.gz"
+    ...     save_mask(file, np.eye(3, dtype=int)[None], np.diag([2, 1, 1, 1]))
+    ...     parse_nifti(file.read_bytes(), file.name).affine[0, 0]
+    np.float64(2.0)
+    """
+    nibabel = _need_nibabel()
+    if not _is_nifti(Path(path).name):
+        raise InvalidArgument(f"Expected a path that ends in .nii or .nii.gz, got {str(path)!r}.")
+    frame = np.asarray(np.eye(4) if affine is None else affine, dtype=np.float64)
+    if frame.shape != (4, 4) or not np.isfinite(frame).all():
+        raise InvalidArgument("Expected affine to be a 4 x 4 matrix of finite numbers.")
+    image = nibabel.Nifti1Image(_storable(mask), frame)
+    image.header.set_xyzt_units("mm")
+    data = bytes(image.to_bytes())
+    write_atomically(path, gzip.compress(data, mtime=0) if str(path).endswith(".gz") else data)
+
+
+def _storable(mask: ArrayLike) -> NDArray[Any]:
+    array = np.asarray(mask)
+    if not 2 <= array.ndim <= 7 or 0 in array.shape or array.dtype.kind not in "biuf":
+        raise InvalidArgument(
+            f"Expected a mask of numbers in two dimensions or more, got shape {array.shape}."
+        )
+    if array.dtype.kind == "f":
+        return array.astype(np.float32)
+    if array.min() < 0 or array.max() >= 2**15:
+        raise InvalidArgument("Expected class indices from 0 to 32767.")
+    return array.astype(np.uint8 if array.max() < 256 else np.int16)
+
+
+def load_volumes(
+    specification: str, *, n_classes: int | None = None, most_voxels: int = MOST_VOXELS
+) -> Volumes:
+    """Load `nifti:DIR` (a folder or a .tar of .nii, .nii.gz) or `npz:FILE`.
+
+    A folder holds images/ and labels/ (or imagesTr/ and labelsTr/), a mask under its scan's name;
+    without labels there are no masks. An archive holds `image` (n, ...) and maybe `label`, `case`,
+    `affine`, and `shape`: each volume's true size where they are padded at the end. `n_classes`
+    counts the background too; a folder's `dataset.json` may declare it instead.
+    """
+    kind, _, place = str(specification).partition(":")
+    if kind not in ("nifti", "npz") or not place:
+        raise InvalidArgument(f"Expected volumes={specification!r} to be nifti:DIR or npz:FILE.")
+    limit = at_least(1, most_voxels=most_voxels)
+    if kind == "npz":
+        return _load_npz(existing_file(place), n_classes)
+    return _load_nifti(Path(place), n_classes, limit)
+
+
+def save_masks(path: PathLike, masks: Sequence[ArrayLike], volumes: Volumes) -> None:
+    """Write one mask a volume: a folder of CASE.nii.gz with affines kept, or one .npz.
+
+    >>> import tempfile
+    >>> scans = Volumes((np.zeros((4, 5, 6)),), cases=("one",))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_masks(f"{folder}/out", [np.ones((4, 5, 6), int)], scans)
+    ...     load_volumes(f"nifti:{folder}/out").cases
+    ('one',)
+    """
+    if len(masks) != len(volumes):
+        raise InvalidArgument(f"Expected {len(volumes)} masks, one a volume, got {len(masks)}.")
+    if str(path).endswith(".npz"):
+        _save_npz(Path(path), [np.asarray(mask) for mask in masks], volumes)
+        return
+    check_file_names(volumes)
+    Path(path).mkdir(parents=True, exist_ok=True)
+    for mask, case, affine in zip(masks, volumes.cases, volumes.affines, strict=True):
+        save_mask(Path(path) / f"{case}.nii.gz", mask, affine)
+
+
+def check_file_names(volumes: Volumes) -> None:
+    """Raise unless every case can be a file's name and no two are one."""
+    if not all(_CASE.fullmatch(case) and case[0] != "." for case in volumes.cases):
+        raise InvalidArgument("Expected cases that can be file names: letters, digits, . _ + -")
+    if len(set(volumes.cases)) != len(volumes):
+        raise InvalidArgument("Expected each case once, as the name of its mask.")
+
+
+def _load_nifti(place: Path, n_classes: int | None, limit: int) -> Volumes:
+    found: dict[str, list[NiftiFile]] = {}
+    for file in _files_in(place):
+        found.setdefault(file.folder, []).append(file)
+    images = next((found[name] for name in _IMAGES if name in found), [])
+    if not images:
+        raise InvalidArgument(
+            f"Expected {place.name!r} to hold NIfTI files, or folders images and labels "
+            "(imagesTr and labelsTr) of them; there are none."
+        )
+    labels = {file.stem: file for name in _LABELS for file in found.get(name, [])}
+    scans = _by_case(images, labels)
+    if labels and not scans.keys() <= labels.keys():
+        raise InvalidArgument(
+            f"Expected a mask for each scan of {place.name!r}; at least one is missing."
+        )
+    classes = _declared(place, n_classes, bool(labels))
+    grids = {case: _scan(parts, limit) for case, parts in scans.items()}
+    masks = tuple(_mask(labels[case], grid, limit) for case, grid in grids.items() if labels)
+    values, affines = zip(*grids.values(), strict=True)
+    dimensions = 2 if min(each.ndim for each in values) == 2 else 3
+    return Volumes(values, masks if labels else None, tuple(grids), affines, classes, dimensions)
+
+
+def _by_case(images: list[NiftiFile], labels: dict[str, NiftiFile]) -> dict[str, list[NiftiFile]]:
+    """Group the channels of a scan, where files are numbered as nnU-Net does."""
+    numbered = [_CHANNEL.fullmatch(file.stem) for file in images]
+    split = all(numbered) and not any(file.stem in labels for file in images)
+    scans: dict[str, list[NiftiFile]] = {}
+    for file, match in zip(images, numbered, strict=True):
+        scans.setdefault(match[1] if split and match else file.stem, []).append(file)
+    return scans
+
+
+def _scan(parts: list[NiftiFile], limit: int) -> Grid:
+    grids = [parse_nifti(part.content, part.name, most_voxels=limit) for part in parts]
+    values, affine = grids[0]
+    if any(grid.values.shape != values.shape for grid in grids):
+        raise InvalidArgument(f"Expected the channels of {parts[0].name!r} to have one shape.")
+    if len(grids) > 1:
+        return Grid(np.stack([grid.values for grid in grids]), affine)
+    if values.ndim > 3 and values.shape[3:] != (1,) * (values.ndim - 3):
+        return Grid(np.moveaxis(values, 3, 0), affine)  # a decathlon scan of several channels
+    return Grid(values.reshape(values.shape[:3]), affine)
+
+
+def _mask(file: NiftiFile, grid: Grid, limit: int) -> NDArray[Any]:
+    values, affine = parse_nifti(file.content, file.name, most_voxels=limit)
+    if np.abs(affine - grid.affine).max() > _SAME_PLACE:
+        raise InvalidArgument(f"Expected the mask {file.name!r} to lie on its scan's grid.")
+    return _labels(values.reshape(values.shape[:3]), file.name)
+
+
+def _labels(values: NDArray[Any], name: str) -> NDArray[Any]:
+    if values.size and ((values != np.floor(values)).any() or values.min() < 0):
+        raise InvalidArgument(f"Expected the mask {name!r} to hold class indices 0, 1, ...")
+    return values.astype(np.int32 if values.size and values.max() >= 256 else np.uint8)
+
+
+def _declared(place: Path, n_classes: int | None, needed: bool) -> int:
+    if n_classes is not None:
+        return at_least(2, n_classes=n_classes)
+    declaration = place / "dataset.json"
+    if needed and declaration.is_file():
+        with reading(declaration, "dataset.json with labels"):
+            return max(2, len(dict(json.loads(declaration.read_bytes())["labels"])))
+    if needed:
+        raise InvalidArgument(
+            f"Expected n_classes for the masks of {place.name!r} (background included): classes "
+            "read off private masks could themselves tell something."
+        )
+    return 2
+
+
+def _load_npz(path: Path, n_classes: int | None) -> Volumes:
+    with reading(path, ".npz archive of volumes"), open_npz(path) as archive:
+        held = {key.lower(): archive[key] for key in archive.files}
+    images = next((held[key] for key in _NPZ_IMAGES if key in held), None)
+    masks = next((held[key] for key in _NPZ_MASKS if key in held), None)
+    if images is None or images.ndim not in (3, 4, 5) or images.dtype.kind not in "biuf":
+        raise InvalidArgument(f"Expected {path.name!r} to hold volumes under the name image.")
+    if images.dtype.kind == "f" and not np.isfinite(images).all():
+        raise InvalidArgument(f"Expected {path.name!r} to hold finite numbers; it has NaN or inf.")
+    dimensions = masks.ndim - 1 if masks is not None else min(images.ndim - 1, 3)
+    classes = _declared(path, n_classes, masks is not None)
+    with reading(path, ".npz archive of volumes"):
+        crops: list[Any] = [(slice(None),) * dimensions] * len(images)
+        if (shapes := held.get("shape")) is not None:
+            if shapes.shape != (len(images), dimensions) or shapes.min() < 1:
+                raise ValueError
+            crops = [tuple(slice(0, int(side)) for side in shape) for shape in shapes]
+        truth = None if masks is None else zip(masks, crops, strict=True)
+        return Volumes(
+            tuple(x[(..., *c)].astype(np.float32) for x, c in zip(images, crops, strict=True)),
+            None if truth is None else tuple(_labels(mask[c], path.name) for mask, c in truth),
+            tuple(str(case) for case in held["case"]) if "case" in held else (),
+            tuple(held["affine"].astype(np.float64)) if "affine" in held else (),
+            classes,
+            dimensions,
+        )
+
+
+def _save_npz(path: Path, masks: list[NDArray[Any]], volumes: Volumes) -> None:
+    """Pad the masks at the end to one shape; `shape` keeps their true sizes."""
+    shapes = np.array([mask.shape for mask in masks])
+    rooms = [[(0, room) for room in shapes.max(axis=0) - shape] for shape in shapes]
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer,
+        label=np.stack([np.pad(mask, room) for mask, room in zip(masks, rooms, strict=True)]),
+        shape=shapes,
+        case=np.array(volumes.cases, dtype=np.str_),
+        affine=np.stack(volumes.affines),
+    )
+    write_atomically(path, buffer.getvalue())
