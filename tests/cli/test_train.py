@@ -323,7 +323,7 @@ def interrupt(*arguments, **named):
     ("where", "ledger"),
     [
         ("runs.running.load_rows", False),
-        ("runs.folders._claimed", False),
+        ("runs.running._claimed", False),
         ("methods.pate.count_votes", True),
     ],
 )

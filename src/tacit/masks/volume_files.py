@@ -128,7 +128,7 @@ def _checked_bytes(nibabel: Any, stream: Any, name: str, most_voxels: int) -> by
     if voxels < 1 or kind.kind not in "iuf" or not size <= offset <= _MOST_OFFSET:
         raise ValueError
     wanted = offset + voxels * kind.itemsize
-    data = start + stream.read(wanted - len(start))
+    data: bytes = start + stream.read(wanted - len(start))
     stream.read(1)  # at the end of its stream, gzip compares the checksum
     if len(data) < wanted:
         raise EOFError
