@@ -112,7 +112,7 @@ import sys, time
 import numpy as np
 from speaking import Talking
 from tacit.records.inputs import view_alone
-from tacit.students import progress
+from tacit import _progress
 from tacit.teachers import predict_with_teachers
 
 class Slow(Talking):
@@ -125,8 +125,8 @@ class Slow(Talking):
 
 ways = {"print": print, "stderr": lambda text: print(text, file=sys.stderr)}
 X, y = np.arange(4.0)[:, None], [0, 1, 0, 1]
+_progress._PATIENCE = 0.0
 predict_with_teachers(Slow("private", ways), X, y, [0, 0, 1, 1], 2, [[0.0]], n_classes=2)
-progress._PATIENCE = 0.0
 view_alone(Slow("private", ways), X, X)
 print("the end", file=sys.stderr)
 """

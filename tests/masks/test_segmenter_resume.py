@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 
 from tacit.masks import AutoencoderCodec, PCACodec
 from tacit.masks.rounds import EncodeMasks
-from tacit.teachers.fingerprints import fingerprint
+from tacit.teachers.checkpoints import fingerprint
 
 SCRIPT = """
 import sys

@@ -24,7 +24,7 @@ def mixed() -> Mixed:
     from sklearn.preprocessing import StandardScaler
 
     from tacit.teachers import Recipe, TorchTeacher
-    from tacit.teachers.sklearn_teacher import EstimatorTeachers
+    from tacit.teachers.families import EstimatorTeachers
 
     recipe = Recipe(steps=6, batch_size=8, learning_rate=0.01, schedule="cosine", augment=jitter)
     return Mixed(

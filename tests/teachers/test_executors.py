@@ -208,7 +208,7 @@ def test_a_family_as_it_travels_is_the_same_family(mixed):
     """The fingerprint of a config must not change by being sent to a worker."""
     import cloudpickle
 
-    from tacit.teachers.fingerprints import canonical
+    from tacit.teachers.checkpoints import canonical
 
     for family in (*mixed.families, TorchTeacher(module, Recipe()), KernelRidgeTeachers()):
         sent = cloudpickle.loads(cloudpickle.dumps(family))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from tacit._checks import Floats, at_least, one_of, positive, refuse
+from tacit._progress import training_bar
 from tacit.ledger import Ledger
 from tacit.mechanisms import Plan
 from tacit.methods.noisy_training import NoisyTrainingEstimator
@@ -34,7 +35,6 @@ from tacit.noisy_training import (
     second_order_blocks,
     thresholds_from,
 )
-from tacit.students.progress import training_bar
 
 if TYPE_CHECKING:
     from torch.nn import Module

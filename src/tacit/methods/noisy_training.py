@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from tacit._checks import Floats, at_least
+from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
 from tacit.features.rows import is_row_wise
 from tacit.ledger import Ledger
@@ -40,7 +41,6 @@ from tacit.noisy_training import (
     trained_parameters,
 )
 from tacit.records import is_from_data, view_alone
-from tacit.students.progress import training_bar
 
 if TYPE_CHECKING:
     from torch.nn import Module

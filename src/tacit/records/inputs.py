@@ -17,10 +17,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from tacit._checks import Floats, Integers, own_floats
+from tacit._progress import training_bar
 from tacit._quiet import kind_of, quiet
 from tacit.errors import InvalidArgument
 from tacit.features import transform_rows
-from tacit.students.progress import training_bar
 from tacit.teachers import unit_names
 
 FROM_DATA = "from_data"

@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tacit._progress import training_bar as training_bar
+
 _HOME = {
     "CNNStudent": "cnn",
     "KernelStudent": "linear",
@@ -32,7 +34,6 @@ _HOME = {
     "seed_of": "inputs",
     "seeded": "networks",
     "set_weights": "networks",
-    "training_bar": "progress",
     "weights_of": "networks",
     "write_container": "container",
 }
@@ -70,7 +71,6 @@ if TYPE_CHECKING:
     from tacit.students.networks import set_weights as set_weights
     from tacit.students.networks import weights_of as weights_of
     from tacit.students.posterior import answer_weights, label_posterior
-    from tacit.students.progress import training_bar as training_bar
     from tacit.students.queries import choose_queries
     from tacit.students.saving import load_student, saved_extra
     from tacit.students.supervised import SupervisedStudent

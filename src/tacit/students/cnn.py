@@ -18,6 +18,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, at_least, finite, non_negative, positive, refuse
+from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
 from tacit.students.base import BaseStudent
 from tacit.students.inputs import Lesson, flat_rows, normalised, seed_of
@@ -41,7 +42,6 @@ from tacit.students.networks import (
     weights_of,
 )
 from tacit.students.posterior import answer_weights
-from tacit.students.progress import training_bar
 
 if TYPE_CHECKING:
     from torch import Tensor

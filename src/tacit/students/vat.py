@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Floats, at_least, finite_array, non_negative, positive
+from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
 from tacit.students.base import BaseStudent
 from tacit.students.graph import nearest
@@ -35,7 +36,6 @@ from tacit.students.networks import (
     soft_cross_entropy,
     weights_of,
 )
-from tacit.students.progress import training_bar
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

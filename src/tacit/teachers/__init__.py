@@ -5,22 +5,19 @@ Everything here is secret until a mechanism releases it. `shard_of` assigns reco
 are not in `__all__` are for packages above, which bring other kinds of answers.
 """
 
-from tacit.teachers.cluster import DaskCluster
-from tacit.teachers.executors import Executor, Serial
-from tacit.teachers.fingerprints import fingerprint as fingerprint
-from tacit.teachers.kernel_ridge import KernelRidgeTeachers
-from tacit.teachers.local import LocalProcesses
+from tacit.teachers.checkpoints import fingerprint as fingerprint
+from tacit.teachers.executors import DaskCluster, Executor, LocalProcesses, Serial
+from tacit.teachers.families import KernelRidgeTeachers, Recipe, TorchTeacher
+from tacit.teachers.families import one_torch_thread as one_torch_thread
 from tacit.teachers.pipeline import Run as Run
 from tacit.teachers.pipeline import ask_teachers as ask_teachers
+from tacit.teachers.pipeline import predict_with_teachers
 from tacit.teachers.pipeline import sharded as sharded
-from tacit.teachers.predict import predict_with_teachers
 from tacit.teachers.shards import place_of, record_ids, shard_key, shard_of, unit_names
 from tacit.teachers.tasks import Answer as Answer
 from tacit.teachers.tasks import Shard, TeacherFamily
 from tacit.teachers.tasks import attempt as attempt
-from tacit.teachers.threads import on_one_thread as on_one_thread
-from tacit.teachers.torch_teacher import Recipe, TorchTeacher
-from tacit.teachers.torch_teacher import one_torch_thread as one_torch_thread
+from tacit.teachers.tasks import on_one_thread as on_one_thread
 
 __all__ = [
     "DaskCluster",

@@ -1,25 +1,45 @@
 """Where teachers are trained: in this process, in local processes, or on a Dask cluster.
 
 Training is a pure function, so that the choice changes the time and never an answer. Noise and
-ledger stay in the process that asks: no executor ever sees them.
+ledger stay in the process that asks: no executor ever sees them. A worker that dies takes no
+teacher with it: its task is run again, and a task that kills every worker is split until the one
+teacher is found for which all are lost.
 """
 
 from __future__ import annotations
 
+import os
+import pickle
+import signal
+import subprocess
 import sys
+import threading
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, BinaryIO, NoReturn, Protocol, cast, runtime_checkable
 
-from tacit.errors import InvalidArgument
+from tacit._checks import at_least, refuse
+from tacit._extras import need
+from tacit._quiet import quiet
+from tacit.errors import InvalidArgument, TeacherFailed
 from tacit.teachers.tasks import Answer, AnyJob, Task
 
 Finished = tuple[Task, Sequence[Answer]]
 
 ATTEMPTS = 4
 """How often a task is begun when its worker dies; then it is taken to be the killer."""
-
 WORKER_DIED = "WorkerDied"
 """The failure of a teacher whose worker died `ATTEMPTS` times, for example out of memory."""
+
+_PER_WORKER = 2  # tasks under way for each worker: one runs, one is ready
+_PATIENCE = 30  # seconds for a Dask scheduler to answer, and for a first worker to come
+_LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+_READY = b"ready"  # what a local worker says once it has its job
+_LENGTH = 8  # bytes before a message that say how long it is
 
 
 @runtime_checkable
@@ -48,9 +68,6 @@ def choose_executor(executor: Any) -> Executor:
     >>> type(choose_executor("serial")).__name__
     'Serial'
     """
-    from tacit.teachers.cluster import DaskCluster
-    from tacit.teachers.local import LocalProcesses
-
     if isinstance(executor, str):
         if executor == "serial":
             return Serial()
@@ -62,22 +79,11 @@ def choose_executor(executor: Any) -> Executor:
         return DaskCluster(executor)
     elif isinstance(executor, Executor) and not isinstance(executor, type):
         return executor
+    given = repr(executor)[:80] if isinstance(executor, str) else type(executor).__name__
     raise InvalidArgument(
-        f"Expected executor={_brief(executor)} to be 'serial', 'local', a dask.distributed Client "
+        f"Expected executor={given} to be 'serial', 'local', a dask.distributed Client "
         "or a scheduler's address such as 'tcp://10.0.0.1:8786'."
     )
-
-
-def pickled_by_value(job: AnyJob) -> bytes:
-    """Pickle also what is defined in a notebook or a script, which a worker cannot import."""
-    import cloudpickle
-
-    return bytes(cloudpickle.dumps(job, protocol=5))
-
-
-def lost(task: Task, reason: str = WORKER_DIED) -> Finished:
-    """Return what a task comes to that no worker finishes."""
-    return task, [Answer(failure=reason)] * len(task.numbers)
 
 
 def _is_client(executor: Any) -> bool:
@@ -85,5 +91,312 @@ def _is_client(executor: Any) -> bool:
     return distributed is not None and isinstance(executor, distributed.Client)
 
 
-def _brief(executor: Any) -> str:
-    return repr(executor)[:80] if isinstance(executor, str) else type(executor).__name__
+def _pickled_by_value(job: AnyJob) -> bytes:
+    """Pickle also what is defined in a notebook or a script, which a worker cannot import."""
+    import cloudpickle
+
+    return bytes(cloudpickle.dumps(job, protocol=5))
+
+
+def _lost(task: Task, reason: str = WORKER_DIED) -> Finished:
+    """Return what a task comes to that no worker finishes."""
+    return task, [Answer(failure=reason)] * len(task.numbers)
+
+
+class LocalProcesses:
+    """As many worker processes as there are processors, or as many as asked for.
+
+    Two processes of one thread train small teachers faster than one process of two threads. A
+    worker is a fresh interpreter, not a fork: forking a process that has threads can lock up, and a
+    fork would hold everything that this process holds, while a worker gets its own shards and the
+    queries.
+
+    >>> LocalProcesses(2)
+    LocalProcesses(2)
+    """
+
+    # The threads are those of `concurrent.futures`, the processes are not: the workers of a
+    # `ProcessPoolExecutor` share one pipe for results, of which this process, too, holds the end
+    # to write to. Where a worker is killed half-way through an answer, the rest of it never comes
+    # and the pipe never ends: the run would hang. A worker with pipes of its own ends them by
+    # dying, at whatever moment.
+
+    def __init__(self, workers: int | None = None) -> None:
+        self._workers = _processors() if workers is None else at_least(1, workers=workers)
+
+    def __repr__(self) -> str:
+        return f"LocalProcesses({self._workers})"
+
+    def run(self, job: AnyJob, tasks: Iterable[Task]) -> Iterator[Finished]:
+        """Yield tasks as they finish; one thread here drives each worker."""
+        crew, left = _Crew([pickle.dumps(sys.path), _pickled_by_value(job)]), iter(tasks)
+        under_way: set[Future[Finished]] = set()
+        with crew, ThreadPoolExecutor(self._workers, "tacit-teachers") as threads:
+            try:
+                while True:
+                    room = _PER_WORKER * self._workers - len(under_way)
+                    under_way |= {threads.submit(crew.attempt, one) for one in islice(left, room)}
+                    if not under_way:
+                        return
+                    done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        yield future.result()
+            finally:
+                crew.halt()  # before the threads are waited for, who may be in a task
+
+
+class _Crew:
+    """The worker processes of a run, one for each thread that asks, replaced when they die."""
+
+    def __init__(self, opening: list[bytes]) -> None:
+        self._opening, self._stopping = opening, False
+        self._own, self._lock = threading.local(), threading.Lock()
+        self._workers: set[subprocess.Popen[bytes]] = set()
+
+    def __enter__(self) -> None:
+        """Workers start with their first task."""
+
+    def __exit__(self, *_: object) -> None:
+        for worker in list(self._workers):
+            self._bury(worker)
+
+    def halt(self) -> None:
+        """Kill the workers, also in the middle of a task, and start no other."""
+        with self._lock:
+            self._stopping = True
+            for worker in self._workers:
+                worker.kill()
+
+    def attempt(self, task: Task) -> Finished:
+        """Let this thread's worker do a task; where it dies, the next one."""
+        request = pickle.dumps(task.shards, protocol=5)
+        for _ in range(ATTEMPTS):
+            worker = getattr(self._own, "worker", None) or self._new_worker()
+            if worker is None:
+                break
+            answers = self._exchange(worker, request)
+            if answers is not None:
+                return task, pickle.loads(answers)
+        if len(task.numbers) == 1 or self._stopping:
+            return _lost(task)
+        return task, [self.attempt(one)[1][0] for one in task.alone()]
+
+    def _new_worker(self) -> subprocess.Popen[bytes] | None:
+        """Start a worker and give it its job; None where the run is being stopped."""
+        for _ in range(ATTEMPTS):
+            with self._lock:
+                if self._stopping:
+                    return None
+                worker = self._own.worker = _start()
+                self._workers.add(worker)
+            if self._exchange(worker, *self._opening) == _READY:
+                return worker
+        raise TeacherFailed(
+            "Local workers could not be started, or could not load the teachers; standard error "
+            "says why."
+        )
+
+    def _exchange(self, worker: subprocess.Popen[bytes], *messages: bytes) -> bytes | None:
+        """Send messages and return the reply, or bury a worker that did not live to give one."""
+        try:
+            for message in messages:
+                _send(cast(BinaryIO, worker.stdin), message)
+            return _receive(cast(BinaryIO, worker.stdout))
+        except (EOFError, OSError):
+            self._own.worker = None
+            self._bury(worker)
+            return None
+
+    def _bury(self, worker: subprocess.Popen[bytes]) -> None:
+        """Close what is left of a worker; its last words may fail, and that is all right."""
+        worker.kill()
+        for pipe in (worker.stdin, worker.stdout):
+            with suppress(OSError):
+                cast(BinaryIO, pipe).close()
+        worker.wait()
+        with self._lock:
+            self._workers.discard(worker)
+
+
+def _start() -> subprocess.Popen[bytes]:
+    paths = os.pathsep.join(entry for entry in sys.path if entry)
+    return subprocess.Popen(
+        [sys.executable, "-c", "from tacit.teachers.executors import serve; serve()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **dict.fromkeys(_LIMITS, "1"), "PYTHONPATH": paths},
+    )
+
+
+def _processors() -> int:
+    """Return how many processors this process may use."""
+    affinity: Any = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else (os.cpu_count() or 1)
+
+
+def _send(pipe: BinaryIO, message: bytes) -> None:
+    """Write one message: its length, then itself."""
+    pipe.write(len(message).to_bytes(_LENGTH, "little"))
+    pipe.write(message)
+    pipe.flush()
+
+
+def _receive(pipe: BinaryIO) -> bytes:
+    """Read one message; raise `EOFError` where the other side is gone."""
+    return _exactly(pipe, int.from_bytes(_exactly(pipe, _LENGTH), "little"))
+
+
+def _exactly(pipe: BinaryIO, count: int) -> bytes:
+    data = pipe.read(count)
+    if len(data) != count:
+        raise EOFError
+    return data
+
+
+def serve() -> None:
+    """Be a worker of `LocalProcesses`: a job first, then tasks, one answer a task, until told.
+
+    It talks over its standard input and output, which it takes for itself. Standard error is heard
+    until the teachers are loaded; from the first private record on nothing is. When its parent is
+    gone, its input ends, and so does it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    requests, replies = _take_pipes()
+    try:
+        # The parent's own modules first: what follows may be defined in them.
+        sys.path[:] = pickle.loads(_receive(requests))
+        job: AnyJob = pickle.loads(_receive(requests))
+    except (EOFError, BrokenPipeError):
+        os._exit(0)
+    with quiet():
+        _answer_tasks(job, requests, replies)
+
+
+def _answer_tasks(job: AnyJob, requests: BinaryIO, replies: BinaryIO) -> NoReturn:
+    """Answer until the parent is gone or something fails, and say nothing of either."""
+    try:
+        _send(replies, _READY)
+        while True:
+            answers = job.answer(pickle.loads(_receive(requests)))
+            _send(replies, pickle.dumps(answers, protocol=5))
+    finally:
+        os._exit(0)  # nothing here is worth tidying, exit handlers could hang, and errors tell
+
+
+def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Return standard input and output, and leave the null device and standard error behind."""
+    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    return requests, replies
+
+
+class DaskCluster:
+    """A `dask.distributed.Client` that is open, or a scheduler's address to open one for a run.
+
+    The job travels as a task of its own, not as scattered data: Dask can make it again when the
+    workers that held it are gone. Only as many tasks are under way as keep the workers busy, so
+    that the scheduler never holds all shards. Best with one thread a worker: a worker trains one
+    teacher at a time, on one thread. Records cross the network and may be spilled to a worker's
+    disk: use `tls://` and machines that you trust with them.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def run(self, job: AnyJob, tasks: Iterable[Task]) -> Iterator[Finished]:
+        """Yield tasks as they finish; what a dead worker had is run elsewhere."""
+        distributed = _distributed()
+        if not isinstance(self._client, str):
+            yield from _collect(self._client, job, iter(tasks))
+            return
+        try:
+            client = distributed.Client(self._client, set_as_default=False, timeout=_PATIENCE)
+        except (OSError, ValueError) as error:
+            raise refuse(
+                "executor", self._client, f"a Dask scheduler that answers ({type(error).__name__})"
+            ) from None
+        with client:
+            yield from _collect(client, job, iter(tasks))
+
+
+def _collect(client: Any, job: AnyJob, tasks: Iterator[Task]) -> Iterator[Finished]:
+    _wait_for_a_worker(client)
+    shared = _submit(client, _load, _Sealed(_pickled_by_value(job)))
+    attempts: dict[Any, tuple[Task, int]] = {}
+    under_way = _distributed().as_completed([], loop=client.loop)
+
+    def begin(task: Task, attempt: int) -> None:
+        future = _submit(client, _answer, shared, _Sealed(pickle.dumps(task.shards, protocol=5)))
+        attempts[future] = (task, attempt)
+        under_way.add(future)
+
+    def fill() -> None:
+        room = _PER_WORKER * max(1, len(client.nthreads())) - len(attempts)
+        for task in islice(tasks, max(0, room)):
+            begin(task, 1)
+
+    fill()
+    for future in under_way:
+        task, attempt = attempts.pop(future)
+        outcome = _outcome(future)
+        if not isinstance(outcome, str):
+            yield task, outcome
+        elif attempt < ATTEMPTS:
+            begin(task, attempt + 1)
+        elif len(task.numbers) > 1:
+            for one in task.alone():
+                begin(one, 1)
+        else:
+            yield _lost(task, outcome)
+        fill()
+
+
+def _wait_for_a_worker(client: Any) -> None:
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+    except TimeoutError:
+        raise InvalidArgument(
+            f"Expected the Dask cluster to have a worker within {_PATIENCE} s; start some."
+        ) from None
+
+
+def _outcome(future: Any) -> Sequence[Answer] | str:
+    """Return the answers, or the type of the error where no worker lived to give them.
+
+    What fails in training comes back as an answer; an error here is the cluster's own.
+    """
+    try:
+        return cast("Sequence[Answer]", future.result())
+    except Exception as error:
+        return type(error).__name__
+    finally:
+        future.release()
+
+
+def _submit(client: Any, function: Any, *arguments: Any) -> Any:
+    with warnings.catch_warnings():
+        # Dask advises to scatter large arguments; what is scattered dies with its worker.
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        return client.submit(function, *arguments, pure=False, retries=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sealed:
+    """Bytes that are never printed: Dask logs the arguments of a task that raises."""
+
+    content: bytes = field(repr=False)
+
+
+def _load(job: _Sealed) -> AnyJob:
+    return cast(AnyJob, pickle.loads(job.content))
+
+
+def _answer(job: AnyJob, shards: _Sealed) -> list[Answer]:
+    return job.answer(pickle.loads(shards.content))
+
+
+def _distributed() -> Any:
+    return need("distributed", "for a Dask cluster", extra="cluster")

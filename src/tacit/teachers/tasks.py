@@ -8,6 +8,8 @@ may quote records.
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -17,10 +19,12 @@ from numpy.typing import NDArray
 
 from tacit._quiet import kind_of, quiet
 from tacit.errors import InvalidArgument
-from tacit.teachers.fingerprints import fingerprint
-from tacit.teachers.threads import on_one_thread
+from tacit.teachers.checkpoints import fingerprint
 
 _T = TypeVar("_T")
+
+_ALONE = threading.RLock()  # the limits of threads belong to the whole process
+_seen: tuple[int, Any] | None = None
 
 EMPTY_SHARD_VOTES = 0
 """The class that a teacher without records votes: fixed and public."""
@@ -36,6 +40,15 @@ class Shard:
     X: NDArray[Any] = field(repr=False)
     y: NDArray[np.int64] = field(repr=False)
     seed: int
+
+    def fingerprint(self, shared: bytes) -> str:
+        """Hash all that this teacher's answers follow from; `shared` is the job's own hash.
+
+        >>> one, other = (Shard(np.zeros((2, 1)), np.array([0, 1]), seed) for seed in (5, 6))
+        >>> one.fingerprint(b"") == other.fingerprint(b"")
+        False
+        """
+        return fingerprint(shared, self.seed, self.X, self.y).hex()[:32]
 
 
 @runtime_checkable
@@ -163,3 +176,36 @@ def _checked(job: Job, n_shards: int, predictions: Any) -> NDArray[Any]:
     if array.size and (array.min() < 0 or array.max() >= job.n_classes):
         raise InvalidArgument("Expected predictions to be class indices.")
     return array.astype(label_dtype(job.n_classes))
+
+
+def on_one_thread(work: Callable[[], _T]) -> _T:
+    """Do the work with every BLAS and OpenMP library at one thread, one such work at a time.
+
+    A library that is loaded by the work itself comes with all its threads: the work is then done
+    again, with the library limited. Hence work must be a pure function.
+
+    >>> on_one_thread(lambda: 6 * 7)
+    42
+    """
+    with _ALONE:
+        while True:
+            pools = _pools()
+            with pools.limit(limits=1):
+                result = work()
+            if _libraries(_pools()) == _libraries(pools):
+                return result
+
+
+def _pools() -> Any:
+    """Find the loaded libraries; looking takes milliseconds, so only after new imports."""
+    global _seen  # noqa: PLW0603 - a process has one set of libraries
+    from threadpoolctl import ThreadpoolController
+
+    if _seen is None or _seen[0] != len(sys.modules):
+        found = ThreadpoolController()
+        _seen = (len(sys.modules), found)
+    return _seen[1]
+
+
+def _libraries(pools: Any) -> set[str]:
+    return {library.filepath for library in pools.lib_controllers}

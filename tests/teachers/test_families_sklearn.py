@@ -17,7 +17,7 @@ from teacher_tables import make_table
 
 from tacit.errors import InvalidArgument
 from tacit.teachers import KernelRidgeTeachers, Shard
-from tacit.teachers.sklearn_teacher import EstimatorTeachers, as_family
+from tacit.teachers.families import EstimatorTeachers, as_family
 
 
 class Erratic(ClassifierMixin, BaseEstimator):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tacit.teachers import threads
-from tacit.teachers.threads import on_one_thread
+from tacit.teachers import tasks
+from tacit.teachers.tasks import on_one_thread
 
 
 def limits() -> list[int]:
@@ -38,8 +38,8 @@ def test_work_that_brings_a_library_is_done_again(monkeypatch):
         loaded.add("openmp")
         return len(calls)
 
-    monkeypatch.setattr(threads, "_libraries", lambda pools: pools.names)
-    monkeypatch.setattr(threads, "_pools", lambda: _Pools(frozenset(loaded)))
+    monkeypatch.setattr(tasks, "_libraries", lambda pools: pools.names)
+    monkeypatch.setattr(tasks, "_pools", lambda: _Pools(frozenset(loaded)))
     assert on_one_thread(work) == 2
     assert calls == [{"blas"}, {"blas", "openmp"}]
 
@@ -56,10 +56,10 @@ def test_new_imports_are_noticed(monkeypatch):
     import sys
     import types
 
-    first = threads._pools()
-    assert threads._pools() is first
+    first = tasks._pools()
+    assert tasks._pools() is first
     monkeypatch.setitem(sys.modules, "newly_imported", types.ModuleType("newly_imported"))
-    assert threads._pools() is not first
+    assert tasks._pools() is not first
 
 
 def test_two_threads_of_a_process_take_turns():

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tacit.students import progress
-from tacit.students.progress import training_bar
+from tacit import _progress
+from tacit._progress import training_bar
 
 
 class Terminal(io.StringIO):
@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
 
 def run(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, seconds_a_step: float) -> str:
     clock = iter(range(1000))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock) * seconds_a_step)
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: next(clock) * seconds_a_step)
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -43,7 +43,7 @@ def test_shown_after_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_terminal_is_given_back_when_training_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Terminal()
     clock = iter(range(1000))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock) * 3.0)
+    monkeypatch.setattr(_progress.time, "monotonic", lambda: next(clock) * 3.0)
     monkeypatch.setattr(sys, "stderr", stream)
 
     def fail() -> None:

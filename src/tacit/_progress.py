@@ -13,7 +13,9 @@ _PATIENCE = 2.0  # seconds that pass without a bar
 
 
 @contextmanager
-def training_bar(description: str, total: int) -> Iterator[Callable[[], None]]:
+def training_bar(
+    description: str, total: int, *, shown: bool = True
+) -> Iterator[Callable[[], None]]:
     """Yield a function to be called once a step; the bar goes to standard error, if a terminal.
 
     >>> with training_bar("Training", total=2) as step:
@@ -21,11 +23,8 @@ def training_bar(description: str, total: int) -> Iterator[Callable[[], None]]:
     ...     step()
     """
     with ExitStack() as stack:
-        yield _stepper(description, total, stack) if sys.stderr.isatty() else _nothing
-
-
-def _nothing() -> None:
-    """Nobody watches."""
+        watched = shown and sys.stderr.isatty()
+        yield _stepper(description, total, stack) if watched else lambda: None
 
 
 def _stepper(description: str, total: int, stack: ExitStack) -> Callable[[], None]:
@@ -35,18 +34,16 @@ def _stepper(description: str, total: int, stack: ExitStack) -> Callable[[], Non
     bar = Progress(
         console=Console(file=stack.enter_context(terminal())),
         transient=True,
-        redirect_stdout=False,
+        redirect_stdout=False,  # what others print meanwhile would be shown
         redirect_stderr=False,
     )
-    task = bar.add_task(description, total=total)
-    start = time.monotonic()
-    shown = False
+    task, start, drawn = bar.add_task(description, total=total), time.monotonic(), False
 
     def step() -> None:
-        nonlocal shown
+        nonlocal drawn
         bar.advance(task)
-        if not shown and time.monotonic() - start > _PATIENCE:
+        if not drawn and time.monotonic() - start > _PATIENCE:
             stack.enter_context(bar)
-            shown = True
+            drawn = True
 
     return step

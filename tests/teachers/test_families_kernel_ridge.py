@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.kernel_ridge import KernelRidge
 
 from tacit.errors import InvalidArgument
-from tacit.teachers import KernelRidgeTeachers, Shard, kernel_ridge
+from tacit.teachers import KernelRidgeTeachers, Shard, families
 
 
 def scikit_learn_scores(shard: Shard, X_query, n_classes, gamma, alpha):
@@ -108,8 +108,8 @@ def test_blocks_change_nothing(monkeypatch):
     shards = [random_shard(random, size) for size in (3, 30)]
     queries = random.normal(size=(50, 5))
     expected = KernelRidgeTeachers().predict_shards(shards, queries, n_classes=3)
-    monkeypatch.setattr(kernel_ridge, "_QUERIES", 7)
-    monkeypatch.setattr(kernel_ridge, "_CELLS", 40)
+    monkeypatch.setattr(families, "_QUERIES", 7)
+    monkeypatch.setattr(families, "_CELLS", 40)
     assert (KernelRidgeTeachers().predict_shards(shards, queries, n_classes=3) == expected).all()
 
 

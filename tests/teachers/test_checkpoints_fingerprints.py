@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from teacher_families import Noting
 
 from tacit.teachers import KernelRidgeTeachers, Recipe
-from tacit.teachers.fingerprints import canonical
+from tacit.teachers.checkpoints import canonical
 from tacit.teachers.tasks import Job
 
 HERE = Path(__file__).parent
@@ -120,7 +120,7 @@ def test_the_same_in_another_process():
     """Also where strings hash differently, as they do from process to process."""
     code = (
         f"import sys; sys.path.append({str(HERE.parent)!r}); "
-        "from test_fingerprints import example_job; "
+        "from test_checkpoints_fingerprints import example_job; "
         "print(example_job().fingerprint().hex())"
     )
     found = {

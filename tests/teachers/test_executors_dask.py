@@ -12,8 +12,8 @@ from teacher_families import CANARY, Failing, KillingOnce, Mixed, Noting, seed_o
 
 from tacit.errors import InvalidArgument, MissingExtra, TeacherFailed
 from tacit.masks import segment_with_teachers
-from tacit.teachers import DaskCluster, cluster
-from tacit.teachers.cluster import _Sealed
+from tacit.teachers import DaskCluster, executors
+from tacit.teachers.executors import _Sealed
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_a_failed_teacher_is_reported_by_type(client, table, tmp_path, capfd):
 
 
 def test_an_address_that_nobody_answers(client, table, monkeypatch):
-    monkeypatch.setattr(cluster, "_PATIENCE", 0.3)
+    monkeypatch.setattr(executors, "_PATIENCE", 0.3)
     with pytest.raises(InvalidArgument, match="Dask scheduler that answers"):
         table.predict(Noting("unused"), executor="tcp://127.0.0.1:9")
 
