@@ -6,6 +6,7 @@ Workers import this module by its name, so that a family is the same thing in ev
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import warnings
 from collections.abc import Sequence
@@ -72,6 +73,16 @@ class KillingOnce:
         if any(shard.seed == self.seed for shard in shards):
             die_once(self.marker)
         return self.inner.predict_shards(shards, X_query, n_classes=n_classes)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A pickled family: a worker loads the libraries that it needs when it first trains."""
+
+    content: bytes
+
+    def predict_shards(self, shards: Sequence[Shard], X_query: Any, *, n_classes: int) -> Any:
+        return pickle.loads(self.content).predict_shards(shards, X_query, n_classes=n_classes)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -11,7 +12,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from teacher_families import CANARY, Failing, KillingAlways, KillingOnce, Noting, seed_of
+from teacher_families import (
+    CANARY,
+    Failing,
+    KillingAlways,
+    KillingOnce,
+    Noting,
+    Packed,
+    seed_of,
+)
 from teacher_tables import module
 
 from tacit.errors import InvalidArgument, TeacherFailed
@@ -22,6 +31,7 @@ from tacit.teachers import (
     Recipe,
     Serial,
     TorchTeacher,
+    executors,
 )
 from tacit.teachers.executors import choose_executor
 
@@ -41,11 +51,14 @@ def children() -> set[str]:
 
 
 def test_local_processes_answer_bit_for_bit_as_one_process(table, mixed, tmp_path):
-    """And one of them is killed with SIGKILL in the middle of training."""
+    """And one of them is killed with SIGKILL in the middle of training.
+
+    One at a time, and the killed one before it loads a library: loading them is what takes long.
+    """
     serial = table.predict(mixed)
     assert len({row.tobytes() for row in serial}) > 6  # the teachers do differ
-    killing = KillingOnce(mixed, seed_of(0), str(tmp_path / "killed"))
-    local = table.predict(killing, executor=LocalProcesses(2))
+    killing = KillingOnce(Packed(pickle.dumps(mixed)), seed_of(0), str(tmp_path / "killed"))
+    local = table.predict(killing, executor=LocalProcesses(1))
     assert (tmp_path / "killed").exists()
     assert local.dtype == serial.dtype
     assert local.tobytes() == serial.tobytes()
@@ -55,13 +68,16 @@ def test_a_batch_of_teachers_in_one_task_survives_a_kill_as_well(table, tmp_path
     family = Noting(str(tmp_path / "log"), teachers_per_task=5)
     killing = KillingOnce(family, seed_of(2), str(tmp_path / "killed"))
     expected = table.predict(replace(family, log=str(tmp_path / "other")))
-    assert (table.predict(killing, executor="local") == expected).all()
+    assert (table.predict(killing, executor=LocalProcesses(2)) == expected).all()
     assert (tmp_path / "killed").exists()
     assert family.trained() == 10  # twelve, less the empty and the one-class shard
 
 
 @pytest.mark.skipif(not os.path.isdir(PROC), reason="needs /proc")
-def test_a_teacher_that_kills_every_worker_is_reported_and_the_others_are_kept(table, tmp_path):
+def test_a_teacher_that_kills_every_worker_is_reported_and_the_others_are_kept(
+    table, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(executors, "ATTEMPTS", 2)
     family = Noting(str(tmp_path / "log"))
     before = children()
     with pytest.raises(TeacherFailed, match=r"^Some teachers failed \(WorkerDied\);"):
@@ -140,11 +156,13 @@ def test_a_worker_has_one_thread_and_ends_with_its_parent(tmp_path):
         "class Waiting:\n"
         "    def predict_shards(self, shards, X_query, *, n_classes):\n"
         "        import threadpoolctl\n"
+        "        parent = os.getppid()\n"
         "        limits = [pool['num_threads'] for pool in threadpoolctl.threadpool_info()]\n"
         f"        with open({str(tmp_path / 'pid')!r} + '.new', 'w') as file:\n"
         "            file.write(f'{os.getpid()} {max(limits)}')\n"
         f"        os.rename({str(tmp_path / 'pid')!r} + '.new', {str(tmp_path / 'pid')!r})\n"
-        "        time.sleep(2)\n"
+        "        while os.getppid() == parent:\n"
+        "            time.sleep(0.01)\n"
         "        return np.zeros((1, 1), dtype=int)\n"
         "predict_with_teachers(Waiting(), np.zeros((2, 1)), [0, 1], [0, 0], 1, [[0]],\n"
         "                      n_classes=2, executor=LocalProcesses(1))\n"
@@ -185,7 +203,8 @@ class Unloadable:
         return (__import__, ("no_such_module_anywhere",))
 
 
-def test_workers_that_cannot_load_the_teachers_end_the_run(table, capfd):
+def test_workers_that_cannot_load_the_teachers_end_the_run(table, capfd, monkeypatch):
+    monkeypatch.setattr(executors, "ATTEMPTS", 2)
     with pytest.raises(TeacherFailed, match="could not load the teachers"):
         table.predict(Unloadable(), executor=LocalProcesses(1))
     assert "no_such_module_anywhere" in capfd.readouterr().err

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import warnings
 
 import numpy as np
 import pytest
 from mask_families import KillingMasksOnce, NotingMasks, RowSums, mask_table
-from teacher_families import CANARY, Failing, KillingOnce, Mixed, Noting, seed_of
+from teacher_families import CANARY, Failing, KillingOnce, Mixed, Noting, Packed, seed_of
 
 from tacit.errors import InvalidArgument, MissingExtra, TeacherFailed
 from tacit.masks import segment_with_teachers
@@ -18,13 +19,13 @@ from tacit.teachers.executors import _Sealed
 
 @pytest.fixture(scope="module")
 def client():
-    """Two worker processes of one thread each."""
+    """Three worker processes of one thread each: as two tests kill one, no test waits for a new."""
     distributed = pytest.importorskip("distributed", reason="needs tacit[cluster]")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Dask's own, while it starts and stops
         with (
             distributed.LocalCluster(
-                n_workers=2,
+                n_workers=3,
                 threads_per_worker=1,
                 dashboard_address=None,
                 silence_logs=50,
@@ -37,7 +38,7 @@ def client():
 def test_a_killed_worker_changes_no_bit_of_the_votes(client, table, mixed, tmp_path):
     mixed = Mixed(mixed.families[:3])  # without torch, which takes each worker long to import
     serial = table.predict(mixed)
-    killing = KillingOnce(mixed, seed_of(3), str(tmp_path / "killed"))
+    killing = KillingOnce(Packed(pickle.dumps(mixed)), seed_of(3), str(tmp_path / "killed"))
     found = table.predict(killing, executor=client)
     assert (tmp_path / "killed").exists()
     assert found.dtype == serial.dtype

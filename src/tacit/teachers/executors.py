@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+import uuid
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -296,11 +297,10 @@ def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
 class DaskCluster:
     """A `dask.distributed.Client` that is open, or a scheduler's address to open one for a run.
 
-    The job travels as a task of its own, not as scattered data: Dask can make it again when the
-    workers that held it are gone. Only as many tasks are under way as keep the workers busy, so
-    that the scheduler never holds all shards. Best with one thread a worker: a worker trains one
-    teacher at a time, on one thread. Records cross the network and may be spilled to a worker's
-    disk: use `tls://` and machines that you trust with them.
+    Only as many tasks are under way as keep the workers busy, so that the scheduler never holds all
+    shards. Best with one thread a worker: a worker trains one teacher at a time, on one thread.
+    Records cross the network and may be spilled to a worker's disk: use `tls://` and machines that
+    you trust with them.
     """
 
     def __init__(self, client: Any) -> None:
@@ -310,7 +310,7 @@ class DaskCluster:
         """Yield tasks as they finish; what a dead worker had is run elsewhere."""
         distributed = _distributed()
         if not isinstance(self._client, str):
-            yield from _collect(self._client, job, iter(tasks))
+            yield from _run(self._client, job, iter(tasks))
             return
         try:
             client = distributed.Client(self._client, set_as_default=False, timeout=_PATIENCE)
@@ -319,17 +319,35 @@ class DaskCluster:
                 "executor", self._client, f"a Dask scheduler that answers ({type(error).__name__})"
             ) from None
         with client:
-            yield from _collect(client, job, iter(tasks))
+            yield from _run(client, job, iter(tasks))
 
 
-def _collect(client: Any, job: AnyJob, tasks: Iterator[Task]) -> Iterator[Finished]:
+def _run(client: Any, job: AnyJob, tasks: Iterator[Task]) -> Iterator[Finished]:
+    """Let the scheduler give every worker the job, also one that comes later, and run the tasks.
+
+    As a plugin, not as data that tasks depend on: data is fetched from the worker that has it, and
+    of one that was killed the others would ask for it, in vain, for 30 seconds.
+    """
+    sealed, name = _Sealed(_pickled_by_value(job)), f"tacit-{uuid.uuid4().hex}"
+
+    class Plugin(_distributed().WorkerPlugin):  # type: ignore[misc]  # Dask is untyped
+        job = sealed  # a worker loads it with its first task
+
     _wait_for_a_worker(client)
-    shared = _submit(client, _load, _Sealed(_pickled_by_value(job)))
+    client.register_plugin(Plugin(), name=name)
+    try:
+        yield from _collect(client, name, tasks)
+    finally:
+        with suppress(Exception):  # a worker that starts or dies just now: the answers are here
+            client.unregister_worker_plugin(name)
+
+
+def _collect(client: Any, plugin: str, tasks: Iterator[Task]) -> Iterator[Finished]:
     attempts: dict[Any, tuple[Task, int]] = {}
     under_way = _distributed().as_completed([], loop=client.loop)
 
     def begin(task: Task, attempt: int) -> None:
-        future = _submit(client, _answer, shared, _Sealed(pickle.dumps(task.shards, protocol=5)))
+        future = _submit(client, plugin, _Sealed(pickle.dumps(task.shards, protocol=5)))
         attempts[future] = (task, attempt)
         under_way.add(future)
 
@@ -376,11 +394,11 @@ def _outcome(future: Any) -> Sequence[Answer] | str:
         future.release()
 
 
-def _submit(client: Any, function: Any, *arguments: Any) -> Any:
+def _submit(client: Any, *arguments: Any) -> Any:
     with warnings.catch_warnings():
         # Dask advises to scatter large arguments; what is scattered dies with its worker.
         warnings.filterwarnings("ignore", message="Sending large graph")
-        return client.submit(function, *arguments, pure=False, retries=0)
+        return client.submit(_answer, *arguments, pure=False, retries=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,12 +408,11 @@ class _Sealed:
     content: bytes = field(repr=False)
 
 
-def _load(job: _Sealed) -> AnyJob:
-    return cast(AnyJob, pickle.loads(job.content))
-
-
-def _answer(job: AnyJob, shards: _Sealed) -> list[Answer]:
-    return job.answer(pickle.loads(shards.content))
+def _answer(plugin: str, shards: _Sealed) -> list[Answer]:
+    held = _distributed().get_worker().plugins[plugin]
+    if isinstance(held.job, _Sealed):
+        held.job = pickle.loads(held.job.content)
+    return cast(AnyJob, held.job).answer(pickle.loads(shards.content))
 
 
 def _distributed() -> Any:
