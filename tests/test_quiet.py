@@ -39,37 +39,21 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": places, "OMP_NUM_THREADS": "1", **more}
 
 
-@pytest.fixture(scope="module", params=list(PLACES))
-def heard(request, tmp_path_factory):
-    """A case, all that its process says, and the places that spoke."""
-    case = request.param
+@pytest.mark.parametrize("case", list(PLACES))
+def test_private_work_is_not_heard_and_everything_else_is(case, tmp_path):
     if case in NEEDED:
         pytest.importorskip(NEEDED[case])
-    folder = tmp_path_factory.mktemp("quiet")
     run = subprocess.run(
-        [sys.executable, "-c", f"import speaking; speaking.main({case!r}, {str(folder)!r})"],
-        env=environment(SPOKEN=str(folder)),
+        [sys.executable, "-c", f"import speaking; speaking.main({case!r}, {str(tmp_path)!r})"],
+        env=environment(SPOKEN=str(tmp_path)),
         capture_output=True,
         text=True,
         check=True,
         timeout=300,
     )
-    said = run.stdout + run.stderr + (folder / "log").read_text()
-    return case, said, {path.name for path in folder.iterdir()}
-
-
-def test_private_work_spoke(heard):
-    case, _, places = heard
-    assert places.issuperset(PLACES[case])
-
-
-def test_nothing_of_it_is_heard(heard):
-    _, said, _ = heard
+    said = run.stdout + run.stderr + (tmp_path / "log").read_text()
+    assert {path.name for path in tmp_path.iterdir()}.issuperset(PLACES[case])
     assert sorted(set(re.findall(r"\b(?!before|after)\w+-\w+!", said))) == []
-
-
-def test_everything_else_is_heard(heard):
-    case, said, _ = heard
     expected = {f"{when}-{way}!" for when in ("before", "after") for way in SPOKEN_BY[case]}
     assert sorted(expected - set(re.findall(r"\w+-\w+!", said))) == []
 
