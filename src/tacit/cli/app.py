@@ -21,6 +21,7 @@ from tacit.cli.demo import demo
 from tacit.cli.ledger import ledger_app
 from tacit.cli.plan import plan
 from tacit.cli.predict import predict
+from tacit.cli.replicate import replicate
 from tacit.cli.report import report
 from tacit.cli.sanitise import sanitise
 from tacit.cli.segment import segment
@@ -50,6 +51,7 @@ app.command()(audit)
 app.command()(compare)
 app.add_typer(ledger_app, name="ledger")
 app.command()(report)
+app.command()(replicate)
 app.command()(demo)
 
 

@@ -1,0 +1,189 @@
+"""What a paper says, item by item, and what came of it here."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tacit._files import write_atomically
+from tacit.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Verdict = Literal["reproduced", "improved", "refuted", "differs", "not to be had"]
+PAPERS = {
+    "pate": "Scalable Private Learning with PATE (Papernot et al., 2018)",
+}
+"""The papers, each with a module of items beside this one and a page in docs/replication."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A numbered figure, table, algorithm, theorem or remark of a paper, and what came of it.
+
+    Parameters
+    ----------
+    name : str
+        How the command calls it: "figure-4".
+    title : str
+        What the paper calls it and shows with it.
+    verdict : str
+        "reproduced", "improved" (better than printed), "refuted" (a counter-example), "differs"
+        (for a stated reason) or "not to be had".
+    says : str
+        The outcome in a sentence: how it was improved, what refutes it, why it cannot be had.
+    run : callable, optional
+        Prints it and draws it, given a `Workplace`. None where nothing is to be run.
+    needs : tuple of str
+        Files below the folder of the data, as "mnist/train-images-idx3-ubyte.gz".
+    minutes : float
+        About how long it takes on two cores.
+
+    """
+
+    name: str
+    title: str
+    verdict: Verdict
+    says: str
+    run: Callable[[Workplace], None] | None = None
+    needs: tuple[str, ...] = ()
+    minutes: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """Where an item finds its data and leaves its tables and pictures."""
+
+    data: Path | None
+    out: Path
+    show: Callable[[str, Sequence[str], Sequence[Sequence[str]]], None]
+    written: list[Path] = field(default_factory=list)
+
+    def path(self, name: str) -> Path:
+        """Return a file of the data, which `check` has seen."""
+        assert self.data is not None
+        return self.data / name
+
+    def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Show a table, and keep it as CSV under its title."""
+        texts = [[_text(value) for value in row] for row in rows]
+        self.show(title, columns, texts)
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="\n").writerows([list(columns), *texts])
+        self._write(f"{_file_name(title)}.csv", buffer.getvalue().encode("utf-8"))
+
+    def picture(self, name: str, figure: Figure) -> None:
+        """Keep a figure as SVG and PNG."""
+        from tacit.report import save_figure
+
+        self.out.mkdir(parents=True, exist_ok=True)
+        for kind in ("svg", "png"):
+            self.written.append(save_figure(figure, self.out / f"{name}.{kind}"))
+
+    def _write(self, name: str, content: bytes) -> None:
+        self.out.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.out / name, content)
+        self.written.append(self.out / name)
+
+
+def items_of(paper: str) -> tuple[Item, ...]:
+    """Return a paper's items, in the paper's own order.
+
+    >>> [item.name for item in items_of("pate")][0]
+    'figure-4'
+    """
+    if paper not in PAPERS:
+        raise InvalidArgument(f"Expected PAPER={paper!r} to be one of {', '.join(PAPERS)}.")
+    items: tuple[Item, ...] = importlib.import_module(f"tacit.replication.{paper}").ITEMS
+    return items
+
+
+def find_item(paper: str, name: str) -> Item:
+    """Return one item of a paper."""
+    items = items_of(paper)
+    for item in items:
+        if item.name == name:
+            return item
+    raise InvalidArgument(
+        f"Expected ITEM={name!r} to be one of {', '.join(item.name for item in items)}."
+    )
+
+
+def data_folder() -> Path | None:
+    """Return the folder that TACIT_DATA names; None where it names none."""
+    place = os.environ.get("TACIT_DATA")
+    return Path(place) if place else None
+
+
+def missing(item: Item, data: Path | None) -> list[str]:
+    """Return which files of an item are not there."""
+    return [name for name in item.needs if data is None or not (data / name).exists()]
+
+
+def replicate(item: Item, workplace: Workplace) -> float:
+    """Run an item; return how many seconds it took."""
+    if item.run is None:
+        raise InvalidArgument(f"Expected {item.name} to be runnable; it is not: {item.says}")
+    if absent := missing(item, workplace.data):
+        raise InvalidArgument(
+            f"Expected {', '.join(absent)} in the folder that the variable TACIT_DATA names; "
+            "docs/replication says where each set comes from."
+        )
+    begun = time.perf_counter()
+    item.run(workplace)
+    return time.perf_counter() - begun
+
+
+def curves_figure(
+    curves: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    *,
+    title: str,
+    x: str,
+    y: str,
+    log: str = "",
+) -> Figure:
+    """Draw named curves, each with places and heights of its own.
+
+    Parameters
+    ----------
+    curves : mapping
+        From a name to places and heights.
+    title, x, y : str
+        What is shown, and what the axes are.
+    log : str
+        Which axes are logarithmic: "", "x", "y" or "xy".
+
+    """
+    from tacit.report import label, legend, line, new_figure
+
+    figure = new_figure(title)
+    axes = figure.axes[0]
+    for place, (name, (places, heights)) in enumerate(curves.items()):
+        line(axes, place, np.asarray(places, float), np.asarray(heights, float), name=name)
+    if "x" in log:
+        axes.set_xscale("log")
+    if "y" in log:
+        axes.set_yscale("log")
+    label(axes, x=x, y=y)
+    legend(axes, "best")
+    return figure
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _file_name(title: str) -> str:
+    words = "".join(c if c.isalnum() else " " for c in title.lower()).split()
+    return "-".join(words)[:60]

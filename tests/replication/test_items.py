@@ -1,0 +1,58 @@
+"""Every item of a paper has a name, a verdict and a reason; quick ones are run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tacit.errors import InvalidArgument
+from tacit.replication import PAPERS, Item, Workplace, find_item, items_of, missing, replicate
+
+DATA = Path(os.environ.get("TACIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
+ALL = [(paper, item) for paper in PAPERS for item in items_of(paper)]
+QUICK = 0.2  # minutes
+
+
+def place(tmp_path: Path, data: Path | None = None) -> Workplace:
+    return Workplace(data, tmp_path / "out", lambda *_: None)
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_names_are_unique_and_every_item_says_what_came_of_it(paper):
+    items = items_of(paper)
+    assert len({item.name for item in items}) == len(items)
+    assert all(item.title and item.says.endswith(".") for item in items)
+    assert all(item.run is not None or not item.needs for item in items)
+
+
+@pytest.mark.parametrize(("paper", "item"), ALL, ids=lambda v: getattr(v, "name", v))
+def test_quick_items_run_and_leave_something(paper, item, tmp_path):
+    if item.run is None or item.minutes > QUICK:
+        pytest.skip("nothing to run, or a benchmark")
+    if absent := missing(item, DATA):
+        pytest.skip(f"no {absent[0]} (set TACIT_DATA)")
+    workplace = place(tmp_path, DATA)
+    replicate(item, workplace)
+    assert workplace.written
+    assert all(path.stat().st_size > 0 for path in workplace.written)
+
+
+def test_what_is_missing_is_named(tmp_path):
+    item = Item("figure-1", "Figure 1", "reproduced", "Done.", lambda _: None, ("there/is.npz",))
+    with pytest.raises(InvalidArgument, match=r"there/is\.npz.*TACIT_DATA"):
+        replicate(item, place(tmp_path, tmp_path))
+
+
+def test_what_cannot_be_run_says_why(tmp_path):
+    item = Item("table-9", "Table 9", "not to be had", "The images were never published.")
+    with pytest.raises(InvalidArgument, match="never published"):
+        replicate(item, place(tmp_path))
+
+
+def test_unknown_papers_and_items_are_refused():
+    with pytest.raises(InvalidArgument, match="PAPER='gan'"):
+        items_of("gan")
+    with pytest.raises(InvalidArgument, match="ITEM='figure-99'"):
+        find_item("pate", "figure-99")
