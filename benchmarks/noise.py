@@ -51,7 +51,7 @@ def cases() -> list[Case]:
     def rounded(sigma: float, grid: float, goal: float | None, label: str) -> Case:
         return Case(
             f"rounded, {label}",
-            lambda count: noise.rounded_gaussian(sigma, grid, count),
+            lambda count: noise.rounded_gaussian_steps(sigma, grid, count) * grid,
             lambda count: np.rint(plain.normal(0.0, sigma / grid, count)) * grid,
             goal,
         )

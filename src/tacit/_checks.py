@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,20 @@ def at_least(minimum: int, **named: Any) -> int:
     if number < minimum:
         raise refuse(name, value, expectation)
     return number
+
+
+def count(**named: Any) -> int:
+    """Return the argument as an int >= 1."""
+    return at_least(1, **named)
+
+
+def set_checked(frozen: Any, **checks: Callable[..., Any]) -> None:
+    """Replace fields of a frozen dataclass, each by what its validator makes of it.
+
+    `set_checked(self, sigma=positive)` refuses, or stores, what `positive(sigma=self.sigma)` says.
+    """
+    for name, check in checks.items():
+        object.__setattr__(frozen, name, check(**{name: getattr(frozen, name)}))
 
 
 def one_of(*choices: str, **named: Any) -> str:

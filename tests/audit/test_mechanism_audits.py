@@ -35,9 +35,8 @@ from tacit.mechanisms import (
     ThresholdCheck,
     UnitMean,
 )
-from tacit.mechanisms.auditing import AUDIT_DELTAS, AUDIT_ORDERS, suspicions
-from tacit.mechanisms.crowds import UNIT, World
-from tacit.mechanisms.once import MadeUp, repeated
+from tacit.mechanisms.auditing import AUDIT_DELTAS, AUDIT_ORDERS, UNIT, World, suspicions
+from tacit.mechanisms.sums import MadeUp, repeated
 from tacit.noise import InsecureNoise, SecureNoise
 
 VOTES = {

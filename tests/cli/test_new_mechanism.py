@@ -17,8 +17,7 @@ from quiet_noise import quieten
 import tacit.mechanisms as package
 from tacit import Budget, GNMax, InsecureNoise, Ledger, PATEClassifier
 from tacit._registry import MECHANISMS
-from tacit.mechanisms import Plan
-from tacit.mechanisms.plan import price_of_list
+from tacit.mechanisms import Plan, price_of_list
 from tacit.students.posterior import label_posterior
 
 NAME = "permute-and-flip"

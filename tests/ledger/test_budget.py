@@ -23,8 +23,7 @@ from tacit.ledger.budget import (
     total_of,
 )
 from tacit.ledger.chain import canonical
-from tacit.mechanisms import GNMax, Plan
-from tacit.mechanisms.plan import price_of_list
+from tacit.mechanisms import GNMax, Plan, price_of_list
 from tacit.privacy import DEFAULT_ORDERS, WorstCase
 
 BUDGETS = st.builds(

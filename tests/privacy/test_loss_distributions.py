@@ -17,8 +17,7 @@ from scipy import optimize, stats
 
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget, Ledger
-from tacit.mechanisms import GNMax, LNMax, NoisySteps, NoisySum, Plan
-from tacit.mechanisms.plan import price_of_list
+from tacit.mechanisms import GNMax, LNMax, NoisySteps, NoisySum, Plan, price_of_list
 from tacit.privacy import (
     SampledSteps,
     calibrate_steps,

@@ -16,8 +16,7 @@ import numpy as np
 from tacit._checks import Floats, at_least, probability, refuse
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget, Ledger
-from tacit.mechanisms import Mechanism, Plan
-from tacit.mechanisms.auditing import Look, Suspicion, suspicions
+from tacit.mechanisms import Look, Mechanism, Plan, Suspicion, suspicions
 from tacit.privacy import RdpCurve
 
 TRIALS = 200_000
@@ -51,7 +50,7 @@ def audit_mechanism(
 ) -> list[Finding]:
     """Release made-up answers `trials` times on each of two neighbouring inputs, and compare.
 
-    One experiment for each of `tacit.mechanisms.auditing.suspicions`. An honest mechanism is
+    One experiment for each of `tacit.mechanisms.suspicions`. An honest mechanism is
     contradicted by any of them with probability at most `confidence_delta`. By default there are
     200,000 trials, fewer where one release takes many numbers.
 

@@ -158,7 +158,7 @@ def _student(path: Path | None, mechanism: Mechanism, shape: tuple[int, ...]) ->
         return {}
     if path is None or not path.is_file():
         raise InvalidArgument("Expected --student FILE.npy with the student's probabilities.")
-    from tacit.mechanisms.selective import student_probabilities
+    from tacit.mechanisms import student_probabilities
 
     try:
         raw = np.load(path, allow_pickle=False)

@@ -27,8 +27,7 @@ from tacit.ledger.budget import (
 )
 from tacit.ledger.chain import canonical
 from tacit.ledger.entry import one_line
-from tacit.mechanisms import Plan
-from tacit.mechanisms.plan import price_of_list
+from tacit.mechanisms import Plan, price_of_list
 from tacit.privacy import WorstCase, priced_with
 
 ACCOUNTANTS = ("gaussian", "rdp", "fixed")

@@ -3,36 +3,49 @@
 from typing import TYPE_CHECKING, Any
 
 from tacit._registry import MECHANISMS, mechanism_class
+from tacit.mechanisms.auditing import Look, Suspicion, suspicions
 from tacit.mechanisms.base import (
     NO_ANSWER,
-    ClassMechanism,
     Mechanism,
+    Plan,
     Release,
-    SampledGaussian,
     SelectiveMechanism,
     assumptions,
+    price_of_list,
 )
-from tacit.mechanisms.codes import TeacherCodes
-from tacit.mechanisms.distributed import DistributedGaussianMean
-from tacit.mechanisms.gaussian_mean import GaussianMean, UnitMean
-from tacit.mechanisms.neighbours import NeighbourAnswers
-from tacit.mechanisms.noisy_max import GNMax, LNMax, NoisyVotes
-from tacit.mechanisms.noisy_steps import NoisySteps, PrivateSteps
-from tacit.mechanisms.plan import Plan
-from tacit.mechanisms.sampled_median import SampledMedian
-from tacit.mechanisms.sampled_sums import SampledLabels, SampledMean
-from tacit.mechanisms.sampled_votes import SampledMax, SampledVotes
+from tacit.mechanisms.codes import DistributedGaussianMean, GaussianMean, TeacherCodes, UnitMean
+from tacit.mechanisms.neighbour_values import SampledLabels, SampledMean, SampledMedian
+from tacit.mechanisms.neighbours import (
+    NeighbourAnswers,
+    NoisyScreening,
+    SampledMax,
+    SampledVotes,
+    ScreeningCheck,
+)
+from tacit.mechanisms.noisy_steps import MOST_UNITS, NoisySteps, PrivateSteps
 from tacit.mechanisms.sanitise import Sanitise, SecretCost, secret_cost_of
-from tacit.mechanisms.screening import NoisyScreening, ScreeningCheck
-from tacit.mechanisms.second_moment import NoisySecondMoment
-from tacit.mechanisms.selective import ConfidentGNMax, InteractiveGNMax, ThresholdCheck
-from tacit.mechanisms.soft_votes import SoftVotes, sum_soft_votes
-from tacit.mechanisms.summary import Contributions, NoisySum
-from tacit.mechanisms.votes import VoteMechanism, VoteReading, count_votes
+from tacit.mechanisms.selective import (
+    ConfidentGNMax,
+    InteractiveGNMax,
+    ThresholdCheck,
+    student_probabilities,
+)
+from tacit.mechanisms.sums import STEP, Contributions, NoisySecondMoment, NoisySum, unit_steps
+from tacit.mechanisms.votes import (
+    GNMax,
+    LNMax,
+    NoisyVotes,
+    SoftVotes,
+    VoteMechanism,
+    VoteReading,
+    count_votes,
+    sum_soft_votes,
+)
 
 __all__ = [
+    "MOST_UNITS",
     "NO_ANSWER",
-    "ClassMechanism",
+    "STEP",
     "ConfidentGNMax",
     "Contributions",
     "DistributedGaussianMean",
@@ -40,6 +53,7 @@ __all__ = [
     "GaussianMean",
     "InteractiveGNMax",
     "LNMax",
+    "Look",
     "Mechanism",
     "NeighbourAnswers",
     "NoisyScreening",
@@ -50,7 +64,6 @@ __all__ = [
     "Plan",
     "PrivateSteps",
     "Release",
-    "SampledGaussian",
     "SampledLabels",
     "SampledMax",
     "SampledMean",
@@ -61,6 +74,7 @@ __all__ = [
     "SecretCost",
     "SelectiveMechanism",
     "SoftVotes",
+    "Suspicion",
     "TeacherCodes",
     "ThresholdCheck",
     "UnitMean",
@@ -68,8 +82,12 @@ __all__ = [
     "VoteReading",
     "assumptions",
     "count_votes",
+    "price_of_list",
     "secret_cost_of",
+    "student_probabilities",
     "sum_soft_votes",
+    "suspicions",
+    "unit_steps",
 ]
 
 if not TYPE_CHECKING:  # a checker is to know each name

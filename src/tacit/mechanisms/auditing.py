@@ -5,25 +5,30 @@ carries the experiments out. A `Suspicion` is two neighbouring inputs and how to
 them many times over; a `Look` is what is counted in the outputs, and the claim that the counts may
 refute, either epsilon at some delta or the Renyi divergence of some order. Events are chosen before
 anything is drawn, near the likelihood-ratio test that is optimal for the claim.
+
+A `World` is what audits of neighbours use: records around a query whose k nearest can be written
+down. The records of one unit come first, if it is there; some others may follow, each with a coin
+of its own, and then a crowd without end that says the same, of which k are sampled whatever the
+rate, so that no coins are needed. A crowd without end is the limit of large data sets, for all of
+which a price must hold.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from tacit._checks import Floats, refuse
+from tacit._checks import Floats, Integers, refuse
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.base import Mechanism
-from tacit.mechanisms.plan import Plan
-from tacit.privacy import events_lower_bound, rdp_lower_bound
-from tacit.privacy.auditing import Event
+from tacit.mechanisms.base import Mechanism, Plan
+from tacit.noise import Noise
+from tacit.privacy import Event, events_lower_bound, rdp_lower_bound
 
 AUDIT_DELTAS = (0.1, 0.03, 0.01, 0.003)
 """Where a claimed curve is tried: a few hundred thousand releases see no smaller probability."""
@@ -35,6 +40,14 @@ FURTHEST = 5.0
 """Events further than so many deviations happen to nobody."""
 _EXPECTED_TRIALS, _EXPECTED_ERROR = 200_000, 1e-7
 """For the choice of events only: what an audit will do, roughly."""
+
+UNIT, NOBODY = 0, -1
+"""Where the targets of the unit stand; the position of a neighbour that was not found."""
+SAME, OTHER = 1, 2
+VOTES = np.array([0, 0, 1])
+"""The unit says class 0, and so do some others; the rest say class 1."""
+FINE = 0.01
+"""Where everybody takes part, one lead is chosen for the claim at this delta."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +68,9 @@ class Look:
         """Return the same quantity as the outputs prove it, at the least."""
         if self.delta is not None:
             return events_lower_bound(first, second, self.events, self.delta, confidence_delta)
-        share = confidence_delta / len(self.events)
-        return max(
-            rdp_lower_bound(
-                (int(event(first).sum()), int(event(second).sum())),
-                len(first),
-                self.order or math.inf,
-                share,
-            )
-            for event in self.events
-        )
+        share, order = confidence_delta / len(self.events), self.order or math.inf
+        hits = ((int(event(first).sum()), int(event(second).sum())) for event in self.events)
+        return max(rdp_lower_bound(pair, len(first), order, share) for pair in hits)
 
 
 def more_queries(one: Plan, trials: int) -> Plan:
@@ -162,14 +168,10 @@ class Shift:
         cuts = np.linspace(-1.0, FURTHEST, 61)
         absent = ndtr(-cuts)
         present = (1 - self.rate) * absent + self.rate * ndtr(self.by / self.spread - cuts)
+        hits = np.rint(_EXPECTED_TRIALS * np.stack([present, absent])).astype(np.int64)
         expected = [
-            rdp_lower_bound(
-                (round(_EXPECTED_TRIALS * float(p)), round(_EXPECTED_TRIALS * float(q))),
-                _EXPECTED_TRIALS,
-                order,
-                _EXPECTED_ERROR,
-            )
-            for p, q in zip(present, absent, strict=True)
+            rdp_lower_bound((int(p), int(q)), _EXPECTED_TRIALS, order, _EXPECTED_ERROR)
+            for p, q in hits.T
         ]
         if max(expected) > 0:
             yield float(cuts[int(np.argmax(expected))])
@@ -190,6 +192,74 @@ def small(**sizes: float) -> None:
     for name, value in sizes.items():
         if value > MOST:
             raise refuse(name, value, f"at most {MOST} for an audit")
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Made-up neighbours, the same of every query: targets, and which of them stand where.
+
+    targets: what kinds of record say; the first kind is the unit's.
+    votes_per_unit: how many records the unit has.
+    others: kinds of the records behind the unit, nearest first, each of a unit of its own.
+    crowd: the kind of all records behind those, or nobody.
+    unit: whether the unit is there at all.
+
+    >>> from tacit import InsecureNoise
+    >>> world = World(np.array([0, 1]), votes_per_unit=1, crowd=1)
+    >>> world.around(2).draw(3, 1.0, InsecureNoise(0)).tolist()
+    [[0, 1, 1], [0, 1, 1]]
+    """
+
+    targets: NDArray[Any]
+    votes_per_unit: int
+    others: tuple[int, ...] = ()
+    crowd: int = NOBODY
+    unit: bool = True
+    n_queries: int = 1
+
+    def work(self, k: int) -> int:
+        """Return about how many numbers one query takes, in terms of neighbours that are found."""
+        front = self.votes_per_unit + len(self.others)
+        return front + (k if self.crowd != NOBODY else 1 + k // 8)
+
+    def around(self, n_queries: int) -> World:
+        """Return so many queries, each in the middle of this world."""
+        return replace(self, n_queries=n_queries)
+
+    def draw(self, k: int, rate: float, noise: Noise, rows: Integers | None = None) -> Integers:
+        """Return the kinds `(rows, k)` of the k nearest in a fresh Poisson sample of the units."""
+        count = self.n_queries if rows is None else len(rows)
+        unit = (UNIT,) if self.unit else ()
+        owners = np.array(unit + self.others, dtype=np.int64)  # in front of the crowd
+        coins = noise.poisson_mask(rate, (count, owners.size))
+        front = np.repeat(np.arange(owners.size), np.where(owners == UNIT, self.votes_per_unit, 1))
+        sampled = coins[:, front]
+        place = np.cumsum(sampled, axis=1) - 1
+        query, record = np.nonzero(sampled & (place < k))
+        kinds = np.full((count, k), self.crowd, dtype=np.int64)
+        kinds[query, place[query, record]] = owners[front[record]]
+        return kinds
+
+
+def crowd(targets: ArrayLike, votes_per_unit: int) -> World:
+    """Return a world in which everybody else says the opposite of the unit."""
+    return World(np.asarray(targets), votes_per_unit, crowd=OTHER)
+
+
+def split(mechanism: Any, behind: int) -> World:
+    """Return a world of everyone in which class 0 is about so many votes behind."""
+    votes, k = mechanism.votes_per_unit, mechanism.k
+    same = min(max(0, (k - behind) // 2), k - votes)
+    return World(VOTES, votes, (SAME,) * same, OTHER)
+
+
+def with_and_without(
+    what: str, one: Plan, world: World, looks: tuple[Look, ...], width: int = 1
+) -> Suspicion:
+    """Return that world with its unit and without."""
+    mechanism: Any = one.mechanism
+    alone, numbers = replace(world, unit=False), world.work(mechanism.k) * width
+    return Suspicion(what, world, alone, one, looks, World.around, numbers=numbers)
 
 
 def suspicions(mechanism: Mechanism) -> list[Suspicion]:

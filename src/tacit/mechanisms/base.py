@@ -1,27 +1,38 @@
-"""What a mechanism is, and what it releases.
+"""What a mechanism is, what it releases, and the plan by which it is priced before.
 
 A mechanism is frozen data that knows its own cost, so accounting cannot drift from the noise: both
-read the same dataclass. To carry answers across the line it needs the noise of an open grant.
+read the same dataclass. To carry answers across the line it needs the noise of an open grant. The
+price of a plan is the worst case over all data, so it is public and known in advance. For a
+mechanism that answers only some queries it never depends on how many were in fact answered.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacit._checks import at_least, order_array
 from tacit._registry import MECHANISMS, mechanism_class
 from tacit.errors import InvalidArgument
+from tacit.noise import Noise
+from tacit.privacy import (
+    DEFAULT_ORDERS,
+    RdpCurve,
+    SampledSteps,
+    WorstCase,
+    sampled_steps_pld,
+    worst_case_epsilon,
+)
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # both stand above this module
     from tacit.mechanisms.auditing import Suspicion
     from tacit.mechanisms.votes import VoteReading
-    from tacit.noise import Noise
-    from tacit.privacy import RdpCurve
 
 BLOCK = 1 << 18
 """Votes noised at a time: the temporaries stay in the processor's cache."""
@@ -69,6 +80,8 @@ class Mechanism(ABC):
     name: ClassVar[str]
     noise_level: ClassVar[str]
     assumes: ClassVar[str]
+    counts_classes: ClassVar[bool] = False
+    """Whether a plan must say how many classes there are: `release` is then told `n_classes`."""
 
     def __init_subclass__(cls) -> None:
         # Now, not when a statement is to be made: then the budget is spent.
@@ -91,6 +104,14 @@ class Mechanism(ABC):
 
     def gaussian_cost(self) -> float | None:
         """mu^2 of one answered query if this is Gaussian noise, None if it is something else."""
+        return None
+
+    def sampled_gaussian(self) -> tuple[float, float] | None:
+        """Noise multiplier s and rate q if a query is Gaussian noise on a sum of a Poisson sample.
+
+        Then the add/remove neighbours are dominated by N(0, s^2) and (1-q) N(0, s^2) + q N(1, s^2),
+        which is what a privacy loss distribution composes.
+        """
         return None
 
     def confidence_delta(self) -> float:
@@ -138,26 +159,10 @@ class SelectiveMechanism(Protocol):
         """What a query that passes pays on top."""
 
 
-@runtime_checkable
-class SampledGaussian(Protocol):
-    """A mechanism whose every query is one Gaussian release of sensitivity 1 on a Poisson sample.
-
-    The add/remove neighbours are dominated by N(0, s^2) and (1-q) N(0, s^2) + q N(1, s^2), which is
-    what a privacy loss distribution composes.
-    """
-
-    def sampled_gaussian(self) -> tuple[float, float]:
-        """Return noise multiplier s and sampling rate q."""
-
-
-@runtime_checkable
-class ClassMechanism(Protocol):
-    """A mechanism whose answers do not tell how many classes there are: the plan must.
-
-    Its `release` takes `n_classes`, which a grant passes on from the plan.
-    """
-
-    counts_classes: ClassVar[bool]
+def blocks(count: int, width: int, joint: int = 1) -> list[slice]:
+    """Cut rows of so many numbers, `joint` of which belong together, into blocks for the cache."""
+    step = joint * max(1, BLOCK // (joint * width))
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
 CHOICES = (
@@ -185,3 +190,149 @@ def _presumed(name: str) -> str:
     if name in MECHANISMS:
         return str(mechanism_class(name).assumes)
     return f"whatever mechanism {name!r} presumes holds, which this version of tacit does not know"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`queries` uses of `mechanism`, of which at most `max_answers` are answered.
+
+    `max_answers` is for mechanisms that select (rows go in order; after the cap the rest are -1
+    and unchecked). `n_teachers` and `n_classes` are needed where the price depends on them.
+
+    >>> from tacit import GNMax
+    >>> plan = Plan(GNMax(sigma=40), queries=100)
+    >>> round(plan.epsilon(delta=1e-5), 3), plan.price(delta=1e-5).accountant
+    (1.356, 'gaussian')
+    """
+
+    mechanism: Mechanism
+    queries: int
+    _: KW_ONLY
+    max_answers: int | None = None
+    n_teachers: int | None = None
+    n_classes: int | None = None
+
+    def __post_init__(self) -> None:
+        mechanism = self.mechanism
+        if not all(hasattr(mechanism, part) for part in ("release", "cost", "secret_cost")):
+            raise InvalidArgument(
+                f"Expected mechanism={mechanism!r} to be a mechanism, for example GNMax(sigma=40)."
+            )
+        if self.max_answers is not None and not isinstance(mechanism, SelectiveMechanism):
+            raise InvalidArgument(
+                f"Expected max_answers=None for {mechanism.name}, which answers every query; "
+                "lower queries instead."
+            )
+        if self.n_classes is None and self._counts_classes():
+            raise InvalidArgument(
+                f"Expected n_classes for {mechanism.name}: its answers do not tell how many "
+                "classes there are; give it to Plan(...)."
+            )
+        least = {"queries": 1, "max_answers": 0, "n_teachers": 1, "n_classes": 2}
+        for name, minimum in least.items():
+            if name == "queries" or getattr(self, name) is not None:
+                whole = at_least(minimum, **{name: getattr(self, name)})
+                object.__setattr__(self, name, whole)
+
+    def _counts_classes(self) -> bool:
+        return getattr(self.mechanism, "counts_classes", False)
+
+    @property
+    def answers(self) -> int:
+        """How many queries are answered at the most."""
+        cap = self.queries if self.max_answers is None else self.max_answers
+        return min(cap, self.queries)
+
+    def mu_squared(self) -> float | None:
+        """Sum of (sensitivity/sigma)^2 over all releases; None unless every one is Gaussian."""
+        if not isinstance(self.mechanism, SelectiveMechanism):
+            each = self.mechanism.gaussian_cost()
+            return None if each is None else self.queries * each
+        check, answer = self.mechanism.check.gaussian_cost(), self.mechanism.answer.gaussian_cost()
+        if check is None or answer is None:
+            return None
+        return self.queries * check + self.answers * answer
+
+    def cost(self, orders: ArrayLike = DEFAULT_ORDERS) -> RdpCurve:
+        """Worst-case RDP of the whole plan.
+
+        A selective mechanism costs, at each order, the lesser of "every query checked, `answers`
+        of them answered" and the per-query composite, which needs no cap
+        (docs/theory/selective.md#what-a-plan-costs).
+        """
+        orders = order_array(orders)
+        composite = self._cost_of(self.mechanism, orders) * self.queries
+        if not isinstance(self.mechanism, SelectiveMechanism):
+            return composite
+        checks = self._cost_of(self.mechanism.check, orders) * self.queries
+        answers = self._cost_of(self.mechanism.answer, orders) * self.answers
+        return RdpCurve(orders, np.minimum(composite.values, (checks + answers).values))
+
+    def _cost_of(self, mechanism: Mechanism, orders: ArrayLike) -> RdpCurve:
+        return mechanism.cost(orders, n_teachers=self.n_teachers, n_classes=self.n_classes)
+
+    def price(self, delta: float) -> WorstCase:
+        """Return the worst-case epsilon at `delta` and the accountant that proves it."""
+        return price_of_list([self], delta)
+
+    def epsilon(self, delta: float) -> float:
+        """Return the worst-case epsilon at `delta`, known before the run."""
+        return self.price(delta).epsilon
+
+    def sampled_steps(self) -> SampledSteps | None:
+        """Return the plan as Gaussian releases on Poisson samples; None if it is something else."""
+        ask: Any = getattr(self.mechanism, "sampled_gaussian", None)
+        sampled: tuple[float, float] | None = ask and ask()
+        return None if sampled is None else SampledSteps(*sampled, self.queries)
+
+    def confidence_delta(self) -> float:
+        """Return what the plan takes from the budget's delta for its own confidence bounds."""
+        return self.queries * self.mechanism.confidence_delta()
+
+    def accept(self, answers: Any) -> None:
+        """Raise `InvalidArgument` unless the answers are what this plan priced."""
+        self.mechanism.accept(
+            answers, queries=self.queries, n_teachers=self.n_teachers, n_classes=self.n_classes
+        )
+
+    def release_arguments(self) -> dict[str, Any]:
+        """Return what the plan fixes about a release, beside the answers and the noise."""
+        fixed: dict[str, Any] = {}
+        if isinstance(self.mechanism, SelectiveMechanism):
+            fixed["max_answers"] = self.max_answers
+        if self._counts_classes():
+            fixed["n_classes"] = self.n_classes
+        return fixed
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan as plain data: what a ledger entry records."""
+        made: Any = self.mechanism  # a dataclass by contract
+        parameters = {field.name: getattr(made, field.name) for field in fields(made)}
+        sizes = ("queries", "max_answers", "n_teachers", "n_classes")
+        return {"mechanism": made.name, "parameters": parameters} | {
+            name: getattr(self, name) for name in sizes
+        }
+
+
+def price_of_list(plans: Sequence[Plan], delta: float) -> WorstCase:
+    """Price a whole list of plans by the tightest worst-case accountant.
+
+    Which they are: docs/theory/gaussian.md#which-accountant.
+
+    >>> from tacit import GNMax
+    >>> price_of_list([Plan(GNMax(sigma=40), 60), Plan(GNMax(sigma=40), 40)], 1e-5).accountant
+    'gaussian'
+    """
+    curve = plans[0].cost()
+    for plan in plans[1:]:
+        curve = curve + plan.cost()
+    squares = [plan.mu_squared() for plan in plans]
+    gaussian = math.fsum(square for square in squares if square is not None)
+    if None not in squares:
+        return worst_case_epsilon(delta, mu_squared=gaussian, rdp=curve)
+    # The rest is composed as a loss distribution, if all of it is steps on Poisson samples.
+    others = zip(plans, squares, strict=True)
+    sampled = [plan.sampled_steps() for plan, square in others if square is None]
+    steps = [one for one in sampled if one is not None]
+    loss = None if None in sampled else sampled_steps_pld(steps, delta, gaussian)
+    return worst_case_epsilon(delta, rdp=curve, pld=loss)

@@ -1,29 +1,69 @@
-"""Codes that cannot be too long: one teacher's answers, clipped and counted in whole steps.
+"""The mean of teachers' codes plus Gaussian noise: high-dimensional PATE.
 
-docs/theory/high-dimensional.md#the-clip-in-a-computer. This is the one place where a norm is
-bounded, so that no property of a teacher or of a codec is relied upon. The bound is certified in
+A code is what a codec makes of a long answer, a mask for instance. One teacher's codes lie in a
+ball, by clipping here and nowhere else, so that no property of a teacher or of a codec is relied
+upon, and a neighbour moves the sum by at most the ball's diameter. The bound is certified in
 integers: after clipping in float64 a code is truncated to a public grid, and the sum of its squared
-steps is compared exactly.
+steps is compared exactly (docs/theory/high-dimensional.md#the-clip-in-a-computer). The sum is
+counted in whole steps of the grid, and so is the noise: no low bits leak.
+Proof: docs/theory/high-dimensional.md#the-bound.
+
+Where teachers do not trust the aggregator, each adds a share of the noise
+(docs/theory/high-dimensional.md#distributed-noise). A teacher clips its own code, adds its share in
+whole steps of the grid and sends the sum through secure aggregation, which shows nobody anything
+but the total. The price is right if enough shares arrive whose values the adversary does not know.
+Shares are rounded one by one, so the total noise is a sum of rounded Gaussians, not a rounded
+Gaussian. For shares of at least 2^6 steps the two differ, in every probability, by a factor within
+1 +- 10^-17000 per addition (docs/theory/high-dimensional.md), which no price here could show.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit._checks import Floats, Integers, finite_array, number_array
+from tacit._checks import (
+    Floats,
+    Integers,
+    at_least,
+    count,
+    finite_array,
+    number_array,
+    positive,
+    probability,
+    refuse,
+    set_checked,
+)
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.base import BLOCK
+from tacit.mechanisms.auditing import Shift, Suspicion, small
+from tacit.mechanisms.base import Mechanism, Plan, Release, blocks
+from tacit.mechanisms.votes import ONE_TEACHER
+from tacit.noise import Noise, admit, check_ratio
+from tacit.privacy import RdpCurve, calibrate_gaussian, gaussian_rdp
 
 SAFETY = 1 + 1e-9
 """A clipped code is this much shorter than allowed: far above float64's rounding."""
 RADIUS_BITS = 30
 """A radius is at most 2^30 steps, so that int64 holds sums of squared steps."""
+_SIGMA_BITS = 38
+"""Noise is at most 2^38 steps: the exact sampler certifies up to 2^40."""
+_FEWEST_STEPS = 2**10
+"""A radius of fewer steps would be mostly truncation; only absurd noise asks for that."""
+_MOST_TEACHERS = 2**24
+_SIZES = (1e-100, 1e100)
+WILD = 1e300
+"""What a unit says in an audit: far too long, so that the bound itself is audited."""
+PUBLIC_FRAME = (
+    "the codec, the radius, the weights and the centres of codes were fixed without the private "
+    "records, or from earlier releases alone"
+)
+_FEWEST_STEPS_PER_SHARE = 2.0**6
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -183,12 +223,6 @@ def summed_steps(
     return total
 
 
-def bounds_at_a_time(n_queries: int, length: int, joint: int) -> list[slice]:
-    """Cut the queries into runs of whole bounds, small enough for the processor's cache."""
-    step = joint * max(1, BLOCK // (joint * length))
-    return [slice(start, min(start + step, n_queries)) for start in range(0, n_queries, step)]
-
-
 def power_of_two_above(value: float) -> float:
     """Return the least power of two >= value.
 
@@ -197,3 +231,378 @@ def power_of_two_above(value: float) -> float:
     """
     mantissa, exponent = math.frexp(value)
     return math.ldexp(1.0, exponent - (mantissa == 0.5))
+
+
+class MeanOfCodes(Mechanism):
+    """What mechanisms on teachers' codes share: the bound, the grid, the price.
+
+    `joint` consecutive queries share one bound, and to a `Plan` one such group is one query: its
+    price is that of the whole group.
+    """
+
+    __slots__ = ()
+    noise_level: ClassVar[str] = "exact"
+    RADII: ClassVar[int] = 2
+    """How many radii one unit can move the sum over one bound: across the ball."""
+    sigma: float
+    radius: float
+    n_teachers: int
+    joint: int
+
+    def _validate(self) -> None:
+        set_checked(self, sigma=positive, radius=positive, n_teachers=count, joint=count)
+        if not _SIZES[0] <= self.radius <= _SIZES[1]:
+            raise refuse("radius", self.radius, "between 1e-100 and 1e100; rescale the codes")
+        if self.n_teachers > _MOST_TEACHERS:
+            raise refuse("n_teachers", self.n_teachers, f"at most {_MOST_TEACHERS}")
+        if self.radius / self.grid < _FEWEST_STEPS:
+            raise refuse("sigma", self.sigma, "less than 2^27 radii: beyond, there is no grid")
+        check_ratio(self.deviation, self.grid)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise on the sum of codes: n_teachers sigma."""
+        return self.n_teachers * self.sigma
+
+    @property
+    def diameter(self) -> float:
+        """How far one unit can move the sum over one bound."""
+        return self.RADII * self.radius
+
+    @property
+    def grid(self) -> float:
+        """The public grid of the sum, a power of two: below 2^-29 radii or 2^-37 deviations."""
+        by_radius = power_of_two_above(self.radius) * 2.0**-RADIUS_BITS
+        return max(by_radius, power_of_two_above(self.deviation) * 2.0**-_SIGMA_BITS)
+
+    @classmethod
+    def for_budget(
+        cls,
+        epsilon: float,
+        delta: float,
+        *,
+        queries: int,
+        radius: float,
+        n_teachers: int,
+        joint: bool = False,
+        share: float = 1.0,
+        **margins: int,
+    ) -> Plan:
+        """Return the plan of `queries` queries with the least noise that (epsilon, delta) allows.
+
+        sigma = AnalyticGauss(2 radius sqrt(bounds)/n_teachers, epsilon, delta) / sqrt(share), where
+        bounds is `queries`, or 1 with `joint=True`: the radius then bounds all queries together.
+        `share` is the part of mu^2 for this plan, for releases in rounds.
+
+        >>> plan = GaussianMean.for_budget(8, 1e-3, queries=80, radius=1.0, n_teachers=8)
+        >>> round(plan.mechanism.sigma, 4), round(plan.epsilon(delta=1e-3), 6)
+        (1.0733, 8.0)
+        """
+        bounds = 1 if joint else count(queries=queries)
+        part = 1.0 if share == 1 else probability(share=share)
+        reach = cls.RADII * positive(radius=radius) * math.sqrt(bounds)
+        reach /= count(n_teachers=n_teachers)
+        sigma = calibrate_gaussian(reach, epsilon, delta) / math.sqrt(part)
+        make: Any = cls  # a dataclass of these fields
+        together = count(queries=queries) // bounds
+        mechanism = make(sigma, radius, n_teachers, joint=together, **margins)
+        return Plan(mechanism, bounds, n_teachers=n_teachers)
+
+    def cost(
+        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
+    ) -> RdpCurve:
+        """Worst case for one bound: order mu^2 / 2, whatever the codes."""
+        self._agree(n_teachers)
+        return RdpCurve(orders, gaussian_rdp(self.deviation / self.diameter, orders))
+
+    def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
+        """Return the worst case for each bound: no data-dependent price holds for means."""
+        return self.cost(orders).batch(self._bounds(self._read(answers)))
+
+    def gaussian_cost(self) -> float | None:
+        """mu^2 = (diameter / (n_teachers sigma))^2 of one bound."""
+        return (self.diameter / self.deviation) ** 2
+
+    def accept(
+        self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
+    ) -> None:
+        """Raise unless the codes have as many bounds and teachers as the plan priced."""
+        self._agree(n_teachers)
+        if n_classes is not None:
+            raise refuse("n_classes", n_classes, f"omitted: codes for {self.name} have no classes")
+        if (bounds := self._bounds(self._read(answers))) != queries:
+            raise InvalidArgument(
+                f"Expected codes for the {queries} x {self.joint} queries of the plan, got "
+                f"{bounds} x {self.joint}."
+            )
+
+    def _agree(self, n_teachers: int | None) -> None:
+        if n_teachers not in (None, self.n_teachers):
+            raise refuse("n_teachers", n_teachers, f"the mechanism's {self.n_teachers}, or omitted")
+
+    def _read(self, answers: Any) -> TeacherCodes:
+        codes = teacher_codes(answers)
+        if codes.shape[0] != self.n_teachers:
+            raise InvalidArgument(
+                f"Expected the codes of n_teachers={self.n_teachers} teachers, got "
+                f"{codes.shape[0]}; a teacher that cannot answer still counts, as the centre."
+            )
+        return codes
+
+    def _bounds(self, codes: TeacherCodes) -> int:
+        if codes.shape[1] % self.joint:
+            raise InvalidArgument(
+                f"Expected a multiple of joint={self.joint} queries, got {codes.shape[1]}."
+            )
+        return codes.shape[1] // self.joint
+
+    def _audit_case(
+        self,
+        first: tuple[float, int],
+        second: tuple[float, int],
+        shift: tuple[float, float, float],
+        **public: Any,
+    ) -> Suspicion:
+        """Return what the first teacher says, and how many teachers there are; the others say 0.
+
+        All queries of a bound are moved together: from where, by how much, with which deviation.
+        """
+        small(n_teachers=self.n_teachers, joint=self.joint)
+        one, joint = Plan(self, 1), self.joint
+
+        def answers(case: tuple[float, int], trials: int) -> TeacherCodes:
+            said, teachers = case
+
+            def part(teacher: int, rows: slice) -> Any:
+                return np.full((rows.stop - rows.start, 1), 0.0 if teacher else said)
+
+            return TeacherCodes((teachers, trials * joint, 1), part)
+
+        looks = Shift((joint**-0.5,) * joint, *shift).looks(one)
+        numbers = joint * max(first[1], second[1])
+        known: dict[str, Any] = {"numbers": numbers, "public": lambda _: public}
+        return Suspicion("the mean", first, second, one, looks, answers, **known)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianMean(MeanOfCodes):
+    """Release mean_k clip(code_k) + N(0, sigma^2), for each query.
+
+    sigma: of the noise on the mean, per coordinate (in units of 1/weight).
+    radius: every teacher's code is clipped to this distance from a public centre; a code with a
+        non-finite entry becomes the centre.
+    n_teachers: public and fixed.
+    joint: so many consecutive queries share one radius: |(code_1, ..., code_joint)| <= radius.
+        `Plan.queries` then counts groups: all N queries under one bound are `joint=N`, `queries=1`.
+
+    mu^2 = (2 radius / (n_teachers sigma))^2 for each bound. Unit: whatever a teacher's shard holds
+    the records of. Source: PCA-PATE 2020 and Generalized PATE 2022, corrected.
+
+    >>> from tacit import InsecureNoise
+    >>> mechanism = GaussianMean(sigma=0.01, radius=5.0, n_teachers=2)
+    >>> codes = [[[3.0, 4.0]], [[1e300, 0.0]]]
+    >>> mechanism.release(codes, InsecureNoise(0)).values.round(1).tolist()
+    [[4.0, 2.0]]
+    """
+
+    name: ClassVar[str] = "gaussian-mean"
+    assumes: ClassVar[str] = f"{ONE_TEACHER}, and that {PUBLIC_FRAME}"
+    sigma: float
+    radius: float
+    n_teachers: int
+    joint: int = 1
+
+    def __post_init__(self) -> None:
+        self._validate()
+
+    def release(
+        self,
+        answers: Any,
+        noise: Noise,
+        *,
+        centres: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ) -> Release:
+        """Return noisy mean codes (queries, length).
+
+        `centres` (0 by default) and `weights` (1) are public and fit (queries, length); they may
+        depend on earlier releases, never on the codes. The norm is |(code - centre) * weight|, an
+        ellipsoid, and the noise has deviation sigma/weight; a coordinate of weight 0 is left out.
+        The price depends on neither.
+        """
+        entry = admit(noise)
+        codes = self._read(answers)
+        self._bounds(codes)
+        _, n_queries, length = codes.shape
+        frame = public_frame(centres, weights, (n_queries, length))
+        values = np.empty((n_queries, length))
+        for rows in blocks(n_queries, length, self.joint):
+            total = summed_steps(codes, rows, frame, self.radius, self.grid, self.joint)
+            # Noise on whole steps, before any division: float64 would leave low bits of the codes.
+            total += noise.rounded_gaussian_steps(self.deviation, self.grid, total.shape)
+            values[rows] = frame.rows(rows).back(self._mean(total))
+        return Release(self, values=values, entry=entry, secure=noise.secure)
+
+    def _mean(self, steps: Any) -> Floats:
+        return np.asarray(steps * (self.grid / self.n_teachers))
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield a teacher far on one side, and far on the other."""
+        teachers, reach = self.n_teachers, self.radius / self.n_teachers
+        shift = -reach, 2 * reach, self.sigma
+        yield self._audit_case((WILD, teachers), (-WILD, teachers), shift)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitMean(GaussianMean):
+    """Release what `GaussianMean` does where every unit speaks for itself: half the sensitivity.
+
+    A teacher that knows one unit only, an atlas of one patient, is there with its unit and gone
+    without it. Its clipped code is then added to the sum or not, which moves it by at most the
+    radius instead of the diameter: mu^2 = (radius / (n_teachers sigma))^2 for each bound. The sum
+    is divided by `n_teachers`, a public constant; how many codes there are is secret, and need
+    not be that number. A missing one counts as the centre. Unit: one teacher.
+
+    >>> plan = UnitMean.for_budget(8, 1e-3, queries=80, radius=1.0, n_teachers=8)
+    >>> round(plan.mechanism.sigma, 4)
+    0.5367
+    """
+
+    name: ClassVar[str] = "unit-mean"
+    assumes: ClassVar[str] = (
+        "each teacher knew one unit only, and each unit reached one teacher only, and that "
+        f"{PUBLIC_FRAME}"
+    )
+    RADII: ClassVar[int] = 1
+
+    def _read(self, answers: Any) -> TeacherCodes:
+        return teacher_codes(answers)
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield a unit that is there, and one that is not; another one always is."""
+        shift = 0.0, self.radius / self.n_teachers, self.sigma
+        yield self._audit_case((WILD, 2), (0.0, 1), shift)
+
+
+@dataclass(frozen=True, slots=True)
+class DistributedGaussianMean(MeanOfCodes):
+    """Release the mean of clipped codes, to each of which its teacher added a share of the noise.
+
+    A share has variance (n_teachers sigma)^2 / (n_teachers - dropouts - colluders). If at most
+    `dropouts` teachers do not deliver and at most `colluders` tell their noise to the adversary,
+    the rest still add up to N(0, (n_teachers sigma)^2) or more, so mu^2 is that of `GaussianMean`
+    with the same sigma, radius and joint. Who drops out must not depend on private data. Without
+    secure aggregation a message alone costs `exposed_cost()`.
+
+    >>> from tacit import InsecureNoise
+    >>> mechanism = DistributedGaussianMean(0.01, 5.0, 4, dropouts=1, colluders=1)
+    >>> codes = [[[3.0, 4.0]], [[1e300, 0.0]], [[4.0, 2.0]], [[0.0, 0.0]]]
+    >>> mechanism.release(codes, InsecureNoise(0), survivors=[0, 1, 2]).values.round(1).tolist()
+    [[4.0, 2.0]]
+    """
+
+    name: ClassVar[str] = "distributed-gaussian-mean"
+    assumes: ClassVar[str] = (
+        f"{ONE_TEACHER}, that {PUBLIC_FRAME}, and that teachers that did not deliver were missing "
+        "for reasons that have nothing to do with private data, no more of them colluded than the "
+        "plan allows, and only the total of their messages was seen"
+    )
+    sigma: float
+    radius: float
+    n_teachers: int
+    dropouts: int
+    colluders: int
+    joint: int = 1
+
+    def __post_init__(self) -> None:
+        set_checked(self, dropouts=partial(at_least, 0), colluders=partial(at_least, 0))
+        if self.dropouts + self.colluders >= count(n_teachers=self.n_teachers):
+            raise InvalidArgument(
+                f"Expected dropouts={self.dropouts} and colluders={self.colluders} to leave at "
+                f"least one of n_teachers={self.n_teachers}."
+            )
+        self._validate()
+        if self.share < _FEWEST_STEPS_PER_SHARE * self.grid:
+            raise refuse("sigma", self.sigma, "large enough that a share is at least 64 steps")
+
+    @property
+    def honest(self) -> int:
+        """How many unknown shares there are at the least."""
+        return self.n_teachers - self.dropouts - self.colluders
+
+    @property
+    def share(self) -> float:
+        """Standard deviation of one teacher's noise."""
+        return self.deviation / math.sqrt(self.honest)
+
+    def exposed_cost(self) -> float:
+        """mu^2 of one bound if a single message is seen: (2 radius / share)^2, `honest` times."""
+        return (self.diameter / self.share) ** 2
+
+    def message(self, codes: ArrayLike, noise: Noise, frame: Frame) -> Integers:
+        """Return what one teacher gives to secure aggregation: bounded codes plus its share."""
+        admit(noise)
+        steps = bounded_steps(codes, frame, self.radius, self.grid, self.joint)
+        # A share deviates by share >= deviation/sqrt(honest): rounding never makes it smaller.
+        deviation = math.nextafter(self.share, math.inf)
+        steps += noise.rounded_gaussian_steps(deviation, self.grid, steps.shape)
+        return steps
+
+    def mean_of(self, total: Integers, survivors: int, frame: Frame) -> Floats:
+        """Return mean codes from the total of so many messages: post-processing."""
+        return frame.back(np.asarray(total * (self.grid / survivors)))
+
+    def release(
+        self,
+        answers: Any,
+        noise: Noise,
+        *,
+        centres: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        survivors: Iterable[int] | None = None,
+    ) -> Release:
+        """Return noisy mean codes (queries, length), every teacher's message simulated in turn.
+
+        `survivors` are the teachers who delivered, public; all of them by default.
+        """
+        entry = admit(noise)
+        codes = self._read(answers)
+        self._bounds(codes)
+        present = self._present(survivors)
+        _, n_queries, length = codes.shape
+        frame = public_frame(centres, weights, (n_queries, length))
+        values = np.empty((n_queries, length))
+        for rows in blocks(n_queries, length, self.joint):
+            total = np.zeros((rows.stop - rows.start, length), dtype=np.int64)
+            for teacher in present:
+                total += self.message(codes.part(teacher, rows), noise, frame.rows(rows))
+            values[rows] = self.mean_of(total, len(present), frame.rows(rows))
+        return Release(self, values=values, entry=entry, secure=noise.secure)
+
+    def _present(self, survivors: Iterable[int] | None) -> list[int]:
+        """Return who delivered; refuse too few, for then the noise would be too small."""
+        everyone = range(self.n_teachers)
+        present = [
+            at_least(0, survivor=one) for one in (everyone if survivors is None else survivors)
+        ]
+        if len(set(present)) != len(present) or not set(present) <= set(everyone):
+            raise InvalidArgument(
+                f"Expected survivors to be different teachers of 0 .. {self.n_teachers - 1}."
+            )
+        if len(present) < self.n_teachers - self.dropouts:
+            raise InvalidArgument(
+                f"Expected at most dropouts={self.dropouts} of {self.n_teachers} teachers to be "
+                f"missing, got {self.n_teachers - len(present)}: the noise would be too small."
+            )
+        return present
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield the same as for `GaussianMean`, with as many teachers missing as may be.
+
+        Only the total is seen: what colluders would tell about their noise is not.
+        """
+        present = self.n_teachers - self.dropouts
+        spread = self.deviation * math.sqrt(present / self.honest) / present
+        shift = -self.radius / present, 2 * self.radius / present, spread
+        sides = (WILD, self.n_teachers), (-WILD, self.n_teachers)
+        yield self._audit_case(*sides, shift, survivors=tuple(range(present)))

@@ -1,9 +1,14 @@
-"""What mechanisms on neighbours share: their answers, their sample and its price.
+"""Mechanisms on neighbours: a noisy plurality, a noisy histogram, and answers after a screening.
 
 The private records vote themselves. A mechanism asks for the k nearest records of a fresh Poisson
 sample of the units, for each query and each step of it, and the coins come from the noise of its
-own grant. One unit has at most `votes_per_unit` records among a query's neighbours and one coin.
-Proofs: docs/theory/private-knn.md#what-one-unit-can-move.
+own grant. One unit has one coin and at most c = `votes_per_unit` records among the neighbours of a
+query: a sampled unit adds at most c votes and displaces at most c, L2 = sqrt(2) c.
+
+Screening and answer each draw a Poisson sample of their own. With one sample for both, as in the
+paper, the pair would show more than the two amplified costs add up to.
+Proofs: docs/theory/private-knn.md#what-one-unit-can-move, #noisy-plurality-and-histogram and
+#noisy-screening.
 """
 
 from __future__ import annotations
@@ -11,23 +16,55 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Integers, at_least, refuse, sampling_rate
+from tacit._checks import (
+    Integers,
+    at_least,
+    count,
+    finite,
+    noise_scale,
+    refuse,
+    sampling_rate,
+    set_checked,
+)
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.base import BLOCK, Mechanism
-from tacit.noise.exact import check_ratio
-from tacit.noise.waiting import check_rate
-from tacit.privacy import RdpCurve, poisson_gaussian_rdp
+from tacit.mechanisms.auditing import (
+    FINE,
+    OTHER,
+    SAME,
+    VOTES,
+    Shift,
+    Suspicion,
+    World,
+    at_deltas,
+    at_orders,
+    crowd,
+    cut,
+    labelled,
+    small,
+    split,
+    with_and_without,
+)
+from tacit.mechanisms.base import BLOCK, NO_ANSWER, Mechanism, Plan, Release
+from tacit.mechanisms.votes import VoteReading, noisy_argmax
+from tacit.noise import Noise, admit, check_rate, check_ratio
+from tacit.privacy import (
+    Event,
+    RdpCurve,
+    poisson_gaussian_rdp,
+    sampled_screening_rdp,
+    sampled_threshold_rdp,
+)
 
-if TYPE_CHECKING:
-    from tacit.noise import Noise
-
-GRID = 2.0**-20
-"""Sums of real contributions are counted in steps of this size, of what one record may give."""
+_NEAR = 4.0
+"""A lead of more deviations than that is never made up for an audit."""
+_COMPANY = 64
+"""With more others than that, their coins hide from an audit what the unit does."""
 
 
 @runtime_checkable
@@ -68,10 +105,7 @@ class NeighbourMechanism(Mechanism):
     votes_per_unit: int
 
     def _validate_sample(self) -> None:
-        put = object.__setattr__
-        put(self, "k", at_least(1, k=self.k))
-        put(self, "sampling_rate", sampling_rate(sampling_rate=self.sampling_rate))
-        put(self, "votes_per_unit", at_least(1, votes_per_unit=self.votes_per_unit))
+        set_checked(self, k=count, sampling_rate=sampling_rate, votes_per_unit=count)
         check_rate(sampling_rate=self.sampling_rate)
         if self.votes_per_unit > self.k:
             raise refuse("votes_per_unit", self.votes_per_unit, f"at most k={self.k}")
@@ -82,12 +116,9 @@ class NeighbourMechanism(Mechanism):
         Amplification needs a bound that holds for every sample; a data-dependent one holds for the
         sample that was drawn.
         """
-        queries, one = self._answers(answers).n_queries, self.cost(orders)
-        return RdpCurve(one.orders, np.tile(one.values, (queries, 1)))
+        return self.cost(orders).batch(self._answers(answers).n_queries)
 
-    def accept(
-        self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
-    ) -> None:
+    def accept(self, answers: Any, *, queries: int, n_classes: int | None, **_: Any) -> None:
         """Raise unless these are neighbours of as many queries, with the targets priced."""
         found = self._answers(answers).n_queries
         if found != queries:
@@ -154,9 +185,7 @@ class GaussianNeighbours(NeighbourMechanism):
     def noise_multiplier(self) -> float:
         """Sigma over the L2 sensitivity of the sum to one sampled unit."""
 
-    def cost(
-        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
-    ) -> RdpCurve:
+    def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
         """Worst case for one query: the Poisson-subsampled Gaussian."""
         values = poisson_gaussian_rdp(self.sampling_rate, self.noise_multiplier, orders)
         return RdpCurve(orders, values)
@@ -164,16 +193,6 @@ class GaussianNeighbours(NeighbourMechanism):
     def gaussian_cost(self) -> float | None:
         """mu^2 = (sensitivity/sigma)^2 if every record takes part, else None."""
         return None if self.sampling_rate < 1.0 else self.noise_multiplier**-2
-
-
-def histogram_multiplier(sigma: float, votes_per_unit: int) -> float:
-    """Sigma over sqrt(2) votes_per_unit: so many votes are added, and as many displaced."""
-    return sigma / (math.sqrt(2) * votes_per_unit)
-
-
-def check_grid(sigma: float, grid: float) -> None:
-    """Refuse, before anything is paid, a sigma with which `grid` cannot be sampled exactly."""
-    check_ratio(np.array([sigma]), grid)
 
 
 def class_targets(targets: Any, n_classes: int | None) -> Integers:
@@ -189,16 +208,279 @@ def class_targets(targets: Any, n_classes: int | None) -> Integers:
     return array.astype(np.int64, copy=False)
 
 
-def number_targets(targets: Any) -> NDArray[np.float64]:
-    """Return one finite number for each record; they are never quoted."""
-    array = np.asarray(targets)
-    if array.ndim != 1 or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
-        raise InvalidArgument("Expected targets to be one finite number for each record.")
-    return array.astype(np.float64, copy=False)
-
-
 def count_classes(classes: Integers, positions: Integers, n_classes: int) -> Integers:
     """Count the classes of the drawn records: votes `(rows, classes)`; nobody votes for a -1."""
     rows, places = np.nonzero(positions >= 0)
     bins = rows * n_classes + classes[positions[rows, places]]
     return np.bincount(bins, minlength=len(positions) * n_classes).reshape(-1, n_classes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Votes(ClassNeighbours, GaussianNeighbours):
+    """Votes of the sampled neighbours with Gaussian noise."""
+
+    sigma: float
+    k: int
+    sampling_rate: float = 1.0
+    votes_per_unit: int = 1
+
+    def __post_init__(self) -> None:
+        set_checked(self, sigma=noise_scale)
+        self._validate_sample()
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Sigma over sqrt(2) votes_per_unit: so many votes are added, and as many displaced."""
+        return self.sigma / (math.sqrt(2) * self.votes_per_unit)
+
+    def reading(self) -> VoteReading:
+        """Gaussian noise on each count."""
+        return VoteReading.gaussian(self.sigma)
+
+
+@dataclass(frozen=True, slots=True)
+class SampledMax(_Votes):
+    """Release argmax_j (votes_j + N(0, sigma^2)) of the k nearest records of a Poisson sample.
+
+    One query costs the subsampled Gaussian with mu = sqrt(2) votes_per_unit/sigma. A plan needs
+    n_classes. Unit: one with at most `votes_per_unit` records among a query's neighbours.
+
+    >>> float(f"{SampledMax(sigma=5, k=30, sampling_rate=0.05).cost([8]).values[0]:.10g}")
+    0.0008536918171
+    """
+
+    name: ClassVar[str] = "sampled-max"
+    noise_level: ClassVar[str] = "csprng"
+
+    def release(self, answers: Any, noise: Noise, *, n_classes: int | None = None) -> Release:
+        """Return one label per query."""
+        entry = admit(noise)
+        labels = self.labels(answers, noise, n_classes)
+        return Release(self, labels=labels, entry=entry, secure=noise.secure)
+
+    def labels(
+        self, answers: Any, noise: Noise, n_classes: int | None, rows: Integers | None = None
+    ) -> Integers:
+        """Draw a sample and noise for each of these queries; return the noisy pluralities."""
+        classes = self._targets(answers, n_classes)
+        labels = np.empty(answers.n_queries if rows is None else rows.size, dtype=np.int64)
+        for places, positions in self._drawn(answers, noise, rows):
+            votes = count_classes(classes, positions, int(n_classes or 0))
+            labels[places] = noisy_argmax(votes, lambda shape: noise.gaussian(self.sigma, shape))
+        return labels
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield a unit that is alone, or that displaces a vote for the class which is ahead."""
+        small(k=self.k)
+        one, votes = Plan(self, 1, n_classes=2), self.votes_per_unit
+        spread = math.sqrt(2) * self.sigma
+        if self.sampling_rate < 1:
+            looks = at_orders(labelled(0))
+            yield with_and_without("the label, alone", one, World(VOTES, votes), looks)
+            if self.k <= _NEAR * spread:
+                world = World(VOTES, votes, crowd=OTHER)
+                yield with_and_without("the label, in a crowd", one, world, looks)
+            return
+        gap = cut(2 * votes / spread, one.epsilon(FINE)) * spread
+        for behind in sorted({votes, round(gap)}):
+            world = split(self, behind)
+            yield with_and_without("the label", one, world, at_deltas(labelled(0)))
+
+
+@dataclass(frozen=True, slots=True)
+class SampledVotes(_Votes):
+    """Release the histogram of the k nearest of a Poisson sample plus a rounded Gaussian.
+
+    It costs what `SampledMax` costs, whose label is a post-processing of it. The noise is a
+    Gaussian rounded to the integers, exactly sampled. A plan needs n_classes. Unit: one with at
+    most `votes_per_unit` records among a query's neighbours.
+
+    >>> round(SampledVotes(sigma=20, k=300).gaussian_cost(), 9) == 2 / 20**2
+    True
+    """
+
+    name: ClassVar[str] = "sampled-votes"
+    noise_level: ClassVar[str] = "exact"
+
+    def __post_init__(self) -> None:
+        _Votes.__post_init__(self)
+        check_ratio(self.sigma, 1.0)
+
+    def release(self, answers: Any, noise: Noise, *, n_classes: int | None = None) -> Release:
+        """Return noisy counts (queries, classes); some are negative."""
+        entry = admit(noise)
+        classes, width = self._targets(answers, n_classes), int(n_classes or 0)
+        values = np.empty((answers.n_queries, width))
+        for places, positions in self._drawn(answers, noise):
+            votes = count_classes(classes, positions, width)
+            votes += noise.rounded_gaussian_steps(self.sigma, 1.0, votes.shape)
+            values[places] = votes
+        return Release(self, values=values, entry=entry, secure=noise.secure)
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield the difference of two counts, of which everyone else has filled the second."""
+        small(k=self.k)
+        votes, spread = self.votes_per_unit, math.sqrt(2) * self.sigma
+        shift = Shift((1.0, -1.0), -self.k, 2 * votes, spread, self.sampling_rate)
+        one = Plan(self, 1, n_classes=2)
+        yield with_and_without("the counts", one, crowd(VOTES, votes), shift.looks(one))
+
+
+@dataclass(frozen=True, slots=True)
+class ScreeningCheck(ClassNeighbours):
+    """Release the bit 1[max_j votes_j + N(0, sigma^2) >= threshold] of a Poisson sample.
+
+    The largest count lies in [0, k], for a sample may be small, and one unit moves it by at most
+    `votes_per_unit`. mu^2 = (votes_per_unit/sigma)^2 where every record takes part.
+
+    >>> check = ScreeningCheck(threshold=210, sigma=85, k=300, sampling_rate=0.25)
+    >>> float(f"{check.cost([8]).values[0]:.10g}")
+    2.203150303e-05
+    """
+
+    name: ClassVar[str] = "screening-check"
+    noise_level: ClassVar[str] = "csprng"
+    threshold: float
+    sigma: float
+    k: int
+    sampling_rate: float = 1.0
+    votes_per_unit: int = 1
+
+    def __post_init__(self) -> None:
+        set_checked(self, threshold=finite, sigma=noise_scale)
+        self._validate_sample()
+
+    def passes(self, answers: Any, noise: Noise, n_classes: int | None) -> NDArray[np.bool_]:
+        """Draw a sample and noise for each query; return which comparisons hold."""
+        classes = self._targets(answers, n_classes)
+        passed = np.empty(answers.n_queries, dtype=np.bool_)
+        for places, positions in self._drawn(answers, noise):
+            top = count_classes(classes, positions, int(n_classes or 0)).max(axis=1)
+            noisy = noise.gaussian(self.sigma, top.shape)
+            noisy += top
+            passed[places] = noisy >= self.threshold
+        return passed
+
+    def release(self, answers: Any, noise: Noise, *, n_classes: int | None = None) -> Release:
+        """Return 1 for each query that passes, else 0."""
+        entry = admit(noise)
+        labels = self.passes(answers, noise, n_classes).astype(np.int64)
+        return Release(self, labels=labels, entry=entry, secure=noise.secure)
+
+    def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
+        """Worst case over every value of the statistic, exactly amplified."""
+        check = self.k, self.threshold, self.sigma
+        values = sampled_threshold_rdp(*check, self.sampling_rate, orders, self.votes_per_unit)
+        return RdpCurve(orders, values)
+
+    def gaussian_cost(self) -> float | None:
+        """mu^2 = (votes_per_unit/sigma)^2 if every record takes part, else None."""
+        return None if self.sampling_rate < 1.0 else (self.votes_per_unit / self.sigma) ** 2
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield a check that the unit's votes, or those that it displaces, decide."""
+        return _checks("the check", self, self.sigma, (labelled(1),))
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyScreening(ClassNeighbours):
+    """Answer only where a noisy check finds enough neighbours agreeing (Private-kNN, Algorithm 1).
+
+    If max_j votes_j + N(0, sigma_screen^2) >= threshold, release argmax_j votes_j + N(0, sigma^2)
+    of the votes of *another* Poisson sample, else -1. A plan needs n_classes. Unit: one with at
+    most `votes_per_unit` records among a query's neighbours.
+
+    >>> from tacit import Plan
+    >>> mechanism = NoisyScreening(210, sigma_screen=85, sigma=25, k=300, sampling_rate=0.15)
+    >>> round(Plan(mechanism, 1000, max_answers=500, n_classes=10).epsilon(1e-5), 3)
+    0.776
+    """
+
+    name: ClassVar[str] = "noisy-screening"
+    noise_level: ClassVar[str] = "csprng"
+    threshold: float
+    sigma_screen: float
+    sigma: float
+    k: int
+    sampling_rate: float = 1.0
+    votes_per_unit: int = 1
+
+    def __post_init__(self) -> None:
+        set_checked(self, threshold=finite, sigma_screen=noise_scale, sigma=noise_scale)
+        self._validate_sample()
+
+    @property
+    def check(self) -> ScreeningCheck:
+        """What every query pays."""
+        return ScreeningCheck(
+            self.threshold, self.sigma_screen, self.k, self.sampling_rate, self.votes_per_unit
+        )
+
+    @property
+    def answer(self) -> SampledMax:
+        """What a query that passes pays on top."""
+        return SampledMax(self.sigma, self.k, self.sampling_rate, self.votes_per_unit)
+
+    def release(
+        self,
+        answers: Any,
+        noise: Noise,
+        *,
+        n_classes: int | None = None,
+        max_answers: int | None = None,
+    ) -> Release:
+        """Return one label per query, -1 where unanswered; after `max_answers` all are -1."""
+        entry = admit(noise)
+        passed = self.check.passes(answers, noise, n_classes)
+        cap = passed.size if max_answers is None else at_least(0, max_answers=max_answers)
+        # The first that passed: a choice among them by votes would release more than was priced.
+        rows = np.nonzero(passed)[0][:cap]
+        labels = np.full(passed.size, NO_ANSWER, dtype=np.int64)
+        if rows.size:
+            # On samples of their own: that a query passed tells who was in the sample of its check.
+            labels[rows] = self.answer.labels(answers, noise, n_classes, rows)
+        return Release(self, labels=labels, entry=entry, secure=noise.secure)
+
+    def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
+        """Worst case for one query, screened and possibly answered."""
+        check, answer = (self.k, self.threshold, self.sigma_screen), self.answer.cost(orders).values
+        sample = self.sampling_rate, orders, self.votes_per_unit
+        return RdpCurve(orders, sampled_screening_rdp(*check, answer, *sample))
+
+    def gaussian_cost(self) -> float | None:
+        """mu^2 of one query that is checked and answered, if every record takes part."""
+        check, answer = self.check.gaussian_cost(), self.answer.gaussian_cost()
+        return None if check is None or answer is None else check + answer
+
+    def reading(self) -> VoteReading:
+        """Gaussian noise, where a check was passed."""
+        return VoteReading.gaussian(self.sigma, check=(self.threshold, self.sigma_screen))
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield what decides the check and, where everybody takes part, what decides the answer."""
+        events = labelled(0, 1), labelled(0)
+        yield from _checks("check and answer", self, self.sigma_screen, events)
+        if self.sampling_rate == 1:
+            one, world = Plan(self, 1, n_classes=2), split(self, self.votes_per_unit)
+            yield with_and_without("the answer", one, world, at_deltas(*events))
+
+
+def _checks(
+    what: str, mechanism: ScreeningCheck | NoisyScreening, sigma: float, events: tuple[Event, ...]
+) -> Iterator[Suspicion]:
+    small(threshold=mechanism.threshold, k=mechanism.k)
+    one, votes = Plan(mechanism, 1, n_classes=2), mechanism.votes_per_unit
+    if mechanism.sampling_rate < 1:
+        looks = at_orders(*events)
+        yield with_and_without(f"{what}, alone", one, World(VOTES, votes), looks)
+        yield with_and_without(f"{what}, in a crowd", one, crowd(VOTES, votes), looks)
+        company = round((mechanism.threshold - votes / 2) / mechanism.sampling_rate)
+        if 0 < company <= _COMPANY:
+            world = World(VOTES, votes, (SAME,) * company)
+            yield with_and_without(f"{what}, in company", one, world, looks)
+        return
+    away = cut(votes / sigma, one.epsilon(FINE)) * sigma
+    tops = {round(mechanism.threshold - each) for each in (votes, away)}
+    for top in sorted({min(max(0, top), mechanism.k - votes) for top in tops}):
+        world = World(VOTES, votes, (SAME,) * top)
+        yield with_and_without(what, one, world, at_deltas(*events))

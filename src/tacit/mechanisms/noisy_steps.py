@@ -16,25 +16,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats, Integers, noise_scale, refuse, sampling_rate
+from tacit._checks import Floats, Integers, noise_scale, refuse, sampling_rate, set_checked
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.auditing import Look, Shift, Suspicion, at_orders
-from tacit.mechanisms.base import Mechanism, Release
+from tacit.mechanisms.base import Mechanism, Plan, Release
 from tacit.mechanisms.codes import power_of_two_above
-from tacit.mechanisms.plan import Plan
-from tacit.noise import admit
-from tacit.noise.exact import check_ratio
-from tacit.noise.waiting import check_rate
-from tacit.privacy import RdpCurve, gaussian_rdp, poisson_gaussian_rdp
-from tacit.privacy.auditing import Event
-
-if TYPE_CHECKING:
-    from tacit.noise import Noise
+from tacit.noise import Noise, admit, check_rate, check_ratio
+from tacit.privacy import Event, RdpCurve, gaussian_rdp, poisson_gaussian_rdp
 
 AT_ONCE = 1024
 """Units whose parts are summed at a time: it bounds memory, and the rounding of their sum."""
@@ -111,13 +104,11 @@ class NoisySteps(Mechanism):
     sampling_rate: float = 1.0
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "noise_multiplier", noise_scale(noise_multiplier=self.noise_multiplier))
-        put(self, "sampling_rate", sampling_rate(sampling_rate=self.sampling_rate))
+        set_checked(self, noise_multiplier=noise_scale, sampling_rate=sampling_rate)
         check_rate(sampling_rate=self.sampling_rate)
         if self.noise_multiplier > _MOST_NOISE:
             raise refuse("noise_multiplier", self.noise_multiplier, f"at most {_MOST_NOISE:g}")
-        check_ratio(np.asarray(self.deviation), self.grid(1))
+        check_ratio(self.deviation, self.grid(1))
 
     @property
     def deviation(self) -> float:
@@ -128,17 +119,14 @@ class NoisySteps(Mechanism):
         """Return the public grid of sums, a power of two: sqrt(dimension) grid <= ROOM/2."""
         return ROOM / 2 / power_of_two_above(math.sqrt(dimension))
 
-    def cost(
-        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
-    ) -> RdpCurve:
+    def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
         """Worst case of one step: the Poisson-subsampled Gaussian."""
         values = poisson_gaussian_rdp(self.sampling_rate, self.noise_multiplier, orders)
         return RdpCurve(orders, np.minimum(values, gaussian_rdp(self.noise_multiplier, orders)))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
         """Return the worst case for each step: sampling amplifies nothing else."""
-        one = self.cost(orders)
-        return RdpCurve(one.orders, np.tile(one.values, (_checked(answers).steps, 1)))
+        return self.cost(orders).batch(_checked(answers).steps)
 
     def gaussian_cost(self) -> float | None:
         """mu^2 = 1/noise_multiplier^2 where everyone takes part; a sample is not Gaussian."""
@@ -148,9 +136,7 @@ class NoisySteps(Mechanism):
         """Return noise multiplier and sampling rate: a loss distribution composes them."""
         return self.noise_multiplier, self.sampling_rate
 
-    def accept(
-        self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
-    ) -> None:
+    def accept(self, answers: Any, *, queries: int, n_classes: int | None, **_: Any) -> None:
         """Raise unless the run has as many steps as the plan priced."""
         if n_classes is not None:
             raise refuse("n_classes", n_classes, f"omitted: sums of {self.name} have no classes")
@@ -182,7 +168,8 @@ class NoisySteps(Mechanism):
         """Sum over a fresh Poisson sample, in whole steps of the grid. Secret."""
         total = np.zeros(training.dimension)
         sample = np.flatnonzero(noise.poisson_mask(self.sampling_rate, training.n_units))
-        for part in _parts(sample):
+        for start in range(0, sample.size, AT_ONCE):
+            part = sample[start : start + AT_ONCE]
             total += _checked_sums(training.sums(part), part.size, training.dimension)
         return np.rint(total / grid).astype(np.int64)
 
@@ -205,11 +192,6 @@ class NoisySteps(Mechanism):
             together = (one.queries**-0.5,) * one.queries
             return Shift(together, 0.0, one.queries**0.5, self.deviation).looks(one)
         return at_orders(*(likely(self, limit) for limit in _AUDITED_RATIOS))
-
-
-def _parts(sample: Integers) -> Iterator[Integers]:
-    for start in range(0, sample.size, AT_ONCE):
-        yield sample[start : start + AT_ONCE]
 
 
 def _checked(answers: Any) -> PrivateSteps:

@@ -10,20 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats, positive, refuse, renyi_order, vote_matrix
+from tacit._checks import Floats, positive, refuse, renyi_order, set_checked, vote_matrix
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.auditing import AUDIT_DELTAS, Look, Suspicion
-from tacit.mechanisms.base import NO_ANSWER, Mechanism
-from tacit.mechanisms.noisy_max import GNMax
-from tacit.mechanisms.once import ReleasedOnce, copied
-from tacit.mechanisms.plan import Plan
+from tacit.mechanisms.base import NO_ANSWER, Mechanism, Plan
 from tacit.mechanisms.selective import ConfidentGNMax
+from tacit.mechanisms.sums import ReleasedOnce, copied
+from tacit.mechanisms.votes import GNMax
+from tacit.noise import Noise
 from tacit.privacy import (
+    Event,
     RdpCurve,
     SanitiseCost,
     gaussian_rdp,
@@ -31,10 +32,6 @@ from tacit.privacy import (
     gnmax_smooth_sensitivity,
     sanitise_cost,
 )
-from tacit.privacy.auditing import Event
-
-if TYPE_CHECKING:
-    from tacit.noise import Noise
 
 _GRID_PER_SIGMA = 2.0**-20
 """Grids are this fraction of the noise, rounded down to a power of two: public and harmless."""
@@ -118,7 +115,6 @@ class Sanitise(ReleasedOnce):
     """
 
     name: ClassVar[str] = "sanitise"
-    noise_level: ClassVar[str] = "exact"
     assumes: ClassVar[str] = (
         "the votes and labels whose cost was published are those of the release that the cost is "
         "claimed for"
@@ -133,9 +129,8 @@ class Sanitise(ReleasedOnce):
     scale_floor: float = 1e-6
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "order", renyi_order(order=self.order))
-        for name in ("beta", "sigma", "sigma_log", "delta_value", "delta_scale", "scale_floor"):
-            object.__setattr__(self, name, positive(**{name: getattr(self, name)}))
+        scales = ("beta", "sigma", "sigma_log", "delta_value", "delta_scale", "scale_floor")
+        set_checked(self, order=renyi_order, **dict.fromkeys(scales, positive))
         self.price()
         if max(self.sigma, self.sigma_log / self.beta) > _MOST_NOISE:
             raise InvalidArgument(
@@ -151,11 +146,8 @@ class Sanitise(ReleasedOnce):
             self.order, self.beta, self.sigma, self.sigma_log, self.delta_value, self.delta_scale
         )
 
-    def _draws(self, answers: Any, noise: Noise, copies: int) -> Floats:
-        """Return (noisy log-scale, noisy cost)."""
-        return self._draw(self._checked(answers), noise, copies)
-
     def _draw(self, secret: SecretCost, noise: Noise, copies: int) -> Floats:
+        """Return (noisy log-scale, noisy cost)."""
         grid = np.full(copies, self._log_grid())
         # Rounded answers differ by at most beta + grid: the noise grows in the same proportion.
         log_noise = self.sigma_log * (1 + grid / self.beta)
@@ -194,9 +186,7 @@ class Sanitise(ReleasedOnce):
             raise InvalidArgument("Expected a finite SecretCost.")
         return answers
 
-    def cost(
-        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
-    ) -> RdpCurve:
+    def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
         """Two Gaussian releases: order * mu^2 / 2."""
         return RdpCurve(orders, gaussian_rdp(1 / math.sqrt(self.gaussian_cost()), orders))
 

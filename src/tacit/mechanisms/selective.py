@@ -10,23 +10,28 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats, Integers, at_least, finite, finite_array, noise_scale
+from tacit._checks import Floats, Integers, at_least, finite, finite_array, noise_scale, set_checked
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.auditing import AUDIT_DELTAS, Suspicion, cut, guess, labelled, small
 from tacit.mechanisms.base import NO_ANSWER, Release
-from tacit.mechanisms.noisy_max import GNMax, noisy_argmax
-from tacit.mechanisms.soft_votes import (
+from tacit.mechanisms.votes import (
+    GNMax,
+    SoftVoteMechanism,
+    VoteReading,
     few_enough,
+    first_behind,
+    gap_for,
+    noisy_argmax,
+    one_event,
     rounded_half_up,
     whole_shares_of,
 )
-from tacit.mechanisms.votes import SoftVoteMechanism, VoteReading, first_behind, gap_for, one_event
-from tacit.noise import admit
+from tacit.noise import Noise, admit
 from tacit.privacy import (
     RdpCurve,
     confident_rdp,
@@ -34,9 +39,6 @@ from tacit.privacy import (
     threshold_rdp,
     threshold_rdp_worst,
 )
-
-if TYPE_CHECKING:
-    from tacit.noise import Noise
 
 _SURELY = 8.0
 """A check that is so many deviations away passes."""
@@ -57,8 +59,7 @@ class ThresholdCheck(SoftVoteMechanism):
     from_zero: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "threshold", finite(threshold=self.threshold))
-        object.__setattr__(self, "sigma", noise_scale(sigma=self.sigma))
+        set_checked(self, threshold=finite, sigma=noise_scale)
 
     def passes(self, statistic: Integers, noise: Noise) -> NDArray[np.bool_]:
         """Return the noisy comparison for each query."""
@@ -116,23 +117,24 @@ class ThresholdCheck(SoftVoteMechanism):
                 yield one_event("the check", self, rows, labelled(0), delta)
 
 
+@dataclass(frozen=True, slots=True)
 class _Selective(SoftVoteMechanism):
     """What Confident- and Interactive-GNMax share."""
 
-    __slots__ = ()
+    noise_level: ClassVar[str] = "csprng"
+    from_zero: ClassVar[bool] = False
+    """Whether the statistic of the check may be anything from 0 on."""
     threshold: float
     sigma_check: float
     sigma_answer: float
 
-    def _validate(self) -> None:
-        object.__setattr__(self, "threshold", finite(threshold=self.threshold))
-        object.__setattr__(self, "sigma_check", noise_scale(sigma_check=self.sigma_check))
-        object.__setattr__(self, "sigma_answer", noise_scale(sigma_answer=self.sigma_answer))
+    def __post_init__(self) -> None:
+        set_checked(self, threshold=finite, sigma_check=noise_scale, sigma_answer=noise_scale)
 
     @property
     def check(self) -> ThresholdCheck:
         """What every query pays."""
-        raise NotImplementedError
+        return ThresholdCheck(self.threshold, self.sigma_check, self.from_zero)
 
     @property
     def answer(self) -> GNMax:
@@ -156,15 +158,9 @@ class _Selective(SoftVoteMechanism):
     def _secret_cost(self, answers: Any, top: Integers, orders: ArrayLike) -> RdpCurve:
         votes = self.votes(answers)
         low, high = self.check.range(round(float(votes[0].sum())), votes.shape[1])
-        values = confident_rdp(
-            top,
-            self.threshold,
-            self.sigma_check,
-            self.answer.secret_cost(answers, orders).values,
-            orders,
-            lowest=low,
-            highest=high,
-        )
+        sizes = {"lowest": low, "highest": high}
+        answer = self.answer.secret_cost(answers, orders).values
+        values = confident_rdp(top, self.threshold, self.sigma_check, answer, orders, **sizes)
         return RdpCurve(orders, values)
 
     def _answered(
@@ -218,18 +214,6 @@ class ConfidentGNMax(_Selective):
     """
 
     name: ClassVar[str] = "confident-gnmax"
-    noise_level: ClassVar[str] = "csprng"
-    threshold: float
-    sigma_check: float
-    sigma_answer: float
-
-    def __post_init__(self) -> None:
-        self._validate()
-
-    @property
-    def check(self) -> ThresholdCheck:
-        """What every query pays."""
-        return ThresholdCheck(self.threshold, self.sigma_check)
 
     def release(self, answers: Any, noise: Noise, *, max_answers: int | None = None) -> Release:
         """Return one label per row, -1 where unanswered; after `max_answers` all are -1."""
@@ -266,22 +250,14 @@ class InteractiveGNMax(_Selective):
     """
 
     name: ClassVar[str] = "interactive-gnmax"
-    noise_level: ClassVar[str] = "csprng"
-    threshold: float
-    sigma_check: float
-    sigma_answer: float
+    from_zero: ClassVar[bool] = True
     confidence: float
 
     def __post_init__(self) -> None:
-        self._validate()
-        object.__setattr__(self, "confidence", finite(confidence=self.confidence))
+        _Selective.__post_init__(self)
+        set_checked(self, confidence=finite)
         if not 0 < self.confidence <= 1:
             raise InvalidArgument(f"Expected confidence={self.confidence!r} to be in (0, 1].")
-
-    @property
-    def check(self) -> ThresholdCheck:
-        """What every query pays."""
-        return ThresholdCheck(self.threshold, self.sigma_check, from_zero=True)
 
     def release(
         self,

@@ -1,7 +1,13 @@
-"""What mechanisms on vote histograms share: answers, how a student reads a release, audit cases.
+"""Mechanisms on the votes of teachers: GNMax, LNMax, the noisy histogram, and what they share.
 
 Votes are an integer array `(queries, classes)`, how many teachers chose each class. Neighbours of a
-histogram differ in one teacher's vote: one count is one less, another one more.
+histogram differ in one teacher's vote: one count is one less, another one more, which moves it by
+L2 = sqrt(2), L1 = 2. Soft votes, a probability vector of each teacher, move by no more: replacing
+one point of the simplex by another moves the sum by L1 <= 2, L2 <= sqrt(2) and each coordinate by
+<= 1. That holds only if every teacher's answer lies in the simplex, so it is enforced here, once,
+where the answers are summed. Shares are multiples of 2^-32, so that sums are exact: a float64 sum
+that is off by its last bit could move a rounded statistic by 2.
+Proofs: docs/theory/gaussian.md#sensitivities and docs/theory/data-dependent.md.
 """
 
 from __future__ import annotations
@@ -15,18 +21,28 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
-from tacit._checks import Floats, Integers, at_least, vote_matrix
+from tacit._checks import (
+    Floats,
+    Integers,
+    at_least,
+    noise_scale,
+    number_array,
+    set_checked,
+    vote_matrix,
+)
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.auditing import Look, Suspicion, cut, labelled
-from tacit.mechanisms.base import BLOCK, Mechanism
-from tacit.mechanisms.plan import Plan
-from tacit.mechanisms.soft_votes import hard_or_soft
-from tacit.privacy import RdpCurve
-from tacit.privacy.auditing import Event
+from tacit.mechanisms.auditing import AUDIT_DELTAS, Look, Shift, Suspicion, cut, guess, labelled
+from tacit.mechanisms.base import Mechanism, Plan, Release, blocks
+from tacit.noise import Noise, admit, check_ratio
+from tacit.privacy import Event, RdpCurve, gaussian_rdp, gnmax_rdp, lnmax_rdp, lnmax_rdp_worst
 
 ONE_TEACHER = "each unit's records reached one teacher only, whoever else is in the data"
 _MOST_VOTES = 1 << 24
 _LEVELS = 1 << 14
+_SHARES = 2.0**32
+"""A vote is divided into so many shares."""
+_MOST_TEACHERS = 2**20
+"""Up to here float64 holds every sum of shares exactly."""
 
 Row = tuple[int, int]
 
@@ -99,8 +115,7 @@ class VoteMechanism(Mechanism):
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
         """Return the worst case for each query, unless a mechanism knows how votes lower it."""
-        one = self.cost(orders)
-        return RdpCurve(one.orders, np.tile(one.values, (self.votes(answers).shape[0], 1)))
+        return self.cost(orders).batch(len(self.votes(answers)))
 
     def accept(
         self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
@@ -130,7 +145,7 @@ class SoftVoteMechanism(VoteMechanism):
 
     def votes(self, answers: Any) -> NDArray[Any]:
         """Return hard or soft votes."""
-        return hard_or_soft(answers)
+        return answers.totals if isinstance(answers, SoftVotes) else vote_matrix(answers)
 
 
 def count_votes(predictions: ArrayLike, n_classes: int) -> Integers:
@@ -155,28 +170,251 @@ def count_votes(predictions: ArrayLike, n_classes: int) -> Integers:
             f"Expected predictions to lie in 0 .. {n_classes - 1} (n_classes={n_classes})."
         )
     votes = np.empty((array.shape[1], n_classes), dtype=np.int64)
-    # As many queries at a time as keep indices and counts in the processor's cache.
-    step = max(1, min(array.shape[1], BLOCK // (4 * n_classes)))
-    bins = np.empty(max(step, BLOCK), dtype=np.intp)
-    for start in range(0, array.shape[1], step):
-        rows = slice(start, start + step)
-        votes[rows] = _count_block(array[:, rows], n_classes, bins)
+    for rows in blocks(array.shape[1], 4 * n_classes):
+        votes[rows] = _count_block(array[:, rows], n_classes)
     return votes
 
 
-def _count_block(predictions: NDArray[Any], n_classes: int, bins: NDArray[np.intp]) -> Integers:
-    """Count a few queries, as many teachers at a time as `bins` holds: one bin a (query, class)."""
+def _count_block(predictions: NDArray[Any], n_classes: int) -> Integers:
+    """Count a few queries, some teachers at a time: one bin a (query, class)."""
     n_teachers, n_queries = predictions.shape
     first_bin = np.arange(n_queries) * n_classes
     counts = np.zeros(n_queries * n_classes, dtype=np.int64)
-    step = bins.size // n_queries
-    for start in range(0, n_teachers, step):
-        part = predictions[start : start + step]
-        taken = bins[: part.size].reshape(part.shape)
+    parts = blocks(n_teachers, n_queries)
+    bins = np.empty((parts[0].stop, n_queries), dtype=np.intp)  # made once: pages are slow to get
+    for some in parts:
+        taken = bins[: some.stop - some.start]
         # Every prediction is known to be a class, so that the cast is safe, even from uint64.
-        np.add(part, first_bin, out=taken, dtype=np.intp, casting="unsafe")
+        np.add(predictions[some], first_bin, out=taken, dtype=np.intp, casting="unsafe")
         counts += np.bincount(taken.reshape(-1), minlength=counts.size)
     return counts.reshape(n_queries, n_classes)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SoftVotes:
+    """Summed probability vectors `(queries, classes)` of `n_teachers` teachers. Secret.
+
+    Made by `sum_soft_votes`, which is what bounds one teacher's influence.
+    """
+
+    totals: NDArray[np.float64]
+    n_teachers: int
+
+    def __post_init__(self) -> None:
+        totals = number_array(totals=self.totals).copy()
+        shares = totals * _SHARES
+        proper = totals.ndim == 2 and np.isfinite(totals).all() and (totals >= 0).all()
+        whole = proper and bool((shares == np.floor(shares)).all())
+        if not whole or (totals.sum(axis=1) != few_enough(self.n_teachers)).any():
+            raise InvalidArgument(
+                "Expected totals (queries, classes) in whole shares of 2**-32 whose rows sum to "
+                "n_teachers exactly; make them with sum_soft_votes(probabilities)."
+            )
+        totals.setflags(write=False)
+        object.__setattr__(self, "totals", totals)
+
+    def __repr__(self) -> str:
+        return f"SoftVotes(queries={self.totals.shape[0]}, classes={self.totals.shape[1]})"
+
+
+def sum_soft_votes(probabilities: ArrayLike) -> SoftVotes:
+    """Sum `(teachers, queries, classes)` scores after bringing each into the simplex.
+
+    Non-finite and negative scores become 0, and each row is divided by its sum; a row without any
+    positive score votes the first class. So no teacher, however broken, weighs more than one vote.
+    Shares are rounded down to multiples of 2^-32; what is left goes to the teacher's first choice.
+
+    >>> sum_soft_votes([[[0.5, 0.5]], [[3.0, 1.0]], [[float("nan"), 7.0]]]).totals.tolist()
+    [[1.25, 1.75]]
+    """
+    scores = np.asarray(probabilities, dtype=np.float64)
+    if scores.ndim != 3 or 0 in scores.shape or scores.shape[2] < 2:
+        raise InvalidArgument(
+            f"Expected probabilities of shape (teachers, queries, classes), got {scores.shape}."
+        )
+    few_enough(scores.shape[0])
+    totals = np.zeros(scores.shape[1:])
+    for teacher in scores:
+        usable = np.where(np.isfinite(teacher) & (teacher > 0), teacher, 0.0)
+        usable /= np.maximum(usable.max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        usable[usable.sum(axis=1) == 0, 0] = 1.0
+        totals += _whole_shares(usable / usable.sum(axis=1, keepdims=True))
+    return SoftVotes(totals, scores.shape[0])
+
+
+def _whole_shares(simplex: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round each row down to whole shares and give the rest to its largest class: sums are 1."""
+    shares = np.floor(simplex * _SHARES)
+    shares[np.arange(len(shares)), shares.argmax(axis=1)] += _SHARES - shares.sum(axis=1)
+    return shares / _SHARES
+
+
+def whole_shares_of(expected: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round public numbers of votes to whole shares: differences to votes are then exact."""
+    return np.asarray(np.round(expected * _SHARES) / _SHARES)
+
+
+def few_enough(n_teachers: int) -> int:
+    """Return the number of teachers if sums of their shares are exact."""
+    if n_teachers > _MOST_TEACHERS:
+        raise InvalidArgument(f"Expected at most {_MOST_TEACHERS} teachers, got {n_teachers}.")
+    return n_teachers
+
+
+def rounded_half_up(values: NDArray[Any]) -> NDArray[np.int64]:
+    """floor(x + 0.5): keeps |x - y| <= 1 at <= 1; half-to-even does not.
+
+    docs/theory/selective.md#the-noisy-check.
+    """
+    return np.floor(values + 0.5).astype(np.int64)
+
+
+class _GaussianVotes(VoteMechanism):
+    """Gaussian noise on every count of a histogram."""
+
+    __slots__ = ()
+    sigma: float
+
+    def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
+        """Worst case for one query: order/sigma^2, whatever the votes."""
+        return RdpCurve(orders, gaussian_rdp(self.sigma / math.sqrt(2), orders))
+
+    def gaussian_cost(self) -> float | None:
+        """mu^2 = 2/sigma^2."""
+        return 2 / self.sigma**2
+
+    def reading(self) -> VoteReading:
+        """Gaussian noise on each count."""
+        return VoteReading.gaussian(self.sigma)
+
+
+@dataclass(frozen=True, slots=True)
+class GNMax(SoftVoteMechanism, _GaussianVotes):
+    """Release argmax_j (votes_j + N(0, sigma^2)).
+
+    One query costs order/sigma^2, or mu^2 = 2/sigma^2. Unit: whatever a teacher's shard holds the
+    records of. Hard votes or `SoftVotes`.
+
+    >>> from tacit import InsecureNoise
+    >>> GNMax(sigma=1).release([[0, 50, 0], [49, 0, 1]], InsecureNoise(0)).labels.tolist()
+    [1, 0]
+    """
+
+    name: ClassVar[str] = "gnmax"
+    noise_level: ClassVar[str] = "csprng"
+    sigma: float
+
+    def __post_init__(self) -> None:
+        set_checked(self, sigma=noise_scale)
+
+    def release(self, answers: Any, noise: Noise) -> Release:
+        """Return one label per row of votes."""
+        entry = admit(noise)
+        labels = noisy_argmax(self.votes(answers), lambda shape: noise.gaussian(self.sigma, shape))
+        return Release(self, labels=labels, entry=entry, secure=noise.secure)
+
+    def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
+        """Data-dependent cost of each query, `bound="tight"`. Secret."""
+        return RdpCurve(orders, gnmax_rdp(self.votes(answers), self.sigma, orders))
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield a first class that is a little behind: that it wins is a test of the difference."""
+        for delta in AUDIT_DELTAS:
+            gap = gap_for(self.sigma, guess(self, delta))
+            yield from first_behind("the label", self, gap, delta)
+
+
+@dataclass(frozen=True, slots=True)
+class LNMax(SoftVoteMechanism):
+    """Release argmax_j (votes_j + Laplace(1/gamma)), as in PATE 2017.
+
+    One query is 2 gamma-DP; its RDP is twice that of one Laplace coordinate
+    (docs/theory/data-dependent.md#lnmax).
+
+    >>> from tacit import InsecureNoise
+    >>> LNMax(gamma=0.5).release([[0, 50, 0], [49, 0, 1]], InsecureNoise(0)).labels.tolist()
+    [1, 0]
+    """
+
+    name: ClassVar[str] = "lnmax"
+    noise_level: ClassVar[str] = "csprng"
+    gamma: float
+
+    def __post_init__(self) -> None:
+        set_checked(self, gamma=noise_scale)
+
+    def release(self, answers: Any, noise: Noise) -> Release:
+        """Return one label per row of votes."""
+        entry = admit(noise)
+        labels = noisy_argmax(
+            self.votes(answers), lambda shape: noise.laplace(1 / self.gamma, shape)
+        )
+        return Release(self, labels=labels, entry=entry, secure=noise.secure)
+
+    def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
+        """Worst case for one query, whatever the votes."""
+        return RdpCurve(orders, lnmax_rdp_worst(self.gamma, orders))
+
+    def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
+        """Data-dependent cost of each query. Secret."""
+        return RdpCurve(orders, lnmax_rdp(self.votes(answers), self.gamma, orders))
+
+    def reading(self) -> VoteReading:
+        """Laplace noise on each count."""
+        return VoteReading.laplace(1 / self.gamma)
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield a first class some scales behind, where the ratio of tails is all there is."""
+        for delta in AUDIT_DELTAS:
+            yield from first_behind("the label", self, max(1, round(3 / self.gamma)), delta)
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyVotes(_GaussianVotes):
+    """Release the whole histogram plus a Gaussian rounded to the integers, exactly sampled.
+
+    It costs what `GNMax(sigma)` costs in the worst case, whose label is only a post-processing of
+    it; a student that knows the noise can decode more. There is no cheaper data-dependent price.
+
+    >>> from tacit import InsecureNoise
+    >>> NoisyVotes(sigma=2).release([[0, 50], [49, 1]], InsecureNoise(0)).values.shape
+    (2, 2)
+    """
+
+    name: ClassVar[str] = "noisy-votes"
+    noise_level: ClassVar[str] = "exact"
+    sigma: float
+
+    def __post_init__(self) -> None:
+        set_checked(self, sigma=noise_scale)
+        check_ratio(self.sigma, 1.0)
+
+    def release(self, answers: Any, noise: Noise) -> Release:
+        """Return noisy counts (queries, classes); some are negative."""
+        entry = admit(noise)
+        votes = vote_matrix(answers)
+        values = votes.astype(np.float64)
+        for rows in blocks(*votes.shape):
+            values[rows] += noise.rounded_gaussian_steps(self.sigma, 1.0, values[rows].shape)
+        return Release(self, values=values, entry=entry, secure=noise.secure)
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield the difference of two released counts."""
+        one = plan_of_row(self, (2, 1))
+        shift = Shift((1.0, -1.0), start=-1.0, by=2.0, spread=math.sqrt(2) * self.sigma)
+        yield Suspicion("the counts", (2, 1), (1, 2), one, shift.looks(one), tiled)
+
+
+def noisy_argmax(
+    votes: NDArray[Any], draw: Callable[[tuple[int, ...]], NDArray[np.float64]]
+) -> Integers:
+    """Return argmax_j (votes_j + noise_j) for each row, in blocks; the first wins an exact tie."""
+    labels = np.empty(votes.shape[0], dtype=np.int64)
+    for rows in blocks(*votes.shape):
+        noisy = draw(votes[rows].shape)
+        noisy += votes[rows]
+        labels[rows] = noisy.argmax(axis=1)
+    return labels
 
 
 def first_behind(
@@ -200,14 +438,12 @@ def one_event(
     **student: Any,
 ) -> Suspicion:
     """Return one event at one delta; the student, if there is one, says the same of every row."""
-    return Suspicion(
-        what,
-        *rows,
-        plan_of_row(mechanism, rows[0]),
-        (Look((event,), delta=delta),),
-        tiled,
-        public=lambda trials: {name: tiled(row, trials) for name, row in student.items()},
-    )
+    one, looks = plan_of_row(mechanism, rows[0]), (Look((event,), delta=delta),)
+
+    def public(trials: int) -> dict[str, Any]:
+        return {name: tiled(row, trials) for name, row in student.items()}
+
+    return Suspicion(what, *rows, one, looks, tiled, public=public)
 
 
 def gap_for(sigma: float, epsilon: float) -> int:

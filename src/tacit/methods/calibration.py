@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget, RdpAccountant, best_order
-from tacit.mechanisms import Plan
-from tacit.mechanisms.plan import price_of_list
+from tacit.mechanisms import Plan, price_of_list
 from tacit.privacy import calibrate_steps, gaussian_epsilon
 
 _PRECISE = 1e-5

@@ -19,8 +19,7 @@ from sklearn.base import clone
 from tacit._checks import Floats, Integers, at_least, positive, refuse
 from tacit.features import PublicBins
 from tacit.ledger import Ledger
-from tacit.mechanisms import Contributions, NoisySum, Plan
-from tacit.mechanisms.summary import STEP, unit_steps
+from tacit.mechanisms import STEP, Contributions, NoisySum, Plan, unit_steps
 from tacit.methods.facts import Facts, common
 from tacit.methods.method import Method, Rule
 from tacit.methods.settings import OneOrTwo

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from tacit._checks import Floats, at_least, positive
 from tacit.ledger import Ledger
-from tacit.mechanisms import NoisySum, Plan
-from tacit.mechanisms.summary import STEP
+from tacit.mechanisms import STEP, NoisySum, Plan
 from tacit.methods.facts import Facts, common
 from tacit.methods.method import Method, Rule
 from tacit.methods.settings import Count, Positive

@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats, Integers
 from tacit.ledger import Ledger
-from tacit.mechanisms import Contributions, NoisySum, Plan, Release
-from tacit.mechanisms.summary import STEP, unit_steps
+from tacit.mechanisms import STEP, Contributions, NoisySum, Plan, Release, unit_steps
 from tacit.methods.base import PrivateClassifier, PrivateEstimator
 from tacit.methods.settings import Positive
 from tacit.methods.words import Features, Student

@@ -21,8 +21,7 @@ from sklearn.base import RegressorMixin
 from tacit._checks import Floats, Integers, at_least, finite, positive, refuse
 from tacit.errors import InvalidArgument
 from tacit.ledger import Ledger
-from tacit.mechanisms import Contributions, NoisySum, Plan, Release
-from tacit.mechanisms.summary import STEP, unit_steps
+from tacit.mechanisms import STEP, Contributions, NoisySum, Plan, Release, unit_steps
 from tacit.methods.summary_base import COUNT_SHARE, SummaryEstimator, measured, residuals_of
 from tacit.records import PrivateRecords, PublicSpace, private_rows
 from tacit.students import ValueStudent, choose_queries

@@ -11,7 +11,15 @@ Gaussian noise, a number with a Gaussian that is rounded exactly to a public gri
 (2, 3)
 """
 
-from tacit.noise.grants import GrantedNoise, admit
-from tacit.noise.sources import InsecureNoise, Noise, SecureNoise
+from tacit.noise.exact import check_rate, check_ratio
+from tacit.noise.sources import GrantedNoise, InsecureNoise, Noise, SecureNoise, admit
 
-__all__ = ["GrantedNoise", "InsecureNoise", "Noise", "SecureNoise", "admit"]
+__all__ = [
+    "GrantedNoise",
+    "InsecureNoise",
+    "Noise",
+    "SecureNoise",
+    "admit",
+    "check_rate",
+    "check_ratio",
+]

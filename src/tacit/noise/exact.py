@@ -1,9 +1,13 @@
-"""Exact sampling from random words: Bernoulli bits, and Gaussians rounded to a grid.
+"""Exact sampling from random words: Bernoulli bits, Gaussians rounded to a grid, geometric skips.
 
 docs/architecture.md#noise: a number is released on a public grid with noise that is
 exactly a rounded continuous Gaussian, so that the Gaussian curve of the privacy core holds for
 what is computed and not only for what is meant, and no low-order bit leaks. Everything here is a
 function of uniform 64-bit words; where they come from is the business of `tacit.noise.sources`.
+
+A Poisson sample is walked by the geometric skips of docs/theory/private-knn.md
+#a-walk-instead-of-coins, and its price presumes that everyone takes part with exactly the stated
+rate; the usual floor(log U / log1p(-rate)) in double precision only comes near.
 
 How long a draw takes depends on the noise (one draw in millions is refined with more bits), never
 on the data that the noise is added to.
@@ -15,7 +19,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, ndtri_exp
 
 from tacit._checks import Floats, Integers, refuse
@@ -28,20 +32,22 @@ SMALLEST_RATIO = 2.0**-20
 LARGEST_RATIO = 2.0**40
 """Range of sigma/grid: below it every draw is 0, above it double precision certifies nothing."""
 
-FAR_TAIL = 64
-"""No Gaussian lies this many sigmas out: the probability is below 2**-2900."""
+SMALLEST_RATE = 2.0**-50
+"""Below it a skip might not fit int64; here it exceeds 2^62 with probability exp(-4096)."""
 
 # A block's few temporary arrays stay in the processor's cache.
 _BLOCK = 2**14
 
-# The bounds of the fast path; rounded_steps says where each comes from.
+# The bounds of the fast paths; rounded_steps and geometric say where each comes from.
 _FIRST_BITS = 64
-_FEWEST_CERTIFIED_TAILS = 2**44
+_FEWEST_CERTIFIED = 2**44
 _SLACK = 2.0**-41
+_SKIP_SLACK = 2.0**-40
 
-# The bounds of the refinement: see _compare.
+# The bounds of the refinements: see _compare; spare bits of a power only decide how soon it ends.
 _FRACTION_BITS = 64
 _FRACTION_SLACK = 2**20
+_GUARD_BITS = 64
 
 
 def rounded_steps(draw_words: DrawWords, sigma: Floats, grid: float) -> Integers:
@@ -95,7 +101,7 @@ def _fast_steps(words: Words, ratio: Floats) -> tuple[Integers, NDArray[np.bool_
     scaled -= nearest
     np.abs(scaled, out=scaled)
     certain = scaled < 0.5 - _SLACK * (ratio + 1.0)
-    certain &= tails >= _FEWEST_CERTIFIED_TAILS
+    certain &= tails >= _FEWEST_CERTIFIED
     # Through integers: a float result would be -0.0 or 0.0 and so tell the sign of the noise.
     steps = nearest.astype(np.int64)
     np.negative(steps, out=steps, where=(words & np.uint64(1)).view(np.int64) == 0)
@@ -104,33 +110,41 @@ def _fast_steps(words: Words, ratio: Floats) -> tuple[Integers, NDArray[np.bool_
 
 def _refined_step(word: int, sigma: float, grid: float, draw_words: DrawWords) -> int:
     """Append words to the tail that `word` began until its rounding is certain."""
-    tail, bits = word >> 1, _FIRST_BITS
-    while (step := _certain_step(tail, bits, sigma, grid)) is None:
-        tail = (tail << 64) | int(draw_words(1)[0])
-        bits += 64
-    return -step if word & 1 else step
+
+    def step(tail: int, bits: int) -> int | None:
+        log_tail = math.log(2 * tail + 1) - (bits + 1) * math.log(2.0)
+        guess = round(-float(ndtri_exp(log_tail)) * (sigma / grid))
+        return _one_cell(guess, lambda n: _compare(tail, bits, 2 * n - 1, sigma, grid))
+
+    magnitude = _refined(word >> 1, draw_words, step)
+    return -magnitude if word & 1 else magnitude
 
 
-def _certain_step(tail: int, bits: int, sigma: float, grid: float) -> int | None:
-    """Return the one cell that holds all of [tail, tail + 1] / 2^bits, or None if there is none.
+def _refined(uniform: int, draw_words: DrawWords, cell: Callable[[int, int], int | None]) -> int:
+    """Append words to a uniform number, of which 64 bits are known, until its cell is certain."""
+    bits = _FIRST_BITS
+    while (found := cell(uniform, bits)) is None:
+        uniform, bits = (uniform << 64) | int(draw_words(1)[0]), bits + 64
+    return found
 
-    Double precision only guesses where to begin: each step of the walk is certain.
+
+def _one_cell(guess: int, beyond: Callable[[int], int]) -> int | None:
+    """Return the one cell from 0 on that holds all of an interval, or None if there is none.
+
+    Cell n lies between the boundaries n and n + 1. `beyond(n)` is 1 if all of the interval lies
+    beyond boundary n, -1 if none of it does, 0 if that is not certain. Double precision only
+    guesses where to begin: each step of the walk is certain.
     """
-    log_tail = math.log(2 * tail + 1) - (bits + 1) * math.log(2.0)
-    step = max(0, round(-float(ndtri_exp(log_tail)) * (sigma / grid)))
+    cell = max(0, guess)
     while True:
-        beyond = _compare(tail, bits, 2 * step + 1, sigma, grid)
-        if beyond == 0:
+        side = beyond(cell + 1)
+        if side < 0:  # all of it ends before the next cell: does it begin in this one, too?
+            side = beyond(cell) if cell > 0 else 1
+            if side > 0:
+                return cell
+        if side == 0:
             return None
-        if beyond > 0:
-            step += 1
-            continue
-        within = _compare(tail, bits, 2 * step - 1, sigma, grid) if step > 0 else 1
-        if within == 0:
-            return None
-        if within > 0:
-            return step
-        step -= 1
+        cell += side
 
 
 def _compare(tail: int, bits: int, half_steps: int, sigma: float, grid: float) -> int:
@@ -173,45 +187,19 @@ def _scaled_tail(half_steps: int, bits: int, sigma: float, grid: float) -> int:
     return int(libmp.to_int(libmp.mpf_shift(tail, bits - 1)))
 
 
-def check_ratio(sigma: Floats, grid: float) -> None:
+def check_ratio(sigma: ArrayLike, grid: float) -> None:
     """Refuse a sigma/grid for which rounded_steps could not do its work.
 
-    >>> check_ratio(np.array([40.0]), 1.0)
-    >>> check_ratio(np.array([1e300]), 1.0)
+    >>> check_ratio(40.0, 1.0)
+    >>> check_ratio(1e300, 1.0)
     Traceback (most recent call last):
     tacit.errors.InvalidArgument: Expected sigma=1e+300 to be between 2**-20 and 2**40 grid steps.
     """
     # Compared by multiplication with a power of two: the quotient could overflow.
-    for value in (float(sigma.min(initial=grid)), float(sigma.max(initial=grid))):
+    scales = np.asarray(sigma)
+    for value in (float(scales.min(initial=grid)), float(scales.max(initial=grid))):
         if value * (1 / LARGEST_RATIO) > grid or value < grid * SMALLEST_RATIO:
             raise refuse("sigma", value, "between 2**-20 and 2**40 grid steps")
-
-
-def check_multiples(sigma: Floats, grid: float) -> None:
-    """Refuse a grid whose multiples float64 cannot hold exactly out to 64 sigma.
-
-    A product that is rounded is not on the grid, and its sum with an answer would betray low bits
-    of the answer. A power of two always passes.
-
-    >>> check_multiples(np.array([40.0]), 2.0**-20)
-    >>> check_multiples(np.array([40.0]), 10.0)
-    >>> check_multiples(np.array([40.0]), 0.1)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    tacit.errors.InvalidArgument: Expected grid=0.1 to be a power of two, ...
-    """
-    widest = float(sigma.max(initial=0.0))
-    top, _ = grid.as_integer_ratio()
-    grid_bits = (top // (top & -top)).bit_length()
-    step_bits = math.ceil(FAR_TAIL * (widest / grid)).bit_length()
-    if grid_bits + step_bits > 53:
-        raise refuse(
-            "grid",
-            grid,
-            "a power of two, or another number whose multiples float64 holds exactly out to 64 "
-            "sigma; for this grid work in steps: rounded_gaussian_steps",
-        )
-    if not math.isfinite(FAR_TAIL * widest):
-        raise refuse("sigma", widest, "small enough that 64 sigma is finite")
 
 
 def bernoulli(draw_words: DrawWords, probability: float, count: int) -> NDArray[np.bool_]:
@@ -237,3 +225,111 @@ def bernoulli(draw_words: DrawWords, probability: float, count: int) -> NDArray[
         if fraction > 0.0 and (undecided := words == threshold).any():
             block[undecided] = bernoulli(draw_words, fraction, int(undecided.sum()))
     return bits
+
+
+def check_rate(**named: float) -> None:
+    """Refuse a rate, by its name, whose skips would not fit int64.
+
+    >>> check_rate(rate=1e-30)
+    Traceback (most recent call last):
+    tacit.errors.InvalidArgument: Expected rate=1e-30 to be at least 2**-50.
+    """
+    for name, rate in named.items():
+        if rate < SMALLEST_RATE:
+            raise refuse(name, rate, "at least 2**-50")
+
+
+def geometric(draw_words: DrawWords, rate: float, count: int) -> Integers:
+    """Draw numbers of failures before the first success: P(g) = (1 - rate)^g rate, exactly.
+
+    The rate is the rational number that the float64 is.
+
+    Why this is exact. Let U be uniform on (0, 1), given by an unending string of fair bits. Then
+    the g with (1 - rate)^(g+1) < U < (1 - rate)^g has this law, for P(G >= g) = (1 - rate)^g. The
+    first word w puts U into [w, w + 1] 2^-64. If all of that interval has one g, then g is the
+    answer whatever the bits not yet drawn are; if not, more bits of the *same* U are drawn. So the
+    result is exact if no interval is certified wrongly.
+
+    The fast path computes y = log(u) / log1p(-rate) for u = (w + 1/2) 2^-64 and g = floor(y) in
+    double precision. It certifies w >= 2^44 only, hence u >= 2^-20 and |log u| < 13.9. With
+    decay = -log(1 - rate), the errors of y, in units of 1 / decay:
+
+    1. U against the computed u: relative 2^-45 (half an interval) and 2^-52 (two roundings), so
+       log U is off by less than 1.1 x 2^-45.
+    2. log: 13.9 x 2^-46, from a relative error of 2^-46, 64 units in the last place. NumPy claims
+       4 at worst; the tests measure it against mpmath.
+    3. log1p and the division: 13.9 x (2^-46 + 2^-53), from the same allowance for log1p.
+
+    Together less than 4 x 2^-43 = 2^-41. The distance of y to the integers around it is computed
+    exactly; it has to exceed _SKIP_SLACK / decay with _SKIP_SLACK = 2^-40, of which the other half
+    pays for rounding the quotient. The refinement decides in integers: see _power_bounds.
+    """
+    if rate == 1.0:
+        return np.zeros(count, dtype=np.int64)
+    skips = np.empty(count, dtype=np.int64)
+    for start in range(0, count, _BLOCK):
+        words = draw_words(min(_BLOCK, count - start))
+        block = skips[start : start + words.size]
+        block[:], certain = _fast_skips(words, rate)
+        for place in np.flatnonzero(~certain):
+            block[place] = _refined_skip(int(words[place]), rate, draw_words)
+    return skips
+
+
+def _fast_skips(words: Words, rate: float) -> tuple[Integers, NDArray[np.bool_]]:
+    """Divide logarithms in double precision; also say which results are certain."""
+    decay = -math.log1p(-rate)
+    ratio = words.astype(np.float64)
+    ratio += 0.5
+    ratio *= 2.0**-_FIRST_BITS
+    np.log(ratio, out=ratio)
+    ratio /= -decay
+    whole = np.floor(ratio)
+    ratio -= whole
+    slack = _SKIP_SLACK / decay
+    certain = (ratio > slack) & (ratio < 1.0 - slack)
+    certain &= words >= np.uint64(_FEWEST_CERTIFIED)
+    return whole.astype(np.int64), certain
+
+
+def _refined_skip(word: int, rate: float, draw_words: DrawWords) -> int:
+    """Append words to the uniform number that `word` began until its skip is certain."""
+
+    def skip(uniform: int, bits: int) -> int | None:
+        log_uniform = math.log(2 * uniform + 1) - (bits + 1) * math.log(2.0)
+        guess = math.floor(log_uniform / math.log1p(-rate))
+        return _one_cell(guess, lambda n: _below_power(uniform, bits, n, rate))
+
+    return _refined(word, draw_words, skip)
+
+
+def _below_power(uniform: int, bits: int, exponent: int, rate: float) -> int:
+    """Compare all of [uniform, uniform + 1] / 2^bits with (1 - rate)^exponent.
+
+    1 if all of it lies below, -1 if all of it lies above, 0 if that is not certain.
+    """
+    low, high, scale = _power_bounds(exponent, bits, rate)
+    if uniform << (scale - bits) >= high:
+        return -1
+    return int((uniform + 1) << (scale - bits) <= low)
+
+
+def _power_bounds(exponent: int, bits: int, rate: float) -> tuple[int, int, int]:
+    """Return integers with low <= 2^scale (1 - rate)^exponent <= high, and the scale.
+
+    Repeated squaring in fixed point, where `low` is always rounded down and `high` always up, so
+    that the bounds hold whatever the scale is. 1 - rate itself is exact: its denominator is a power
+    of two, at most 2^102 by SMALLEST_RATE. An error doubles with each squaring, so high - low is
+    below 4 exponent, which the scale leaves _GUARD_BITS below 2^-bits.
+    """
+    top, bottom = rate.as_integer_ratio()
+    scale = max(bits + _GUARD_BITS + exponent.bit_length() + 2, bottom.bit_length())
+    failure = ((bottom - top) << scale) // bottom
+    low = high = 1 << scale
+    for digit in f"{exponent:b}":
+        low = (low * low) >> scale
+        high = -(-(high * high) >> scale)
+        if digit == "1":
+            low = (low * failure) >> scale
+            high = -(-(high * failure) >> scale)
+    return low, high, scale

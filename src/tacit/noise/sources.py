@@ -1,9 +1,13 @@
-"""The two sources of noise: `SecureNoise`, which nobody can repeat, and `InsecureNoise`.
+"""The two sources of noise, and noise on loan: what an open grant of a ledger lends to a mechanism.
 
-docs/architecture.md#noise. Both have one interface, `Noise`, so that a mechanism reads
-the same in a test and in earnest; only the secure one may stand behind a release that is published
-as private. Noise that repeats is noise that can be subtracted: hence no seed, a fresh key in every
-process, and no copies.
+docs/architecture.md#noise. `SecureNoise`, which nobody can repeat, and `InsecureNoise` have one
+interface, so that a mechanism reads the same in a test and in earnest; only the secure one may
+stand behind a release that is published as private. Noise that repeats is noise that can be
+subtracted: hence no seed, a fresh key in every process, and no copies.
+
+docs/architecture.md#ledger: a mechanism draws only when the cost of its release is on disk. The
+ledger makes a `GrantedNoise` after it has written the entry and closes it when the block ends;
+`admit` refuses everything else, except `InsecureNoise`, which marks what it makes.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar, final
+from typing import Any, NamedTuple, NoReturn, TypeVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +34,8 @@ from tacit._checks import (
     refuse,
     sampling_rate,
 )
-from tacit.noise import exact, waiting
+from tacit.errors import GrantError, UnlicensedNoise
+from tacit.noise import exact
 
 Bits = NDArray[np.bool_]
 Size = int | tuple[int, ...]
@@ -38,35 +43,6 @@ _T = TypeVar("_T")
 
 _KEY_BYTES = 32
 _CHACHA_ROUNDS = 20
-
-
-class Noise(Protocol):
-    """What a mechanism may ask of its noise; scales are numbers or arrays that fit `size`."""
-
-    @property
-    def secure(self) -> bool:
-        """Whether nobody, the caller included, can repeat this noise."""
-
-    def gaussian(self, sigma: ArrayLike, size: Size) -> Floats:
-        """Draw continuous Gaussians of mean 0 and standard deviation sigma."""
-
-    def laplace(self, scale: ArrayLike, size: Size) -> Floats:
-        """Draw Laplace variates of mean 0, with density exp(-|x| / scale) / (2 scale)."""
-
-    def rounded_gaussian(self, sigma: ArrayLike, grid: float, size: Size) -> Floats:
-        """Draw Gaussians that are rounded to the nearest multiple of grid, exactly."""
-
-    def rounded_gaussian_steps(self, sigma: ArrayLike, grid: float, size: Size) -> Integers:
-        """Draw the same as `rounded_gaussian`, counted in steps of the grid."""
-
-    def bernoulli(self, probability: float, size: Size) -> Bits:
-        """Draw bits that are True with exactly the given probability."""
-
-    def poisson_mask(self, rate: float, size: Size) -> Bits:
-        """Draw who takes part when everyone does so independently with the given rate."""
-
-    def geometric(self, rate: float, size: Size) -> Integers:
-        """Draw how many do not take part before the next one who does."""
 
 
 class _Sampler(ABC):
@@ -85,7 +61,7 @@ class _Sampler(ABC):
         """Draw continuous Gaussians: density exp(-x^2 / (2 sigma^2)), in float64.
 
         For an index or a bit that is released (docs/theory/gaussian.md#exact-noise). A released
-        *number* needs `rounded_gaussian`: the low bits of a float64 sum betray its summands.
+        *number* needs `rounded_gaussian_steps`: the low bits of a float64 sum betray its summands.
 
         >>> InsecureNoise(seed=1).gaussian(sigma=40.0, size=(2, 3)).shape
         (2, 3)
@@ -108,31 +84,15 @@ class _Sampler(ABC):
         draws *= scales
         return draws
 
-    def rounded_gaussian(self, sigma: ArrayLike, grid: float, size: Size) -> Floats:
-        """Draw Gaussians rounded to the nearest multiple of grid: exact multiples, exact law.
-
-        P(k grid) = Phi((k + 1/2) grid / sigma) - Phi((k - 1/2) grid / sigma); rounding is
-        post-processing, so the cost is that of the continuous Gaussian. sigma / grid must lie
-        between 2^-20 and 2^40, and float64 must hold the multiples of grid exactly (a power of
-        two does; 0.1 does not and is refused). Why it is exact: `tacit.noise.exact.rounded_steps`.
-
-        >>> noise = InsecureNoise(seed=1).rounded_gaussian(sigma=3.0, grid=0.25, size=4)
-        >>> bool((noise % 0.25 == 0).all())
-        True
-        """
-        scales = _scales(_shape(size), sigma=sigma)
-        exact.check_ratio(scales, positive(grid=grid))
-        exact.check_multiples(scales, positive(grid=grid))
-        draws = self.rounded_gaussian_steps(sigma, grid, size).astype(np.float64)
-        draws *= float(grid)
-        return draws
-
     def rounded_gaussian_steps(self, sigma: ArrayLike, grid: float, size: Size) -> Integers:
-        """Draw Gaussians rounded to the grid as whole numbers k of steps, for any grid.
+        """Draw Gaussians rounded to the nearest multiple of grid, as whole numbers k of steps.
 
-        The law is that of `rounded_gaussian`. Add k to an answer that is counted in steps too, and
-        multiply by the grid last: then no float64 rounding can depend on the answer. |k| stays
-        below 2^46 (64 sigma at the largest sigma / grid) but for a probability below 2^-2900.
+        P(k) = Phi((k + 1/2) grid / sigma) - Phi((k - 1/2) grid / sigma), exactly; rounding is
+        post-processing, so the cost is that of the continuous Gaussian. sigma / grid must lie
+        between 2^-20 and 2^40. Add k to an answer that is counted in steps too, and multiply by the
+        grid last: then no float64 rounding can depend on the answer. |k| stays below 2^46 (64 sigma
+        at the largest sigma / grid) but for a probability below 2^-2900. Why it is exact:
+        `tacit.noise.exact.rounded_steps`.
 
         >>> InsecureNoise(seed=1).rounded_gaussian_steps(sigma=3.0, grid=0.1, size=4).dtype
         dtype('int64')
@@ -173,15 +133,15 @@ class _Sampler(ABC):
         P(g) = (1 - rate)^g rate for g = 0, 1, 2, ... and the very float64 value of the rate, which
         must lie in [2^-50, 1]. Cumulative sums walk through a Poisson sample without a coin for
         everyone; the draws are as secret as the mask. Why it is exact:
-        `tacit.noise.waiting.geometric`.
+        `tacit.noise.exact.geometric`.
 
         >>> InsecureNoise(seed=1).geometric(rate=1.0, size=3)
         array([0, 0, 0])
         """
         shape = _shape(size)
         chance = sampling_rate(rate=rate)
-        waiting.check_rate(rate=chance)
-        return waiting.geometric(self._words, chance, math.prod(shape)).reshape(shape)
+        exact.check_rate(rate=chance)
+        return exact.geometric(self._words, chance, math.prod(shape)).reshape(shape)
 
 
 def _shape(size: Size) -> tuple[int, ...]:
@@ -255,7 +215,7 @@ class SecureNoise(_Sampler):
     SecureNoise()
     >>> noise.secure
     True
-    >>> noise.rounded_gaussian(sigma=40.0, grid=1.0, size=3).shape
+    >>> noise.rounded_gaussian_steps(sigma=40.0, grid=1.0, size=3).shape
     (3,)
     """
 
@@ -315,3 +275,124 @@ class InsecureNoise(_Sampler):
 
     def __repr__(self) -> str:
         return f"InsecureNoise(seed={self._seed})"
+
+
+@final
+class GrantedNoise:
+    """The noise of one open grant: a source, and the hash of the ledger entry that paid for it.
+
+    Made by a ledger, in `with ledger.release(plan) as grant`. Once closed it never draws again, and
+    it draws only in the process that opened it: after a fork, one entry would pay for two releases.
+
+    >>> noise = GrantedNoise(SecureNoise(), entry="5e1f")
+    >>> noise.gaussian(sigma=40.0, size=3).shape
+    (3,)
+    >>> noise.close()
+    >>> noise.gaussian(sigma=40.0, size=3)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tacit.errors.GrantError: Expected an open grant: the grant of entry '5e1f' is closed; ...
+    """
+
+    __slots__ = ("__entry", "__mark", "__secure", "__source")
+
+    def __init__(self, source: SecureNoise | InsecureNoise, entry: str) -> None:
+        if type(source) is not SecureNoise and not isinstance(source, InsecureNoise):
+            raise refuse("source", source, "a SecureNoise or an InsecureNoise")
+        if not isinstance(entry, str) or not entry:
+            raise refuse("entry", entry, "the hash of a ledger entry")
+        self.__source: SecureNoise | InsecureNoise | None = source
+        self.__secure = type(source) is SecureNoise
+        self.__entry = entry
+        self.__mark = process_mark()
+
+    @property
+    def entry(self) -> str:
+        """The hash of the ledger entry that paid for this noise."""
+        return self.__entry
+
+    @property
+    def secure(self) -> bool:
+        """Whether nobody can repeat this noise."""
+        return self.__secure
+
+    def close(self) -> None:
+        """End the loan: every draw from now on raises GrantError. Closing twice is harmless."""
+        self.__source = None
+
+    def _opened(self) -> SecureNoise | InsecureNoise:
+        """Return the source behind an open grant; raise GrantError for any other."""
+        source = self.__source
+        if source is None:
+            problem = "is closed"
+        elif self.__mark != process_mark():
+            problem = "belongs to another process"
+        else:
+            return source
+        raise GrantError(
+            f"Expected an open grant: the grant of entry {self.__entry!r} {problem}; ask the "
+            f"ledger for a new one with `with ledger.release(plan) as grant`."
+        )
+
+    def gaussian(self, sigma: ArrayLike, size: Size) -> Floats:
+        """Draw continuous Gaussians: see `SecureNoise.gaussian`."""
+        return self._opened().gaussian(sigma, size)
+
+    def laplace(self, scale: ArrayLike, size: Size) -> Floats:
+        """Draw Laplace variates: see `SecureNoise.laplace`."""
+        return self._opened().laplace(scale, size)
+
+    def rounded_gaussian_steps(self, sigma: ArrayLike, grid: float, size: Size) -> Integers:
+        """Draw exactly rounded Gaussians in steps: see `SecureNoise.rounded_gaussian_steps`."""
+        return self._opened().rounded_gaussian_steps(sigma, grid, size)
+
+    def bernoulli(self, probability: float, size: Size) -> Bits:
+        """Draw exact Bernoulli bits: see `SecureNoise.bernoulli`."""
+        return self._opened().bernoulli(probability, size)
+
+    def poisson_mask(self, rate: float, size: Size) -> Bits:
+        """Draw a Poisson sample: see `SecureNoise.poisson_mask`."""
+        return self._opened().poisson_mask(rate, size)
+
+    def geometric(self, rate: float, size: Size) -> Integers:
+        """Draw geometric skips: see `SecureNoise.geometric`."""
+        return self._opened().geometric(rate, size)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            "Expected GrantedNoise to stay where it is: a copy would outlive its grant; "
+            "ask the ledger for a new grant instead."
+        )
+
+    def __repr__(self) -> str:
+        state = "closed" if self.__source is None else "open"
+        return f"GrantedNoise(entry={self.__entry!r}, secure={self.__secure}, {state})"
+
+
+Noise = GrantedNoise | SecureNoise | InsecureNoise
+"""What a mechanism may be given; scales are numbers or arrays that fit `size`."""
+
+
+def admit(noise: object) -> str | None:
+    """Check the noise that a mechanism was given; return the hash of the entry that paid for it.
+
+    The hash for the open noise of a grant; None for `InsecureNoise`, whose release is marked
+    insecure. Anything else raises: nothing is released that no ledger has paid for. A mechanism
+    asks before it reads an answer, so that a refusal tells nothing of them.
+
+    >>> admit(GrantedNoise(SecureNoise(), entry="5e1f"))
+    '5e1f'
+    >>> admit(InsecureNoise(seed=1)) is None
+    True
+    >>> admit(SecureNoise())  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    tacit.errors.UnlicensedNoise: Expected the noise of an open grant, got SecureNoise; use ...
+    """
+    if type(noise) is GrantedNoise:
+        noise._opened()
+        return noise.entry
+    if isinstance(noise, InsecureNoise):
+        return None
+    raise UnlicensedNoise(
+        f"Expected the noise of an open grant, got {type(noise).__name__}; use `with "
+        f"ledger.release(plan) as grant` (or InsecureNoise(seed) in tests and research)."
+    )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tacit._checks import Floats, Integers
 from tacit._extras import need
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.noisy_steps import MOST_UNITS
+from tacit.mechanisms import MOST_UNITS
 from tacit.noisy_training.exact_rows import exp_of_negative
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ published only through the mechanism `Sanitise`; functions that end in `_worst` 
 """
 
 from tacit.privacy.auditing import (
+    Event,
     clopper_pearson,
     epsilon_lower_bound,
     events_lower_bound,
@@ -55,6 +56,7 @@ from tacit.privacy.worst_case import WorstCase, worst_case_epsilon
 
 __all__ = [
     "DEFAULT_ORDERS",
+    "Event",
     "RdpCurve",
     "SampledSteps",
     "SanitiseCost",

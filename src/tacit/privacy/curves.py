@@ -108,6 +108,10 @@ class RdpCurve:
         with np.errstate(over="ignore"):
             return RdpCurve(self.orders, self.values.sum(axis=0))
 
+    def batch(self, queries: int) -> RdpCurve:
+        """Return a batch of so many queries, each of which costs this."""
+        return RdpCurve(self.orders, np.tile(self.values, (queries, 1)))
+
     def epsilon(self, delta: float, conversion: str = "improved") -> Any:
         """Convert to epsilon at `delta`, minimised over the orders (a float, or one per query).
 

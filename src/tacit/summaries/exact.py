@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Floats, finite_array
-from tacit.mechanisms.summary import STEP
+from tacit.mechanisms import STEP
 
 WEIGHT_STEP = 2.0**-18
 _LARGEST_WEIGHT = 2.0**10

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats, at_least, positive, refuse
-from tacit.mechanisms.summary import unit_steps
+from tacit.mechanisms import unit_steps
 from tacit.neighbours.quantising import GRID_RADIUS, extended, feature_rows, questions
 
 Steps = NDArray[np.int16]

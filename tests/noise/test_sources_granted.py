@@ -16,7 +16,6 @@ from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise, admit
 DRAWS: dict[str, Callable[[GrantedNoise | InsecureNoise], np.ndarray]] = {
     "gaussian": lambda noise: noise.gaussian(2.0, (3, 2)),
     "laplace": lambda noise: noise.laplace(2.0, (3, 2)),
-    "rounded_gaussian": lambda noise: noise.rounded_gaussian(2.0, 0.25, (3, 2)),
     "rounded_gaussian_steps": lambda noise: noise.rounded_gaussian_steps(2.0, 0.1, (3, 2)),
     "bernoulli": lambda noise: noise.bernoulli(0.3, (3, 2)),
     "poisson_mask": lambda noise: noise.poisson_mask(0.3, (3, 2)),

@@ -45,7 +45,7 @@ class RecordsNotPeople(NoisySum):
 
     __slots__ = ()
 
-    def _total_of_units(self, said):
+    def _total(self, said):
         return self._sum(said, np.arange(said.n_records))
 
 

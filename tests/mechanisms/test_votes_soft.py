@@ -20,7 +20,7 @@ from tacit.mechanisms import (
     ThresholdCheck,
     sum_soft_votes,
 )
-from tacit.mechanisms.soft_votes import rounded_half_up
+from tacit.mechanisms.votes import rounded_half_up
 from tacit.noise import InsecureNoise
 
 ORDERS = [2.0, 8.0]

@@ -19,7 +19,7 @@ from tacit.mechanisms import (
     ThresholdCheck,
     sum_soft_votes,
 )
-from tacit.mechanisms import noisy_max as blocks
+from tacit.mechanisms import base as blocks
 from tacit.mechanisms.selective import disagreement, student_probabilities
 from tacit.noise import InsecureNoise
 from tacit.privacy import confident_rdp_worst, threshold_rdp_worst

@@ -18,7 +18,7 @@ from tacit.mechanisms import (
     GaussianMean,
     NoisySecondMoment,
     Plan,
-    second_moment,
+    sums,
 )
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
 
@@ -47,14 +47,14 @@ class TestSensitivity:
     def test_one_record_adds_at_most_one(self, records, record, radius):
         """In integers: |difference|_F^2 <= (2^28)^2 squared steps, for two parts of a record."""
         mechanism = NoisySecondMoment(1.0, 3, radius)
-        without = mechanism._moment(mechanism._checked(records))
-        added = mechanism._moment(mechanism._checked(np.concatenate([records, record])))
+        without = mechanism._total(mechanism._checked(records))
+        added = mechanism._total(mechanism._checked(np.concatenate([records, record])))
         difference = [Fraction(float(one)) for one in (added - without).ravel()]
         assert sum(one**2 for one in difference) <= Fraction(2**28) ** 2
 
     def test_the_bound_is_attained(self):
         mechanism = NoisySecondMoment(1.0, 3)
-        moment = mechanism._moment(mechanism._checked([[5.0, 0.0, 0.0]])) * 2.0**-28
+        moment = mechanism._total(mechanism._checked([[5.0, 0.0, 0.0]])) * 2.0**-28
         assert np.linalg.norm(moment) == pytest.approx(1.0, abs=2e-4)
 
     def test_sum_is_the_second_moment(self):
@@ -66,7 +66,7 @@ class TestSensitivity:
 
     def test_parts_of_a_record_share_one_bound(self):
         mechanism = NoisySecondMoment(1.0, 2)
-        moment = mechanism._moment(mechanism._checked(np.full((1, 50, 2), 9.0))) * 2.0**-28
+        moment = mechanism._total(mechanism._checked(np.full((1, 50, 2), 9.0))) * 2.0**-28
         assert np.trace(moment) == pytest.approx(1.0, abs=2e-3)
 
     def test_centring_with_a_private_mean_would_cost_four_times_as_much(self):
@@ -105,7 +105,7 @@ def test_other_shapes_are_refused(answers):
 
 
 def test_more_records_than_a_sum_holds_exactly_are_refused(monkeypatch):
-    monkeypatch.setattr(second_moment, "_MOST_RECORDS", 4)
+    monkeypatch.setattr(sums, "MOST_RECORDS", 4)
     NoisySecondMoment(3.0, 3).release(np.ones((4, 3)), InsecureNoise(0))
     with pytest.raises(InvalidArgument, match="at most 4 records"):
         NoisySecondMoment(3.0, 3).release(np.ones((5, 3)), InsecureNoise(0))

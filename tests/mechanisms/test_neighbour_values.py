@@ -16,7 +16,7 @@ from scipy.stats import chi2
 
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import Plan, SampledLabels, SampledMean, SampledMedian
-from tacit.mechanisms.sampled_median import imbalance, uniform_below
+from tacit.mechanisms.neighbour_values import imbalance, uniform_below
 from tacit.noise import InsecureNoise
 
 STEPS = 2**20

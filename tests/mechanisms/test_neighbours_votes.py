@@ -18,7 +18,6 @@ from tacit.errors import (
 )
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import (
-    ClassMechanism,
     NeighbourAnswers,
     NoisyScreening,
     Plan,
@@ -191,7 +190,7 @@ class TestEvery:
 
 def test_which_need_the_number_of_classes():
     for mechanism, _, n_classes in CASES:
-        assert isinstance(mechanism, ClassMechanism) is (n_classes is not None)
+        assert mechanism.counts_classes is (n_classes is not None)
         assert isinstance(mechanism, SelectiveMechanism) is (mechanism.name == "noisy-screening")
         if n_classes is not None:
             with pytest.raises(InvalidArgument, match="n_classes"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import GNMax, LNMax, NoisyVotes, Plan
-from tacit.mechanisms import noisy_max as module
+from tacit.mechanisms import base as module
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
 from tacit.privacy import gnmax_rdp, lnmax_rdp
 

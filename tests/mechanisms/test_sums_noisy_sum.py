@@ -13,8 +13,7 @@ from summary_cases import STEPS, matrix, plain_sum, spoken, squared_length
 
 from tacit import Budget, BudgetExceeded, InsecureNoise, Ledger, SecureNoise
 from tacit.errors import GrantError, InvalidArgument, UnlicensedNoise
-from tacit.mechanisms import Contributions, NoisySum, Plan, assumptions
-from tacit.mechanisms.summary import unit_steps
+from tacit.mechanisms import Contributions, NoisySum, Plan, assumptions, unit_steps
 from tacit.privacy import gaussian_epsilon
 
 ONE = STEPS**4  # (2^28)^2: the squared length of a contribution of norm 1
@@ -82,7 +81,7 @@ class TestSum:
         np.testing.assert_array_equal(sum(map(total, parts)), whole)
 
     def test_many_blocks(self, monkeypatch):
-        monkeypatch.setattr("tacit.mechanisms.summary.BLOCK", 7)
+        monkeypatch.setattr("tacit.mechanisms.base.BLOCK", 7)
         random = np.random.default_rng(3)
         left, right = random.normal(size=(50, 3)), random.normal(size=(50, 2))
         in_blocks = total(spoken(left, right))

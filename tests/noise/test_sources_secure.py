@@ -211,7 +211,6 @@ def test_a_child_with_the_process_id_of_its_parent_is_noticed_too(
     [
         lambda noise: noise.gaussian(1.0, 16),
         lambda noise: noise.laplace(1.0, 16),
-        lambda noise: noise.rounded_gaussian(2.0**30, 1.0, 16),
         lambda noise: noise.rounded_gaussian_steps(2.0**30, 1.0, 16),
         lambda noise: noise.bernoulli(0.5, 256),
         lambda noise: noise.poisson_mask(0.5, 256),

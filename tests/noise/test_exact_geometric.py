@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import binom, chi2
 from tapes import Tape
 
-from tacit.noise import InsecureNoise, Noise, SecureNoise, waiting
+from tacit.noise import InsecureNoise, Noise, SecureNoise, exact
 
 CONTEXT = mpmath.mp.clone()
 CONTEXT.prec = 500
@@ -48,7 +48,7 @@ def test_random_words_give_the_skip_of_rational_arithmetic(rate: float) -> None:
     """The middle of the word's interval: it is certain whatever comes next, or not in 500 draws."""
     count = 500 if rate > 0.1 else 40 if rate > 0.01 else 3
     words = [int(word) | 2**55 for word in Tape()(count)]
-    skips = waiting.geometric(Tape(*words), rate, count)
+    skips = exact.geometric(Tape(*words), rate, count)
     assert skips.tolist() == [exact_skip(Fraction(2 * w + 1, 2**65), rate) for w in words]
 
 
@@ -56,7 +56,7 @@ def test_random_words_give_the_skip_of_rational_arithmetic(rate: float) -> None:
 def test_random_words_at_tiny_rates(rate: float) -> None:
     """Each draw is refined with words of 2^63, so that the oracle knows all the bits."""
     for word in Tape()(30).tolist():
-        (skip,) = waiting.geometric(Tape(word, *[2**63, 0, 0, 0]), rate, 1).tolist()
+        (skip,) = exact.geometric(Tape(word, *[2**63, 0, 0, 0]), rate, 1).tolist()
         assert skip == skip_by_mpmath(Fraction(2 * word + 1, 2**65), rate)
 
 
@@ -70,7 +70,7 @@ def test_a_boundary_is_decided_by_all_of_its_bits(rate: float, skip: int) -> Non
     for near in (digits - 2, digits + 2):
         words = [(near >> 64 * place) % 2**64 for place in reversed(range(length))]
         tape = Tape(*words, 2**63)
-        (found,) = waiting.geometric(tape, rate, 1).tolist()
+        (found,) = exact.geometric(tape, rate, 1).tolist()
         assert found == exact_skip(Fraction(2 * near + 1, 2 ** (64 * length + 1)), rate)
         assert found == (skip if near < digits else skip - 1)
         if 2 < digits % 2**64 < 2**64 - 2:  # a boundary of fewer bits is decided sooner
@@ -82,7 +82,7 @@ def test_a_uniform_number_is_refined_and_never_replaced() -> None:
     for zeros in (1, 5, 63, 64, 65, 200):
         digits = 3 << (318 - zeros)
         words = [(digits >> shift) % 2**64 for shift in range(256, -1, -64)]
-        assert waiting.geometric(Tape(*words), 0.5, 1).tolist() == [zeros]
+        assert exact.geometric(Tape(*words), 0.5, 1).tolist() == [zeros]
 
 
 @pytest.mark.parametrize("rate", [*RATES[:6], 1e-6, 1e-9])
@@ -90,19 +90,19 @@ def test_refinement_and_fast_path_agree_on_the_same_bits(
     rate: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refined: list[int] = []
-    original = waiting._refined_skip
+    original = exact._refined_skip
 
     def counted(word: int, *rest: object) -> int:
         refined.append(word)
         return original(word, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(waiting, "_refined_skip", counted)
+    monkeypatch.setattr(exact, "_refined_skip", counted)
     words = [int(word) for word in Tape()(1000)]
-    fast = waiting.geometric(Tape(*words), rate, 1000)
+    fast = exact.geometric(Tape(*words), rate, 1000)
     assert len(refined) < 30, "the fast path must do nearly all of the work"
     refined.clear()
-    monkeypatch.setattr(waiting, "_SLACK", 1e300)
-    slow = waiting.geometric(Tape(*words), rate, 1000)
+    monkeypatch.setattr(exact, "_SKIP_SLACK", 1e300)
+    slow = exact.geometric(Tape(*words), rate, 1000)
     assert refined == words
     np.testing.assert_array_equal(fast, slow)
 
@@ -110,7 +110,7 @@ def test_refinement_and_fast_path_agree_on_the_same_bits(
 @pytest.mark.parametrize("rate", [*RATES, *TINY])
 @pytest.mark.parametrize("exponent", [1, 2, 3, 17, 300])
 def test_power_bounds_enclose_the_power_tightly(rate: float, exponent: int) -> None:
-    low, high, scale = waiting._power_bounds(exponent, 64, rate)
+    low, high, scale = exact._power_bounds(exponent, 64, rate)
     power = (1 - Fraction(rate)) ** exponent * 2**scale
     assert low <= power <= high
     assert high - low <= 4 * exponent
@@ -119,7 +119,7 @@ def test_power_bounds_enclose_the_power_tightly(rate: float, exponent: int) -> N
 @tiny_rates
 @pytest.mark.parametrize("exponent", [10**9, 2**40 + 12345, 2**55 + 1])
 def test_power_bounds_enclose_huge_powers(rate: float, exponent: int) -> None:
-    low, high, scale = waiting._power_bounds(exponent, 64, rate)
+    low, high, scale = exact._power_bounds(exponent, 64, rate)
     power = CONTEXT.exp(exponent * CONTEXT.log1p(-CONTEXT.mpf(rate))) * CONTEXT.mpf(2) ** scale
     assert low <= power <= high
     assert high - low <= 4 * exponent
@@ -178,9 +178,9 @@ def test_tiny_rates_are_exponential(rate: float) -> None:
 
 def test_rates_near_one() -> None:
     assert SecureNoise().geometric(1 - 1e-12, 100_000).sum() <= 1
-    assert waiting.geometric(Tape(0, 2**63), 1 - 1e-12, 1).tolist() == [1]
+    assert exact.geometric(Tape(0, 2**63), 1 - 1e-12, 1).tolist() == [1]
     tape = Tape()
-    assert waiting.geometric(tape, 1.0, 1000).tolist() == [0] * 1000
+    assert exact.geometric(tape, 1.0, 1000).tolist() == [0] * 1000
     assert tape.read == 0
 
 

@@ -25,8 +25,8 @@ from tacit.mechanisms import (
     SampledVotes,
     ScreeningCheck,
 )
-from tacit.mechanisms.neighbours import GRID, count_classes
-from tacit.mechanisms.sampled_sums import summed
+from tacit.mechanisms.neighbour_values import GRID, summed
+from tacit.mechanisms.neighbours import count_classes
 from tacit.noise import admit
 from tacit.privacy.auditing import bit_rdp
 
