@@ -11,7 +11,7 @@ from quiet_noise import quieten
 
 from tacit import Ledger
 from tacit._registry import MECHANISMS, mechanism_class
-from tacit.cli.mechanisms import parameters_of, parse_mechanism
+from tacit.cli.options import parameters_of, parse_mechanism
 from tacit.mechanisms import SampledMedian, suspicions
 
 CONFIG = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tacit import ConfidentGNMax, InteractiveGNMax
-from tacit.cli.mechanisms import vote_mechanism
+from tacit.cli.options import vote_mechanism
 from tacit.errors import InvalidArgument
 
 

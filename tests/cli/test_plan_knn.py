@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tacit import Budget, Ledger
-from tacit.cli.plan_knn import compare_rates
+from tacit.cli.plan import compare_rates
 from tacit.errors import InvalidArgument
 from tacit.methods.knn_planning import propose_neighbours
 from tacit.methods.method import method_named

@@ -18,7 +18,7 @@ from summary_cases import spoken
 
 import tacit
 from tacit.cli import main
-from tacit.cli.demo import demo_config
+from tacit.cli.runs import demo_config
 from tacit.errors import BudgetExceeded, GrantError, LedgerDamaged, LedgerUnavailable
 from tacit.ledger import Budget, Ledger
 from tacit.ledger.store import Store
@@ -345,7 +345,7 @@ def test_only_mechanisms_make_releases(makers):
 
 
 def test_seeded_noise_is_made_by_the_option_that_says_so(makers):
-    assert makers["InsecureNoise"] == {"cli/aggregate.py"}
+    assert makers["InsecureNoise"] == {"cli/votes.py"}
 
 
 def test_a_forged_grant_names_an_entry_that_no_ledger_holds(tmp_path):

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from tacit import __version__
-from tacit.cli.aggregate import aggregate
-from tacit.cli.analyze import analyze
 from tacit.cli.audit import audit
 from tacit.cli.compare import compare
-from tacit.cli.demo import demo
-from tacit.cli.ledger import ledger_app
+from tacit.cli.ledger import ledger_app, report
 from tacit.cli.plan import plan
-from tacit.cli.predict import predict
 from tacit.cli.replicate import replicate
-from tacit.cli.report import report
-from tacit.cli.sanitise import sanitise
-from tacit.cli.segment import segment
+from tacit.cli.runs import demo, predict, segment, train
 from tacit.cli.show import errors
-from tacit.cli.train import train
+from tacit.cli.votes import aggregate, analyze, sanitise
 from tacit.errors import BudgetExceeded, LedgerError, TacitError
 
 BAD_INPUT, OVER_BUDGET, LEDGER_TROUBLE = 2, 3, 4
@@ -40,19 +35,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command()(plan)
-app.command()(train)
-app.command()(predict)
-app.command()(segment)
-app.command()(aggregate)
-app.command()(sanitise)
-app.command()(analyze)
-app.command()(audit)
-app.command()(compare)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    *(plan, train, predict, segment, aggregate, sanitise, analyze, audit, compare, report),
+    *(replicate, demo),
+)
+for command in COMMANDS:
+    app.command()(command)
 app.add_typer(ledger_app, name="ledger")
-app.command()(report)
-app.command()(replicate)
-app.command()(demo)
 
 
 def _version(asked: bool) -> None:

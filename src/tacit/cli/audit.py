@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,8 +11,8 @@ import typer
 
 from tacit._registry import MECHANISMS
 from tacit.cli import options
-from tacit.cli.mechanisms import parse_mechanism
-from tacit.cli.show import print_json, screen, table, working
+from tacit.cli.options import given, parse_mechanism, refuse_given
+from tacit.cli.show import print_json, print_table, screen, working
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -19,9 +21,6 @@ if TYPE_CHECKING:
 
 CONTRADICTED = 5
 """Exit code of an audit that refutes the claim."""
-
-CANARIES = 200
-_RUN_ERROR, _MECHANISM_ERROR = 0.05, 1e-6
 _PASS = (
     "The audit did not refute the claim. That proves nothing: a better attack, more canaries or "
     "more trials might."
@@ -40,9 +39,7 @@ def audit(
             f"Names: {', '.join(MECHANISMS)}."
         ),
     ] = None,
-    canaries: Annotated[
-        int | None, typer.Option(help=f"How many canaries; {CANARIES} by default.")
-    ] = None,
+    canaries: Annotated[int | None, typer.Option(help="How many canaries; 200 by default.")] = None,
     kind: Annotated[
         str | None,
         typer.Option(help="mislabelled (inputs with wrong labels; default) or strange inputs."),
@@ -83,57 +80,29 @@ def audit(
 
     Example: tacit audit --mechanism confident-gnmax:threshold=200,sigma_check=150,sigma_answer=40
     """
+    from tacit.audit import audit_mechanism, audit_run
+    from tacit.runs import RunConfig
+
     if (config is None) == (mechanism is None):
         raise InvalidArgument("Expected a configuration to audit, or --mechanism; one of the two.")
     if mechanism is not None:
-        _refuse_given("--mechanism", canaries=canaries, kind=kind, out=out, seed=seed)
+        refuse_given("--mechanism", canaries=canaries, kind=kind, out=out, seed=seed)
         made = parse_mechanism(mechanism)
-        findings = _audit_mechanism(made, trials, error)
+        with working("Releasing made-up answers ..."):
+            findings = audit_mechanism(made, **given(trials=trials, confidence_delta=error))
         _end(_mechanism_plain(made, findings), lambda: _show_mechanism(made, findings), as_json)
         return
-    _refuse_given("a configuration", trials=trials)
+    refuse_given("a configuration", trials=trials)
     if config is None or out is None:
         raise InvalidArgument("Expected --out, a new directory for the audit's ledger.")
-    result = _audit_run(config, out, canaries, kind, error, seed)
-    plain = {"folder": str(out), **result.as_dict()}
-    _end(plain, lambda: _show_run(result, out), as_json)
-
-
-def _audit_mechanism(made: Mechanism, trials: int | None, error: float | None) -> list[Finding]:
-    from tacit.audit import audit_mechanism
-
-    with working("Releasing made-up answers ..."):
-        return audit_mechanism(
-            made,
-            trials=trials,
-            confidence_delta=_MECHANISM_ERROR if error is None else error,
-        )
-
-
-def _audit_run(
-    config: Path,
-    out: Path,
-    canaries: int | None,
-    kind: str | None,
-    error: float | None,
-    seed: int | None,
-) -> AuditResult:
-    from tacit.audit import audit_run
-    from tacit.runs import RunConfig
-
     settings = RunConfig.read(config)
+    asked = given(canaries=canaries, kind=kind, confidence_delta=error, random_state=seed)
     with working("Planting canaries, training, guessing the coins ..."):
-        return audit_run(
-            settings,
-            out,
-            canaries=CANARIES if canaries is None else canaries,
-            kind="mislabelled" if kind is None else kind,
-            confidence_delta=_RUN_ERROR if error is None else error,
-            random_state=seed,
-        )
+        result = audit_run(settings, out, **asked)
+    _end({"folder": str(out), **result.as_dict()}, lambda: _show_run(result, out), as_json)
 
 
-def _end(plain: dict[str, Any], show: Any, as_json: bool) -> None:
+def _end(plain: dict[str, Any], show: Callable[[], None], as_json: bool) -> None:
     """Print the result; the exit code tells whether the claim is contradicted."""
     verdict = _FAIL if plain["contradicts"] else _PASS
     if as_json:
@@ -146,8 +115,6 @@ def _end(plain: dict[str, Any], show: Any, as_json: bool) -> None:
 
 
 def _mechanism_plain(made: Mechanism, findings: list[Finding]) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return {
         "mechanism": made.name,
         "parameters": asdict(made),  # type: ignore[call-overload]  # every mechanism is a dataclass
@@ -157,30 +124,27 @@ def _mechanism_plain(made: Mechanism, findings: list[Finding]) -> dict[str, Any]
 
 
 def _show_mechanism(made: Mechanism, findings: list[Finding]) -> None:
-    title = f"Audit of {made}, {findings[0].trials:,} releases on each side"
-    shown = table(title, "looking at", "loss", "claimed", "proved", "")
+    rows = []
     for each in findings:
         loss = f"Renyi, order {each.order:g}" if each.order else f"epsilon at delta {each.delta:g}"
         mark = "contradicts" if each.contradicts else ""
-        shown.add_row(each.what, loss, f"{each.claim:.4g}", f"{each.proved:.4g}", mark)
-    screen().print(shown)
+        rows.append((each.what, loss, f"{each.claim:.4g}", f"{each.proved:.4g}", mark))
+    title = f"Audit of {made}, {findings[0].trials:,} releases on each side"
+    print_table(title, ("looking at", "loss", "claimed", "proved", ""), rows)
 
 
 def _show_run(result: AuditResult, out: Path) -> None:
-    shown = table(f"Audit with {result.canaries} canaries", "seen", "guessed", "right", "proved")
-    for each in result.guesses:
-        shown.add_row(each.seen, str(each.guessed), str(each.right), f"{each.proved:.3f}")
-    screen().print(shown)
-    summary = table(f"Epsilon at delta {result.delta:g}", "what", "epsilon")
-    summary.add_row("claimed, at most", f"{result.claim:.3f}")
+    print_table(
+        f"Audit with {result.canaries} canaries",
+        ("seen", "guessed", "right", "proved"),
+        [(g.seen, str(g.guessed), str(g.right), f"{g.proved:.3f}") for g in result.guesses],
+    )
     sure = f"{1 - result.confidence_delta:.4g}"
-    summary.add_row(f"proved with confidence {sure}, at least", f"{result.proved:.3f}")
-    summary.add_row("so many canaries could prove, at most", f"{result.provable:.3f}")
-    screen().print(summary)
+    numbers = {
+        "claimed, at most": result.claim,
+        f"proved with confidence {sure}, at least": result.proved,
+        "so many canaries could prove, at most": result.provable,
+    }
+    rows = [(what, f"{epsilon:.3f}") for what, epsilon in numbers.items()]
+    print_table(f"Epsilon at delta {result.delta:g}", ("what", "epsilon"), rows)
     screen().print(f"Ledger of this audit, which also spent: {out / 'run.ledger'}")
-
-
-def _refuse_given(where: str, **given: Any) -> None:
-    for key, value in given.items():
-        if value is not None:
-            raise InvalidArgument(f"Expected no --{key} with {where}.")

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tacit.cli import options
-from tacit.cli.show import errors, print_json, screen, table
+from tacit.cli.show import WIDE, errors, print_json, print_table, screen
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from tacit.comparing import Comparison, Row
 
-_WIDE = 100  # columns from which the table also shows the smallest of the repetitions
 LEVELS = "0.1,0.2,0.5,1,2,8"
 
 
@@ -58,21 +57,11 @@ def compare(
     from tacit.comparing import compare as run
 
     names = [name.strip() for name in methods.split(",") if name.strip()] or None
-    settings: dict[str, Any] = {
-        "methods": names,
-        "epsilon": _numbers(epsilon),
-        "delta": delta,
-        "seeds": seeds,
-        "out": out,
-        "public": public,
-        "held_out": held_out,
-        "options": _loader_options(loader),
-        "limit": limit,
-        "jobs": jobs,
-        "retry_failed": retry_failed,
-    }
+    sizes = {"public": public, "held_out": held_out, "limit": limit, "jobs": jobs, "seeds": seeds}
+    asked = {"methods": names, "epsilon": _numbers(epsilon), "delta": delta, **sizes}
+    settings = {**asked, "options": _loader_options(loader), "retry_failed": retry_failed}
     errors().print(f"[bold yellow]Note:[/] {NOT_PRIVATE}", soft_wrap=True, highlight=False)
-    result = _with_progress(run, data, settings)
+    result = _with_progress(run, data, {**settings, "out": out})
     if as_json:
         print_json(result.to_dict())
     else:
@@ -107,12 +96,8 @@ def _with_progress(run: Any, data: str, settings: dict[str, Any]) -> Comparison:
     """Run under a bar that counts cells, those of an earlier run included."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
+    counted = (MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), *counted)
     with Progress(*columns, console=errors(), transient=True) as bar:
         task = bar.add_task("Comparing", total=None)
 
@@ -127,17 +112,16 @@ def show(result: Comparison, out: Path) -> None:
     """Print the table, the advice, and where the files are."""
     from tacit.comparing import advice
 
-    levels, wide = result.epsilons, screen().width >= _WIDE
+    levels, wide = result.epsilons, screen().width >= WIDE
     what = "mean (smallest)" if wide else "mean"
     title = f"{result.about.data}: held-out accuracy in %, {what}, by epsilon"
     title += f" at delta {result.about.delta:g}"
-    shown = table(title, "method", *(f"{level:g}" for level in levels), "CPU-s", "MiB")
-    rows = {(row.method, row.epsilon): row for row in result.rows()}
+    lines, rows = [], {(row.method, row.epsilon): row for row in result.rows()}
     for name in [*result.methods, *result.about.references]:
         mine = [row for key, row in rows.items() if key[0] == name]
         cells = [_cell(rows.get((name, level), rows.get((name, None))), wide) for level in levels]
-        shown.add_row(result.about.title(name), *cells, *_cost(mine))
-    screen().print(shown)
+        lines.append([result.about.title(name), *cells, *_cost(mine)])
+    print_table(title, ["method", *(f"{level:g}" for level in levels), "CPU-s", "MiB"], lines)
     for sentence in advice(result):
         screen().print(f"- {sentence}", highlight=False, soft_wrap=True)
     screen().print(f"Page: {out / 'comparison.md'}, figure: {out / 'comparison.png'}")

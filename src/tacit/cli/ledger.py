@@ -1,29 +1,31 @@
-"""`tacit ledger show` and `tacit ledger verify`."""
+"""`tacit ledger show`, `tacit ledger verify`, and `tacit report` on the same file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tacit.cli import options
-from tacit.cli.show import print_budget, print_json, print_statement, screen, table
-from tacit.errors import LedgerUnavailable
+from tacit.cli.options import existing
+from tacit.cli.show import WIDE, print_budget, print_json, print_statement, screen, table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from tacit.ledger import Entry, Ledger
 
-_WIDE = 100  # columns from which the table also shows the hashes of entries
 ledger_app = typer.Typer(help="Look at a ledger; nothing is changed.", no_args_is_help=True)
-File = Annotated[Path, typer.Argument(help="The ledger file.", show_default=False)]
+_SHOWN = (
+    *("kind", "time", "behind", "purpose", "plan", "cost", "noise"),
+    *("faults", "priced_by", "about", "hash"),
+)
 
 
 @ledger_app.command()
-def show(file: File, as_json: options.AsJson = False) -> None:
+def show(file: options.LedgerFile, as_json: options.AsJson = False) -> None:
     """Show what was released and what is left.
 
     Example: tacit ledger show run.ledger
@@ -39,8 +41,8 @@ def show(file: File, as_json: options.AsJson = False) -> None:
                 "unit": ledger.unit,
                 "accountant": ledger.accountant,
                 "head": ledger.head,
-                "warnings": list(ledger.statement().warnings),
-                "entries": [_plain(entry) for entry in entries],
+                "warnings": ledger.statement().warnings,
+                "entries": [{name: getattr(entry, name) for name in _SHOWN} for entry in entries],
             }
         )
         return
@@ -48,22 +50,6 @@ def show(file: File, as_json: options.AsJson = False) -> None:
     _print_clock(entries)
     print_budget(ledger)
     print_statement(ledger.statement())
-
-
-def _plain(entry: Entry) -> dict[str, Any]:
-    return {
-        "kind": entry.kind,
-        "time": entry.time,
-        "behind": entry.behind,
-        "purpose": entry.purpose,
-        "plan": dict(entry.plan),
-        "cost": entry.cost,
-        "noise": entry.noise,
-        "faults": list(entry.faults),
-        "priced_by": dict(entry.priced_by),
-        "about": dict(entry.about),
-        "hash": entry.hash,
-    }
 
 
 def _listing(name: str, ledger: Ledger, entries: Sequence[Entry]) -> Table:
@@ -75,7 +61,7 @@ def _listing(name: str, ledger: Ledger, entries: Sequence[Entry]) -> Table:
 
     currency = {"gaussian": "mu^2", "rdp": "RDP", "fixed": "epsilon"}[ledger.accountant]
     columns = ("purpose", "when, UTC", "mechanism", "queries", currency, "entry")
-    shown = len(columns) - (screen().width < _WIDE)
+    shown = len(columns) - (screen().width < WIDE)
     counted = _counted(sum(entry.is_paid for entry in entries), "release", "releases")
     listing = table(escape(f"{name}: {counted}, unit: one {ledger.unit}"), *columns[:shown])
     for place, column in enumerate(listing.columns):
@@ -96,7 +82,7 @@ def _listing(name: str, ledger: Ledger, entries: Sequence[Entry]) -> Table:
 
 @ledger_app.command()
 def verify(
-    file: File,
+    file: options.LedgerFile,
     head: Annotated[
         str | None, typer.Option(help="A head hash from a statement: detects a roll-back.")
     ] = None,
@@ -113,9 +99,8 @@ def verify(
         verified = {"verified": True, "head": current, "entries": len(entries)}
         print_json({**verified, "clock_behind": late})
         return
-    screen().print(
-        f"[green]Verified[/]: {_counted(len(entries), 'entry', 'entries')}, head {current}"
-    )
+    counted = _counted(len(entries), "entry", "entries")
+    screen().print(f"[green]Verified[/]: {counted}, head {current}")
     _print_clock(entries)
     if head is None:
         screen().print(
@@ -133,22 +118,26 @@ def _print_clock(entries: Sequence[Entry]) -> None:
             screen().print(f"[yellow]Clock[/]: {clock_went_back(entry)}.")
 
 
-def existing(file: Path):  # type: ignore[no-untyped-def]  # Ledger is imported where it is used
-    """Open a ledger that must exist."""
-    from tacit.ledger import Ledger
-
-    if not file.is_file():
-        raise LedgerUnavailable(f"Expected a ledger at {str(file)!r}; {_instead(file)}")
-    return Ledger(file)
-
-
-def _instead(place: Path) -> str:
-    if not place.is_dir():
-        return "there is none."
-    if (place / "run.ledger").is_file():
-        return f"that is a run's directory: did you mean {str(place / 'run.ledger')!r}?"
-    return "that is a directory."
-
-
 def _counted(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
+
+
+def report(
+    file: options.LedgerFile,
+    out: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("report.html"),
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write the report that a privacy officer reads: statement, budget, what was released when.
+
+    Example: tacit report run.ledger --out report.html
+    """
+    from tacit.report import write_report
+
+    options.writable(out, overwrite=overwrite)
+    ledger = existing(file)
+    write_report(out, ledger)
+    if as_json:
+        print_json({"report": str(out), "statement": ledger.statement().to_dict()})
+    else:
+        screen().print(f"Report: {out}")

@@ -1,17 +1,21 @@
-"""Options that several commands share, and how they become a ledger."""
+"""Options that several commands share, and how they become a mechanism, a ledger, an output."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import MISSING
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.errors import InvalidArgument
+from tacit._registry import MECHANISMS, mechanism_class
+from tacit.errors import InvalidArgument, LedgerUnavailable
 
 if TYPE_CHECKING:
-    from tacit.ledger import Budget, Ledger
-    from tacit.mechanisms import Plan
+    from tacit.ledger import Ledger
+    from tacit.mechanisms import Mechanism, Plan
 
 ENTRY_DIGITS = 12
 """How much of an entry's hash stands beside the labels that it paid for."""
@@ -33,15 +37,127 @@ Threshold = Annotated[float | None, typer.Option(help="Votes that the check asks
 SigmaCheck = Annotated[float | None, typer.Option(help="Noise of the check.")]
 SigmaAnswer = Annotated[float | None, typer.Option(help="Noise of the answer.")]
 Sigma = Annotated[float | None, typer.Option(help="Noise of gnmax and noisy-votes.")]
-Gamma = Annotated[float | None, typer.Option(help="Inverse noise scale of lnmax.")]
-Confidence = Annotated[
-    float | None, typer.Option(help="How sure the student must be (interactive-gnmax).")
-]
+Queries = Annotated[int | None, typer.Option(help="Ask only the first N rows.")]
+Indices = Annotated[Path | None, typer.Option(help="Ask only these rows: a file of row numbers.")]
 ReserveDelta = Annotated[
     float | None,
     typer.Option(help="Part of delta kept for `tacit sanitise`; a tenth by default."),
 ]
+Report = Annotated[Path | None, typer.Option(help="Write an HTML report here.")]
+Overwrite = Annotated[bool, typer.Option(help="Replace existing outputs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+LedgerFile = Annotated[Path, typer.Argument(help="The ledger file.", show_default=False)]
+
+
+def given(**asked: Any) -> dict[str, Any]:
+    """Return the options that were given."""
+    return {key: value for key, value in asked.items() if value is not None}
+
+
+def refuse_given(where: str, **others: Any) -> None:
+    """Refuse options that belong elsewhere instead of ignoring them."""
+    for key in given(**others):
+        raise InvalidArgument(f"Expected no --{key.replace('_', '-')} with {where}.")
+
+
+def parse_mechanism(text: str) -> Mechanism:
+    """Make the mechanism that "name:key=value,..." describes, with what its class names.
+
+    >>> parse_mechanism("gnmax:sigma=40")
+    GNMax(sigma=40.0)
+    >>> parse_mechanism("sampled-labels:sigma=20,k=300,clip=l1").clip
+    'l1'
+    """
+    name, _, rest = text.partition(":")
+    if name not in MECHANISMS:
+        raise InvalidArgument(
+            f"Expected --mechanism={name!r} to be one of {', '.join(MECHANISMS)}, with its "
+            "parameters."
+        )
+    values = _values(rest, mechanism_class(name).parameters())
+    takes = f"; {name} takes {', '.join(parameters_of(name))}"
+    return _made(name, values, lambda key: f"{key} in --mechanism={name}:...{takes}")
+
+
+def vote_mechanism(text: str, **asked: float | None) -> Mechanism:
+    """Make a mechanism that turns votes into classes, of a name with options, or of a description.
+
+    >>> vote_mechanism("gnmax", sigma=40, gamma=None)
+    GNMax(sigma=40.0)
+    >>> vote_mechanism("lnmax:gamma=0.05", sigma=None)
+    LNMax(gamma=0.05)
+    """
+    from tacit.mechanisms import VoteMechanism
+
+    if ":" in text or text not in MECHANISMS:
+        made = parse_mechanism(text)
+        refuse_given(text, **asked)
+    else:
+        made = _made(text, given(**asked), lambda key: f"--{key.replace('_', '-')} for {text}")
+    if not isinstance(made, VoteMechanism):
+        raise InvalidArgument(f"Expected a mechanism on teachers' votes, got {made.name}.")
+    made.reading()  # refuses one whose releases are no classes
+    return made
+
+
+def parameters_of(name: str) -> list[str]:
+    """Return the parameters of a mechanism; those that may be left out with what they are then.
+
+    >>> parameters_of("sampled-mean")
+    ['sigma', 'k', 'sampling_rate=1.0', 'low=0.0', 'high=1.0', 'votes_per_unit=1']
+    """
+    known = mechanism_class(name).parameters().items()
+    return [key if default is MISSING else f"{key}={default}" for key, default in known]
+
+
+def _made(name: str, values: dict[str, Any], where: Callable[[str], str]) -> Mechanism:
+    """Refuse a parameter that is missing, and one that the mechanism does not have; make it."""
+    kind = mechanism_class(name)
+    known: dict[str, Any] = kind.parameters()
+    for key, default in known.items():
+        if default is MISSING and key not in values:
+            raise InvalidArgument(f"Expected {where(key)}.")
+    for key in values:
+        if key not in known:
+            raise InvalidArgument(f"Expected no {where(key)}.")
+    made: Mechanism = kind.from_parameters(**values)
+    return made
+
+
+def _values(rest: str, known: dict[str, Any]) -> dict[str, Any]:
+    """Read KEY=VALUE,...; each value as the key's default is written."""
+    values: dict[str, Any] = {}
+    for part in filter(None, rest.split(",")):
+        key, _, value = (each.strip() for each in part.partition("="))
+        name = key.replace("-", "_")
+        if name in values:
+            raise InvalidArgument(f"Expected {key} once in --mechanism, got it twice.")
+        values[name] = _value(value, known.get(name), part)
+    return values
+
+
+def _value(value: str, default: Any, part: str) -> Any:
+    """Return a word, true or false, or a number, whole if it is."""
+    if isinstance(default, str):
+        return value
+    if isinstance(default, bool) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    for read in (int, float):
+        with suppress(ValueError):
+            return read(value)
+    raise InvalidArgument(f"Expected KEY=NUMBER in --mechanism, got {part!r}.")
+
+
+def existing(file: Path) -> Ledger:
+    """Open a ledger that must exist."""
+    from tacit.ledger import Ledger
+
+    if file.is_file():
+        return Ledger(file)
+    instead = "that is a directory." if file.is_dir() else "there is none."
+    if (file / "run.ledger").is_file():
+        instead = f"that is a run's directory: did you mean {str(file / 'run.ledger')!r}?"
+    raise LedgerUnavailable(f"Expected a ledger at {str(file)!r}; {instead}")
 
 
 def open_ledger(
@@ -50,15 +166,12 @@ def open_ledger(
     *,
     epsilon: float | None,
     delta: float | None,
-    reserve: float | None,
-    accountant: str,
-    order: float | None,
+    reserve_delta: float | None,
     unit: str | None,
     dataset: str | None,
-    n_units: int | None,
-    allow_large_delta: bool,
+    **terms: Any,
 ) -> Ledger:
-    """Open the ledger, or create it with the budget that was given.
+    """Open the ledger, or create it with the budget and the terms that were given.
 
     A new ledger's accountant, if left to us, is the one that prices this plan lower: the plan is
     public, so the choice is too. A tenth of delta is reserved so that a sanitised statement can
@@ -74,22 +187,13 @@ def open_ledger(
             f"Expected --epsilon and --delta: {str(path)!r} does not exist yet, and a new ledger "
             "needs its budget."
         )
-    kept = reserved(delta, reserve)
-    if accountant == "auto" and order is not None:
-        accountant = "rdp"
-    if accountant == "auto":
-        accountant = cheaper_accountant(plan, Budget(epsilon, delta), kept)
-    return Ledger(
-        path,
-        budget=Budget(epsilon, delta),
-        unit=unit or "record",
-        dataset=dataset or "",
-        accountant=accountant,
-        order=order,
-        reserved_delta=kept,
-        n_units=n_units,
-        allow_large_delta=allow_large_delta,
-    )
+    budget, kept = Budget(epsilon, delta), reserved(delta, reserve_delta)
+    if terms["accountant"] == "auto":
+        within = Budget(epsilon, delta - kept)
+        chosen = cheaper_accountant(plan, within) if terms["order"] is None else "rdp"
+        terms["accountant"] = chosen
+    terms |= {"unit": unit or None, "dataset": dataset}
+    return Ledger(path, budget=budget, reserved_delta=kept, **terms)
 
 
 def reserved(delta: float, reserve: float | None) -> float:
@@ -100,33 +204,34 @@ def reserved(delta: float, reserve: float | None) -> float:
     return kept
 
 
-def cheaper_accountant(plan: Plan, budget: Budget, kept: float) -> str:
+def cheaper_accountant(plan: Plan, budget: Any) -> str:
     """Return "gaussian" or "rdp": which of them lets this plan use less of the budget."""
     from tacit.ledger import GaussianAccountant, RdpAccountant, best_order
 
     if plan.mu_squared() is None:
         return "rdp"
-    delta = budget.delta - kept
-    gaussian = GaussianAccountant.within(budget, delta)
+    gaussian = GaussianAccountant.within(budget, budget.delta)
     try:
-        rdp = RdpAccountant.within(budget, delta, best_order(budget, delta))
+        rdp = RdpAccountant.within(budget, budget.delta, best_order(budget, budget.delta))
     except InvalidArgument:
         return "gaussian"
-    share_gaussian = gaussian.cost(plan, 0) / gaussian.capacity
-    share_rdp = rdp.cost(plan, 0) / rdp.capacity
-    return "gaussian" if share_gaussian <= share_rdp else "rdp"
+    shares = (each.cost(plan, 0) / each.capacity for each in (gaussian, rdp))
+    return "gaussian" if next(shares) <= next(shares) else "rdp"
 
 
-def writable(path: Path | None, *, overwrite: bool = False) -> None:
+def writable(*paths: Path | None, overwrite: bool | None = None) -> None:
     """Refuse, before anything is spent, an output that could not be written afterwards."""
-    if path is None:
-        return
-    if path.exists() and not overwrite:
-        raise InvalidArgument(
-            f"Expected {str(path)!r} not to exist; choose another or --overwrite."
-        )
-    if not path.parent.is_dir():
-        raise InvalidArgument(f"Expected the directory {str(path.parent)!r} to exist; make it.")
-    probe = path.parent / f".{path.name}.probe"
-    probe.touch()
-    probe.unlink()
+    for path in paths:
+        if path is None:
+            continue
+        if path.exists() and not overwrite:
+            raise InvalidArgument(
+                f"Expected {str(path)!r} to be new: nothing is overwritten."
+                if overwrite is None
+                else f"Expected {str(path)!r} not to exist; choose another or --overwrite."
+            )
+        if not path.parent.is_dir():
+            raise InvalidArgument(f"Expected the directory {str(path.parent)!r} to exist; make it.")
+        probe = path.parent / f".{path.name}.probe"
+        probe.touch()
+        probe.unlink()

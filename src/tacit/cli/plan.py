@@ -9,8 +9,7 @@ import numpy as np
 import typer
 
 from tacit.cli import options
-from tacit.cli.mechanisms import vote_mechanism
-from tacit.cli.show import print_json, screen, table
+from tacit.cli.show import print_json, print_table, screen
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -18,7 +17,11 @@ if TYPE_CHECKING:
     from tacit.mechanisms import Mechanism, Plan
 
 AGREEMENTS = (0.6, 0.8, 0.95)
-"""Shares of the teachers that agree, for which the chance of a right label is shown."""
+"""Shares of the voters that agree, for which the chance of a right label is shown."""
+RATES = (1.0, 0.5, 0.2, 0.05)
+"""Sampling rates that are compared at equal reach."""
+OPTIONS = {"n_teachers": "teachers"}
+"""Settings whose option has another name."""
 
 
 def plan(
@@ -43,7 +46,7 @@ def plan(
     ] = None,
     reserve_delta: options.ReserveDelta = None,
     plot: Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg or .pdf.")] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace an existing picture.")] = False,
+    overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Propose noise for a budget, without any data, and show the trade-off.
@@ -54,59 +57,50 @@ def plan(
     """
     from tacit._checks import at_least
     from tacit.ledger import Budget
-    from tacit.methods import propose_votes, sigma_for
+    from tacit.mechanisms import Plan
+    from tacit.methods import method_named
 
     budget = Budget(epsilon, delta)  # refuses what no ledger would take
     at_least(1, queries=queries)
     given = {"n_teachers": teachers, "k": k, "sampling_rate": sampling_rate}
     settings = _settings(method, given)
-    if method != "pate":
-        _refuse_given(method, mechanism=mechanism, plot=plot, reserve_delta=reserve_delta)
-        if method == "knn":
-            from tacit.cli.plan_knn import plan_neighbours
-
-            plan_neighbours(queries, budget, classes, as_json=as_json, **settings)
-        else:
-            _plan_other(method, queries, budget, classes, as_json=as_json, **settings)
-        return
-    teachers = at_least(1, teachers=teachers)
-    options.writable(plot, overwrite=overwrite)
-    usable = delta - options.reserved(delta, reserve_delta)
-    within = Budget(epsilon, usable)
-    proposals = propose_votes(queries, within, classes, n_teachers=teachers)
+    title = f"Within epsilon {epsilon:g} at delta {delta:g}: {queries} queries"
+    if method == "pate":
+        teachers = at_least(1, teachers=teachers)
+        title += f", {teachers} teachers, {classes} classes"
+        options.writable(plot, overwrite=overwrite)
+        budget = Budget(epsilon, delta - options.reserved(delta, reserve_delta))
+    else:
+        unused = {"mechanism": mechanism, "plot": plot, "reserve_delta": reserve_delta}
+        options.refuse_given(f"--method {method}", **unused)
+    propose: Any = method_named(method).propose
+    proposals: list[Plan] = propose(queries, budget, classes, **settings)
     if mechanism is not None:
-        proposals.append(_given(mechanism, queries, teachers, classes))
-    trade_off = [
-        {"queries": n, "sigma": sigma_for(n, within), "epsilon": epsilon}
-        for n in sorted({max(1, queries // 4), max(1, queries // 2), queries, 2 * queries})
-    ]
+        made = options.vote_mechanism(mechanism)
+        proposals.append(Plan(made, queries, n_teachers=teachers, n_classes=classes))
+    trade_off: list[dict[str, float]] = []
+    if method == "pate":
+        trade_off = compare_queries(queries, budget)
+    elif method == "knn":
+        rate = sampling_rate or 1.0
+        title += f", k {k}, sampling rate {rate:g}"
+        trade_off = compare_rates(at_least(1, k=k) / rate, queries, budget, classes)
     if plot is not None:
-        _plot(plot, queries, within)
+        _plot(plot, queries, budget)
     if as_json:
-        print_json(
-            {
-                "proposals": [_plain(proposal, usable) for proposal in proposals],
-                "trade_off": trade_off,
-                "plot": None if plot is None else str(plot),
-            }
-        )
+        plain = [_plain(proposal, budget.delta) for proposal in proposals]
+        shown = None if plot is None else str(plot)
+        print_json({"proposals": plain, "trade_off": trade_off, "plot": shown})
         return
-    title = f"Within epsilon {epsilon:g} at delta {delta:g}: {teachers} teachers, {classes} classes"
-    _show(title, proposals, trade_off, teachers, usable)
-    if (price := proposals[-1].price(usable).epsilon) > epsilon:
+    _show_proposals(title, proposals, budget.delta, method, teachers or k)
+    if method == "pate":
+        _show_queries(trade_off, at_least(1, teachers=teachers))
+    elif method == "knn":
+        _show_rates(trade_off)
+    if (price := proposals[-1].epsilon(budget.delta)) > epsilon:
         screen().print(f"[yellow]{mechanism} is beyond that budget: epsilon {price:.4g}.[/]")
     if plot is not None:
         screen().print(f"Picture: {plot}")
-
-
-def _given(text: str, queries: int, teachers: int, classes: int) -> Plan:
-    from tacit.mechanisms import Plan
-
-    return Plan(vote_mechanism(text), queries, n_teachers=teachers, n_classes=classes)
-
-
-OPTIONS = {"n_teachers": "teachers"}
-"""Settings whose option has another name."""
 
 
 def _settings(method: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +112,7 @@ def _settings(method: str, given: dict[str, Any]) -> dict[str, Any]:
     known = [name for name in METHODS if method_named(name).propose is not None]
     wanted = method_named(one_of(*known, method=method)).proposes_with
     others = {OPTIONS.get(name, name): value for name, value in given.items() if name not in wanted}
-    _refuse_given(method, **others)
+    options.refuse_given(f"--method {method}", **others)
     settings = {name: given[name] for name in wanted if given.get(name) is not None}
     if wanted and wanted[0] not in settings:
         needed = OPTIONS.get(wanted[0], wanted[0])
@@ -126,37 +120,41 @@ def _settings(method: str, given: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _refuse_given(method: str, **others: Any) -> None:
-    """Refuse options of another method instead of ignoring them."""
-    if strange := [name for name, value in others.items() if value is not None]:
-        raise InvalidArgument(
-            f"Expected no --{strange[0].replace('_', '-')} with --method {method}."
-        )
+def compare_queries(queries: int, budget: Budget) -> list[dict[str, float]]:
+    """Return the noise of GNMax for fewer queries and for more."""
+    from tacit.methods import sigma_for
+
+    numbers = sorted({max(1, queries // 4), max(1, queries // 2), queries, 2 * queries})
+    return [
+        {"queries": n, "sigma": sigma_for(n, budget), "epsilon": budget.epsilon} for n in numbers
+    ]
 
 
-def _plan_other(
-    method: str, queries: int, budget: Budget, classes: int, *, as_json: bool, **settings: Any
-) -> None:
-    """Show the plans that a method proposes, and what each costs."""
-    from tacit.methods import method_named
+def compare_rates(
+    reach: float, queries: int, budget: Budget, classes: int
+) -> list[dict[str, float]]:
+    """Return, for some rates, the k that looks as far out as `reach` records, and its noise.
 
-    propose: Any = method_named(method).propose
-    proposals = propose(queries, budget, classes, **settings)
-    if as_json:
-        print_json({"proposals": [_plain(each, budget.delta) for each in proposals]})
-        return
-    title = f"Within epsilon {budget.epsilon:g} at delta {budget.delta:g}: {queries} queries"
-    shown = table(title, "mechanism", "parameters", "epsilon")
-    for each in proposals:
-        price = each.price(budget.delta)
-        shown.add_row(each.mechanism.name, _parameters(each), f"{price.epsilon:.4g}")
-    screen().print(shown)
+    With k = rate times reach neighbours of a sample, an answer rests on the same part of the
+    space. What counts is sigma/k: the noise against the votes.
+    """
+    from tacit.methods import Neighbourly, plan_classes, rounded_up
+
+    rows = []
+    for rate in RATES:
+        if (k := round(reach * rate)) < 1:
+            continue
+        asked = Neighbourly(k, rate, 1, classes)
+        mechanism: Any = plan_classes("sampled-max", asked, queries, budget, listed=True).mechanism
+        sigma = rounded_up(mechanism.sigma)
+        rows.append({"sampling_rate": rate, "k": k, "sigma": sigma, "noise_of_k": sigma / k})
+    return rows
 
 
-def chance_of_right_label(mechanism: Mechanism, teachers: int, agreement: float) -> float:
+def chance_of_right_label(mechanism: Mechanism, voters: int, agreement: float) -> float:
     """Lower bound on the chance of the plurality's label if all others agree on one rival."""
-    first = max(round(agreement * teachers), teachers - round(agreement * teachers))
-    return mechanism.reading().ahead(2 * first - teachers)
+    first = max(round(agreement * voters), voters - round(agreement * voters))
+    return mechanism.reading().ahead(2 * first - voters)
 
 
 def _plain(proposal: Plan, delta: float) -> dict[str, Any]:
@@ -164,41 +162,60 @@ def _plain(proposal: Plan, delta: float) -> dict[str, Any]:
     return {**proposal.as_dict(), "epsilon": price.epsilon, "accountant": price.accountant}
 
 
-def _show(
-    title: str,
-    proposals: list[Plan],
-    trade_off: list[dict[str, float]],
-    teachers: int,
-    delta: float,
+def _show_proposals(
+    title: str, proposals: list[Plan], delta: float, method: str, voters: int | None
 ) -> None:
-    columns = [f"{share:.0%}" for share in AGREEMENTS]
-    shown = table(title, "mechanism", "parameters", "epsilon", *columns)
-    for proposal in proposals:
-        price = proposal.price(delta)
-        chances = [
-            f"{chance_of_right_label(proposal.mechanism, teachers, share):.1%}"
-            for share in AGREEMENTS
-        ]
-        name = proposal.mechanism.name
-        shown.add_row(name, _parameters(proposal), f"{price.epsilon:.4g}", *chances)
-    screen().print(shown)
-    screen().print(
-        "[dim]80%: the chance that the plurality's label comes out when 80 % of the teachers agree "
-        "and all others name one rival.[/]"
-    )
-    other = table("GNMax for more or fewer queries", "queries", "sigma", "of teachers")
-    for row in trade_off:
-        other.add_row(
-            f"{row['queries']:.0f}", f"{row['sigma']:.1f}", f"{row['sigma'] / teachers:.0%}"
+    """Print what is proposed, and where somebody votes, how often the right label comes out."""
+    shares = () if voters is None else AGREEMENTS
+    columns = ("mechanism", "parameters", "epsilon", *(f"{share:.0%}" for share in shares))
+    rows = []
+    for each in proposals:
+        chances = (chance_of_right_label(each.mechanism, voters or 0, share) for share in shares)
+        cells = (each.mechanism.name, _parameters(each, method), f"{each.epsilon(delta):.4g}")
+        rows.append((*cells, *(f"{chance:.1%}" for chance in chances)))
+    print_table(title, columns, rows)
+    if voters is not None:
+        who = "k neighbours" if method == "knn" else "teachers"
+        screen().print(
+            f"[dim]80%: the chance that the plurality's label comes out when 80 % of the {who} "
+            "agree and all others name one rival.[/]"
         )
-    screen().print(other)
 
 
-def _parameters(proposal: Plan) -> str:
-    """Return options for `tacit aggregate`, one a line."""
+def _parameters(proposal: Plan, method: str) -> str:
+    """Return options for `tacit aggregate`, one a line; for neighbours, the noise and the cap."""
     values = {**proposal.as_dict()["parameters"], "max_answers": proposal.max_answers}
+    if method == "knn":
+        names = ("sigma", "sigma_screen", "threshold", "max_answers")
+        chosen = options.given(**{name: values.get(name) for name in names})
+        return "\n".join(f"{name}={value:g}" for name, value in chosen.items())
     return "\n".join(
         f"--{key.replace('_', '-')} {value:g}" for key, value in values.items() if value
+    )
+
+
+def _show_queries(trade_off: list[dict[str, float]], teachers: int) -> None:
+    print_table(
+        "GNMax for more or fewer queries",
+        ("queries", "sigma", "of teachers"),
+        [
+            (f"{row['queries']:.0f}", f"{row['sigma']:.1f}", f"{row['sigma'] / teachers:.0%}")
+            for row in trade_off
+        ],
+    )
+
+
+def _show_rates(trade_off: list[dict[str, float]]) -> None:
+    formats = {"sampling_rate": "g", "k": ".0f", "sigma": ".4g", "noise_of_k": ".1%"}
+    print_table(
+        "Sampling at equal reach, k/rate records around a query",
+        ("sampling rate", "k", "sigma", "sigma of k"),
+        [[format(row[key], form) for key, form in formats.items()] for row in trade_off],
+    )
+    least = min(trade_off, key=lambda row: row["noise_of_k"])
+    screen().print(
+        "[dim]Sampling hides who took part and pays with fewer votes: noise against votes, the "
+        f"last column, is least at rate {least['sampling_rate']:g}.[/]"
     )
 
 
@@ -207,12 +224,10 @@ def _plot(path: Path, queries: int, budget: Budget) -> None:
     from tacit.privacy import gaussian_epsilon
     from tacit.report import save_figure, trade_off_figure
 
-    proposed = sigma_for(queries, budget)
     numbers = np.unique(np.geomspace(1, 4 * queries, 80).round())
+    sigmas = [factor * sigma_for(queries, budget) for factor in (0.5, 1.0, 2.0)]
     curves = {
-        f"sigma {factor * proposed:.0f}": gaussian_epsilon(
-            budget.delta, np.sqrt(2 * numbers) / (factor * proposed)
-        )
-        for factor in (0.5, 1.0, 2.0)
+        f"sigma {sigma:.0f}": gaussian_epsilon(budget.delta, np.sqrt(2 * numbers) / sigma)
+        for sigma in sigmas
     }
     save_figure(trade_off_figure(numbers, curves, budget=budget.epsilon, delta=budget.delta), path)

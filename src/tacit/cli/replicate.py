@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli.show import errors, screen, table
+from tacit.cli.show import errors, print_table, screen
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def replicate(
         for name in PAPERS:
             _list(name)
         return
-    place = Workplace(data_folder(), out, _show)
+    place = Workplace(data_folder(), out, print_table)
     if item:
         _run(find_item(paper, item), place)
         return
@@ -64,14 +63,7 @@ def _list(paper: str) -> None:
         for each in items_of(paper)
     ]
     columns = ["item", "what", "verdict", "minutes", "missing data"]
-    _show(f"{paper}: {PAPERS[paper]}", columns, rows)
-
-
-def _show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    shown = table(title, *columns)
-    for row in rows:
-        shown.add_row(*row)
-    screen().print(shown)
+    print_table(f"{paper}: {PAPERS[paper]}", columns, rows)
 
 
 def _run(item: Item, place: Workplace, *, stop: bool = True) -> None:

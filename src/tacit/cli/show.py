@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tacit.ledger import Ledger, Statement
+
+WIDE = 100
+"""Columns from which a table also shows what is needed less often."""
 
 
 def screen() -> Console:
@@ -44,6 +49,13 @@ def print_json(result: dict[str, Any]) -> None:
     print(json.dumps(result, indent=2, allow_nan=False, default=str))
 
 
+def csv_text(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> bytes:
+    """Return the text of a CSV file."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([header, *rows])
+    return text.getvalue().encode("utf-8")
+
+
 def table(title: str, *columns: str) -> Table:
     """Return a table whose columns after the first are numbers."""
     from rich.table import Table
@@ -54,18 +66,22 @@ def table(title: str, *columns: str) -> Table:
     return result
 
 
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table, filled."""
+    shown = table(title, *columns)
+    for row in rows:
+        shown.add_row(*row)
+    screen().print(shown)
+
+
 def print_statement(statement: Statement) -> None:
     """Print the paragraph to sign, in a box; a secret one in red."""
     from rich.markup import escape
     from rich.panel import Panel
 
+    title = "Sanitised statement" if statement.kind == "sanitised" else "Statement"
     style = "bold red" if statement.kind == "secret" else "none"
-    heading = {"worst-case": "Statement", "sanitised": "Sanitised statement", "secret": "SECRET"}
-    screen().print(
-        Panel(
-            escape(str(statement)), title=heading[statement.kind], border_style=style, style=style
-        )
-    )
+    screen().print(Panel(escape(str(statement)), title=title, border_style=style, style=style))
 
 
 def print_budget(ledger: Ledger) -> None:

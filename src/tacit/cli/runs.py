@@ -1,0 +1,309 @@
+"""Commands that make a run, and those that use its student: train, demo, predict, segment."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tacit.cli import options
+from tacit.cli.show import (
+    csv_text,
+    errors,
+    print_budget,
+    print_json,
+    print_statement,
+    print_table,
+    screen,
+    working,
+)
+from tacit.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from tacit.masks import Volumes
+    from tacit.runs import RunConfig, RunResult
+
+INTERRUPTED = 130
+"""Exit code of a run that Ctrl-C stopped, as shells have it."""
+TEACHERS, QUERIES = 100, 20
+
+
+def train(
+    config: Annotated[Path, typer.Argument(help="The configuration, TOML.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The run's directory: new, or empty.")],
+    data: Annotated[
+        str | None, typer.Option(help="Another source of data, e.g. mnist:DIR.")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="Train teachers on the Dask cluster at this address.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    r"""Let private records label public inputs and train the student: all in one directory.
+
+    method = "pate" trains teachers on them, method = "knn" lets them vote as neighbours.
+    method = "prototype", "moments" or "ridge" lets each speak once, over public inputs.
+    method = "segmentation" takes folders of scans and masks (NIfTI); then see tacit segment.
+    A table needs \[data.options]: target, classes, numeric, categorical, groups (whose record).
+    method = "dpsgd" or "mac" trains a network on the records, with or without public inputs.
+    Paths in the configuration are relative to the current directory, not to the file.
+    Example: tacit train run.toml --out runs/first
+    """
+    try:
+        result = _run(config, out, data, cluster)
+    except KeyboardInterrupt:
+        errors().print(_interrupted(out), soft_wrap=True, highlight=False, markup=False)
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        print_json(_plain(result))
+        return
+    rows = _rows_of_masks(result) if result.metrics else _rows(result)
+    _show_run("The student", rows, result)
+    screen().print(f"Run: {result.folder}, report: {result.folder / 'report.html'}")
+
+
+def _run(config: Path, out: Path, data: str | None, cluster: str | None) -> RunResult:
+    from dataclasses import replace
+
+    from tacit.runs import RunConfig, run_config
+
+    settings = RunConfig.read(config)
+    if data is not None:
+        settings = replace(settings, data=replace(settings.data, source=data))
+    if cluster is not None:
+        settings = replace(settings, executor=cluster)
+    return run_config(settings, out)
+
+
+def _interrupted(out: Path) -> str:
+    """Say what an interrupt left; a ledger that was never made was never charged.
+
+    Teachers' answers stay for the run that goes on: whoever copies the directory must know.
+    """
+    ledger = out / "run.ledger"
+    if not ledger.exists():
+        return "Interrupted: nothing was charged. The same command goes on."
+    secret = f" {out / 'teachers'} is secret." if (out / "teachers").exists() else ""
+    return (
+        f"Interrupted. Whether the ledger was charged: tacit ledger show {shlex.quote(str(ledger))}"
+        f"; if nothing was released, the same command goes on.{secret}"
+    )
+
+
+def _plain(result: RunResult) -> dict[str, object]:
+    """Return the result for machines."""
+    if result.metrics:
+        shown = {"dice": result.accuracy, "held_out": result.held_out, **result.metrics}
+    else:
+        accuracy = {"accuracy": result.accuracy, "most_frequent": result.most_frequent}
+        shown = {**accuracy, "held_out": result.held_out}
+    return {"folder": str(result.folder), **shown, "statement": result.statement.to_dict()}
+
+
+def _show_run(title: str, rows: list[tuple[str, str]], result: RunResult) -> None:
+    print_table(title, ("what", "result"), rows)
+    print_budget(result.ledger)
+    print_statement(result.statement)
+
+
+def _rows(result: RunResult) -> list[tuple[str, str]]:
+    what = "accuracy on held-out rows, declared public"
+    if result.accuracy is None:
+        return [(what, "no rows were held out")]
+    rows = [
+        (what, f"{result.accuracy:.1%}"),
+        ("  of their most frequent label alone", f"{result.most_frequent:.1%}"),
+    ]
+    return rows if result.held_out is None else [*rows, ("held-out rows", str(result.held_out))]
+
+
+def _rows_of_masks(result: RunResult) -> list[tuple[str, str]]:
+    held_out = result.metrics["held_out"]
+    if held_out is None:
+        return [("Dice", "no scans were held out")]
+    rows = [("Dice on held-out scans, declared public", f"{held_out['dice']:.3f}")]
+    for name, one in held_out["classes"].items():
+        apart = one["surface_distance_mm"]
+        distance = "" if apart is None else f", surfaces {apart:.2f} mm apart"
+        rows.append((f"  {name}", f"{one['dice']:.3f}{distance}"))
+    return [*rows, ("held-out scans", str(held_out["scans"]))]
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("tacit-demo"),
+    as_json: options.AsJson = False,
+) -> None:
+    """Train 100 teachers on private digits, release their votes, train and publish a student.
+
+    Example: tacit demo
+    """
+    from tacit.mechanisms import GNMax, Plan
+    from tacit.runs import run_config
+
+    config = demo_config()
+    # The next number: a ledger is never overwritten.
+    folder = next(path for n in count(1) if not (path := out / f"run-{n}").exists())
+    with working("Training teachers, asking them, training the student ..."):
+        result = run_config(config, folder)
+        baseline = non_private_accuracy(config)
+    statement = result.statement
+    if as_json:
+        accuracies = {"accuracy": result.accuracy, "non_private_accuracy": baseline}
+        print_json({"folder": str(folder), **accuracies, "statement": statement.to_dict()})
+        return
+    verdict = "refused" if result.ledger.would_exceed(Plan(GNMax(40), 100)) else "allowed"
+    rows = [
+        ("teachers, each on about 12 private digits", str(TEACHERS)),
+        ("public digits they were asked about", str(QUERIES)),
+        ("worst-case epsilon at delta 1e-5", f"{statement.epsilon:.3f}"),
+        ("student, which may be published", f"{result.accuracy:.1%} right"),
+        # The digits are public, so that this may be shown; on private data it is a secret.
+        ("the same without privacy", f"{baseline:.1%} right"),
+        ("100 more questions", f"{verdict} by the ledger, nothing spent"),
+    ]
+    title = "Handwritten digits: 1,200 private, 300 public, the others held out"
+    _show_run(title, rows, result)
+    screen().print(f"Open {folder / 'report.html'} in a browser.")
+
+
+def demo_config() -> RunConfig:
+    """Return the demo's configuration: scikit-learn's digits, epsilon 2."""
+    from tacit.runs import DataConfig, PrivacyConfig, RunConfig
+
+    asked = {"n_teachers": TEACHERS, "queries": QUERIES}
+    return RunConfig(
+        data=DataConfig(source="digits", private=1200, public=300, name="scikit-learn's digits"),
+        privacy=PrivacyConfig(epsilon=2.0, delta=1e-5),
+        settings={**asked, "features": "digits", "teacher": "kernel-ridge"},
+    )
+
+
+def non_private_accuracy(config: RunConfig) -> float:
+    """Return the accuracy of one teacher that sees all private rows."""
+    import numpy as np
+
+    from tacit.datasets import load_dataset
+    from tacit.features import digit_features
+    from tacit.runs import split_rows
+    from tacit.teachers import KernelRidgeTeachers, predict_with_teachers
+
+    data = load_dataset(config.data.source)
+    split = split_rows(config, len(data.y))
+    view = digit_features(data.image_shape or (8, 8)).fit_transform(data.X)
+    predictions = predict_with_teachers(
+        KernelRidgeTeachers(),
+        view[split.private],
+        data.y[split.private],
+        np.zeros(split.private.size, dtype=np.int64),
+        1,
+        view[split.held_out],
+        n_classes=len(data.classes),
+    )
+    return float((predictions[0] == data.y[split.held_out]).mean())
+
+
+def predict(
+    run: Annotated[Path, typer.Argument(help="A run's directory.", show_default=False)],
+    rows: Annotated[
+        str, typer.Argument(help="Rows without labels, e.g. csv:new.csv.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option(help="A new CSV file: a label and its probability a row.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Write the student's label for each row, and how probable it thinks it is.
+
+    Columns are read as the run's config.toml declares them. This costs no privacy: the student was
+    made from releases alone.
+    Example: tacit predict runs/first csv:new.csv --out labels.csv
+    """
+    from tacit._files import write_atomically
+    from tacit.datasets import load_public
+    from tacit.runs import RunConfig
+
+    options.writable(out)
+    if not (run / "config.toml").is_file():
+        raise InvalidArgument(
+            f"Expected a run's directory, with its configuration, first, got {str(run)!r}; rows "
+            "come second: tacit predict RUN csv:new.csv --out labels.csv."
+        )
+    config = RunConfig.of_finished(run)
+    if config.method == "segmentation":
+        raise InvalidArgument("Expected a run of rows; for scans use tacit segment.")
+    labels, chances = labelled(run / "student.tacit", load_public(rows, **config.data.options))
+    pairs = zip(labels, (f"{chance:.4f}" for chance in chances), strict=True)
+    write_atomically(out, csv_text(["label", "probability"], pairs))
+    if as_json:
+        print_json({"rows": len(labels), "out": str(out)})
+    else:
+        screen().print(f"{len(labels)} rows in {out}")
+
+
+def labelled(model: Path, rows: Any) -> tuple[list[Any], list[float]]:
+    """Return the most probable label of each row, in the run's own words, and its probability."""
+    from tacit.students import load_student, saved_extra
+
+    student, classes = load_student(model), saved_extra(model).get("classes")
+    if classes is None:
+        raise InvalidArgument(f"Expected {model.name!r} to know its classes; it has none.")
+    chances = student.predict_proba(rows)
+    return [classes[place] for place in chances.argmax(axis=1)], chances.max(axis=1).tolist()
+
+
+def segment(
+    model: Annotated[Path, typer.Argument(help="A run's student.tacit.", show_default=False)],
+    scans: Annotated[
+        str, typer.Argument(help="nifti:DIR, npz:FILE, or a folder of NIfTI.", show_default=False)
+    ],
+    out: Annotated[
+        Path, typer.Argument(help="A new folder for masks, or a new .npz.", show_default=False)
+    ],
+    window: Annotated[
+        str | None, typer.Option(help="Predict in windows, e.g. 64,64,64, where memory is short.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write a mask for each scan, with the scan's own grid, affine and spacing.
+
+    This costs no privacy: the student was made from releases alone.
+    Example: tacit segment runs/first/student.tacit scans masks
+    """
+    from tacit.masks import check_file_names, load_segmenter, load_volumes, save_masks
+    from tacit.students import saved_extra
+
+    # Masks have their scans' names: written beside them, they would replace them.
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InvalidArgument(f"Expected {str(out)!r} to be new, or an empty folder.")
+    if out.suffix == ".npz":
+        options.writable(out)
+    student, facts = load_segmenter(model), saved_extra(model)
+    source = scans if scans.startswith(("nifti:", "npz:")) else f"nifti:{scans}"
+    volumes = load_volumes(source, n_classes=student.n_classes)
+    check_file_names(volumes)
+    masks = segmented(student, volumes, facts.get("grid"), _sides(window))
+    save_masks(out, masks, volumes)
+    if as_json:
+        print_json({"masks": len(masks), "out": str(out), "classes": facts.get("classes")})
+    else:
+        screen().print(f"{len(masks)} masks in {out}")
+
+
+def segmented(student: Any, volumes: Volumes, grid: Any, window: Any) -> list[Any]:
+    """Return a mask for each volume on its own grid, one volume at a time."""
+    masks: list[Any] = []
+    for place in range(len(volumes)):
+        one = volumes.take([place])
+        view = one.normalised()
+        if grid is not None:
+            view = view.resampled(tuple(grid))
+        masks += one.restored(student.predict_proba(view.arrays()[0], window=window))
+    return masks
+
+
+def _sides(window: str | None) -> tuple[int, ...] | None:
+    try:
+        return None if window is None else tuple(int(side) for side in window.split(","))
+    except ValueError:
+        raise InvalidArgument(f"Expected window={window!r} to be sides: 64,64,64.") from None
