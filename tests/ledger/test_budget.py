@@ -14,7 +14,8 @@ from ledger_shared import conversion, gaussian_delta
 
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.ledger import Budget
-from tacit.ledger.budget import (
+from tacit.ledger.chain import canonical
+from tacit.ledger.terms import (
     FixedAccountant,
     GaussianAccountant,
     RdpAccountant,
@@ -22,7 +23,6 @@ from tacit.ledger.budget import (
     confidence_of,
     total_of,
 )
-from tacit.ledger.chain import canonical
 from tacit.mechanisms import GNMax, Plan, price_of_list
 from tacit.privacy import DEFAULT_ORDERS, WorstCase
 

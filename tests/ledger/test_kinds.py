@@ -10,9 +10,9 @@ from ledger_shared import BUDGET, forge, spend
 from tacit import __version__
 from tacit.errors import LedgerDamaged, LedgerError
 from tacit.ledger import Ledger
-from tacit.ledger.budget import GaussianAccountant
+from tacit.ledger.chain import Totals
 from tacit.ledger.store import Store
-from tacit.ledger.sums import Totals
+from tacit.ledger.terms import GaussianAccountant
 from tacit.mechanisms import Plan
 from tacit.report import render_report
 

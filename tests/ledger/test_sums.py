@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.ledger.sums import Totals, as_text, at_least, exceeds, steps_of
+from tacit.ledger.chain import Totals, as_text, at_least, exceeds, steps_of
 
 COSTS = st.floats(min_value=0, allow_infinity=False, allow_nan=False)
 

@@ -10,7 +10,7 @@ import pytest
 
 from tacit.errors import InvalidArgument, LedgerDamaged, SecretDisclosure
 from tacit.ledger import Budget, Ledger
-from tacit.ledger import budget as accountants
+from tacit.ledger import terms as accountants
 from tacit.ledger.store import Store
 from tacit.mechanisms import GNMax, Plan
 from tacit.report.page import shown

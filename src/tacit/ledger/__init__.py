@@ -1,12 +1,16 @@
 """Who has spent what: budget, durable append-only record, refusal before release, statements."""
 
-from tacit.ledger.budget import Budget, GaussianAccountant, RdpAccountant, best_order
-from tacit.ledger.entry import Entry, clock_went_back
-from tacit.ledger.grant import Grant
-from tacit.ledger.ledger import Ledger, Snapshot
+from tacit.ledger.chain import Entry, clock_went_back
+from tacit.ledger.ledger import Grant, Ledger, Snapshot
 from tacit.ledger.sanitised import SANITISABLE, sanitised_statement
 from tacit.ledger.statement import STATEMENT_SCHEMA, Statement, epsilon_text
-from tacit.ledger.terms import LARGE_DELTA
+from tacit.ledger.terms import (
+    LARGE_DELTA,
+    Budget,
+    GaussianAccountant,
+    RdpAccountant,
+    best_order,
+)
 
 __all__ = [
     "LARGE_DELTA",

@@ -20,8 +20,7 @@ from dataclasses import replace
 import numpy as np
 
 from tacit.errors import InvalidArgument
-from tacit.ledger.chain import canonical
-from tacit.ledger.entry import Entry
+from tacit.ledger.chain import Entry, canonical
 from tacit.ledger.ledger import Ledger
 from tacit.ledger.statement import Statement
 from tacit.mechanisms import ConfidentGNMax, GNMax, Plan, Release, Sanitise

@@ -20,8 +20,8 @@ from tacit import __version__
 from tacit._checks import at_least, non_negative, one_of, probability, refuse
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument, SecretDisclosure
-from tacit.ledger.budget import Budget
-from tacit.ledger.entry import NOISE_LEVELS
+from tacit.ledger.chain import NOISE_LEVELS
+from tacit.ledger.terms import Budget
 
 KINDS = ("worst-case", "sanitised", "secret")
 FORMAT = "tacit-statement/1"

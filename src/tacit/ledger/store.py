@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 from tacit._checks import refuse
 from tacit._files import name_without_overwriting, remove_temporaries_of, temporary_beside
 from tacit.errors import LedgerDamaged, LedgerError, LedgerUnavailable
-from tacit.ledger.chain import Chain, canonical, digest, read_json
-from tacit.ledger.entry import Entry
+from tacit.ledger.chain import Chain, Entry, canonical, digest, read_json
 
 APPLICATION_ID = 0x74616369  # "taci"
 SCHEMA_VERSION = 3

@@ -137,7 +137,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         """Return what no cost covers of what the constructor's arguments ask for.
 
         Every release of a fit writes it into the ledger, where it stays. It may depend on arguments
-        alone: what a private row could change must not be there (`tacit.ledger.entry`).
+        alone: what a private row could change must not be there (`tacit.ledger.chain`).
         """
         asked = {
             LARGE_DELTA: self.allow_large_delta,
