@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tacit import __version__
-from tacit._checks import at_least, non_negative, one_of, positive, probability, refuse
+from tacit._checks import at_least, non_negative, one_of, positive, probability, refuse, renyi_order
 from tacit.errors import BudgetExceeded, InvalidArgument, LedgerDamaged, LedgerError
 from tacit.ledger.chain import canonical, one_line
 from tacit.mechanisms import Plan, price_of_list
