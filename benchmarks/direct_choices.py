@@ -24,8 +24,7 @@ import numpy as np
 from benchmarks.pate_adult import HOUSING, housing
 from benchmarks.pate_choices import SIDE, usps
 from tacit.features import PublicBins, digit_features
-from tacit.methods.dpsgd import DPSGDClassifier
-from tacit.methods.mac import MACClassifier
+from tacit.methods import DPSGDClassifier, MACClassifier, MACSteps, Training
 
 HELD_OUT = 1_000
 
@@ -60,17 +59,18 @@ def build(
     common = {
         "epsilon": problem.epsilon,
         "n_records": len(problem.y),
-        "batch_size": max(1, round(lot * len(problem.y))),
-        "epochs": epochs,
-        "learning_rate": rate,
         "classes": range(int(problem.y.max()) + 1),
         "random_state": 0,
     }
+    batch = max(1, round(lot * len(problem.y)))
+    training = Training(batch_size=batch, epochs=epochs, learning_rate=rate)
     if options.method == "mac":
-        return MACClassifier(z_steps=options.z_steps, z_rate=options.z_rate, **common)
+        steps = MACSteps(z_steps=options.z_steps, z_rate=options.z_rate)
+        return MACClassifier(training=training, steps=steps, **common)
     if options.method == "linear":
-        return DPSGDClassifier(hidden=(), clipping="flat", **common)
-    return DPSGDClassifier(clipping="per-layer", **common)
+        flat = training.set_params(clipping="flat")
+        return DPSGDClassifier(hidden=(), training=flat, **common)
+    return DPSGDClassifier(training=training, **common)
 
 
 def main() -> None:

@@ -27,9 +27,14 @@ from typing import Any
 import numpy as np
 
 from tacit.datasets import load_idx
-from tacit.methods.dpsgd import DPSGDClassifier
-from tacit.methods.dpsgd_autoencoder import DPSGDAutoencoder
-from tacit.methods.mac import MACAutoencoder, MACClassifier
+from tacit.methods import (
+    DPSGDAutoencoder,
+    DPSGDClassifier,
+    MACAutoencoder,
+    MACClassifier,
+    MACSteps,
+    Training,
+)
 
 DELTA = 1e-5
 TRAIN, TEST = 5000, 1000
@@ -72,27 +77,28 @@ def common(options: argparse.Namespace, epsilon: float, n_records: int) -> dict[
     return {
         "epsilon": epsilon,
         "delta": DELTA,
-        "epochs": options.epochs,
-        "batch_size": options.batch,
         "n_records": n_records,
-        "learning_rate": options.rate,
-        "decay": options.decay,
         "activation": options.activation,
-        "clip": options.clip,
         "random_state": options.seed,
     }
 
 
 def changes(options: argparse.Namespace) -> dict[str, Any]:
+    training = Training(
+        epochs=options.epochs,
+        batch_size=options.batch,
+        learning_rate=options.rate,
+        decay=options.decay,
+        clip=options.clip,
+        split=options.split,
+    )
     if options.method == "mac":
-        return {
-            "z_steps": options.z_steps,
-            "z_rate": options.z_rate,
-            "thresholds": options.thresholds,
-            "split": options.split,
-        }
+        steps = MACSteps(
+            z_steps=options.z_steps, z_rate=options.z_rate, thresholds=options.thresholds
+        )
+        return {"training": training, "steps": steps}
     clipping = "per-layer" if options.method == "layerwise" else "flat"
-    return {"clipping": clipping, "split": options.split}
+    return {"training": training.set_params(clipping=clipping)}
 
 
 def waves(count: int | None, side: int = 16) -> Any:

@@ -77,9 +77,8 @@ def labelled(
 ) -> np.ndarray:
     model = PrivateKNNMultiLabelClassifier(
         k=neighbours(epsilon, np.sqrt(2 * tau), "labels"),
-        tau=tau,
         labels=y.shape[1],
-        clip=clip,
+        clip=(clip, tau),
         threshold=threshold,
         epsilon=epsilon,
         delta=1e-5,
@@ -119,8 +118,7 @@ def numbers(data: Path, runs: int) -> Table:
                 model = PrivateKNNRegressor(
                     k=neighbours(epsilon, 1.0, "numbers"),
                     statistic=statistic,
-                    low=LOW,
-                    high=HIGH,
+                    target_range=(LOW, HIGH),
                     epsilon=epsilon,
                     delta=1e-5,
                     queries=QUERIES["numbers"],

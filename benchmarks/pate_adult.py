@@ -28,7 +28,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from tacit import PATEClassifier
+from tacit import PATEClassifier, Queries
 from tacit.datasets import load_adult
 from tacit.features import Categorical, Numeric, PublicBins
 from tacit.privacy import gaussian_epsilon, gaussian_mu
@@ -182,8 +182,7 @@ def run(problem: Problem, options: argparse.Namespace, teachers: int, seed: int)
         n_teachers=teachers,
         epsilon=problem.epsilon,
         delta=DELTA,
-        queries=len(problem.public) if everything else options.queries,
-        strategy=np.arange(len(problem.public)) if everything else "medoids",
+        queries=Queries(strategy=np.arange(len(problem.public))) if everything else options.queries,
         features=PublicBins(problem.columns, unit_norm=True),
         classes=(0, 1),
         random_state=seed,

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.mnist import splits
-from tacit import PATEClassifier
+from tacit import PATEClassifier, Queries
 from tacit.datasets import load_idx
 from tacit.features import digit_features
 from tacit.teachers import KernelRidgeTeachers
@@ -30,7 +30,7 @@ from tacit.teachers import KernelRidgeTeachers
 ROWS = {
     "gnmax": {"mechanism": "gnmax"},
     "confident-gnmax": {"mechanism": "confident-gnmax"},
-    "interactive, 2 rounds": {"mechanism": "gnmax", "rounds": 2},
+    "interactive, 2 rounds": {"mechanism": "gnmax"},
     "noisy-votes": {"mechanism": "noisy-votes"},
 }
 ASKED = {"medoids": 100, "random": 300}
@@ -45,6 +45,7 @@ def main() -> None:
     table = Table("queries", "mechanism", "epsilon", "answered", "labels right", "student (min)")
     for strategy, queries in ASKED.items():
         for name, choice in ROWS.items():
+            rounds = 2 if name.startswith("interactive") else 1
             runs = []
             for public, held_out in list(splits(options.splits).values())[1:]:
                 model = PATEClassifier(
@@ -52,8 +53,7 @@ def main() -> None:
                     n_teachers=options.teachers,
                     epsilon=options.epsilon,
                     delta=1e-5,
-                    queries=queries // choice.get("rounds", 1),
-                    strategy=strategy,
+                    queries=Queries(queries // rounds, strategy, rounds),
                     classes=tuple(range(10)),
                     random_state=0,
                     **choice,

@@ -24,17 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.segment_teaching import score
-from tacit import InsecureNoise
+from tacit import InsecureNoise, NewLedger, Training
 from tacit.masks import DPSGDSegmenter, generated_volumes, load_volumes
 
 SHAPE, DELTA = (20, 28, 20), 1e-5
 SETTINGS: dict[str, Any] = {
     "channels": (4, 8, 16),
     "residual_units": 0,
-    "clip": 0.01,
-    "learning_rate": 2e-2,
-    "epochs": 30,
-    "batch_size": 65,
+    "training": Training(clip=0.01, learning_rate=2e-2, epochs=30, batch_size=65),
 }
 Array = NDArray[Any]
 
@@ -50,7 +47,7 @@ def dp_unet(
         n_records=len(images),
         epsilon=epsilon,
         delta=delta,
-        dataset="MSD hippocampus",
+        ledger=NewLedger(dataset="MSD hippocampus"),
         random_state=seed,
         **{**SETTINGS, **changes},
     ).fit(images, masks)

@@ -29,6 +29,7 @@ from rich.console import Console
 from benchmarks.segment_picture import draw_case
 from benchmarks.segment_teaching import Overheard, score
 from benchmarks.segmentation_data import Array, shown
+from tacit import NewLedger, Queries
 from tacit.masks import (
     AtlasTeacher,
     PATESegmenter,
@@ -100,8 +101,8 @@ def taught(name: str, data: Split, options: argparse.Namespace) -> tuple[dict[st
         UNetStudent(random_state=0),
         epsilon=options.epsilon,
         delta=DELTA,
-        rounds=options.rounds,
-        dataset="MSD hippocampus",
+        queries=Queries(rounds=options.rounds),
+        ledger=NewLedger(dataset="MSD hippocampus"),
         random_state=0,
         **settings,
     )

@@ -211,7 +211,7 @@ def values(options: argparse.Namespace) -> None:
         for name, make in kinds.items():
             found, start = [], time.process_time()
             for _ in range(options.runs):
-                model = make(low=0.0, high=500_000.0, epsilon=epsilon, delta=DELTA)
+                model = make(target_range=(0.0, 500_000.0), epsilon=epsilon, delta=DELTA)
                 model.fit(X[private], y[private], X_public=X[public])
                 found.append(model.predict(X[held_out]))
             spent = (time.process_time() - start) / options.runs

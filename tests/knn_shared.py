@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from flat_settings import built
 from numpy.typing import NDArray
 
 from tacit import (
@@ -48,7 +49,7 @@ def make(kind: type, **changes: Any) -> Any:
         "noise": InsecureNoise(0),
         **OWN[kind],
     }
-    return kind(**{**settings, **changes})
+    return built(kind, **{**settings, **changes})
 
 
 OWN: dict[type, dict[str, Any]] = {

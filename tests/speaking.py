@@ -221,7 +221,7 @@ def train(place: str, error: Any = None) -> None:
     """Train a foreign module in noisy steps."""
     import torch
 
-    from tacit import DPSGDClassifier
+    from tacit import DPSGDClassifier, Training
 
     class Module(torch.nn.Module):
         def __init__(self) -> None:
@@ -236,7 +236,11 @@ def train(place: str, error: Any = None) -> None:
             return self.layer(rows)
 
     model = DPSGDClassifier(
-        module=Module(), classes=[0, 1], n_records=2, batch_size=2, epochs=1, noise_multiplier=9.0
+        module=Module(),
+        classes=[0, 1],
+        n_records=2,
+        training=Training(batch_size=2, epochs=1),
+        noise_multiplier=9.0,
     )
     with _shown():
         model.fit([[7.0, 7.0], [1.0, 1.0]], [0, 1])

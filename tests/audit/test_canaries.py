@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from flat_settings import built
 from sklearn.linear_model import LogisticRegression
 
 from tacit import (
@@ -61,14 +62,14 @@ def estimators(noise):
     shared = {"classes": CLASSES, "noise": noise, "random_state": 0, "epsilon": 1.0}
     student = SupervisedStudent(LogisticRegression())
     return {
-        "pate": PATEClassifier(LogisticRegression(), student, n_teachers=20, **shared),
-        "pate, two rounds": PATEClassifier(
-            LogisticRegression(), student, n_teachers=20, rounds=2, **shared
+        "pate": built(PATEClassifier, LogisticRegression(), student, n_teachers=20, **shared),
+        "pate, two rounds": built(
+            PATEClassifier, LogisticRegression(), student, n_teachers=20, rounds=2, **shared
         ),
-        "knn": PrivateKNNClassifier(student, k=20, **shared),
-        "prototype": PrototypeClassifier(votes=1, **shared),
-        "moments": MomentClassifier(**shared),
-        "ridge": ResidualRidgeClassifier(**shared),
+        "knn": built(PrivateKNNClassifier, student, k=20, **shared),
+        "prototype": built(PrototypeClassifier, votes=1, **shared),
+        "moments": built(MomentClassifier, **shared),
+        "ridge": built(ResidualRidgeClassifier, **shared),
     }
 
 
@@ -126,8 +127,8 @@ def test_the_planted_are_records_and_all_inputs_are_public(world):
 
 def test_queries_and_prototypes_are_the_canaries():
     rows = np.arange(7, 48)
-    pate = asked_about(PATEClassifier(rounds=2, queries=5), rows)
-    assert (pate.queries, pate.strategy.tolist()) == (20, rows[:40].tolist())
+    asked = asked_about(built(PATEClassifier, rounds=2, queries=5), rows).queries
+    assert (asked.number, asked.rounds, asked.strategy.tolist()) == (None, 2, rows[:40].tolist())
     assert asked_about(PrototypeClassifier(), rows).strategy.tolist() == rows.tolist()
     assert asked_about(MomentClassifier(), rows).get_params() == MomentClassifier().get_params()
 
@@ -216,8 +217,11 @@ def test_every_attempt_has_its_part_of_the_confidence(names):
 def test_too_many_canaries_for_the_delta_are_refused_before_anything_is_spent(
     own_ledger, world, tmp_path
 ):
-    ledger = Ledger(tmp_path / "one.ledger", budget=Budget(1.0, 3e-3))
-    model = PrototypeClassifier(classes=CLASSES, noise=InsecureNoise(0), allow_large_delta=True)
+    terms = {"budget": Budget(1.0, 3e-3), "allow_large_delta": True}
+    ledger = Ledger(tmp_path / "one.ledger", **terms)
+    model = built(
+        PrototypeClassifier, classes=CLASSES, noise=InsecureNoise(0), allow_large_delta=True
+    )
     model.set_params(**({"delta": 3e-3} if own_ledger else {"ledger": ledger}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PrototypeClassifier, "fit", None)

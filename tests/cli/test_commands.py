@@ -15,7 +15,8 @@ import typer
 from tacit import Budget, ConfidentGNMax, GNMax, Ledger, Plan, Statement
 from tacit.cli.app import app
 from tacit.datasets import demo_votes
-from tacit.methods.pate_planning import propose_votes, rounded_up
+from tacit.methods.calibration import rounded_up
+from tacit.methods.pate import propose_votes
 from tacit.privacy import gnmax_rdp_total
 
 RELEASE = (

@@ -10,7 +10,7 @@ import pytest
 from tacit import Budget, Ledger
 from tacit.cli.plan import compare_rates
 from tacit.errors import InvalidArgument
-from tacit.methods.knn_planning import propose_neighbours
+from tacit.methods.knn import propose_neighbours
 from tacit.methods.method import method_named
 from tacit.runs.config import RunConfig
 from tacit.students import load_student, saved_extra

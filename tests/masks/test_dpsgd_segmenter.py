@@ -8,6 +8,8 @@ import torch
 
 pytest.importorskip("monai")
 
+from flat_settings import built
+
 from tacit import DPSGDSegmenter, InsecureNoise
 from tacit.errors import InvalidArgument
 from tacit.masks import generated_volumes, load_segmenter
@@ -30,7 +32,7 @@ def make(**changes):
         "random_state": 0,
         "noise": InsecureNoise(0),
     }
-    return DPSGDSegmenter(**{**settings, **changes})
+    return built(DPSGDSegmenter, **{**settings, **changes})
 
 
 class Silent(InsecureNoise):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flat_settings import built
 
 from tacit.errors import BudgetExceeded, InvalidArgument, TeacherFailed
 from tacit.ledger import LARGE_DELTA, Budget, Ledger
@@ -73,7 +74,7 @@ def made(scans: tuple[Any, Any], fit: dict[str, Any] | None = None, **changes: A
     options = {"epsilon": 8.0, "delta": 1e-3, "n_teachers": 20, "random_state": 0}
     if fit is None or "public_masks" not in fit:
         options["codec"] = fitted_codec()
-    model = PATESegmenter(thresholded, student=Stub(), **{**options, **changes})
+    model = built(PATESegmenter, thresholded, student=Stub(), **{**options, **changes})
     given = {"X_public": images[40:50], "groups": np.arange(40)}
     return model.fit(images[:40], masks[:40], **{**given, **(fit or {})})
 
@@ -106,7 +107,8 @@ def moved_by_the_first(
     images, masks = scans
 
     def released(rows: slice) -> Any:
-        model = PATESegmenter(
+        model = built(
+            PATESegmenter,
             teacher,
             fitted_codec(),
             Stub(),
@@ -140,8 +142,15 @@ def test_nothing_private_is_left(scans: tuple[Any, Any], tmp_path: Path) -> None
     marked = images.copy()
     marked[:40] += np.float32(0.123456)
     path = tmp_path / "run.ledger"
-    model = PATESegmenter(
-        thresholded, fitted_codec(), Stub(), n_teachers=20, delta=1e-3, ledger=path, random_state=0
+    model = built(
+        PATESegmenter,
+        thresholded,
+        fitted_codec(),
+        Stub(),
+        n_teachers=20,
+        delta=1e-3,
+        ledger=path,
+        random_state=0,
     )
     model.fit(marked[:40], masks[:40], images[40:50])
     model.teacher = None
@@ -158,8 +167,8 @@ def test_several_classes_are_released_without_the_background(scans: tuple[Any, A
     def knows(images: Any, masks: Any, queries: Any, *, n_classes: int, seed: int) -> Any:
         return np.repeat(np.moveaxis(np.eye(3)[masks], -1, 1).mean(axis=0)[None], len(queries), 0)
 
-    model = PATESegmenter(
-        knows, student=Stub(), n_classes=3, n_teachers=10, delta=1e-3, random_state=0
+    model = built(
+        PATESegmenter, knows, student=Stub(), n_classes=3, n_teachers=10, delta=1e-3, random_state=0
     )
     model.fit(images[:20], masks[:20], images[20:26], public_masks=masks[26:])
     assert model.released_.shape == (6, 2, *SIDE)
@@ -184,7 +193,9 @@ def test_a_used_up_ledger_refuses_before_any_teacher_looks(
     def teacher(*_: Any, **__: Any) -> Any:
         looked.append(1)
 
-    model = PATESegmenter(teacher, fitted_codec(), Stub(), n_teachers=20, delta=1e-3, ledger=ledger)
+    model = built(
+        PATESegmenter, teacher, fitted_codec(), Stub(), n_teachers=20, delta=1e-3, ledger=ledger
+    )
     images, masks = scans
     with pytest.raises(BudgetExceeded):
         model.fit(images[:40], masks[:40], images[40:50], groups=np.arange(40))
@@ -254,8 +265,8 @@ def test_two_equal_scans_are_two_units(scans: tuple[Any, Any]) -> None:
         seen.append(len(images))
         return seeded(images, masks, queries, n_classes=n_classes, seed=seed)
 
-    model = PATESegmenter(
-        counted, fitted_codec(), Stub(), each_alone=True, delta=1e-3, random_state=0
+    model = built(
+        PATESegmenter, counted, fitted_codec(), Stub(), each_alone=True, delta=1e-3, random_state=0
     )
     model.fit(np.repeat(images[:5], 2, axis=0), np.repeat(masks[:5], 2, axis=0), images[40:50])
     assert seen == [1] * 10
@@ -278,7 +289,8 @@ def test_windows_and_channels_are_reached_from_the_estimator(
     images, masks = scans
     both = np.stack([images, -images], axis=1)
     recipe = UNetRecipe(channels=(4, 8), residual_units=0, steps=2, patch=(8, 8))
-    model = PATESegmenter(
+    model = built(
+        PATESegmenter,
         UNetTeacher(recipe),
         fitted_codec(),
         UNetStudent(channels=(4, 8), residual_units=0, steps=2, patch=(8, 8)),
@@ -302,7 +314,7 @@ def test_windows_and_channels_are_reached_from_the_estimator(
 
 @pytest.mark.parametrize("shape", [(40, 0, *SIDE), (40, 2, 8, 8), (39, 2, *SIDE), (40, 16)])
 def test_scans_that_do_not_fit_their_masks(scans: tuple[Any, Any], shape: Any) -> None:
-    model = PATESegmenter(thresholded, fitted_codec(), Stub(), delta=1e-3)
+    model = built(PATESegmenter, thresholded, fitted_codec(), Stub(), delta=1e-3)
     with pytest.raises(InvalidArgument, match="channels"):
         model.fit(np.zeros(shape), scans[1][:40], np.zeros((2, *shape[1:])))
 
@@ -353,7 +365,7 @@ def test_one_scan_of_another_type_changes_no_voxel_of_the_others(kind: str) -> N
         np.full((2, 4, 4), 2**60 + 2**36 + 1, dtype=np.uint64),
     ):
         masks = np.zeros((3, 4, 4), dtype=np.int64)
-        model = PATESegmenter(thresholded)
+        model = built(PATESegmenter, thresholded)
         expected = model._private(others, masks[:2])[0]
         mixed = np.concatenate([others, np.ones((1, 4, 4), dtype=SCANS[kind])])
         seen = model._private(mixed, masks)[0]
@@ -364,7 +376,7 @@ def test_one_scan_of_another_type_changes_no_voxel_of_the_others(kind: str) -> N
 def test_a_scan_that_is_no_number_is_not_quoted() -> None:
     images = np.zeros((3, 4, 4), dtype=object)
     images[1, 2, 2] = "c4n4ry"
-    for model in (PATESegmenter(thresholded), DPSGDSegmenter(n_records=3)):
+    for model in (built(PATESegmenter, thresholded), built(DPSGDSegmenter, n_records=3)):
         with pytest.raises(InvalidArgument, match="images to be an array of numbers") as caught:
             model.fit(images, np.zeros((3, 4, 4), dtype=int))
         assert caught.value.__context__ is None
@@ -391,7 +403,8 @@ def test_a_teacher_that_says_no_numbers_leaves_the_ledger_as_it_is(
 
     said = []
     for place, private in enumerate((images, odd)):
-        model = PATESegmenter(
+        model = built(
+            PATESegmenter,
             teacher,
             fitted_codec(),
             Stub(),

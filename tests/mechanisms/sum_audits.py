@@ -10,7 +10,7 @@ from audits import TRIALS, proved, secure_noise
 from summary_cases import STEPS, spoken
 
 from tacit.mechanisms import NoisySum, Plan
-from tacit.methods.summary_regression import level_of
+from tacit.methods.summary import level_of
 from tacit.records import PrivateRecords
 from tacit.summaries import prototype_votes
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flat_settings import built
 from knn_shared import blobs
 
 from tacit import InsecureNoise, MomentClassifier, PrototypeClassifier, ResidualRidgeClassifier
@@ -31,7 +32,7 @@ def make(kind: type, **changes: Any) -> Any:
         "noise": InsecureNoise(0),
         **OWN[kind],
     }
-    return kind(**{**settings, **changes})
+    return built(kind, **{**settings, **changes})
 
 
 def tables_of(model: Any) -> list[np.ndarray]:

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from flat_settings import built
 from knn_shared import blobs
 from sklearn.linear_model import LogisticRegression
 
@@ -38,7 +39,7 @@ EVERY = pytest.mark.parametrize("kind", OWN, ids=lambda kind: kind.__name__)
 
 def make(kind, **changes):
     settings = {"epsilon": 0.5, "random_state": 0, "noise": InsecureNoise(0)}
-    return kind(**{**settings, **OWN[kind], **changes})
+    return built(kind, **{**settings, **OWN[kind], **changes})
 
 
 def confesses(model) -> bool:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from canary_traces import CANARY, canary_people, left_of, traces
 from contract_shared import contract_checks
+from flat_settings import built
 from knn_shared import Quiet, blobs
 from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -41,7 +42,7 @@ def make(**changes):
         "random_state": 0,
         "noise": InsecureNoise(0),
     }
-    return DPSGDClassifier(**{**settings, **changes})
+    return built(DPSGDClassifier, **{**settings, **changes})
 
 
 def small(**changes):
@@ -100,7 +101,7 @@ class TestLearning:
         assert not np.array_equal(one.predict_proba(X_NEW), two.predict_proba(X_NEW))
 
     def test_autoencoder(self):
-        model = DPSGDAutoencoder(
+        model = built(DPSGDAutoencoder,
             (8, 1, 8), n_records=600, batch_size=120, epochs=20, learning_rate=2e-2, epsilon=50,
             noise_multiplier=1.0, random_state=0, noise=InsecureNoise(0),
         )  # fmt: skip
@@ -181,7 +182,7 @@ class TestSensitivity:
 
         def first_sum(kept):
             with watched_sums() as seen:
-                DPSGDAutoencoder(
+                built(DPSGDAutoencoder,
                     (3, 1, 3), n_records=40, batch_size=40, epochs=1, clip=1e-3, random_state=0,
                     noise_multiplier=1.0, epsilon=50.0, delta=1e-3, noise=Watching(),
                 ).fit(X[:40][kept], X_public=OUTSIDE, groups=people[kept])  # fmt: skip
@@ -336,11 +337,11 @@ class TestPublication:
 SETTINGS = {"epsilon": 1000.0, "n_records": "from_data", "random_state": 0, "noise": Quiet()}
 # With everybody in every step and a silent noise, a fit can be repeated to the bit.
 CHECKED = [
-    DPSGDClassifier(
+    built(DPSGDClassifier,
         hidden=(8,), classes="from_data", batch_size=10**6, epochs=80, learning_rate=5e-2,
         noise_multiplier=1.0, allow_large_delta=True, **SETTINGS,
     ),
-    DPSGDAutoencoder(
+    built(DPSGDAutoencoder,
         (2,), batch_size=10**6, epochs=3, noise_multiplier=1.0, allow_large_delta=True, **SETTINGS
     ),
 ]  # fmt: skip

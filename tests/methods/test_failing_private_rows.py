@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flat_settings import built
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from knn_shared import Quiet, blobs
@@ -120,7 +121,8 @@ def entries(run: str, rows: Any, ledger: Any, **changes: Any) -> list[Any]:
     kind, chosen = RUNS[run]
     y = np.append(Y, 1)[: len(rows)]
     labels = np.eye(3, dtype=int)[y] if kind is PrivateKNNMultiLabelClassifier else y
-    model = kind(
+    model = built(
+        kind,
         **{**chosen, **changes},
         noise=InsecureNoise(0),
         random_state=0,
@@ -253,7 +255,8 @@ def test_modules_that_fail_on_a_row_leave_the_ledger_as_it_is(tmp_path):
         said = {}
         for rows in (X, FAR):
             ledger = tmp_path / f"{name}{len(rows)}"
-            model = DPSGDClassifier(
+            model = built(
+                DPSGDClassifier,
                 module,
                 **{**RUNS["steps"][1], **same},
                 noise=InsecureNoise(0),
@@ -272,7 +275,8 @@ def test_thresholds_and_steps_of_wild_rows_leave_the_ledger_as_it_is(kind, wild,
     own = CLASSES if kind is MACClassifier else {}
     said = []
     for place, rows in enumerate((X, np.vstack([X, np.full((1, 2), wild)]))):
-        model = kind(
+        model = built(
+            kind,
             **own,
             **MAC,
             noise=InsecureNoise(0),
@@ -327,7 +331,8 @@ def test_a_row_without_a_place_changes_no_release(tmp_path):
     """Not in the second round, either: with and without it, bit for bit."""
     told = []
     for rows in (X, ODD):
-        model = PrivateKNNClassifier(
+        model = built(
+            PrivateKNNClassifier,
             SupervisedStudent(GaussianNB()),
             **CLASSES,
             **NEAR,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from flat_settings import built
 from knn_shared import blobs
 from sklearn.linear_model import LogisticRegression
 
@@ -53,7 +54,7 @@ EVERY = pytest.mark.parametrize("kind", OWN, ids=lambda kind: kind.__name__)
 def faults_of(kind, rows, labels, **settings):
     """Return the faults of each entry that a fit wrote, from the ledger's file."""
     common = {"epsilon": 2.0, "random_state": 0, "noise": InsecureNoise(0)}
-    model = kind(**{**common, **OWN[kind], **settings}).fit(rows, labels, X_public=OUTSIDE)
+    model = built(kind, **{**common, **OWN[kind], **settings}).fit(rows, labels, X_public=OUTSIDE)
     return [entry.faults for entry in Ledger(model.ledger_.path).entries()]
 
 
@@ -92,8 +93,8 @@ def test_a_second_model_on_the_ledger_signs_what_the_first_one_asked_for(tmp_pat
     book = Ledger(tmp_path / "one.ledger", budget=Budget(4.0, 1e-5))
     common = {"epsilon": 0.5, "random_state": 0, "ledger": book}
     rows, labels = blobs(300)
-    MomentClassifier(classes="from_data", **common).fit(rows, labels, X_public=OUTSIDE)
-    second = PrototypeClassifier(classes=(0, 1, 2), n_prototypes=8, **common)
+    built(MomentClassifier, classes="from_data", **common).fit(rows, labels, X_public=OUTSIDE)
+    second = built(PrototypeClassifier, classes=(0, 1, 2), n_prototypes=8, **common)
     second.fit(rows, labels, X_public=OUTSIDE)
     assert READ_CLASSES in second.statement_.warnings
     assert READ_CLASSES in render_report(Ledger(book.path))
@@ -102,7 +103,9 @@ def test_a_second_model_on_the_ledger_signs_what_the_first_one_asked_for(tmp_pat
 
 def test_an_answer_says_what_its_fit_asked_for(tmp_path):
     book = Ledger(tmp_path / "one.ledger", budget=Budget(4.0, 1e-5))
-    model = PrivateKNNClassifier(k=20, classes="from_data", radius=9.0, epsilon=0.5, ledger=book)
+    model = built(
+        PrivateKNNClassifier, k=20, classes="from_data", radius=9.0, epsilon=0.5, ledger=book
+    )
     model.fit(*blobs(300)).set_params(classes=(0, 1, 2))
     model.answer(np.zeros((1, 2)))
     assert [entry.faults for entry in book.entries()] == [(READ_CLASSES,)]
@@ -117,7 +120,7 @@ def test_a_simulation_is_one_in_its_ledger(kind, faults):
     scans = np.random.default_rng(0).normal(size=(12, 8, 8))
     masks = (scans > 0).astype(np.int64)
 
-    model = kind(n_teachers=4, delta=1e-3, rounds=2, random_state=0, student=Silent())
+    model = built(kind, n_teachers=4, delta=1e-3, rounds=2, random_state=0, student=Silent())
     model.fit(scans[:8], masks[:8], scans[8:], public_masks=masks[8:])
     entries = Ledger(model.ledger_.path).entries()
     assert [entry.faults for entry in entries] == [faults, faults]
@@ -132,7 +135,9 @@ def test_a_codec_that_was_bought_is_named(tmp_path, noise):
     codec = DPPCACodec.buy(
         masks[[0] * 60], shop, sigma=1.0, radius=1.0, n_masks=60, n_components=2, noise=noise
     )
-    model = PATESegmenter(codec=codec, n_teachers=4, delta=1e-3, random_state=0, student=Silent())
+    model = built(
+        PATESegmenter, codec=codec, n_teachers=4, delta=1e-3, random_state=0, student=Silent()
+    )
     model.fit(scans[:8], masks[:8], scans[8:])
     (fault,) = model.statement_.warnings
     assert shop.entries()[0].hash in fault

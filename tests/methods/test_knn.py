@@ -62,7 +62,9 @@ class TestClassifier:
 
     def test_without_noise_the_votes_are_those_of_plain_neighbours(self, data):
         X, y, outside = data
-        model = make(PrivateKNNClassifier, noise=Spy(), strategy=list(range(20)), k=31)
+        model = make(
+            PrivateKNNClassifier, noise=Spy(), queries=None, strategy=list(range(20)), k=31
+        )
         model.fit(X, y, X_public=outside)
         plain = KNeighborsClassifier(31).fit(X, y).predict_proba(outside[:20]) * 31
         # Features are compared on a grid of 1/2048 of the radius, so a tie may fall otherwise.
@@ -133,7 +135,13 @@ class TestRegressor:
         X, y = slope(800)
         outside, _ = slope(60, seed=1)
         model = make(
-            PrivateKNNRegressor, noise=Spy(), low=0.0, high=6.0, k=800, strategy=[0, 1, 2]
+            PrivateKNNRegressor,
+            noise=Spy(),
+            low=0.0,
+            high=6.0,
+            k=800,
+            queries=None,
+            strategy=[0, 1, 2],
         ).fit(X, y, X_public=outside)
         expected = np.clip(y, 0.0, 6.0).mean()
         assert model.releases_[0].values == pytest.approx(expected, abs=1e-5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from contract_shared import PublicSupplied, contract_checks
+from flat_settings import built
 from knn_shared import Quiet
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
@@ -49,9 +50,11 @@ MUST_FAIL = {
 # The checks want the same numbers from two fits, which noise never gives; without it, none fails.
 COMMON = {"k": 5, "queries": 40, "epsilon": 1000.0, "random_state": 0, "noise": Quiet()}
 CHECKED = [
-    CheckedClassifier(SupervisedStudent(LogisticRegression()), classes="from_data", **COMMON),
-    CheckedRegressor(ValueStudent(LinearRegression()), low=-5.0, high=5.0, **COMMON),
-    CheckedLabels(ValueStudent(LinearRegression()), labels=1, **COMMON),
+    built(
+        CheckedClassifier, SupervisedStudent(LogisticRegression()), classes="from_data", **COMMON
+    ),
+    built(CheckedRegressor, ValueStudent(LinearRegression()), low=-5.0, high=5.0, **COMMON),
+    built(CheckedLabels, ValueStudent(LinearRegression()), labels=1, **COMMON),
 ]
 
 

@@ -25,7 +25,7 @@ from tacit import (
 )
 from tacit.errors import InvalidArgument, LedgerUnavailable
 from tacit.ledger.store import Store
-from tacit.methods.knn_records import RecordIndex, index_records
+from tacit.methods.knn import RecordIndex, index_records
 from tacit.neighbours import Neighbourhoods
 from tacit.records import PrivateRecords, PublicSpace
 

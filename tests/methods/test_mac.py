@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from flat_settings import built
 from sklearn.base import clone
 
 from tacit.errors import BudgetExceeded, InvalidArgument
@@ -41,11 +42,11 @@ def few(**changes):
 
 
 def classifier(**changes):
-    return MACClassifier(**few(classes=range(3), **changes))
+    return built(MACClassifier, **few(classes=range(3), **changes))
 
 
 def autoencoder(**changes):
-    return MACAutoencoder(**few(**changes))
+    return built(MACAutoencoder, **few(**changes))
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +200,7 @@ def test_saved_and_loaded_without_pickle(kind, tmp_path, fitted):
 @pytest.mark.parametrize("make", [classifier, autoencoder])
 def test_parameters_survive_clone(make):
     model = make(thresholds="histogram", order=2)
-    assert clone(model).get_params() == model.get_params()
+    assert repr(clone(model)) == repr(model)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +224,7 @@ def test_unusable_settings_are_refused_before_a_ledger_exists(wrong, tmp_path):
     X, y = data()
     settings = {"ledger": tmp_path / "l", "classes": range(3), **wrong}
     with pytest.raises(InvalidArgument):
-        MACClassifier(**few(**settings)).fit(X, y)
+        built(MACClassifier, **few(**settings)).fit(X, y)
     assert not (tmp_path / "l").exists()
 
 
@@ -239,3 +240,13 @@ def test_everyone_in_every_step_is_priced_as_gaussian():
     model = classifier(**settings).fit(X, y)
     assert model.statement_.accountant == "gaussian"
     assert 4.5 < model.statement_.epsilon <= 5.0
+
+
+def test_a_histogram_is_part_of_the_epsilon_asked_of_a_ledger(tmp_path):
+    """Not on top of it: a ledger whose budget is just that epsilon pays for both."""
+    X, y = data()
+    ledger = Ledger(tmp_path / "a.ledger", budget=Budget(3.0, 1e-5), accountant="rdp")
+    settings = {"noise_multiplier": None, "epsilon": 3.0, "thresholds": "histogram", "epochs": 1}
+    model = classifier(ledger=ledger, **settings).fit(X, y)
+    assert len(model.ledger_.entries()) == 2
+    assert 2.99 < model.ledger_.spent() <= 3.0

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 import tomllib
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from tacit import Ledger
+from tacit import Ledger, PATEClassifier
 from tacit._registry import METHODS
 from tacit.errors import InvalidArgument
-from tacit.methods.method import method_named
+from tacit.methods import Count, method_named
+from tacit.methods.settings import table_of
 from tacit.runs import running as runs
 from tacit.runs.config import RunConfig
 from tacit.students import load_student
@@ -44,12 +46,29 @@ def test_each_table_is_the_signature(name):
     """Same names, same defaults; only what the run knows by itself, or Python alone, is missing."""
     method = method_named(name)
     assert method.name == name
-    signature = inspect.signature(method.estimator).parameters
+    kind = method.estimator
+    signature = {key: each.default for key, each in inspect.signature(kind).parameters.items()}
+    for argument, own in getattr(kind, "_own", {}).items():
+        parts = {key: value for key, value in own.get_params().items() if key not in kind._fixed}
+        assert signature.pop(argument) in (None, parts.get("number"))
+        if "number" in parts:
+            parts["queries"] = parts.pop("number")
+        assert not signature.keys() & parts.keys()
+        signature |= parts
     settings = method.read({})
-    assert settings == {key: signature[key].default for key in settings}
-    of_the_run = {"ledger", "dataset", "noise", "random_state", "classes", "executor", "checkpoint"}
-    budget = {"epsilon", "delta", "allow_large_delta", "allow_overlap"}
+    assert settings == {key: signature[key] for key in settings}
+    of_the_run = {"ledger", "noise", "random_state", "classes", "executor", "checkpoint"}
+    budget = {"epsilon", "delta", "allow_overlap"}
     assert signature.keys() - settings.keys() <= of_the_run | budget | {"module"}
+
+
+def test_parts_that_are_also_arguments_are_refused():
+    @dataclass(eq=False, repr=False)
+    class Twice(PATEClassifier):
+        rounds: Count = 1
+
+    with pytest.raises(TypeError, match="rounds twice"):
+        table_of(Twice)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +116,7 @@ def test_each_method_is_told_whether_delta_may_be_large(tmp_path, method, allowe
     made = RunConfig.parse({"method": method, "data": DIGITS, "privacy": privacy})
     assert f"allow_large_delta = {str(allowed).lower()}" in made.to_toml()
     model = runs.make_classifier(made, runs.load_dataset("digits"), tmp_path)
-    assert model.allow_large_delta is allowed
+    assert model.ledger.allow_large_delta is allowed
 
 
 @pytest.mark.parametrize("word", ["yes", 1, "true"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from canary_traces import CANARY, canary_people, left_of, traces
 from contract_shared import PublicSupplied, contract_checks
+from flat_settings import built
 from knn_shared import blobs
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -29,7 +30,7 @@ def make(**changes: object) -> PATEClassifier:
         "random_state": 0,
         "noise": InsecureNoise(0),
     }
-    return PATEClassifier(**{**settings, **changes})
+    return built(PATEClassifier, **{**settings, **changes})
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ from tacit.errors import InvalidArgument, LedgerUnavailable
 from tacit.features import Categorical, Numeric, PublicBins
 from tacit.ledger.store import Store
 from tacit.mechanisms import NoisySum, Release
-from tacit.methods.summary_base import believed_counts
+from tacit.methods.summary import believed_counts
 from tacit.records import PrivateRecords
 from tacit.students import LabelSpreadingStudent, SupervisedStudent, load_student, saved_extra
 

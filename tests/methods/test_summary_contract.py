@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from contract_shared import PublicSupplied, contract_checks
+from flat_settings import built
 from knn_shared import Quiet
 from sklearn.linear_model import LogisticRegression
 
@@ -45,8 +46,8 @@ CHECKED = [
     ),
     CheckedMoments(**SETTINGS),
     CheckedRidge(n_landmarks=40, **SETTINGS),
-    CheckedLine(low=-5.0, high=5.0, **VALUES),
-    CheckedKernel(low=-5.0, high=5.0, **VALUES),
+    built(CheckedLine, low=-5.0, high=5.0, **VALUES),
+    built(CheckedKernel, low=-5.0, high=5.0, **VALUES),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from canary_traces import CANARY, left_of, traces
+from flat_settings import built
 from knn_shared import Quiet
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import FunctionTransformer
@@ -21,8 +22,7 @@ from tacit import (
 from tacit.errors import InvalidArgument
 from tacit.features import Numeric, PublicBins
 from tacit.mechanisms import NoisySum
-from tacit.methods.summary_base import residuals_of
-from tacit.methods.summary_regression import level_of
+from tacit.methods.summary import level_of, residuals_of
 from tacit.records import PrivateRecords
 from tacit.students import ValueStudent, load_student, saved_extra
 
@@ -44,7 +44,7 @@ X_NEW, Y_NEW = cloud(300, seed=2)
 def make(kind: type, **changes):
     own = {"n_landmarks": 20} if kind is ResidualRidgeRegressor else {}
     settings = {"low": -40.0, "high": 40.0, "epsilon": 2.0, "noise": InsecureNoise(0)}
-    return kind(**{**settings, **own, "random_state": 0, **changes})
+    return built(kind, **{**settings, **own, "random_state": 0, **changes})
 
 
 class TestLearning:
@@ -230,7 +230,7 @@ class TestRefusals:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(PrivateRecords, "__init__", None)
             with pytest.raises(BudgetExceeded):
-                model.set_params(low=-1.0).fit(X, Y, X_public=OUTSIDE)
+                model.set_params(target_range=(-1.0, 40.0)).fit(X, Y, X_public=OUTSIDE)
         np.testing.assert_array_equal(model.predict(X_NEW), before)
 
 

@@ -10,6 +10,7 @@ import zlib
 
 import numpy as np
 import pytest
+from flat_settings import built
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
@@ -40,7 +41,7 @@ def pate(X, y, Q, groups=None, **extra):
         "allow_large_delta": True,
         "allow_overlap": True,
     }
-    return Spy(**{**given, **extra}).fit(X, y, X_public=Q, groups=groups)
+    return built(Spy, **{**given, **extra}).fit(X, y, X_public=Q, groups=groups)
 
 
 def knn(X, y, Q, groups=None, **extra):
@@ -55,7 +56,7 @@ def knn(X, y, Q, groups=None, **extra):
         "noise": InsecureNoise(1),
         "random_state": 0,
     }
-    return PrivateKNNClassifier(**{**given, **extra}).fit(X, y, X_public=Q, groups=groups)
+    return built(PrivateKNNClassifier, **{**given, **extra}).fit(X, y, X_public=Q, groups=groups)
 
 
 def test_a_student_never_carries_an_older_statement(tmp_path):
@@ -64,7 +65,8 @@ def test_a_student_never_carries_an_older_statement(tmp_path):
     y = (X[:, 0] > 0).astype(int)
     folder = tmp_path
     ledger = Ledger(folder / "a", budget=Budget(2, 1e-4))
-    model = PATEClassifier(
+    model = built(
+        PATEClassifier,
         n_teachers=20,
         epsilon=0.5,
         delta=1e-4,
@@ -74,7 +76,7 @@ def test_a_student_never_carries_an_older_statement(tmp_path):
         random_state=0,
     ).fit(X, y, X_public=Q)
     first = model.student_
-    model.set_params(rounds=2, epsilon=2.0)
+    model.set_params(queries__rounds=2, epsilon=2.0)
     with pytest.raises(BudgetExceeded):
         model.fit(X, y, X_public=Q)
     assert model.student_ is first or model.statement_.epsilon >= ledger.spent()
@@ -143,7 +145,7 @@ def test_one_fraction_does_not_change_the_type_of_all_numbers():
     X = np.random.default_rng(0).integers(0, 30, size=(200, 1)).tolist()
     y = [row[0] % 2 for row in X]
     Q = np.arange(30.0)[:, None]
-    asked = {"features": view, "strategy": [0, 1, 2, 3, 4]}
+    asked = {"features": view, "queries": None, "strategy": [0, 1, 2, 3, 4]}
     a = knn(X, y, Q, **asked).releases_[0].values
     b = knn([*X, [0.5]], [*y, 0], Q, **asked).releases_[0].values
     assert np.abs(a - b).max() <= 1
@@ -173,8 +175,15 @@ def test_rounds_that_cannot_all_be_paid_are_refused_at_once(tmp_path):
     X, Q = rng.normal(size=(400, 3)), rng.normal(size=(80, 3))
     ledger = Ledger(tmp_path / "a", budget=Budget(1, 1e-4))
     with pytest.raises(BudgetExceeded):
-        PrivateKNNClassifier(
-            k=20, rounds=2, epsilon=1.3, delta=1e-4, queries=10, classes=[0, 1], ledger=ledger
+        built(
+            PrivateKNNClassifier,
+            k=20,
+            rounds=2,
+            epsilon=1.3,
+            delta=1e-4,
+            queries=10,
+            classes=[0, 1],
+            ledger=ledger,
         ).fit(X, (X[:, 0] > 0).astype(int), X_public=Q)
     assert len(ledger) == 0
 
@@ -183,8 +192,15 @@ def test_a_ledger_that_exists_is_priced_at_its_own_order(tmp_path):
     rng = np.random.default_rng(0)
     X, Q = rng.normal(size=(400, 3)), rng.normal(size=(80, 3))
     ledger = Ledger(tmp_path / "a", budget=Budget(2, 1e-4), accountant="rdp")
-    PrivateKNNClassifier(
-        k=20, sampling_rate=0.2, epsilon=1, delta=1e-4, queries=10, classes=[0, 1], ledger=ledger
+    built(
+        PrivateKNNClassifier,
+        k=20,
+        sampling_rate=0.2,
+        epsilon=1,
+        delta=1e-4,
+        queries=10,
+        classes=[0, 1],
+        ledger=ledger,
     ).fit(X, (X[:, 0] > 0).astype(int), X_public=Q)
     assert ledger.spent() <= 1.0
 

@@ -11,6 +11,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from flat_settings import built
 from knn_shared import blobs
 
 from tacit import Budget, BudgetExceeded, DPSGDClassifier, InsecureNoise, Ledger, MACClassifier
@@ -64,13 +65,13 @@ def test_one_record_less_may_turn_its_person_around():
 def test_people_need_a_ledger_of_people(kind, tmp_path):
     records = Ledger(tmp_path / "r.ledger", budget=Budget(20, 1e-3), accountant="rdp")
     with pytest.raises(InvalidArgument, match='unit="person"'):
-        kind(**STEPS, ledger=records).fit(X, Y, groups=PEOPLE)
+        built(kind, **STEPS, ledger=records).fit(X, Y, groups=PEOPLE)
     assert len(records) == 0
 
 
 def test_patients_need_a_ledger_of_patients(tmp_path):
     records = Ledger(tmp_path / "r.ledger", budget=Budget(8, 1e-3))
-    model = PATESegmenter(each_alone=True, delta=1e-3, ledger=records, random_state=0)
+    model = built(PATESegmenter, each_alone=True, delta=1e-3, ledger=records, random_state=0)
     scans = np.random.default_rng(0).normal(size=(12, 8, 8, 8))
     masks = (scans > 0).astype(np.int64)
     with pytest.raises(InvalidArgument, match='unit="person"'):
@@ -82,7 +83,7 @@ def test_patients_need_a_ledger_of_patients(tmp_path):
 def test_a_refused_refit_keeps_the_warning_of_the_older_student(kind, tmp_path):
     ledger = Ledger(tmp_path / "r.ledger", budget=Budget(1.0, 1e-3), accountant="rdp")
     settings = {**STEPS, "ledger": ledger, "n_records": "from_data"}
-    model = kind(**settings).fit(X, Y)
+    model = built(kind, **settings).fit(X, Y)
     assert READ_SIZE in model.statement_.warnings
     with pytest.raises(BudgetExceeded):
         model.set_params(n_records=60, noise_multiplier=0.5).fit(X, Y)
@@ -94,7 +95,7 @@ def test_what_was_read_for_an_older_student_stays_said(kind, tmp_path):
     """The ledger's statement covers both fits: the later one may not take a warning away."""
     ledger = Ledger(tmp_path / "r.ledger", budget=Budget(20, 1e-3), accountant="rdp")
     settings = {**STEPS, "ledger": ledger, "n_records": "from_data", "classes": "from_data"}
-    model = kind(**settings).fit(X, Y)
+    model = built(kind, **settings).fit(X, Y)
     model.set_params(n_records=60, classes=(0, 1, 2)).fit(X, Y)
     assert len(ledger) == 2
     for warning in (READ_SIZE, READ_CLASSES):
@@ -107,7 +108,7 @@ def test_what_was_read_for_an_older_student_stays_said(kind, tmp_path):
 @BOTH
 def test_what_was_read_for_a_run_that_was_charged_and_failed_is_said(kind, tmp_path, monkeypatch):
     ledger = Ledger(tmp_path / "r.ledger", budget=Budget(20, 1e-3), accountant="rdp")
-    model = kind(**{**STEPS, "ledger": ledger}).fit(X, Y)
+    model = built(kind, **{**STEPS, "ledger": ledger}).fit(X, Y)
     assert READ_SIZE not in model.statement_.warnings
     with monkeypatch.context() as patch:
         patch.setattr(GradientSteps, "result", lambda run: np.full(run.dimension, np.inf))
@@ -134,7 +135,7 @@ def test_plan_and_lot_follow_the_declared_size_and_never_the_rows(kind, by_perso
             groups = np.arange(count) // 2 if by_person else None
             size = 20 if by_person else 40
             settings = {**STEPS, "n_records": size, "batch_size": 8, "hidden": (2,), "delta": 1e-3}
-            model = kind(**settings, ledger=tmp_path / str(count))
+            model = built(kind, **settings, ledger=tmp_path / str(count))
             (entry,) = model.fit(X[:count], Y[:count], groups=groups).ledger_.entries()
         told.append((entry.plan, entry.purpose))
     assert told[0] == told[1] == told[2]
@@ -154,7 +155,7 @@ def test_noise_is_chosen_for_the_delta_that_confidence_bounds_leave(kind, tmp_pa
             reserved_delta=reserved,
         )  # fmt: skip
         settings = {**STEPS, "noise_multiplier": None, "epsilon": 3.0, "hidden": (2,)}
-        (entry,) = kind(**settings, ledger=ledger).fit(X, Y).ledger_.entries()
+        (entry,) = built(kind, **settings, ledger=ledger).fit(X, Y).ledger_.entries()
         noises.append(entry.plan["parameters"]["noise_multiplier"])
         assert ledger.spent() <= 3.0
     assert noises[1] > 1.01 * noises[0]
@@ -162,16 +163,16 @@ def test_noise_is_chosen_for_the_delta_that_confidence_bounds_leave(kind, tmp_pa
 
 @BOTH
 def test_a_delta_that_was_not_compared_is_told(kind):
-    model = kind(**{**STEPS, "delta": 0.5, "allow_large_delta": True}).fit(X, Y)
+    model = built(kind, **{**STEPS, "delta": 0.5, "allow_large_delta": True}).fit(X, Y)
     assert LARGE_DELTA in model.statement_.warnings
-    assert LARGE_DELTA not in kind(**STEPS).fit(X, Y).statement_.warnings
+    assert LARGE_DELTA not in built(kind, **STEPS).fit(X, Y).statement_.warnings
 
 
 @pytest.mark.parametrize("clip", [1e-164, 1e-310, 1e200])
 @BOTH
 def test_a_radius_whose_square_leaves_the_numbers_is_refused(kind, clip):
     with pytest.raises(InvalidArgument, match="clip"):
-        kind(**STEPS, clip=clip).fit(X, Y)
+        built(kind, **STEPS, clip=clip).fit(X, Y)
 
 
 def test_parts_cannot_be_pickled_and_print_nothing():

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from direct_shared import CLASSES, WIDTH, blocks_for, examples, losses, need
+from flat_settings import built
 from torch import nn
 
 from tacit import Budget, DPSGDClassifier, InsecureNoise, Ledger
@@ -167,7 +168,7 @@ def test_a_run_does_not_tell_by_stopping(engine, groups, tmp_path):
         given[5, 0] = value
         unit = "record" if groups is None else "person"
         ledger = Ledger(tmp_path / name, budget=Budget(8.0, 1e-3), accountant="rdp", unit=unit)
-        model = DPSGDClassifier(
+        model = built(DPSGDClassifier,
             Fragile(), classes=range(3), n_records=60, batch_size=60, epochs=2, engine=engine,
             noise_multiplier=5.0, ledger=ledger, noise=InsecureNoise(0),
         )  # fmt: skip

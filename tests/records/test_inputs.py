@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from canary_traces import CANARY, canary_people, traces_in_words
+from flat_settings import built
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
@@ -178,7 +179,7 @@ def check_refused(said: list[str]) -> None:
 @EVERY
 def test_inputs_are_refused_without_a_quote(kind, tmp_path):
     for name, X in bad_inputs().items():
-        model = kind(**KINDS[kind], ledger=tmp_path / "a.ledger")
+        model = built(kind, **KINDS[kind], ledger=tmp_path / "a.ledger")
         said = said_about(lambda: model.fit(X, targets_of(kind), X_public=OUTSIDE))  # noqa: B023
         assert said[0] != "NoneType", name
         check_refused(said)
@@ -188,7 +189,7 @@ def test_inputs_are_refused_without_a_quote(kind, tmp_path):
 @pytest.mark.parametrize("kind", WITH_TARGETS)
 def test_targets_are_refused_without_a_quote(kind, tmp_path):
     for name, y in bad_targets().items():
-        model = kind(**KINDS[kind], ledger=tmp_path / "a.ledger")
+        model = built(kind, **KINDS[kind], ledger=tmp_path / "a.ledger")
         said = said_about(lambda: model.fit(ROWS, y, X_public=OUTSIDE))  # noqa: B023
         assert said[0] != "NoneType", name
         check_refused(said)
@@ -210,7 +211,7 @@ def test_targets_are_refused_without_a_quote(kind, tmp_path):
     ids=["too few", "two dimensions", "a word", "dicts", "telling", "fractions", "ragged"],
 )
 def test_groups_are_refused_without_a_quote(kind, people, tmp_path):
-    model = kind(**KINDS[kind], ledger=tmp_path / "a.ledger")
+    model = built(kind, **KINDS[kind], ledger=tmp_path / "a.ledger")
     check_refused(
         said_about(lambda: model.fit(ROWS, targets_of(kind), X_public=OUTSIDE, groups=people))
     )
@@ -228,7 +229,7 @@ def test_features_that_fail_quote_nothing(kind, tmp_path):
     rows = ROWS.copy()
     rows[7] = CANARY
     ledger = tmp_path / "a.ledger"
-    model = kind(**KINDS[kind], features=FunctionTransformer(picky), ledger=ledger)
+    model = built(kind, **KINDS[kind], features=FunctionTransformer(picky), ledger=ledger)
     for name, few in (("n_teachers", 5), ("queries", 9), ("n_prototypes", 9), ("n_landmarks", 9)):
         if name in model.get_params():
             model.set_params(**{name: few})
@@ -282,7 +283,7 @@ class TestLabels:
     @pytest.mark.parametrize("kind", [kind for kind in KINDS if KINDS[kind].get("classes")])
     @pytest.mark.parametrize("classes", [10, np.int64(2), "c4n4ry", {"c4n4ry", "b"}, 0.5])
     def test_what_is_no_list_is_answered_with_one(self, kind, classes, tmp_path):
-        model = kind(**{**KINDS[kind], "classes": classes}, ledger=tmp_path / "a.ledger")
+        model = built(kind, **{**KINDS[kind], "classes": classes}, ledger=tmp_path / "a.ledger")
         said = said_about(lambda: model.fit(ROWS, targets_of(kind), X_public=OUTSIDE))
         check_refused(said)
         assert "a list of all the labels there are, such as range(10)" in said[1]
@@ -317,7 +318,7 @@ REFUSED += [(PATEClassifier, {"n_teachers": COUNT + 1})]
 @pytest.mark.parametrize(("kind", "changes"), REFUSED)
 def test_a_refusal_by_the_number_of_records_does_not_tell_it(kind, changes, tmp_path):
     """That it is refused tells one bit, which docs/sharp-edges.md lists; the number is not told."""
-    model = kind(**{**KINDS[kind], **changes}, ledger=tmp_path / "a.ledger")
+    model = built(kind, **{**KINDS[kind], **changes}, ledger=tmp_path / "a.ledger")
     said = said_about(lambda: model.fit(ROWS, targets_of(kind), X_public=OUTSIDE))
     check_refused(said)
     assert f"Expected {next(iter(changes))}=" in said[1]
@@ -344,7 +345,7 @@ def test_public_columns_in_another_order_are_refused(kind, tmp_path):
     private = pandas.DataFrame(ROWS, columns=["age", "weight"])
     public = pandas.DataFrame(OUTSIDE, columns=["weight", "age"])
     book = tmp_path / "run.ledger"
-    model = kind(**KINDS[kind], ledger=book)
+    model = built(kind, **KINDS[kind], ledger=book)
     with pytest.raises(InvalidArgument, match="the columns of X, in the same order"):
         model.fit(private, targets_of(kind), X_public=public)
     assert not book.exists()

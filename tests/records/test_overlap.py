@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flat_settings import built
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,7 +59,7 @@ EVERY = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 
 def make(kind: type, **changes: Any) -> Any:
     given = {"epsilon": 4.0, "delta": 1e-4, "random_state": 0, "noise": InsecureNoise(0)}
-    return kind(**{**given, **KINDS[kind], **changes})
+    return built(kind, **{**given, **KINDS[kind], **changes})
 
 
 def fit(model: Any, outside: np.ndarray, rows: np.ndarray = X) -> Any:
@@ -121,7 +122,7 @@ class TestScans:
             public[1] = scans[3].astype(np.float32)
         else:
             known[1] = masks[3]
-        model = PATESegmenter(n_teachers=4, delta=1e-3, ledger=tmp_path / "run.ledger")
+        model = built(PATESegmenter, n_teachers=4, delta=1e-3, ledger=tmp_path / "run.ledger")
         with pytest.raises(InvalidArgument, match="equals a public one"):
             model.fit(scans, masks, public, public_masks=known)
         assert not (tmp_path / "run.ledger").exists()
@@ -130,7 +131,7 @@ class TestScans:
         rng = np.random.default_rng(0)
         masks, known = rng.integers(0, 2, (20, 8, 8)), rng.integers(0, 2, (6, 8, 8))
         masks[:3], known[:2] = 0, 0
-        model = PATESegmenter(n_teachers=4, delta=1e-3)
+        model = built(PATESegmenter, n_teachers=4, delta=1e-3)
         assert model._codec(known, masks) is not None
 
 

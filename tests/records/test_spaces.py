@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flat_settings import built
 from knn_shared import Quiet, blobs
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import FunctionTransformer
@@ -16,6 +17,7 @@ from tacit import (
     Ledger,
     MomentClassifier,
     MomentRegressor,
+    NewLedger,
     PATEClassifier,
     PrivateKNNClassifier,
     PrivateKNNMultiLabelClassifier,
@@ -55,13 +57,13 @@ VIEWS = {
 
 def released(kind, rows, y, ledger, view=None, groups=None, noise=None) -> list[np.ndarray]:
     labels = np.eye(3, dtype=int)[y] if kind is PrivateKNNMultiLabelClassifier else y
-    model = kind(
+    model = built(
+        kind,
         **KINDS[kind],
         features=None if view is None else FunctionTransformer(view),
         noise=noise or Quiet(),
         random_state=0,
-        ledger=ledger,
-        allow_large_delta=True,
+        ledger=ledger if isinstance(ledger, Ledger) else NewLedger(ledger, allow_large_delta=True),
     )
     model.fit(rows, labels, X_public=OUTSIDE, groups=groups)
     releases = [model.table_] if hasattr(model, "table_") else model.releases_
@@ -108,8 +110,13 @@ def test_a_huge_or_tiny_row_is_neither_refused_nor_warned_of(kind, wild, tmp_pat
 
 
 def test_neighbours_that_wait_for_questions_may_be_nobody():
-    model = PrivateKNNClassifier(
-        **CLASSES, k=5, radius=3.0, features=FunctionTransformer(np.log).fit(X), noise=Quiet()
+    model = built(
+        PrivateKNNClassifier,
+        **CLASSES,
+        k=5,
+        radius=3.0,
+        features=FunctionTransformer(np.log).fit(X),
+        noise=Quiet(),
     )
     assert len(model.fit(np.zeros_like(X), Y).answer(OUTSIDE[:4])) == 4
 

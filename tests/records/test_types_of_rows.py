@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flat_settings import built
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -176,10 +177,10 @@ def told(kind: type, rows: Any) -> list[Any]:
     settings = {**KINDS[kind], "allow_large_delta": True, "random_state": 0}
     if "features" in kind().get_params():
         settings["features"] = FunctionTransformer(sharp)
-    settings["noise"] = InsecureNoise(0) if hasattr(kind(), "batch_size") else Quiet()
-    model = kind(**settings)
+    settings["noise"] = InsecureNoise(0) if hasattr(kind(), "training") else Quiet()
+    model = built(kind, **settings)
     model.fit(rows, np.eye(3, dtype=int)[y] if "labels" in settings else y, X_public=OUTSIDE)
-    if hasattr(kind(), "batch_size"):
+    if hasattr(kind(), "training"):
         arrays = model.student_._arrays()
         return [arrays[name] for name in sorted(arrays)]
     releases = [model.table_] if hasattr(model, "table_") else model.releases_

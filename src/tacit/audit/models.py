@@ -29,6 +29,7 @@ from tacit._checks import Floats, Integers, at_least, one_of, probability, refus
 from tacit._files import write_atomically
 from tacit.errors import InvalidArgument
 from tacit.ledger import Ledger
+from tacit.methods import Queries
 from tacit.privacy import one_run_epsilon, one_run_p_value
 from tacit.records import refuse_overlap
 from tacit.runs import RunConfig, forget_teachers, load_rows, make_classifier
@@ -273,13 +274,12 @@ def asked_about(estimator: Any, rows: Integers) -> Any:
     """Return a copy that asks about these public inputs, where it asks about public inputs."""
     model = clone(estimator)
     known = model.get_params(deep=False)
-    if "strategy" not in known:
-        return model
-    rounds = at_least(1, rounds=known.get("rounds", 1)) if "queries" in known else 1
-    rows = rows[: rows.size // rounds * rounds]
-    model.set_params(strategy=rows)
     if "queries" in known:
-        model.set_params(queries=rows.size // rounds)
+        rounds = at_least(1, rounds=Queries.of(queries=known["queries"]).rounds or 1)
+        rows = rows[: rows.size // rounds * rounds]
+        model.set_params(queries=Queries(strategy=rows, rounds=rounds))
+    elif "strategy" in known:
+        model.set_params(strategy=rows)
     return model
 
 

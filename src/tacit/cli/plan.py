@@ -138,15 +138,15 @@ def compare_rates(
     With k = rate times reach neighbours of a sample, an answer rests on the same part of the
     space. What counts is sigma/k: the noise against the votes.
     """
-    from tacit.methods import Neighbourly, plan_classes, rounded_up
+    from tacit.methods import Neighbourly, propose_class_plan
 
     rows = []
     for rate in RATES:
         if (k := round(reach * rate)) < 1:
             continue
         asked = Neighbourly(k, rate, 1, classes)
-        mechanism: Any = plan_classes("sampled-max", asked, queries, budget, listed=True).mechanism
-        sigma = rounded_up(mechanism.sigma)
+        mechanism: Any = propose_class_plan("sampled-max", asked, queries, budget).mechanism
+        sigma = mechanism.sigma
         rows.append({"sampling_rate": rate, "k": k, "sigma": sigma, "noise_of_k": sigma / k})
     return rows
 

@@ -81,6 +81,8 @@ def settings_of(estimator: Any) -> str:
             text = estimator.__repr__(N_CHAR_MAX=10**7)
         except TypeError:
             text = repr(estimator)
+        # What an estimator puts in place of None is no part of its own text.
+        text += repr([estimator._settings(name) for name in getattr(estimator, "_own", ())])
     return hashlib.sha256(_ADDRESS.sub("", text).encode("utf-8")).hexdigest()[:16]
 
 

@@ -317,6 +317,11 @@ class Ledger:
         return self._terms.delta
 
     @property
+    def allow_large_delta(self) -> bool:
+        """Whether delta was taken as it is, whatever the number of units."""
+        return self._terms.allow_large_delta
+
+    @property
     def head(self) -> str:
         """Hash of the last entry: keep it elsewhere, and `verify(head=…)` detects a roll-back."""
         return self._read().head

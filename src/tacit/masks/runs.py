@@ -29,7 +29,7 @@ from tacit.masks.teachers import AtlasTeacher, UNetTeacher
 from tacit.masks.unet import UNetRecipe, UNetStudent
 from tacit.masks.volume_files import check_file_names, load_volumes, save_masks
 from tacit.masks.volumes import Volumes, resample_labels
-from tacit.methods import Count, Method, Strategy, Widths, choices
+from tacit.methods import Count, Method, NewLedger, Queries, Strategy, Widths, choices
 from tacit.records import refuse_overlap
 from tacit.report import write_report
 from tacit.runs import DataConfig, RunConfig, RunResult, releasing, section_of
@@ -249,9 +249,9 @@ class SegmentationTable:
     teacher: Annotated[str, choices("atlas", "unet")] = "atlas"
     n_teachers: Count = PATESegmenter.n_teachers
     each_alone: bool = PATESegmenter.each_alone
-    queries: Count | None = PATESegmenter.queries
-    strategy: Strategy = PATESegmenter.strategy
-    rounds: Annotated[int, one_two_or_four] = PATESegmenter.rounds
+    queries: Count | None = PATESegmenter._own["queries"].number
+    strategy: Strategy = PATESegmenter._own["queries"].strategy
+    rounds: Annotated[int, one_two_or_four] = PATESegmenter._own["queries"].rounds
     channels: Widths = (8, 16, 32)
     teacher_steps: Count = 300
     student_steps: Count = 300
@@ -300,15 +300,15 @@ def make_segmenter(config: RunConfig, scans: Scans, folder: Path) -> PATESegment
         n_classes=count,
         epsilon=config.privacy.epsilon,
         delta=config.privacy.delta,
-        allow_large_delta=config.privacy.allow_large_delta,
         allow_overlap=config.data.allow_overlap,
-        queries=section.queries,
-        strategy=section.strategy,
-        rounds=section.rounds,
+        queries=Queries(section.queries, section.strategy, section.rounds),
         executor=config.executor,
         checkpoint=folder / "teachers",
-        ledger=folder / "run.ledger",
-        dataset=config.data.name or config.data.source,
+        ledger=NewLedger(
+            folder / "run.ledger",
+            dataset=config.data.name or config.data.source,
+            allow_large_delta=config.privacy.allow_large_delta,
+        ),
         random_state=config.seed,
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,14 @@ from tacit.masks.rounds import EncodeMasks, MaskRounds, cut_masks, foreground, o
 from tacit.masks.teachers import AtlasTeacher, segment_with_teachers
 from tacit.masks.unet import UNetRecipe, UNetStudent, channelled, make_unet, scan_floats
 from tacit.mechanisms import Release
-from tacit.methods import Count, NoisyTrainingEstimator, PrivateEstimator, Strategy
+from tacit.methods import (
+    TRAINING,
+    Count,
+    NoisyTrainingEstimator,
+    PrivateEstimator,
+    Queries,
+    Training,
+)
 from tacit.noisy_training import PrivateExamples
 from tacit.records import count_units, units_of, unquoted
 from tacit.students import choose_queries, seed_of, seeded, training_bar
@@ -111,9 +118,9 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
     each_alone: every person is a teacher of its own, and `n_teachers` the public number by which
         sums are divided (about as many as there are). Half the sensitivity (`UnitMean`).
     n_classes: background included.
-    queries: how many public scans are asked, or None for all; strategy: "medoids", "random", rows.
-    rounds: 2 or 4 spend a part of mu^2 on each release, about what the earlier ones and the public
-        scans together predict.
+    queries: how many public scans are asked, or None for all; or `Queries(..., rounds=...)`: 2 or 4
+        rounds ask the same scans again and spend a part of mu^2 on each release, about what the
+        earlier ones and the public scans together predict.
     cut: "volume" makes masks of what was released such that an organ has, on average over the
         scans asked, the volume that it has in the codec's public masks; "half" where the released
         foreground exceeds 1/2, for scans whose organs are of another size.
@@ -140,12 +147,11 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
     each_alone: bool = False
     n_classes: int = 2
     epsilon: float = 8.0
-    queries: Count | None = None
-    strategy: Strategy = "medoids"
-    rounds: Annotated[int, one_two_or_four] = 1
+    queries: int | Queries | None = None
     cut: str = "volume"
     executor: Any = "serial"
     checkpoint: Any = None
+    _own: ClassVar = {"queries": Queries(None, "medoids", 1)}
 
     def fit(
         self,
@@ -180,7 +186,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
             each_alone=self.each_alone,
             epsilon=self._budget().epsilon,
             delta=self._budget().delta,
-            rounds=self.rounds,
+            rounds=self._settings("queries").rounds,
         )
         ledger = self._open_ledger(by_person=people is not None)
         self._refuse_early(ledger, rounds.plans())
@@ -200,7 +206,8 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
     def _ask(self, rounds: MaskRounds, codes: Any) -> None:
         """Release round by round, each about what the earlier ones told."""
         for number, plan, public in rounds:
-            purpose = f"segment {len(self.queries_)} public scans, round {number} of {self.rounds}"
+            count = len(self.queries_)
+            purpose = f"segment {count} public scans, round {number} of {rounds.rounds}"
             with self._paid(self.ledger_, plan, purpose) as grant:
                 release = grant.release(codes, **public)
             self.releases_.append(release)
@@ -255,9 +262,12 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
 
     def _choose(self, outside: NDArray[Any]) -> Integers:
         """Return the public scans to ask, chosen from public scans alone."""
-        count = len(outside) if self.queries is None else at_least(1, queries=self.queries)
+        asked = self._settings("queries")
+        every = len(outside) if isinstance(asked.strategy, str) else None
         flat = outside.reshape(len(outside), -1)
-        return choose_queries(flat, count, strategy=self.strategy, random_state=self.random_state)
+        return choose_queries(
+            flat, asked.number or every, strategy=asked.strategy, random_state=self.random_state
+        )
 
     def _shards(
         self, scans: NDArray[Any], masks: NDArray[Any], people: NDArray[np.bytes_] | None
@@ -359,16 +369,21 @@ class DPSGDSegmenter(StudentMasks, NoisyTrainingEstimator):
     _: KW_ONLY
     channels: tuple[int, ...] = (4, 8, 16)
     residual_units: int = 0
-    clipping: str = "flat"
-    clip: float = 0.01
-    learning_rate: float = 2e-2
-    epochs: float = 30
-    batch_size: int = 64
     epsilon: float = 8.0
     # There are no public scans with which private ones could overlap.
     allow_overlap: bool = field(init=False, default=False)
+    _own: ClassVar = {
+        "training": Training(
+            clipping="flat",
+            clip=0.01,
+            learning_rate=2e-2,
+            epochs=30,
+            batch_size=64,
+            engine="single",
+        ).or_else(TRAINING)
+    }
     # Other engines would round volumes by their company.
-    engine: str = field(init=False, default="single")
+    _fixed: ClassVar = frozenset({"engine"})
 
     def fit(self, images: ArrayLike, masks: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Train on private scans (n, [channels,] *spatial), normalised one by one, and masks."""

@@ -10,43 +10,53 @@ from typing import TYPE_CHECKING, Any
 
 _HOME = {
     "Count": "settings",
-    "DPSGDAutoencoder": "dpsgd_autoencoder",
+    "DPSGDAutoencoder": "dpsgd",
     "DPSGDClassifier": "dpsgd",
-    "Facts": "facts",
+    "Facts": "method",
     "Figures": "method",
     "MACAutoencoder": "mac",
     "MACClassifier": "mac",
+    "MACSteps": "mac",
     "Method": "method",
     "MomentClassifier": "moments",
-    "MomentRegressor": "summary_regression",
-    "Neighbourly": "knn_planning",
+    "MomentRegressor": "moments",
+    "Neighbourly": "knn",
+    "NewLedger": "base",
     "NoisyTrainingEstimator": "noisy_training",
     "PATEClassifier": "pate",
+    "Positive": "settings",
     "PrivateClassifier": "base",
     "PrivateEstimator": "base",
     "PrivateKNNClassifier": "knn",
-    "PrivateKNNMultiLabelClassifier": "knn_multilabel",
-    "PrivateKNNRegressor": "knn_regression",
+    "PrivateKNNMultiLabelClassifier": "knn",
+    "PrivateKNNRegressor": "knn",
     "PrototypeClassifier": "prototypes",
+    "PublicPart": "summary",
+    "Queries": "settings",
     "RENAMED": "settings",
     "ResidualRidgeClassifier": "ridge",
-    "ResidualRidgeRegressor": "summary_regression",
+    "ResidualRidgeRegressor": "ridge",
     "Rule": "method",
-    "Strategy": "words",
+    "Strategy": "settings",
+    "SummaryClassifier": "summary",
+    "TRAINING": "noisy_training",
+    "Training": "noisy_training",
     "Widths": "settings",
     "all_rules": "method",
+    "calibrate": "calibration",
     "choices": "settings",
-    "features_of": "facts",
+    "common": "method",
+    "features_of": "method",
     "method_named": "method",
-    "plan_classes": "knn_planning",
-    "propose_neighbours": "knn_planning",
-    "propose_votes": "pate_planning",
-    "rounded_up": "pate_planning",
-    "sigma_for": "pate_planning",
+    "propose_class_plan": "knn",
+    "propose_neighbours": "knn",
+    "propose_votes": "pate",
+    "sigma_for": "pate",
 }
 
 __all__ = [
     "RENAMED",
+    "TRAINING",
     "Count",
     "DPSGDAutoencoder",
     "DPSGDClassifier",
@@ -54,54 +64,72 @@ __all__ = [
     "Figures",
     "MACAutoencoder",
     "MACClassifier",
+    "MACSteps",
     "Method",
     "MomentClassifier",
     "MomentRegressor",
     "Neighbourly",
+    "NewLedger",
     "NoisyTrainingEstimator",
     "PATEClassifier",
+    "Positive",
     "PrivateClassifier",
     "PrivateEstimator",
     "PrivateKNNClassifier",
     "PrivateKNNMultiLabelClassifier",
     "PrivateKNNRegressor",
     "PrototypeClassifier",
+    "PublicPart",
+    "Queries",
     "ResidualRidgeClassifier",
     "ResidualRidgeRegressor",
     "Rule",
     "Strategy",
+    "SummaryClassifier",
+    "Training",
     "Widths",
     "all_rules",
+    "calibrate",
     "choices",
+    "common",
     "features_of",
     "method_named",
-    "plan_classes",
+    "propose_class_plan",
     "propose_neighbours",
     "propose_votes",
-    "rounded_up",
     "sigma_for",
 ]
 
 if TYPE_CHECKING:
-    from tacit.methods.base import PrivateClassifier, PrivateEstimator
-    from tacit.methods.dpsgd import DPSGDClassifier
-    from tacit.methods.dpsgd_autoencoder import DPSGDAutoencoder
-    from tacit.methods.facts import Facts, features_of
-    from tacit.methods.knn import PrivateKNNClassifier
-    from tacit.methods.knn_multilabel import PrivateKNNMultiLabelClassifier
-    from tacit.methods.knn_planning import Neighbourly, plan_classes, propose_neighbours
-    from tacit.methods.knn_regression import PrivateKNNRegressor
-    from tacit.methods.mac import MACAutoencoder, MACClassifier
-    from tacit.methods.method import Figures, Method, Rule, all_rules, method_named
-    from tacit.methods.moments import MomentClassifier
-    from tacit.methods.noisy_training import NoisyTrainingEstimator
-    from tacit.methods.pate import PATEClassifier
-    from tacit.methods.pate_planning import propose_votes, rounded_up, sigma_for
+    from tacit.methods.base import NewLedger, PrivateClassifier, PrivateEstimator
+    from tacit.methods.calibration import calibrate
+    from tacit.methods.dpsgd import DPSGDAutoencoder, DPSGDClassifier
+    from tacit.methods.knn import (
+        Neighbourly,
+        PrivateKNNClassifier,
+        PrivateKNNMultiLabelClassifier,
+        PrivateKNNRegressor,
+        propose_class_plan,
+        propose_neighbours,
+    )
+    from tacit.methods.mac import MACAutoencoder, MACClassifier, MACSteps
+    from tacit.methods.method import (
+        Facts,
+        Figures,
+        Method,
+        Rule,
+        all_rules,
+        common,
+        features_of,
+        method_named,
+    )
+    from tacit.methods.moments import MomentClassifier, MomentRegressor
+    from tacit.methods.noisy_training import TRAINING, NoisyTrainingEstimator, Training
+    from tacit.methods.pate import PATEClassifier, propose_votes, sigma_for
     from tacit.methods.prototypes import PrototypeClassifier
-    from tacit.methods.ridge import ResidualRidgeClassifier
-    from tacit.methods.settings import RENAMED, Count, Widths, choices
-    from tacit.methods.summary_regression import MomentRegressor, ResidualRidgeRegressor
-    from tacit.methods.words import Strategy
+    from tacit.methods.ridge import ResidualRidgeClassifier, ResidualRidgeRegressor
+    from tacit.methods.settings import RENAMED, Count, Positive, Queries, Strategy, Widths, choices
+    from tacit.methods.summary import PublicPart, SummaryClassifier
 
 
 def __getattr__(name: str) -> Any:

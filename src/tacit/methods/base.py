@@ -8,22 +8,25 @@ the ledger, and nothing private.
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tacit._checks import positive, refuse
+from tacit._checks import finite, positive, refuse
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.ledger import LARGE_DELTA, Budget, Grant, Ledger, Statement
 from tacit.mechanisms import Plan
+from tacit.methods.calibration import PlansWith, calibrate
+from tacit.methods.settings import Parameters
 from tacit.noise import InsecureNoise
 from tacit.records import (
     ALLOWED_OVERLAP,
@@ -38,6 +41,21 @@ RECORD = "record"
 """The unit of a ledger where each row is its own."""
 
 
+@dataclass(frozen=True, slots=True)
+class NewLedger:
+    """A ledger that `fit` makes, for the estimator's epsilon and delta: `ledger=NewLedger(...)`.
+
+    path: its file; None for one in a temporary directory.
+    dataset: what it is about; a statement names it.
+    allow_large_delta: do not compare delta with the number of records or people; the statement
+        then warns of that.
+    """
+
+    path: str | os.PathLike[str] | None = None
+    dataset: str = ""
+    allow_large_delta: bool = False
+
+
 @dataclass(eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
     """An estimator whose predictions are a student's; subclasses say who teaches what.
@@ -50,8 +68,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
     epsilon: float = 1.0
     delta: float = 1e-5
     ledger: Any = None
-    dataset: str = ""
-    allow_large_delta: bool = False
     allow_overlap: bool = False
     noise: InsecureNoise | None = None
     random_state: int | None = None
@@ -59,15 +75,48 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
     _faults_of_run: tuple[str, ...] = field(init=False, default=())
     """What no cost covers of a configured run: what its other tables ask for, not the rows."""
 
+    _own: ClassVar[dict[str, Parameters]] = {}
+    """Of each argument that holds settings, this method's own."""
+    _fixed: ClassVar[frozenset[str]] = frozenset()
+    """Which of those settings this method does not leave to anybody."""
+
+    def set_params(self, **params: Any) -> Self:
+        """Set arguments, or parts of one: `set_params(training__epochs=5)`."""
+        for name, own in self._own.items():
+            if any(key.startswith(f"{name}__") for key in params):
+                given = params.get(name, getattr(self, name))
+                params[name] = type(own).of(**{name: given})
+        super().set_params(**params)
+        return self
+
+    def _settings(self, name: str) -> Any:
+        """Return the settings that an argument holds, with this method's own in place of None."""
+        own = self._own[name]
+        given = type(own).of(**{name: getattr(self, name)})
+        for part in self._fixed:
+            value = getattr(given, part, None)
+            if value not in (None, getattr(own, part, None)):
+                kind = type(self).__name__
+                raise refuse(part, value, f"left out: {kind} has {getattr(own, part)!r}")
+        return given.or_else(own)
+
     def _given_ledger(self) -> Ledger | None:
         """Return the ledger that was given; None where this fit makes its own."""
         return self.ledger if isinstance(self.ledger, Ledger) else None
+
+    def _new_ledger(self) -> NewLedger:
+        """Return the terms of a ledger that this fit makes."""
+        return self.ledger if isinstance(self.ledger, NewLedger) else NewLedger(self.ledger)
 
     def _budget(self) -> Budget:
         """Return what sets the noise: epsilon, at the delta at which the ledger will count it."""
         ledger = self._given_ledger()
         delta = self.delta if ledger is None else ledger.usable_delta
         return Budget(positive(epsilon=self.epsilon), delta)
+
+    def _calibrated(self, plans_with: PlansWith, **how: Any) -> list[Plan]:
+        """Return plans that cost at most epsilon, together, as this fit's ledger will count it."""
+        return calibrate(plans_with, self._budget(), ledger=self._given_ledger(), **how)
 
     def _check_delta(self, n_units: int) -> None:
         """Refuse too large a delta; the number of units goes into no file and no message.
@@ -78,10 +127,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         """
         ledger = self._given_ledger()
         delta = self.delta if ledger is None else ledger.budget.delta
-        if not self.allow_large_delta and delta * n_units >= 1:
+        if not (ledger or self._new_ledger()).allow_large_delta and delta * n_units >= 1:
             raise InvalidArgument(
                 f"Expected delta={delta!r} to be below one over the number of records or people; "
-                "lower it, or say allow_large_delta=True (in a configuration: "
+                "lower it, or say ledger=NewLedger(allow_large_delta=True) (in a configuration: "
                 "allow_large_delta = true in [privacy])."
             )
 
@@ -121,15 +170,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         self._check_unit(by_person)
         if (given := self._given_ledger()) is not None:
             return given
-        path = self.ledger
+        new = self._new_ledger()
+        path = new.path
         if path is None:
             path = Path(tempfile.mkdtemp(prefix="tacit-")) / "run.ledger"
         return Ledger(
             path,
             budget=Budget(self.epsilon, self.delta),
             unit="person" if by_person else RECORD,
-            dataset=self.dataset,
-            allow_large_delta=self.allow_large_delta or None,
+            dataset=new.dataset,
+            allow_large_delta=new.allow_large_delta or None,
             **terms,
         )
 
@@ -139,8 +189,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         Every release of a fit writes it into the ledger, where it stays. It may depend on arguments
         alone: what a private row could change must not be there (`tacit.ledger.chain`).
         """
+        terms = self._given_ledger() or self._new_ledger()
         asked = {
-            LARGE_DELTA: self.allow_large_delta,
+            LARGE_DELTA: terms.allow_large_delta,
             ALLOWED_OVERLAP: self.allow_overlap,
             READ_CLASSES: is_from_data(getattr(self, "classes", None)),
         }
@@ -236,3 +287,20 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         """Return the student's labels: post-processing of the releases, free of charge."""
         probabilities = self.predict_proba(X)
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+
+
+def target_bounds(target_range: Any) -> tuple[float, float]:
+    """Return the public bounds to which a regressor clips y."""
+    if target_range is None:
+        raise InvalidArgument(
+            "Expected target_range=(low, high), the public bounds to which y is clipped; read from "
+            "the private numbers they would leak the extreme ones."
+        )
+    try:
+        low, high = target_range
+    except (TypeError, ValueError):
+        raise refuse("target_range", target_range, "two numbers, (low, high)") from None
+    low, high = finite(low=low), finite(high=high)
+    if not low < high:
+        raise refuse("target_range", target_range, "(low, high) with low below high")
+    return low, high

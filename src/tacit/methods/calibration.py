@@ -1,91 +1,109 @@
-"""The way from a budget to noise: the least with which a plan costs what may be spent.
-
-Votes and noisy sums, whose cost is that of a Gaussian, have it in closed form (`for_budget` of
-their mechanisms, `plan_rounds`); everything else is searched for here.
-"""
+"""The one way from a budget to noise: the least with which plans cost what may be spent."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import Any
 
 from tacit.errors import InvalidArgument
-from tacit.ledger import Budget, RdpAccountant, best_order
-from tacit.mechanisms import Plan, price_of_list
-from tacit.privacy import calibrate_steps, gaussian_epsilon
+from tacit.ledger import Budget, GaussianAccountant, Ledger, RdpAccountant, best_order
+from tacit.mechanisms import Plan, SelectiveMechanism, price_of_list
+from tacit.privacy import calibrate_gaussian, calibrate_steps
 
 _PRECISE = 1e-5
+_EXACT = 1e-6
 _FAR = 50.0
 _LEAST, _MOST = 2.0**-10, 2.0**30
 
+PlansWith = Callable[[float], Sequence[Plan]]
+"""From a level of noise to the plans of a run; more noise must cost less."""
+
 
 def calibrate(
-    plan_with: Callable[[float], Plan],
+    plans_with: PlansWith,
     budget: Budget,
     *,
-    listed: bool,
-    order: float | None = None,
-    before: Sequence[Plan] = (),
+    ledger: Ledger | None = None,
+    listed: bool = False,
     least: float = _LEAST,
     most: float = _MOST,
-) -> Plan:
-    """Return the plan with the least noise that stays within the budget, to about four digits.
+) -> list[Plan]:
+    """Return the plans with the least noise that together stay within the budget.
 
-    More noise must cost less. `listed`: the plan, with those `before` it, is priced as one list;
-    otherwise it is paid from a ledger, which may have a Renyi order, as it comes. `least` and
-    `most` are the ends of what the mechanism can do.
+    They are priced as the ledger will price them: `ledger`, which exists and adds up entries at its
+    own Renyi order, if it has one; else one that is to be made, for these plans as one list where
+    they are `listed`. `least` and `most` are the ends of what the mechanism can do. Gaussians have
+    it in closed form; everything else is searched for, to about four digits.
     """
-    from scipy.optimize import brentq
-
-    steps = plan_with(1.0).sampled_steps() if listed else None
+    listed = listed and ledger is None
+    order = None if ledger is None else ledger.order
+    first = list(plans_with(1.0))
+    squares = [plan.mu_squared() for plan in first]
+    excess = _excess(budget, listed=listed, order=order)
+    selects = any(isinstance(plan.mechanism, SelectiveMechanism) for plan in first)
+    if None not in squares and order is None and not (listed and selects):
+        # A mechanism that selects may cost less as a list than the sum of its Gaussians.
+        reach = math.sqrt(math.fsum(square or 0.0 for square in squares))
+        noise = calibrate_gaussian(reach, budget.epsilon, budget.delta)
+        if least <= noise <= most and -_EXACT <= excess(plans := list(plans_with(noise))) <= 0:
+            return plans
+    steps = first[-1].sampled_steps() if listed else None
     if steps is not None and steps.noise_multiplier == 1 and steps.sampling_rate < 1:
         # Noisy steps on samples are composed by their losses, whose search is certified.
+        spent = math.fsum(square or 0.0 for square in squares[:-1])
         _, rate, count = steps
-        spent = math.fsum(plan.mu_squared() or 0.0 for plan in before)
         found = calibrate_steps(
             budget.epsilon, budget.delta, steps=count, rate=rate, mu_squared=spent
         )
-        return plan_with(found)
-    excess = _excess(budget, before, listed=listed, order=order)
+        return list(plans_with(found))
+    found = _least_fitting(lambda noise: excess(plans_with(noise)), budget, least, most)
+    return list(plans_with(found))
+
+
+def _least_fitting(
+    excess: Callable[[float], float], budget: Budget, least: float, most: float
+) -> float:
+    """Return the least noise whose excess is at most 0."""
+    from scipy.optimize import brentq
+
     low, high = least, 1.0
-    while excess(plan_with(high)) > 0:
+    while excess(high) > 0:
         if high >= most:
             raise InvalidArgument(
                 f"Expected epsilon={budget.epsilon!r} at delta={budget.delta!r} to be within "
                 "reach of some noise; ask fewer queries."
             )
         low, high = high, min(4 * high, most)
-    if low == least and excess(plan_with(least)) <= 0:
-        return plan_with(least)
-    root = brentq(
-        lambda log: excess(plan_with(math.exp(log))), math.log(low), math.log(high), xtol=_PRECISE
-    )
+    if low == least and excess(least) <= 0:
+        return least
+    root = brentq(lambda log: excess(math.exp(log)), math.log(low), math.log(high), xtol=_PRECISE)
     noise = math.exp(float(root))
     while noise < high:  # the root may lie on either side: only what fits is returned
-        if excess(plan_with(noise)) <= 0:
-            return plan_with(noise)
+        if excess(noise) <= 0:
+            return noise
         noise *= 1 + _PRECISE
-    return plan_with(high)
+    return high
 
 
 def _excess(
-    budget: Budget, before: Sequence[Plan], *, listed: bool, order: float | None
-) -> Callable[[Plan], float]:
-    """Return log(cost/budget) as the ledger will see it: a plan fits where it is at most 0."""
+    budget: Budget, *, listed: bool, order: float | None
+) -> Callable[[Sequence[Plan]], float]:
+    """Return log(cost/budget) as the ledger will see it: plans fit where it is at most 0."""
     if listed:
-        return lambda plan: _log_ratio(
-            price_of_list([*before, plan], budget.delta).epsilon, budget.epsilon
-        )
+        return lambda plans: _log_ratio(price_of_list(plans, budget.delta).epsilon, budget.epsilon)
 
-    def one_by_one(plan: Plan) -> float:
-        mu_squared = plan.mu_squared()
+    def one_by_one(plans: Sequence[Plan]) -> float:
+        squares = [plan.mu_squared() for plan in plans]
         # A ledger of Gaussians adds up mu^2 and knows no other price.
-        if mu_squared is not None and order is None:
-            epsilon = gaussian_epsilon(budget.delta, math.sqrt(mu_squared))
-            return _log_ratio(float(epsilon), budget.epsilon)
+        if None not in squares and order is None:
+            capacity = GaussianAccountant.within(budget, budget.delta).capacity
+            return _log_ratio(math.fsum(square or 0.0 for square in squares), capacity)
         one = best_order(budget, budget.delta) if order is None else order
-        capacity = RdpAccountant.within(budget, budget.delta, one).capacity
-        return _log_ratio(float(plan.cost([one]).total().values[0]), capacity)
+        accountant = RdpAccountant.within(budget, budget.delta, one)
+        cost = math.fsum(float(plan.cost([one]).total().values[0]) for plan in plans)
+        return _log_ratio(cost, accountant.capacity)
 
     return one_by_one
 
@@ -95,3 +113,28 @@ def _log_ratio(cost: float, budget: float) -> float:
     if cost <= budget * math.exp(-_FAR):
         return -_FAR
     return min(math.log(cost) - math.log(budget), _FAR)
+
+
+def readable(plan: Plan, budget: Budget) -> Plan:
+    """Round noise up to four digits, so that it may be typed as printed."""
+    mechanism: Any = plan.mechanism
+    sigmas = [item.name for item in fields(mechanism) if item.name.startswith("sigma")]
+    rounded = replace(mechanism, **{name: rounded_up(getattr(mechanism, name)) for name in sigmas})
+    made = Plan(
+        rounded,
+        plan.queries,
+        max_answers=plan.max_answers,
+        n_teachers=plan.n_teachers,
+        n_classes=plan.n_classes,
+    )
+    return made if made.epsilon(budget.delta) <= budget.epsilon else plan
+
+
+def rounded_up(sigma: float) -> float:
+    """Return noise with four digits, never less: typed as printed, it stays within the budget.
+
+    >>> rounded_up(71.33219), rounded_up(0.0123411)
+    (71.34, 0.01235)
+    """
+    unit = 10.0 ** (math.floor(math.log10(sigma)) - 3)
+    return float(f"{math.ceil(sigma / unit) * unit:.4g}")

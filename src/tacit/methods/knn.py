@@ -1,36 +1,406 @@
-"""`PrivateKNNClassifier`: the private records themselves vote, without training.
+"""Private neighbours: the private records themselves answer, without training.
 
-The k nearest private records of a Poisson sample say their classes; a mechanism releases the noisy
-count. Fitted with public inputs it is a teacher, whose student may be published; fitted without, it
-answers questions until the budget refuses.
+The k nearest private records, in a public feature space, of a Poisson sample of them speak; a
+mechanism releases what they say, with noise, through a ledger. Either a student learns from such
+releases on public inputs, and nothing private is left in the object, or the records stay in it and
+`answer` pays for every question until the budget refuses (docs/theory/private-knn.md). They say
+classes (`PrivateKNNClassifier`), numbers (`PrivateKNNRegressor`) or several labels at once
+(`PrivateKNNMultiLabelClassifier`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Annotated, Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tacit._checks import Floats
-from tacit.ledger import Budget
-from tacit.mechanisms import NO_ANSWER, Plan, Release
-from tacit.methods.base import PrivateClassifier
-from tacit.methods.facts import Facts, boosting_student, common, fewest_queries
-from tacit.methods.knn_base import PrivateNeighbours, Targets
-from tacit.methods.knn_planning import (
-    MECHANISMS,
-    Neighbourly,
-    plan_classes,
-    propose_neighbours,
+from tacit._checks import (
+    Floats,
+    Integers,
+    at_least,
+    finite_array,
+    one_of,
+    refuse,
 )
-from tacit.methods.method import Method, Rule, asked_figures
-from tacit.methods.settings import Count, choices
+from tacit._checks import sampling_rate as checked_rate
+from tacit.errors import InvalidArgument
+from tacit.ledger import Budget, Ledger, Statement
+from tacit.mechanisms import (
+    NO_ANSWER,
+    Mechanism,
+    NoisyScreening,
+    Plan,
+    Release,
+    SampledLabels,
+    SampledMax,
+    SampledMean,
+    SampledMedian,
+    SampledVotes,
+    SelectiveMechanism,
+)
+from tacit.methods.base import PrivateClassifier, PrivateEstimator, target_bounds
+from tacit.methods.calibration import calibrate, readable
+from tacit.methods.method import (
+    Facts,
+    Method,
+    Rule,
+    asked_figures,
+    boosting_student,
+    common,
+    fewest_queries,
+)
+from tacit.methods.pate import AGREEMENT, CHECK_SHARE
+from tacit.methods.settings import Count, Features, Positive, Queries, Rate, Student, choices
+from tacit.neighbours import Neighbourhoods, NeighbourIndex, default_reach
 from tacit.privacy import gaussian_mu
-from tacit.records import class_indices
-from tacit.students import label_posterior
+from tacit.records import (
+    PrivateRecords,
+    PublicSpace,
+    class_indices,
+    count_units,
+    private_rows,
+    units_of,
+)
+from tacit.students import ValueStudent, choose_queries, label_posterior
+from tacit.teachers import record_ids
+
+MECHANISMS = ("sampled-votes", "sampled-max", "noisy-screening")
+STATISTICS = ("mean", "median")
+MATCHED = "matched"
+"""Value of `threshold=` that leaves the thresholds to the student's own shares."""
+ANSWERED = 0.75
+"""Share of the queries that noisy screening may answer at the most."""
+_MOST_ON_GRID = 2.0**19
+"""Beyond, a rounded Gaussian would be too wide for the grid on which sums are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourly:
+    """How neighbours are asked: all public. `n_classes` None: not a matter of classes."""
+
+    k: int
+    sampling_rate: float
+    votes_per_unit: int
+    n_classes: int | None
+
+    def plan(self, mechanism: Mechanism, queries: int, max_answers: int | None = None) -> Plan:
+        """Return so many uses of the mechanism."""
+        return Plan(mechanism, queries, max_answers=max_answers, n_classes=self.n_classes)
+
+    @property
+    def sample(self) -> dict[str, Any]:
+        """What every mechanism on neighbours wants to know."""
+        return {
+            "k": self.k,
+            "sampling_rate": self.sampling_rate,
+            "votes_per_unit": self.votes_per_unit,
+        }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RecordIndex:
+    """Private records ready to be asked. Secret; it refuses to be pickled."""
+
+    space: PublicSpace
+    index: NeighbourIndex
+    asked: Neighbourly
+
+    def around(self, inputs: NDArray[Any]) -> Neighbourhoods:
+        """Rank the records around public inputs. Secret."""
+        reach = default_reach(self.asked.k, self.asked.sampling_rate)
+        return self.index.search(self.space.view(inputs), reach)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Expected private records to stay where they are; save the student.")
+
+    def __repr__(self) -> str:
+        return "RecordIndex(secret)"
+
+
+def index_records(
+    private: PrivateRecords, space: PublicSpace, asked: Neighbourly
+) -> tuple[RecordIndex, PrivateRecords]:
+    """Index the records in a public feature space, and return those that have a place there.
+
+    The others say nothing, in this round or in a later one: they are not looked at again. Secret.
+    """
+    seen, placed = space.seen(private.rows, np.asarray)
+    left = private if placed.all() else private.only(placed)
+    index = NeighbourIndex(
+        seen,
+        left.targets,
+        keys=record_ids(left.rows),
+        units=left.people,
+        votes_per_unit=asked.votes_per_unit,
+        radius=space.radius,
+    )
+    return RecordIndex(space, index, asked), left
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedView:
+    """A student's representation as the feature map of the next round: public, it saw releases."""
+
+    student: Any
+
+    def fit(self, X: NDArray[Any]) -> LearnedView:
+        """Learn nothing more."""
+        del X
+        return self
+
+    def transform(self, X: NDArray[Any]) -> Floats:
+        """Return what the student makes of the inputs."""
+        return np.asarray(self.student.represent(X), dtype=np.float64)
+
+    def __sklearn_clone__(self) -> LearnedView:
+        return self
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Targets:
+    """What y means: the records' targets (secret), and what is public about them."""
+
+    targets: NDArray[Any]
+    n_classes: int | None = None
+    public: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False, repr=False)
+class PrivateNeighbours(PrivateEstimator):
+    """Fit, answer and statement; a subclass says what neighbours say and how it is released."""
+
+    student: Student = None
+    _: KW_ONLY
+    k: Count = 100
+    sampling_rate: Rate = 1.0
+    queries: int | Queries = 100
+    features: Features = None
+    radius: Positive | None = None
+    votes_per_unit: Count = 1
+    student_: Any = field(init=False)
+    queries_: Integers = field(init=False)
+    releases_: list[Release] = field(init=False)
+    _fit_faults: tuple[str, ...] = field(init=False)
+    _y_checks: ClassVar[dict[str, bool]] = {}
+    _own: ClassVar = {"queries": Queries(100, "medoids", 1)}
+
+    @abstractmethod
+    def _read(self, y: NDArray[Any]) -> Targets:
+        """Check y against what was declared about it; nothing private is quoted."""
+
+    @abstractmethod
+    def _plan(self, asked: Neighbourly, queries: int, *, listed: bool) -> Plan:
+        """Return the plan that spends the budget, from public information alone.
+
+        `listed`: the student's run is priced as one list; otherwise each answer is paid as it
+        comes, and the noise has to be larger.
+        """
+
+    @abstractmethod
+    def _train_student(self, student: Any, outside: NDArray[Any]) -> Any:
+        """Fit a student on `queries_` of the public inputs and all `releases_` so far."""
+
+    @abstractmethod
+    def _answers(self, release: Release) -> Any:
+        """Return what one release answers."""
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_public: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Let the private rows answer public inputs and train the student, or keep them to answer.
+
+        With `X_public` a student is trained, and the private rows are dropped. Without, they stay
+        in this object, which then cannot be pickled, and only `answer` works. Everything is
+        validated, and the plan is priced, before features of private rows are computed.
+        """
+        rows, said = private_rows(self, X, y, **self._y_checks)
+        task = self._read(said)
+        people = units_of(groups, len(rows))
+        outside = None if X_public is None else self._public_matrix(X_public, rows.shape[1])
+        self._keep_apart(rows, outside)
+        self._check_unit(people is not None)
+        self._check_delta(count_units(people, len(rows)))
+        private = PrivateRecords(rows, task.targets, people)
+        asked = self._asking(people, task.n_classes)
+        if outside is None:
+            return self._keep(private, asked, task)
+        return self._teach(private, asked, outside, task)
+
+    def _asking(self, people: NDArray[Any] | None, n_classes: int | None) -> Neighbourly:
+        votes = at_least(1, votes_per_unit=self.votes_per_unit)
+        return Neighbourly(
+            at_least(1, k=self.k),
+            checked_rate(sampling_rate=self.sampling_rate),
+            1 if people is None else votes,
+            n_classes,
+        )
+
+    def _become(self, state: dict[str, Any]) -> None:
+        """Take a new fit's state; leave nothing of an earlier one, above all no private records."""
+        self._fit_faults = self._faults_with(state["ledger_"])
+        earlier = ("student_", "queries_", "releases_", "posteriors_", "_index", "_mechanism")
+        for name in earlier:
+            self.__dict__.pop(name, None)
+        self.__dict__.update(state)
+
+    def _faults_with(self, ledger: Ledger) -> tuple[str, ...]:
+        """Return what this fit asks for, and what one before it did that no answer has written."""
+        unwritten: tuple[str, ...] = ()
+        if hasattr(self, "ledger_") and self.ledger_.origin == ledger.origin:
+            written = ledger.statement().warnings
+            unwritten = tuple(fault for fault in self._fit_faults if fault not in written)
+        return tuple(dict.fromkeys((*unwritten, *self._declared_faults())))
+
+    def _keep(self, private: PrivateRecords, asked: Neighbourly, task: Targets) -> Self:
+        """Make ready to answer: the ledger is charged by each answer."""
+        queries = self._settings("queries")
+        count = len(queries.strategy) if queries.number is None else queries.number
+        plan = self._plan(asked, count, listed=False)
+        space = PublicSpace.given(self.features, self.radius, private.rows.shape[1])
+        terms = {} if plan.mu_squared() is not None else {"accountant": "rdp"}
+        ledger = self._open_ledger(by_person=private.by_person, **terms)
+        self._refuse_early(ledger, [asked.plan(plan.mechanism, 1)])
+        index, _ = index_records(private, space, asked)
+        state = {"ledger_": ledger, "_mechanism": plan.mechanism, "_index": index}
+        self._become({**task.public, **state})
+        return self
+
+    def _teach(
+        self, private: PrivateRecords, asked: Neighbourly, outside: NDArray[Any], task: Targets
+    ) -> Self:
+        """Ask public inputs round by round, each student from all releases so far."""
+        rounds = self._settings("queries").rounds
+        self._check_student(rounds)
+        space = PublicSpace.around(self.features, outside, self.radius)
+        chosen = self._choose(space, outside)
+        plan = self._plan(asked, rounds * chosen.size, listed=True)
+        plans = [_share(asked, plan, chosen.size)] * rounds
+        ledger = self._open_ledger(by_person=private.by_person, **_terms(plans))
+        self._refuse_early(ledger, plans)
+        state = {"ledger_": ledger, "releases_": [], "queries_": chosen[:0]}
+        self._become({**task.public, **state})
+        self._ask(private, asked, outside, space, chosen, plans)
+        return self
+
+    def _ask(
+        self,
+        private: PrivateRecords,
+        asked: Neighbourly,
+        outside: NDArray[Any],
+        space: PublicSpace,
+        chosen: Integers,
+        plans: list[Plan],
+    ) -> None:
+        """Release round by round; from the second on, in the last student's space.
+
+        From the first release on nothing is refused because of a private row.
+        """
+        for number, each in enumerate(plans, start=1):
+            if number > 1:
+                space = PublicSpace.around(LearnedView(self.student_), outside)
+                chosen = self._choose(space, outside)
+            purpose = f"ask {each.queries} public inputs, round {number} of {len(plans)}"
+            index, private = index_records(private, space, asked)
+            release = self._release(each, index, outside[chosen], purpose)
+            self.queries_ = np.concatenate([self.queries_, chosen])
+            self.releases_.append(release)
+            self.student_ = self._train_student(self._new_student(), outside)
+
+    def _check_student(self, rounds: int) -> None:
+        """Refuse, before anything is spent, a student that could not learn or be looked through."""
+        student = self._new_student()
+        if rounds > 1 and not hasattr(student, "represent"):
+            raise InvalidArgument(
+                f"Expected student={type(student).__name__} to have represent() where "
+                f"rounds={rounds}: its view is the next round's feature space."
+            )
+
+    def _choose(self, space: PublicSpace, outside: NDArray[Any]) -> Integers:
+        """Return the public rows to ask in a round, chosen from public inputs alone."""
+        asked = self._settings("queries")
+        if asked.rounds > 1 and not isinstance(asked.strategy, str):
+            raise InvalidArgument(
+                f"Expected strategy= a name where rounds={asked.rounds}: rows are chosen."
+            )
+        return choose_queries(
+            space.view(outside),
+            asked.number,
+            strategy=asked.strategy,
+            random_state=self.random_state,
+        )
+
+    def _one_plan(self, plan_with: Callable[[float], Plan], **how: Any) -> Plan:
+        (plan,) = self._calibrated(lambda noise: [plan_with(noise)], **how)
+        return plan
+
+    def _release(
+        self, plan: Plan, index: RecordIndex, inputs: NDArray[Any], purpose: str
+    ) -> Release:
+        neighbours = index.around(inputs)
+        # Of the fit: arguments may have changed since then.
+        faults = self._fit_faults
+        paid = self.ledger_.release(plan, purpose=purpose, noise=self.noise, faults=faults)
+        with paid as grant:
+            return grant.release(neighbours)
+
+    @property
+    def statement_(self) -> Statement:
+        """What may be said of all that was released so far, and of what the next answer adds."""
+        said = super().statement_
+        return replace(said, warnings=tuple(dict.fromkeys([*said.warnings, *self._fit_faults])))
+
+    def answer(self, X: ArrayLike) -> Any:
+        """Let the private records answer public inputs now, and pay for it.
+
+        Raises `BudgetExceeded`, with nothing spent or released, once the ledger refuses.
+        """
+        check_is_fitted(self, "ledger_")
+        if not hasattr(self, "_index"):
+            raise InvalidArgument(
+                "Expected a fit without X_public before answer(): with public inputs a student "
+                "was trained and the private records were dropped; use predict()."
+            )
+        inputs = np.asarray(validate_data(self, X, dtype="numeric", reset=False), dtype=np.float64)
+        plan = self._index.asked.plan(self._mechanism, len(inputs))
+        self._refuse_early(self.ledger_, [plan])
+        purpose = f"answer {len(inputs)} questions"
+        return self._answers(self._release(plan, self._index, inputs, purpose))
+
+    def _student_inputs(self, X: ArrayLike) -> NDArray[Any]:
+        if hasattr(self, "_index"):
+            raise InvalidArgument(
+                "Expected a student to predict: fit with X_public=, or call answer(), which pays "
+                "for each answer."
+            )
+        return super()._student_inputs(X)
+
+
+def _share(asked: Neighbourly, plan: Plan, count: int) -> Plan:
+    """Return a round's share of the whole plan; of the answers it allows, rounded down."""
+    cap = plan.max_answers
+    return asked.plan(plan.mechanism, count, None if cap is None else cap * count // plan.queries)
+
+
+def _terms(plans: list[Plan]) -> dict[str, Any]:
+    """Return terms of a new ledger: exact Gaussians add up; others are priced as a list.
+
+    A mechanism that selects may have a lower price than the sum of its Gaussians.
+    """
+    selects = isinstance(plans[0].mechanism, SelectiveMechanism)
+    if not selects and all(plan.mu_squared() is not None for plan in plans):
+        return {}
+    return {"plans": plans}
 
 
 @dataclass(eq=False, repr=False)
@@ -44,16 +414,16 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours):
         "noisy-screening" (only where enough neighbours agree), whose noise is chosen so that
         `queries` questions cost at most epsilon, or a mechanism with its own noise.
     queries: how many public inputs are labelled, or, without public inputs, for how many answers
-        the noise is planned; strategy: "medoids", "random", or row numbers.
-    rounds: 2 or more asks again in each round, among neighbours in the representation that the last
-        student learned. The budget is split evenly, in one ledger.
+        the noise is planned; or `Queries(100, strategy=..., rounds=...)`: 2 or more rounds ask
+        again, among neighbours in the representation that the last student learned. The budget is
+        split evenly, in one ledger.
     features: a public transformer for private and public inputs alike, fitted on public inputs.
     radius: the public norm within which features are compared exactly (longer vectors are scaled
         down to it); by default the largest norm among the public inputs.
     classes: the public label set, or "from_data" (the statement then says so).
     votes_per_unit: with `groups=`, how many of a person's records may be neighbours of one query:
         its nearest ones. The noise grows with it, so 1 is the default.
-    ledger: a `Ledger`, a path, or None for a ledger in a temporary directory.
+    ledger: a `Ledger`, a path, a `NewLedger`, or None for one in a temporary directory.
     random_state seeds training and queries, never noise.
 
     Unit: one record, or one person with `groups=`. Features, `radius` and k must be public: chosen
@@ -63,14 +433,24 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours):
 
     _: KW_ONLY
     mechanism: Annotated[Any, choices(*MECHANISMS)] = "sampled-votes"
-    rounds: Count = 1
 
     def _read(self, y: NDArray[Any]) -> Targets:
         known, targets = class_indices(y, self.classes)
         return Targets(targets, int(known.size), {"classes_": known})
 
-    def _price(self, asked: Neighbourly, queries: int, budget: Budget, *, listed: bool) -> Plan:
-        return plan_classes(self.mechanism, asked, queries, budget, listed=listed)
+    def _plan(self, asked: Neighbourly, queries: int, *, listed: bool) -> Plan:
+        name = self.mechanism
+        if isinstance(name, str):
+            capped = listed and self._given_ledger() is None
+            return self._one_plan(
+                lambda noise: class_plan(name, asked, queries, noise, capped=capped), listed=listed
+            )
+        if any(getattr(name, key, None) != value for key, value in asked.sample.items()):
+            raise InvalidArgument(
+                f"Expected mechanism={name!r} to have k={asked.k}, sampling_rate="
+                f"{asked.sampling_rate} and votes_per_unit={asked.votes_per_unit}."
+            )
+        return asked.plan(name, queries)
 
     def _train_student(self, student: Any, outside: NDArray[Any]) -> Any:
         self.posteriors_ = [self._posterior(release) for release in self.releases_]
@@ -96,6 +476,267 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours):
         return labels
 
 
+def class_plan(name: str, asked: Neighbourly, queries: int, noise: float, *, capped: bool) -> Plan:
+    """Return the plan of a mechanism by its name.
+
+    Screening splits what is spent between checks and answers as if every record took part.
+    """
+    one_of(*MECHANISMS, mechanism=name)
+    if name != "noisy-screening":
+        kind = SampledVotes if name == "sampled-votes" else SampledMax
+        return asked.plan(kind(sigma=noise, **asked.sample), queries)
+    cap = max(1, math.ceil(ANSWERED * queries)) if capped else queries
+    # mu^2 of the checks, queries/s^2, to that of the answers, 2 cap/sigma^2, as the shares.
+    screen = noise * math.sqrt(queries / (2 * cap) * (1 - CHECK_SHARE) / CHECK_SHARE)
+    mechanism = NoisyScreening(
+        threshold=round(AGREEMENT * asked.k), sigma_screen=screen, sigma=noise, **asked.sample
+    )
+    return asked.plan(mechanism, queries, max_answers=cap if capped else None)
+
+
+def propose_class_plan(name: str, asked: Neighbourly, queries: int, budget: Budget) -> Plan:
+    """Return the plan of a student's run that spends the budget; noise with four digits."""
+    (plan,) = calibrate(
+        lambda noise: [class_plan(name, asked, queries, noise, capped=True)], budget, listed=True
+    )
+    return readable(plan, budget)
+
+
+def propose_neighbours(
+    queries: int, budget: Budget, classes: int, *, k: int, sampling_rate: float = 1.0
+) -> list[Plan]:
+    """Return plans that spend the budget: label, histogram, screening."""
+    asked = Neighbourly(at_least(1, k=k), checked_rate(sampling_rate=sampling_rate), 1, classes)
+    label, screened = (
+        propose_class_plan(name, asked, queries, budget)
+        for name in ("sampled-max", "noisy-screening")
+    )
+    # The histogram costs what its plurality costs.
+    votes = SampledVotes(sigma=label.mechanism.sigma, **asked.sample)  # type: ignore[attr-defined]
+    return [label, asked.plan(votes, queries), screened]
+
+
+@dataclass(eq=False, repr=False)
+class PrivateKNNRegressor(RegressorMixin, PrivateNeighbours):  # type: ignore[misc]  # untyped
+    """Private k-nearest-neighbour regression, worst-case priced.
+
+    student: `ValueStudent()` by default; it sees public inputs and releases only.
+    k: how many neighbours speak. sampling_rate: each unit takes part in each question with this
+        probability; 1 means always, and then, for the mean, the exact Gaussian accountant applies.
+    statistic: "mean", with noise of at least (high - low)/k, or "median", by the exponential
+        mechanism on `grid_points` evenly spaced points. Noise is chosen so that `queries` questions
+        cost at most epsilon.
+    target_range: (low, high), public bounds to which y is clipped. Bounds read off private numbers
+        would break the claim, so there is no default. The closer they are, the less noise.
+    queries, features, radius, votes_per_unit, ledger, random_state: as for
+        `PrivateKNNClassifier`.
+
+    Unit: one record, or one person with `groups=`. Source:
+    docs/theory/private-knn.md#numbers.
+    """
+
+    _y_checks: ClassVar[dict[str, bool]] = {"y_numeric": True}
+
+    _: KW_ONLY
+    statistic: str = "mean"
+    target_range: Any = None
+    grid_points: int = 101
+
+    def _read(self, y: NDArray[Any]) -> Targets:
+        low, high = target_bounds(self.target_range)
+        return Targets(np.clip(y, low, high), public={"bounds_": (low, high)})
+
+    def _plan(self, asked: Neighbourly, queries: int, *, listed: bool) -> Plan:
+        low, high = target_bounds(self.target_range)
+        if one_of(*STATISTICS, statistic=self.statistic) == "mean":
+            one = (high - low) / asked.k  # what a displaced record can change is the noise's unit
+
+            def mean(noise: float) -> Plan:
+                mechanism = SampledMean(sigma=noise * one, low=low, high=high, **asked.sample)
+                return asked.plan(mechanism, queries)
+
+            return self._one_plan(mean, listed=listed, most=_MOST_ON_GRID)
+        grid = (low, high, at_least(2, grid_points=self.grid_points))
+
+        def median(noise: float) -> Plan:
+            mechanism = SampledMedian(epsilon_per_query=1 / noise, grid=grid, **asked.sample)
+            return asked.plan(mechanism, queries)
+
+        return self._one_plan(median, listed=listed, least=0.01, most=2.0**12)
+
+    def _default_student(self) -> Any:
+        return ValueStudent()
+
+    def _train_student(self, student: Any, outside: NDArray[Any]) -> Any:
+        values = np.concatenate([np.asarray(release.values) for release in self.releases_])
+        # A mean's noise is known; how far a drawn median is off depends on the private numbers.
+        noise = getattr(self.releases_[-1].mechanism, "sigma", None)
+        return student.fit(outside, self.queries_, values, noise=noise)
+
+    def _answers(self, release: Release) -> Floats:
+        return self._within_bounds(release.values)
+
+    def _public_facts(self) -> dict[str, Any]:
+        return {"bounds": list(self.bounds_)}
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Return the student's numbers, within the bounds: post-processing, free of charge."""
+        inputs = self._student_inputs(X)
+        return self._within_bounds(self.student_.predict(inputs))
+
+    def _within_bounds(self, values: Any) -> Floats:
+        return np.asarray(np.clip(np.asarray(values, dtype=np.float64), *self.bounds_))
+
+
+@dataclass(eq=False, repr=False)
+class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # type: ignore[misc]
+    """Private k-nearest-neighbour votes on several labels at once, worst-case priced.
+
+    y is a matrix of 0 and 1, a column for each label; predictions are such a matrix, too.
+
+    student: `ValueStudent()` by default; it learns the noisy shares of neighbours with each label.
+    k, sampling_rate, queries, features, radius, votes_per_unit, ledger, random_state:
+        as for `PrivateKNNClassifier`.
+    labels: the public names of the labels, or how many there are.
+    clip: (norm, tau). For tau labels a record may count in full; one with more counts less for
+        each. The noise grows as the square root of tau. "l2" keeps more of such a record than "l1",
+        the paper's tau-approximation, at the same price.
+    threshold: the public share of k that a label's clipped, noisy count must reach, or one for each
+        label; or "matched": each label is predicted for as many public inputs as the student's
+        shares add up to, which suits neighbourhoods so large that no label reaches a half.
+
+    Unit: one record, or one person with `groups=`. Source:
+    docs/theory/private-knn.md#several-labels.
+    """
+
+    _y_checks: ClassVar[dict[str, bool]] = {"multi_output": True}
+
+    _: KW_ONLY
+    labels: Any = None
+    clip: tuple[str, float] = ("l2", 1.0)
+    threshold: Any = 0.5
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.single_output = False
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _read(self, y: NDArray[Any]) -> Targets:
+        names = label_names(self.labels)
+        if y.ndim != 2 or y.shape[1] != names.size:
+            raise InvalidArgument(
+                f"Expected y of shape (rows, {names.size}), a column for each of labels=."
+            )
+        if y.dtype.kind not in "biuf" or not ((y == 0) | (y == 1)).all():
+            # The last words are those that scikit-learn's contract wants.
+            raise InvalidArgument("Expected y to hold 0 and 1 only. Unknown label type: other.")
+        # Matched thresholds follow from the student's shares; until then every label is a half.
+        start = 0.5 if self._matched else self.threshold
+        public = {"labels_": names, "thresholds_": label_thresholds(start, names.size)}
+        return Targets(y.astype(np.int8), int(names.size) if names.size > 1 else None, public)
+
+    def _plan(self, asked: Neighbourly, queries: int, *, listed: bool) -> Plan:
+        try:
+            norm, tau = self.clip
+        except (TypeError, ValueError):
+            raise refuse("clip", self.clip, 'a norm and a number, such as ("l2", 1.0)') from None
+
+        def plan_with(sigma: float) -> Plan:
+            mechanism = SampledLabels(sigma=sigma, tau=tau, clip=norm, **asked.sample)
+            return asked.plan(mechanism, queries)
+
+        return self._one_plan(plan_with, listed=listed, most=_MOST_ON_GRID)
+
+    def _default_student(self) -> Any:
+        return ValueStudent()
+
+    def _keep(self, private: PrivateRecords, asked: Neighbourly, task: Targets) -> Self:
+        if self._matched:
+            raise InvalidArgument(
+                f"Expected threshold={self.threshold!r} with X_public= only: it is a student's."
+            )
+        return super()._keep(private, asked, task)
+
+    @property
+    def _matched(self) -> bool:
+        return isinstance(self.threshold, str) and self.threshold == MATCHED
+
+    def _train_student(self, student: Any, outside: NDArray[Any]) -> Any:
+        mechanism: Any = self.releases_[-1].mechanism
+        shares = np.concatenate([_shares(release) for release in self.releases_])
+        student.fit(outside, self.queries_, shares, noise=mechanism.sigma / mechanism.k)
+        if self._matched:
+            shares = np.asarray(student.predict(outside)).reshape(len(outside), -1)
+            self.thresholds_ = matched_thresholds(shares)
+        return student
+
+    def _answers(self, release: Release) -> Integers:
+        return self._reached(_shares(release))
+
+    def _reached(self, shares: Floats) -> Integers:
+        return np.asarray(shares >= self.thresholds_, dtype=np.int64)
+
+    def _public_facts(self) -> dict[str, Any]:
+        return {"labels": self.labels_.tolist(), "thresholds": self.thresholds_.tolist()}
+
+    def predict_shares(self, X: ArrayLike) -> Floats:
+        """Return the student's share of neighbours with each label, clipped as by the mechanism."""
+        inputs = self._student_inputs(X)
+        return np.asarray(self.student_.predict(inputs), dtype=np.float64)
+
+    def predict(self, X: ArrayLike) -> Integers:
+        """Return 0 or 1 for each label: post-processing of the releases, free of charge."""
+        return self._reached(self.predict_shares(X))
+
+
+def _shares(release: Release) -> Floats:
+    mechanism: Any = release.mechanism
+    return np.asarray(np.asarray(release.values) / mechanism.k)
+
+
+def matched_thresholds(shares: ArrayLike) -> Floats:
+    """Return for each label the threshold that as many rows reach as its shares add up to.
+
+    >>> matched_thresholds([[0.1, 0.4], [0.2, 0.3], [0.4, 0.1], [0.3, 0.2]]).tolist()
+    [0.4, 0.4]
+    """
+    rows = np.sort(np.asarray(shares, dtype=np.float64), axis=0)
+    wanted = np.rint(rows.clip(0, 1).sum(axis=0)).astype(np.int64)
+    reached = rows[np.minimum(len(rows) - wanted, len(rows) - 1), np.arange(rows.shape[1])]
+    return np.asarray(np.where(wanted > 0, reached, rows[-1] + 1))
+
+
+def label_names(labels: Any) -> NDArray[Any]:
+    """Return the public names of labels; a number n stands for 0 .. n - 1.
+
+    >>> label_names(["sun", "rain"]).tolist(), label_names(2).tolist()
+    (['sun', 'rain'], [0, 1])
+    """
+    if labels is None:
+        raise InvalidArgument("Expected labels= the public names of y's columns, or their number.")
+    if np.ndim(labels) == 0:
+        return np.arange(at_least(1, labels=labels))
+    names = np.asarray(labels)
+    if names.ndim != 1 or names.size < 1 or np.unique(names).size != names.size:
+        raise refuse("labels", labels, "a list of different names, or their number")
+    return names
+
+
+def label_thresholds(threshold: Any, n_labels: int) -> Floats:
+    """Return one threshold for each label, each a share in (0, 1].
+
+    >>> label_thresholds(0.5, 3).tolist()
+    [0.5, 0.5, 0.5]
+    """
+    values = finite_array(threshold=threshold)
+    in_range = ((values > 0) & (values <= 1)).all()
+    if values.ndim > 1 or values.size not in (1, n_labels) or not in_range:
+        raise refuse("threshold", threshold, f"a share in (0, 1], or {n_labels} of them")
+    return np.broadcast_to(values, (n_labels,)).copy()
+
+
 _NEIGHBOURS_CLEAR = 5.3
 _CLASS_SHARE = 0.8
 _TABLE_NEIGHBOURS = 0.005
@@ -108,8 +749,7 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
         return PrivateKNNClassifier(
             boosting_student(),
             k=max(2, round(_TABLE_NEIGHBOURS * facts.n_private)),
-            queries=facts.n_public,
-            strategy=np.arange(facts.n_public),
+            queries=Queries(strategy=np.arange(facts.n_public)),
             **shared,
         )
     mu = float(gaussian_mu(epsilon, delta))

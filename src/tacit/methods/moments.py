@@ -1,16 +1,21 @@
-"""`MomentClassifier`: a softmax regression from one or two noisy moments of the private records.
+"""`MomentClassifier`, `MomentRegressor`: linear models from a few noisy moments of the records.
 
 The likelihood of a softmax regression needs two things of the data: the moment sum phi(x) e_y, the
 only one in which labels appear, and a normaliser that is a sum over inputs alone. The moment is
 released once, about a public centre; the normaliser comes from public inputs. A second release, of
 what the first solution leaves unexplained, corrects what the public inputs got wrong. For tables,
 with public bins (docs/theory/speak-once.md).
+
+Least squares needs sum phi(x) t, in which the targets t appear, and the covariance of the features,
+which public inputs tell as well. A record's target is brought to [-1, 1] by public bounds, so that
+each record says phi(x) t with |phi| <= 1: norm at most 1, as for classes. Later rounds speak of
+what the last public solution leaves unexplained, shortened to a public length.
 """
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +24,19 @@ from sklearn.base import clone
 from tacit._checks import Floats, Integers, at_least, positive, refuse
 from tacit.features import PublicBins
 from tacit.ledger import Ledger
-from tacit.mechanisms import STEP, Contributions, NoisySum, Plan, unit_steps
-from tacit.methods.facts import Facts, common
-from tacit.methods.method import Method, Rule
+from tacit.mechanisms import STEP, Contributions, unit_steps
+from tacit.methods.method import Facts, Method, Rule, common
 from tacit.methods.settings import OneOrTwo
-from tacit.methods.summary_base import (
+from tacit.methods.summary import (
     COUNT_SHARE,
+    PublicPart,
     SummaryClassifier,
+    SummaryRegressor,
     believed_counts,
     measured,
 )
 from tacit.records import PrivateRecords, PublicSpace
-from tacit.students import LinearStudent
+from tacit.students import LinearStudent, ValueStudent
 from tacit.summaries import (
     NoisyEcho,
     NoisyMoment,
@@ -52,15 +58,6 @@ _CLIP = 0.7
 """Length, over classes, to which residuals of the second round are shortened."""
 
 
-class MomentPlan(NamedTuple):
-    """What a fit rests on, made of public inputs, and the plans that it pays for."""
-
-    space: PublicSpace
-    view: Floats
-    prior: WeightPrior
-    plans: list[Plan]
-
-
 @dataclass(eq=False, repr=False)
 class MomentClassifier(SummaryClassifier):
     """Softmax regression from class counts and noisy moments, worst-case priced.
@@ -75,7 +72,7 @@ class MomentClassifier(SummaryClassifier):
     epsilon, delta: the worst-case budget of the ledger that `fit` makes; with `ledger=` epsilon
         still sets the noise.
     classes: the public label set, or "from_data" (the statement then says so).
-    ledger: a `Ledger`, a path, or None for a ledger in a temporary directory.
+    ledger: a `Ledger`, a path, a `NewLedger`, or None for one in a temporary directory.
 
     5 % of mu^2 buys the class counts, which tell where to centre the moment; the rest buys moments.
     How much weights are shrunk is fitted to the releases (`tacit.summaries.moments`): there is no
@@ -89,65 +86,73 @@ class MomentClassifier(SummaryClassifier):
     def _default_student(self) -> Any:
         return LinearStudent()
 
-    def _prepare(
-        self, outside: NDArray[Any], columns: int, budget: tuple[float, float]
-    ) -> MomentPlan:
+    def _prepare(self, outside: NDArray[Any], columns: int) -> PublicPart:
         if at_least(1, rounds=self.rounds) > 2:
             raise refuse("rounds", self.rounds, "1 or 2")
         space = moment_space(self.features, outside, self.radius)
         view = space.view(outside)
         shares = [1.0] if self.rounds == 1 else [_FIRST_SHARE, 1 - _FIRST_SHARE]
-        plans = [NoisySum.for_budget(*budget, rows=1, columns=columns, share=COUNT_SHARE)]
-        plans += [
-            NoisySum.for_budget(
-                *budget, rows=view.shape[1], columns=columns, share=part * (1 - COUNT_SHARE)
-            )
-            for part in shares
-        ]
-        return MomentPlan(space, view, weight_prior(space.features, view.shape[1]), plans)
+        moments = [(share * (1 - COUNT_SHARE), view.shape[1], columns) for share in shares]
+        plans = self._plans((COUNT_SHARE, 1, columns), *moments)
+        return PublicPart(space, view, plans, weight_prior(space.features, view.shape[1]))
 
-    def _look_at(self, public: MomentPlan, private: PrivateRecords) -> PrivateRecords:
+    def _look_at(self, public: PublicPart, private: PrivateRecords) -> PrivateRecords:
         return private.seen_in(public.space, np.asarray)
 
     def _release_and_learn(
-        self, public: MomentPlan, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
+        self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
         counts = self._count(ledger, public.plans[0], private)
         total, shares = believed_counts(counts)
         reach, plan = public.space.radius, public.plans[1]
-        centre = best_centre(public.view, total, shares, 1 / _noise(plan), reach)
+        mechanism: Any = plan.mechanism
+        centre = best_centre(public.view, total, shares, 1 / mechanism.sigma, reach)
         inside = private.rows
         bound = reach * longest_label(centre)
         said = moments_of(private, inside, reach, centre)
         first = self._release(ledger, plan, said, "a centred moment of the features")
         values, variance = measured(first, bound)
         moment = NoisyMoment(values, variance, total, shares, centre)
-        solution = fit_moment(public.view, moment, public.prior)
+        solution = fit_moment(public.view, moment, public.basis)
         releases = [counts, first]
         for plan in public.plans[2:]:
             said = echo_of(private, inside, reach, solution)
             releases.append(self._release(ledger, plan, said, "a moment of the residuals"))
             echo = NoisyEcho(*measured(releases[-1], reach * _CLIP), solution)
-            solution = fit_moment(public.view, moment, public.prior, echo)
-        return {
-            "releases_": releases,
-            "solution_": solution,
-            "student_": self._final_student(solution, public.space, outside),
-        }
-
-    def _final_student(self, solution: Solution, space: PublicSpace, outside: NDArray[Any]) -> Any:
-        """Return the linear student, or the given one, taught what it says of all public inputs."""
-        bias = solution.bias - space.centre @ solution.weights
+            solution = fit_moment(public.view, moment, public.basis, echo)
+        bias = solution.bias - public.space.centre @ solution.weights
         linear = LinearStudent(self.features).told(outside, solution.weights, bias)
-        if self.student is None:
-            return linear
-        posterior = linear.predict_proba(outside)
-        return self._new_student().fit(outside, np.arange(len(outside)), posterior)
+        student = self._taught(linear, outside)
+        return {"releases_": releases, "solution_": solution, "student_": student}
 
 
-def _noise(plan: Plan) -> float:
-    mechanism: Any = plan.mechanism
-    return float(mechanism.sigma)
+@dataclass(eq=False, repr=False)
+class MomentRegressor(SummaryRegressor):
+    """Linear regression from noisy moments of public features, worst-case priced.
+
+    target_range: (low, high), public bounds to which y is clipped; there is no default.
+    features: a public transformer, `PublicBins(columns, unit_norm=True)` for tables; by default the
+        inputs themselves. Rows count from the public mean; those longer than `radius` (the largest
+        norm among the public inputs) are shortened to it.
+    rounds: how many residual moments are released; they share the budget evenly.
+    clip: from the second round on, residuals, in halves of high - low, are shortened to this.
+    student: None for the linear solution itself; a student is trained on what it says of all public
+        inputs. epsilon, delta, ledger: as for `MomentClassifier`.
+
+    5 % of mu^2 buys the number of records, mean and variance of y. Unit: one record, or one person
+    with `groups=`, who then speaks with the mean of the records. After `fit`: `releases_`,
+    `student_`.
+    """
+
+    def _kernel(self, space: PublicSpace, view: Floats) -> None:
+        """Take the inputs themselves."""
+
+    def _solution(
+        self, public: PublicPart, outside: NDArray[Any], weights: Floats, level: float
+    ) -> Any:
+        slopes = weights / public.space.radius
+        level = level - float(np.sum(public.space.centre * slopes))
+        return ValueStudent(features=self.features).told_line(outside, slopes, level)
 
 
 def weight_prior(features: Any, n_features: int) -> WeightPrior:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,7 @@ from tacit.features.rows import is_row_wise
 from tacit.ledger import Ledger
 from tacit.mechanisms import NoisySteps, Plan
 from tacit.methods.base import PrivateEstimator
-from tacit.methods.calibration import calibrate
-from tacit.methods.settings import Count, Positive, PublicSize, choices
+from tacit.methods.settings import Count, Parameters, Positive, PublicSize, choices
 from tacit.noisy_training import (
     CLIPPINGS,
     ENGINES,
@@ -99,22 +98,55 @@ class PublicFrame:
             return np.asarray(scaled, dtype=np.float32)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class Training(Parameters):
+    """How a network is trained in noisy steps; what is None is the estimator's own default.
+
+    clipping: "per-layer" clips and noises every layer by itself, "flat" the whole gradient; `clip`
+        is the radius. Small radii only set directions: the learning rate counts in units of `clip`.
+    split: "minimal" or "equal", how layers share the noise.
+    optimizer: "adam" or "sgd"; decay: to which part of itself the learning rate falls.
+    epochs, batch_size: a record takes part in a step with the rate batch_size/n_records, in
+        epochs/rate steps. Sums are divided by batch_size, whatever was sampled.
+    engine: "auto" is "ghost" for chains of linear layers (no gradient of a single record is ever
+        stored) and "single" (one at a time) for all else; "hooks" (Opacus) takes known layers in
+        batches, which is quicker, but rows are then kept apart on trial, not by proof, and the
+        ledger says so.
+    """
+
+    clipping: Annotated[str, choices(*CLIPPINGS)] | None = None
+    clip: Positive | None = None
+    split: Annotated[str, choices(*SPLITS)] | None = None
+    optimizer: Annotated[str, choices(*OPTIMISERS)] | None = None
+    learning_rate: Positive | None = None
+    decay: Positive | None = None
+    epochs: Positive | None = None
+    batch_size: Count | None = None
+    engine: Annotated[str, choices(*ENGINES)] | None = None
+
+
+TRAINING = Training(
+    clipping="per-layer",
+    clip=0.1,
+    split="minimal",
+    optimizer="adam",
+    learning_rate=1e-2,
+    decay=0.1,
+    epochs=20,
+    batch_size=512,
+    engine="auto",
+)
+
+
 @dataclass(eq=False, repr=False)
 class NoisyTrainingEstimator(PrivateEstimator):
     """Recipe, price and run; a subclass says what the network is, and what it is trained for."""
 
     _: KW_ONLY
-    clipping: Annotated[str, choices(*CLIPPINGS)] = "per-layer"
-    clip: Positive = 0.1
-    split: Annotated[str, choices(*SPLITS)] = "minimal"
-    optimizer: Annotated[str, choices(*OPTIMISERS)] = "adam"
-    learning_rate: Positive = 1e-2
-    decay: Positive = 0.1
-    epochs: Positive = 20
-    batch_size: Count = 512
     n_records: PublicSize = None
     noise_multiplier: Positive | None = None
-    engine: Annotated[str, choices(*ENGINES)] = "auto"
+    training: Training | None = None
+    _own: ClassVar[dict[str, Parameters]] = {"training": TRAINING}
 
     def _public_inputs(self, X_public: Any, rows: NDArray[Any]) -> NDArray[Any] | None:
         outside = None if X_public is None else self._public_matrix(X_public, rows.shape[1])
@@ -124,7 +156,7 @@ class NoisyTrainingEstimator(PrivateEstimator):
     def _declared_faults(self) -> tuple[str, ...]:
         asked = {
             READ_SIZE: is_from_data(self.n_records),
-            SHARED_BATCH: self.engine == "hooks",
+            SHARED_BATCH: self._settings("training").engine == "hooks",
         }
         return (
             *super()._declared_faults(),
@@ -145,38 +177,24 @@ class NoisyTrainingEstimator(PrivateEstimator):
 
     def _recipe(self, size: int) -> tuple[Recipe, float]:
         """Return the recipe and the sampling rate, from public numbers alone."""
-        lot = min(at_least(1, batch_size=self.batch_size), size)
+        training = self._settings("training").get_params()
+        lot = min(at_least(1, batch_size=training.pop("batch_size")), size)
         rate = lot / size
-        recipe = Recipe(
-            steps=steps_of(self.epochs, rate),
-            lot=float(lot),
-            clip=self.clip,
-            clipping=self.clipping,
-            split=self.split,
-            optimizer=self.optimizer,
-            learning_rate=self.learning_rate,
-            decay=self.decay,
-            engine=self.engine,
-        )
-        return recipe, rate
+        steps = steps_of(training.pop("epochs"), rate)
+        return Recipe(steps=steps, lot=float(lot), **training), rate
 
-    def _steps_plan(self, recipe: Recipe, rate: float, before: Sequence[Plan] = ()) -> Plan:
-        """Return the plan of the whole run: the noise that was asked for, or that epsilon needs.
+    def _plans(self, recipe: Recipe, rate: float, before: Sequence[Plan] = ()) -> list[Plan]:
+        """Return plans of the whole run: the noise that was asked for, or that epsilon needs.
 
-        A ledger that this fit makes has one list of plans, with those `before` the steps.
+        What comes `before` the steps is part of epsilon.
         """
+
+        def plans_with(noise: float) -> list[Plan]:
+            return [*before, Plan(NoisySteps(noise, rate), recipe.steps)]
+
         if self.noise_multiplier is not None:
-            return Plan(NoisySteps(self.noise_multiplier, rate), recipe.steps)
-        ledger = self._given_ledger()
-        return calibrate(
-            lambda noise: Plan(NoisySteps(noise, rate), recipe.steps),
-            self._budget(),
-            listed=ledger is None,
-            order=None if ledger is None else ledger.order,
-            before=before,
-            least=_LEAST_NOISE,
-            most=_MOST_NOISE,
-        )
+            return plans_with(self.noise_multiplier)
+        return self._calibrated(plans_with, listed=True, least=_LEAST_NOISE, most=_MOST_NOISE)
 
     def _train(
         self,
@@ -195,7 +213,7 @@ class NoisyTrainingEstimator(PrivateEstimator):
         """
         recipe, rate = self._recipe(self._declared_size(n_units))
         blocks = blocks_of(recipe, module)
-        plan = self._steps_plan(recipe, rate)
+        (plan,) = self._plans(recipe, rate)
         engine = choose_engine(recipe, module, blocks, loss, probes, by_person=by_person)
         terms = {} if plan.mu_squared() is not None else {"plans": [plan]}
         ledger = self._open_ledger(by_person=by_person, **terms)
@@ -212,9 +230,10 @@ class NoisyTrainingEstimator(PrivateEstimator):
     def _take_over(self, module: Module, learned: Floats) -> None:
         """Put what was learned into the network, if it is numbers."""
         if not np.isfinite(learned).all():
+            rate = self._settings("training").learning_rate
             raise InvalidArgument(
-                f"Expected learning_rate={self.learning_rate!r} to be small enough: training "
-                "diverged. The run stays charged."
+                f"Expected learning_rate={rate!r} to be small enough: training diverged. The run "
+                "stays charged."
             )
         set_parameters(trained_parameters(module), learned)
 

@@ -11,7 +11,7 @@ import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,20 +19,31 @@ from sklearn.base import clone
 
 from tacit._checks import Integers, at_least
 from tacit.errors import InvalidArgument
-from tacit.mechanisms import Plan, Release, count_votes
-from tacit.methods.base import PrivateClassifier
-from tacit.methods.facts import CLEAR, Facts, boosting_student, common, fewest_queries, strength
-from tacit.methods.method import Method, Rule, asked_figures
-from tacit.methods.pate_planning import plan_rounds, propose_votes
-from tacit.methods.settings import Count, choices
-from tacit.methods.words import Features, Strategy, Student, Teacher
-from tacit.records import (
-    class_indices,
-    count_units,
-    private_rows,
-    units_of,
-    view_alone,
+from tacit.ledger import Budget
+from tacit.mechanisms import (
+    ConfidentGNMax,
+    GNMax,
+    InteractiveGNMax,
+    NoisyVotes,
+    Plan,
+    Release,
+    count_votes,
 )
+from tacit.methods.base import PrivateClassifier
+from tacit.methods.calibration import calibrate, readable, rounded_up
+from tacit.methods.method import (
+    CLEAR,
+    Facts,
+    Method,
+    Rule,
+    asked_figures,
+    boosting_student,
+    common,
+    fewest_queries,
+    strength,
+)
+from tacit.methods.settings import Count, Features, Queries, Student, Teacher, choices
+from tacit.records import class_indices, count_units, private_rows, units_of, view_alone
 from tacit.students import choose_queries, label_posterior
 from tacit.teachers import (
     KernelRidgeTeachers,
@@ -41,6 +52,14 @@ from tacit.teachers import (
     shard_key,
     shard_of,
 )
+
+MECHANISMS = ("noisy-votes", "gnmax", "confident-gnmax")
+CHECK_SHARE = 0.1
+"""Share of mu^2 that a selective mechanism spends on its checks."""
+AGREEMENT = 0.6
+"""Share of the teachers that a check asks for."""
+ROUND_ONE_SHARE = 0.6
+"""Share of mu^2 for the first of two rounds."""
 
 
 @dataclass(eq=False, repr=False)
@@ -55,12 +74,13 @@ class PATEClassifier(PrivateClassifier):
         that the run costs at most epsilon, or a mechanism with its own noise.
     epsilon, delta: the worst-case budget of the ledger that `fit` makes; ignored with `ledger=`
         except that epsilon still sets the noise.
-    queries: how many public inputs are labelled; strategy: "medoids", "random", or row numbers.
-    rounds: 2 adds an Interactive-GNMax round on as many other inputs, with the first student.
+    queries: how many public inputs are labelled, or `Queries(100, strategy=..., rounds=...)`: with
+        two rounds, an Interactive-GNMax round follows on as many other inputs, with the first
+        student.
     features: a public, data-independent transformer for private and public inputs alike.
     classes: the public label set, or "from_data" (the statement then says so).
     executor: "serial", "local", a Dask client or address.
-    ledger: a `Ledger`, a path, or None for a ledger in a temporary directory.
+    ledger: a `Ledger`, a path, a `NewLedger`, or None for one in a temporary directory.
     allow_overlap: do not look for private rows that equal public ones; otherwise such a row is
         refused. The ledger then says, for ever, that nobody looked.
     random_state seeds training, queries and shards, never noise.
@@ -75,13 +95,12 @@ class PATEClassifier(PrivateClassifier):
     student: Student = None
     _: KW_ONLY
     n_teachers: Count = 100
-    mechanism: Annotated[Any, choices("noisy-votes", "gnmax", "confident-gnmax")] = "noisy-votes"
-    queries: Count = 100
-    strategy: Strategy = "medoids"
-    rounds: Count = 1
+    mechanism: Annotated[Any, choices(*MECHANISMS)] = "noisy-votes"
+    queries: int | Queries = 100
     features: Features = None
     executor: Any = "serial"
     checkpoint: Any = None
+    _own: ClassVar = {"queries": Queries(100, "medoids", 1)}
 
     def fit(
         self,
@@ -149,28 +168,44 @@ class PATEClassifier(PrivateClassifier):
 
     def _choose(self, view: NDArray[Any]) -> list[Integers]:
         """Return the rows of each round: chosen from public inputs alone."""
-        rounds = at_least(1, rounds=self.rounds)
-        if rounds > 2:
-            raise InvalidArgument(f"Expected rounds={rounds} to be 1 or 2.")
+        asked = self._settings("queries")
+        if asked.rounds > 2:
+            raise InvalidArgument(f"Expected rounds={asked.rounds} to be 1 or 2.")
         chosen = choose_queries(
             view,
-            at_least(1, queries=self.queries) * rounds,
-            strategy=self.strategy,
+            None if asked.number is None else asked.number * asked.rounds,
+            strategy=asked.strategy,
             random_state=self.random_state,
         )
-        if rounds == 1:
+        if asked.rounds == 1:
             return [chosen]
         order = np.random.default_rng(self.random_state).permutation(chosen.size)
         half = chosen.size // 2
         return [chosen[order[:half]], chosen[order[half:]]]
 
     def _plans(self, queries: Sequence[int], n_classes: int) -> list[Plan]:
-        return plan_rounds(
-            self.mechanism,
-            queries=queries,
-            budget=self._budget(),
-            n_teachers=self.n_teachers,
-            n_classes=n_classes,
+        """Return one plan per round, which together spend the budget in the worst case."""
+        public = {"n_teachers": self.n_teachers, "n_classes": n_classes}
+        if not isinstance(self.mechanism, str):
+            if len(queries) > 1:
+                raise InvalidArgument(
+                    "Expected mechanism= a name where rounds=2: its noise is chosen."
+                )
+            return [Plan(self.mechanism, queries[0], **public)]
+        if self.mechanism not in MECHANISMS:
+            raise InvalidArgument(
+                f"Expected mechanism={self.mechanism!r} to be 'noisy-votes', 'gnmax', "
+                "'confident-gnmax' or a mechanism such as GNMax(sigma=40)."
+            )
+        first = 1.0 if len(queries) == 1 else ROUND_ONE_SHARE
+        shares = [("interactive-gnmax", 1 - first)] * (len(queries) - 1)
+        return self._calibrated(
+            lambda noise: [
+                vote_plan(name, count, noise / math.sqrt(share), **public)
+                for count, (name, share) in zip(
+                    queries, [(self.mechanism, first), *shares], strict=True
+                )
+            ]
         )
 
     def _votes(
@@ -227,6 +262,55 @@ class PATEClassifier(PrivateClassifier):
             )
 
 
+def vote_plan(
+    name: str, queries: int, noise: float, *, answered: float | None = None, **public: int
+) -> Plan:
+    """Return the plan of a mechanism by its name, with mu^2 = 1/noise^2 for all queries.
+
+    One that selects answers at most the share `answered` of them, and has checks that cost their
+    own share.
+    """
+    if name in ("noisy-votes", "gnmax"):
+        sigma = noise * math.sqrt(2 * queries)
+        return Plan(GNMax(sigma) if name == "gnmax" else NoisyVotes(sigma), queries, **public)
+    interactive = name == "interactive-gnmax"
+    cap = math.ceil((answered or (0.5 if interactive else 0.75)) * queries)
+    sigmas = {
+        "sigma_check": noise * math.sqrt(queries / CHECK_SHARE),
+        "sigma_answer": noise * math.sqrt(2 * cap / (1 - CHECK_SHARE)),
+    }
+    teachers = public["n_teachers"]
+    if interactive:
+        one = InteractiveGNMax(threshold=round(0.3 * teachers), confidence=0.95, **sigmas)
+        return Plan(one, queries, max_answers=cap, **public)
+    two = ConfidentGNMax(threshold=round(AGREEMENT * teachers), **sigmas)
+    return Plan(two, queries, max_answers=cap, **public)
+
+
+def sigma_for(queries: int, budget: Budget) -> float:
+    """Return the noise with which so many GNMax answers cost epsilon, rounded up to four digits."""
+    (plan,) = calibrate(lambda noise: [vote_plan("gnmax", queries, noise)], budget)
+    mechanism: Any = plan.mechanism
+    return rounded_up(mechanism.sigma)
+
+
+def propose_votes(queries: int, budget: Budget, classes: int, *, n_teachers: int) -> list[Plan]:
+    """Return plans that spend the budget: GNMax, NoisyVotes, and Confident-GNMax with a cap.
+
+    Confident-GNMax spends a tenth of mu^2 on its checks, asks for 60 % of the teachers, and answers
+    at most half of the queries.
+    """
+    public = {"n_teachers": n_teachers, "n_classes": classes}
+
+    def proposed(name: str) -> Plan:
+        (plan,) = calibrate(
+            lambda noise: [vote_plan(name, queries, noise, answered=0.5, **public)], budget
+        )
+        return readable(plan, budget)
+
+    return [proposed(name) for name in ("gnmax", "noisy-votes", "confident-gnmax")]
+
+
 _RECORDS = (60, 30, 15, 10)
 _TABLE_RECORDS = 96
 
@@ -239,8 +323,7 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
             KernelRidgeTeachers(gamma=0.1),
             boosting_student(),
             n_teachers=max(2, facts.n_private // _TABLE_RECORDS),
-            queries=facts.n_public,
-            strategy=np.arange(facts.n_public),
+            queries=Queries(strategy=np.arange(facts.n_public)),
             **shared,
         )
     power = strength(facts, epsilon, delta)

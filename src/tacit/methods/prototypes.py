@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, Integers, at_least, refuse
 from tacit.ledger import Ledger
-from tacit.mechanisms import NoisySum, Plan
-from tacit.methods.facts import Facts, common, strength
-from tacit.methods.method import Figures, Method, Rule
-from tacit.methods.settings import Count
-from tacit.methods.summary_base import SummaryClassifier
-from tacit.methods.words import Strategy
+from tacit.methods.method import Facts, Figures, Method, Rule, common, strength
+from tacit.methods.settings import Count, Strategy
+from tacit.methods.summary import PublicPart, SummaryClassifier
 from tacit.records import PrivateRecords, PublicSpace
 from tacit.students import choose_queries
 from tacit.summaries import (
@@ -34,15 +31,6 @@ from tacit.summaries import (
     prototype_votes,
     table_posterior,
 )
-
-
-class PrototypePlan(NamedTuple):
-    """What a fit rests on, made of public inputs, and the plans that it pays for."""
-
-    space: PublicSpace
-    places: Integers
-    view: Floats
-    plan: Plan
 
 
 @dataclass(eq=False, repr=False)
@@ -60,7 +48,7 @@ class PrototypeClassifier(SummaryClassifier):
     radius: the public norm within which features are compared exactly; by default the largest norm
         among the public inputs.
     classes: the public label set, or "from_data" (the statement then says so).
-    ledger: a `Ledger`, a path, or None for a ledger in a temporary directory.
+    ledger: a `Ledger`, a path, a `NewLedger`, or None for one in a temporary directory.
     random_state seeds the choice of prototypes, never noise.
 
     Unit: one record (norm 1: added or removed, the table moves by 1; replaced, by sqrt 2 at most),
@@ -74,9 +62,7 @@ class PrototypeClassifier(SummaryClassifier):
     votes: Count = 3
     strategy: Strategy = "medoids"
 
-    def _prepare(
-        self, outside: NDArray[Any], columns: int, budget: tuple[float, float]
-    ) -> PrototypePlan:
+    def _prepare(self, outside: NDArray[Any], columns: int) -> PublicPart:
         votes = at_least(1, votes=self.votes)
         space = PublicSpace.around(self.features, outside, self.radius)
         view = space.view(outside)
@@ -87,19 +73,19 @@ class PrototypeClassifier(SummaryClassifier):
         )
         if votes > places.size:
             raise refuse("votes", votes, f"at most {places.size}, the number of prototypes")
-        plan = NoisySum.for_budget(*budget, rows=int(places.size), columns=columns)
-        return PrototypePlan(space, places, view[places], plan)
+        plans = self._plans((1.0, int(places.size), columns))
+        return PublicPart(space, view[places], plans, places)
 
-    def _look_at(self, public: PrototypePlan, private: PrivateRecords) -> PrivateRecords:
+    def _look_at(self, public: PublicPart, private: PrivateRecords) -> PrivateRecords:
         def near(view: Floats) -> Integers:
             return nearest_prototypes(view, public.view, self.votes, radius=public.space.radius)
 
         return private.seen_in(public.space, near)
 
     def _release_and_learn(
-        self, public: PrototypePlan, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
+        self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
-        mechanism: Any = public.plan.mechanism
+        mechanism: Any = public.plans[0].mechanism
         said = prototype_votes(
             private.rows,
             private.targets,
@@ -108,13 +94,13 @@ class PrototypeClassifier(SummaryClassifier):
             units=private.people,
         )
         purpose = f"vote once at {mechanism.rows} public prototypes"
-        release = self._release(ledger, public.plan, said, purpose)
+        release = self._release(ledger, public.plans[0], said, purpose)
         table = np.asarray(release.values)
         return {
             "table_": release,
-            "prototypes_": public.places,
-            "prototype_inputs_": outside[public.places],
-            **self._learned(outside, public.places, table, mechanism.sigma),
+            "prototypes_": public.basis,
+            "prototype_inputs_": outside[public.basis],
+            **self._learned(outside, public.basis, table, mechanism.sigma),
         }
 
     def _learned(

@@ -1,4 +1,4 @@
-"""`ResidualRidgeClassifier`: kernel regression from a few rounds of noisy residual moments.
+"""`ResidualRidgeClassifier`, `ResidualRidgeRegressor`: kernel regression in a few noisy rounds.
 
 Nystroem features on public medoids have norm at most 1. In each round a private record says
 phi(x) times what the last, public, solution leaves unexplained of its label, shortened to a public
@@ -10,43 +10,39 @@ features, also where the public inputs do not cluster.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Floats, at_least, positive
 from tacit.ledger import Ledger
-from tacit.mechanisms import STEP, NoisySum, Plan
-from tacit.methods.facts import Facts, common
-from tacit.methods.method import Method, Rule
+from tacit.mechanisms import STEP
+from tacit.methods.method import Facts, Method, Rule, common
 from tacit.methods.settings import Count, Positive
-from tacit.methods.summary_base import (
-    COUNT_SHARE,
+from tacit.methods.summary import (
+    PublicPart,
     SummaryClassifier,
+    SummaryRegressor,
     believed_counts,
-    measured,
-    residuals_of,
 )
 from tacit.records import PrivateRecords, PublicSpace
-from tacit.students import KernelStudent, choose_queries
+from tacit.students import KernelStudent, ValueStudent, choose_queries
 from tacit.students.linear import kernel_width
-from tacit.summaries import (
-    Descent,
-    ExactNystroem,
-    compact_view,
-    longest_label,
-    one_hot,
-)
+from tacit.summaries import Descent, ExactNystroem, compact_view, longest_label, one_hot
 
 
-class RidgePlan(NamedTuple):
-    """What a fit rests on, made of public inputs, and the plans that it pays for."""
+def public_kernel(estimator: Any, space: PublicSpace, view: Floats) -> ExactNystroem:
+    """Return kernel features on medoids of the public inputs."""
+    count = min(at_least(1, n_landmarks=estimator.n_landmarks), len(view))
+    chosen = choose_queries(compact_view(view), count, random_state=estimator.random_state)
+    gamma = kernel_width(view, share=positive(width=estimator.width))
+    return ExactNystroem(view[chosen], gamma=gamma, radius=space.radius)
 
-    space: PublicSpace
-    features: ExactNystroem
-    view: Floats
-    plans: list[Plan]
+
+def _landmarks(public: PublicPart) -> Floats:
+    """Return them where a student looks for them: in features that are not centred."""
+    return np.asarray(public.basis.landmarks, dtype=np.float64) + public.space.centre
 
 
 @dataclass(eq=False, repr=False)
@@ -65,7 +61,7 @@ class ResidualRidgeClassifier(SummaryClassifier):
     features: a public transformer for private and public inputs alike, fitted on public inputs.
     radius: the public norm within which features are compared exactly.
     classes: the public label set, or "from_data" (the statement then says so).
-    ledger: a `Ledger`, a path, or None for a ledger in a temporary directory.
+    ledger: a `Ledger`, a path, a `NewLedger`, or None for one in a temporary directory.
     random_state seeds the choice of landmarks, never noise.
 
     5 % of mu^2 buys the class counts. Unit: one record, or one person with `groups=`, who then
@@ -81,56 +77,65 @@ class ResidualRidgeClassifier(SummaryClassifier):
     def _default_student(self) -> Any:
         return KernelStudent()
 
-    def _prepare(
-        self, outside: NDArray[Any], columns: int, budget: tuple[float, float]
-    ) -> RidgePlan:
-        rounds, _ = at_least(1, rounds=self.rounds), positive(clip=self.clip)
+    def _prepare(self, outside: NDArray[Any], columns: int) -> PublicPart:
         space = PublicSpace.around(self.features, outside, self.radius)
         view = space.view(outside)
-        count = min(at_least(1, n_landmarks=self.n_landmarks), len(view))
-        chosen = choose_queries(compact_view(view), count, random_state=self.random_state)
-        gamma = kernel_width(view, share=positive(width=self.width))
-        features = ExactNystroem(view[chosen], gamma=gamma, radius=space.radius)
-        plans = [NoisySum.for_budget(*budget, rows=1, columns=columns, share=COUNT_SHARE)]
-        share = (1 - COUNT_SHARE) / rounds
-        rows = features.n_features
-        plans += [NoisySum.for_budget(*budget, rows=rows, columns=columns, share=share)] * rounds
-        return RidgePlan(space, features, np.asarray(features.steps(view) * STEP), plans)
+        kernel = public_kernel(self, space, view)
+        plans = self._plans_in_rounds((1, columns), (kernel.n_features, columns))
+        return PublicPart(space, np.asarray(kernel.steps(view) * STEP), plans, kernel)
 
-    def _look_at(self, public: RidgePlan, private: PrivateRecords) -> PrivateRecords:
-        return private.seen_in(public.space, public.features.steps)
+    def _look_at(self, public: PublicPart, private: PrivateRecords) -> PrivateRecords:
+        return private.seen_in(public.space, public.basis.steps)
 
     def _release_and_learn(
-        self, public: RidgePlan, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
+        self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
-        releases = [self._count(ledger, public.plans[0], private)]
-        total, shares = believed_counts(releases[0])
+        counts = self._count(ledger, public.plans[0], private)
+        total, shares = believed_counts(counts)
         descent = Descent(public.view, total, shares.size, classes=True)
         labels = one_hot(private.targets, shares.size, shares)
-        clip = longest_label(shares)  # nothing is explained yet, and nothing is shortened
-        for number, plan in enumerate(public.plans[1:], start=1):
-            said = residuals_of(private, labels, descent.weights, clip)
-            purpose = f"a moment of residuals, round {number} of {len(public.plans) - 1}"
-            releases.append(self._release(ledger, plan, said, purpose))
-            descent.step(*measured(releases[-1], clip))
-            clip = min(clip, float(self.clip))
+        later = self._descend(descent, public, private, labels, longest_label(shares), ledger)
         kernel = KernelStudent(self.features).told(
             outside,
-            # Landmarks where the student looks for them: in features that are not centred.
-            landmarks=np.asarray(public.features.landmarks, dtype=np.float64) + public.space.centre,
-            gamma=public.features.gamma,
-            whitening=public.features.whitening,
+            landmarks=_landmarks(public),
+            gamma=public.basis.gamma,
+            whitening=public.basis.whitening,
             weights=descent.weights,
             bias=shares,
         )
-        return {"releases_": releases, "student_": self._final_student(kernel, outside)}
+        return {"releases_": [counts, *later], "student_": self._taught(kernel, outside)}
 
-    def _final_student(self, kernel: Any, outside: NDArray[Any]) -> Any:
-        """Return the kernel student, or the given one, taught what it says of public inputs."""
-        if self.student is None:
-            return kernel
-        posterior = kernel.predict_proba(outside)
-        return self._new_student().fit(outside, np.arange(len(outside)), posterior)
+
+@dataclass(eq=False, repr=False)
+class ResidualRidgeRegressor(SummaryRegressor):
+    """Kernel regression from noisy residual moments, worst-case priced.
+
+    target_range: (low, high), public bounds to which y is clipped; there is no default.
+    n_landmarks: how many medoids of the public inputs carry the kernel.
+    width: gamma = width / mean squared distance of public inputs to their ten nearest.
+    rounds, clip, student, epsilon, delta, ledger: as for `MomentRegressor`.
+    features: a public transformer for private and public inputs alike, fitted on public inputs.
+    radius: the public norm within which features are compared exactly.
+    random_state seeds the choice of landmarks, never noise.
+
+    Unit: one record, or one person with `groups=`. After `fit`: `releases_`, `student_`.
+    """
+
+    _: KW_ONLY
+    n_landmarks: int = 500
+    width: float = 0.3
+
+    def _kernel(self, space: PublicSpace, view: Floats) -> ExactNystroem:
+        return public_kernel(self, space, view)
+
+    def _solution(
+        self, public: PublicPart, outside: NDArray[Any], weights: Floats, level: float
+    ) -> Any:
+        kernel: ExactNystroem = public.basis
+        student = ValueStudent(features=self.features)
+        return student.told_kernel(
+            outside, _landmarks(public), kernel.whitening @ weights, level, kernel.gamma
+        )
 
 
 def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:

@@ -2,8 +2,9 @@
 
 An estimator's fields are its table in run.toml: same names, same defaults, and the types say what
 is accepted. A type with a check in it (`Count`, `Positive`) refuses what the check refuses; a field
-that holds an object is annotated with the `Words` by which a file names one. A field without either
-(`module: Any`) is for Python alone.
+that holds an object is annotated with the `Words` by which a file names one; of an argument that
+holds `Parameters`, each part is a key. A field without any of these (`module: Any`) is for Python
+alone.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import dataclasses
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, Self
+
+from sklearn.base import BaseEstimator
 
 from tacit._checks import at_least, finite, flag, one_of, positive, refuse, sampling_rate, word
 from tacit.datasets import Dataset
@@ -82,17 +85,148 @@ PublicSize = Annotated[Any, _size]
 """A public number of records, or "from_data"."""
 
 
-def table_of(kind: type[Any]) -> dict[str, Any]:
-    """Return which fields of a dataclass a configuration may set, and their types."""
+def _digits(data: Dataset, settings: Mapping[str, Any]) -> Any:
+    from tacit.features import digit_features
+
+    del settings
+    if data.image_shape is None:
+        raise InvalidArgument("Expected images for features = 'digits'; use features = 'none'.")
+    return digit_features(data.image_shape)
+
+
+def _bins(data: Dataset, settings: Mapping[str, Any]) -> Any:
+    from tacit.features import PublicBins
+
+    del settings
+    if data.columns is None:
+        raise InvalidArgument("Expected a table with declared columns for features = 'bins'.")
+    return PublicBins(data.columns, unit_norm=True)
+
+
+def _kernel_ridge(data: Dataset, settings: Mapping[str, Any]) -> Any:
+    from tacit.teachers import KernelRidgeTeachers
+
+    if settings["features"] in (None, "none") and data.image_shape is None:
+        raise InvalidArgument(
+            "Expected features = 'bins' for teacher = 'kernel-ridge' of a table: distances of "
+            "unscaled columns mean nothing. Or take teacher = 'logistic'."
+        )
+    # Rows of bins are nearer each other than digits; chosen on California housing.
+    bins = settings["features"] == "bins"
+    return KernelRidgeTeachers(gamma=0.1) if bins else KernelRidgeTeachers()
+
+
+def _student(word: str, data: Dataset, settings: Mapping[str, Any]) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    from tacit import students
+
+    del settings
+    if word == "cnn":
+        if data.image_shape is None:
+            raise InvalidArgument("Expected images for student = 'cnn'.")
+        return students.CNNStudent(image_shape=data.image_shape)
+    if word == "logistic":
+        return students.SupervisedStudent(LogisticRegression(max_iter=200))
+    return students.VATStudent() if word == "vat" else students.LabelSpreadingStudent()
+
+
+_STUDENTS = ("label-spreading", "logistic", "cnn", "vat")
+Features = Annotated[Any, Words({"none": lambda *_: None, "digits": _digits, "bins": _bins})]
+Teacher = Annotated[Any, Words({"logistic": lambda *_: None, "kernel-ridge": _kernel_ridge})]
+Student = Annotated[Any, Words({word: partial(_student, word) for word in _STUDENTS})]
+Strategy = Annotated[Any, choices("medoids", "random")]
+
+
+class Parameters(BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
+    """Settings that belong together: one argument in Python, keys of their own in run.toml.
+
+    A part that is None is what the estimator takes by default. `set_params`, `clone` and a grid
+    search reach the parts as scikit-learn's do: `set_params(training__epochs=5)`.
+    """
+
+    @classmethod
+    def of(cls, **named: Any) -> Self:
+        """Return the argument, which must be such settings, or None for the defaults."""
+        ((name, value),) = named.items()
+        if value is not None and not isinstance(value, cls):
+            raise refuse(name, value, f"{cls.__name__}(...), or None")
+        return cls() if value is None else value
+
+    def or_else(self, own: Self) -> Self:
+        """Return these settings, with an estimator's own in place of None."""
+        given = self.get_params(deep=False)
+        known = {name: value for name, value in given.items() if value is not None}
+        return type(self)(**{**own.get_params(deep=False), **known})
+
+
+@dataclass(eq=False, repr=False)
+class Queries(Parameters):
+    """Which public inputs are asked: `queries=100`, or `queries=Queries(100, rounds=2)`.
+
+    number: how many, in each round; by default as many as `strategy` names, or what the estimator
+        says.
+    strategy: "medoids" (default), "random", or row numbers.
+    rounds: 2 or more ask again, in the light of the releases so far; the budget is shared.
+    """
+
+    number: Count | None = field(default=None, metadata={"key": "queries"})
+    strategy: Strategy | None = None
+    rounds: Count | None = None
+
+    @classmethod
+    def of(cls, **named: Any) -> Self:
+        """Return the argument: such settings, or a number of queries."""
+        ((_, value),) = named.items()
+        if value is None or isinstance(value, cls):
+            return super().of(**named)
+        return cls(at_least(1, **named))
+
+    def or_else(self, own: Self) -> Self:
+        """Return these settings; a strategy that names rows tells how many there are."""
+        filled = super().or_else(own)
+        if self.number is None and not isinstance(filled.strategy, str):
+            filled.number = None
+        elif filled.number is not None:
+            at_least(1, queries=filled.number)
+        at_least(1, rounds=filled.rounds)
+        return filled
+
+
+class Key(NamedTuple):
+    """What a key of a table sets: an argument, or a part of one; which values; its default."""
+
+    argument: str
+    part: str | None
+    kind: Any
+    default: Any
+
+
+def table_of(kind: type[Any]) -> dict[str, Key]:
+    """Return which keys a configuration may set of a dataclass."""
+    found: dict[str, Key] = {}
+    for item, hint in _fields(kind):
+        if hint is Any or not item.init:
+            continue
+        own = getattr(kind, "_own", {}).get(item.name)
+        keys = {item.name: Key(item.name, None, hint, item.default)}
+        if own is not None:
+            keys = {
+                part.metadata.get("key", part.name): Key(
+                    item.name, part.name, each, getattr(own, part.name)
+                )
+                for part, each in _fields(type(own))
+                if part.name not in kind._fixed
+            }
+        if twice := found.keys() & keys.keys():
+            raise TypeError(f"{kind.__name__} has {', '.join(twice)} twice in its table.")
+        found |= keys
+    return found
+
+
+def _fields(kind: type[Any]) -> list[tuple[dataclasses.Field[Any], Any]]:
     hints = typing.get_type_hints(kind, include_extras=True)
-    own = [item.name for item in dataclasses.fields(kind) if item.init]
-    return {name: hints[name] for name in own if hints[name] is not Any}
-
-
-def defaults_of(kind: type[Any], without: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """Return the defaults of what a configuration may set."""
-    defaults = {item.name: item.default for item in dataclasses.fields(kind)}
-    return {name: defaults[name] for name in table_of(kind) if name not in without}
+    return [(item, hints[item.name]) for item in dataclasses.fields(kind)]
 
 
 def read_settings(
@@ -101,38 +235,42 @@ def read_settings(
     """Return all settings of a method, defaults included; whatever is wrong in a table is named."""
     if not isinstance(table, dict):
         raise InvalidArgument(f"Expected a table [{name}] in the configuration.")
-    found = defaults_of(kind, without)
-    for key in table:
-        if key not in found and RENAMED.get(key) in found:
+    known = {each: key for each, key in table_of(kind).items() if key.argument not in without}
+    for each in table:
+        if each not in known and RENAMED.get(each) in known:
             raise InvalidArgument(
-                f"Expected {RENAMED[key]} in [{name}]: {key} was its name before 0.2."
+                f"Expected {RENAMED[each]} in [{name}]: {each} was its name before 0.2."
             )
-    if unknown := sorted(map(str, set(table) - set(found))):
+    if unknown := sorted(map(str, set(table) - set(known))):
         raise InvalidArgument(
-            f"Expected no {', '.join(unknown)} in {name}; known are {', '.join(found)}."
+            f"Expected no {', '.join(unknown)} in {name}; known are {', '.join(known)}."
         )
-    types_ = table_of(kind)
-    found.update({key: _read(types_[key], key, value) for key, value in table.items()})
-    return found
+    given = {each: _read(known[each].kind, each, value) for each, value in table.items()}
+    return {each: given.get(each, key.default) for each, key in known.items()}
 
 
 def arguments_of(kind: type[Any], settings: Mapping[str, Any], data: Dataset) -> dict[str, Any]:
     """Return the constructor's arguments: settings, with objects in place of their words."""
-    types_ = table_of(kind)
-    return {key: _made(types_[key], value, data, settings) for key, value in settings.items()}
+    keys = table_of(kind)
+    arguments: dict[str, Any] = {}
+    parts: dict[str, dict[str, Any]] = {}
+    for name, value in settings.items():
+        key = keys[name]
+        note = _note(_without_none(key.kind))
+        made = note.make(value, data, settings) if isinstance(note, Words) and value else value
+        if key.part is None:
+            arguments[key.argument] = made
+        else:
+            parts.setdefault(key.argument, {})[key.part] = made
+    return arguments | {each: type(kind._own[each])(**given) for each, given in parts.items()}
 
 
-def _made(kind: Any, value: Any, data: Dataset, settings: Mapping[str, Any]) -> Any:
-    note = _note(_without_none(kind)[0])
-    return note.make(value, data, settings) if isinstance(note, Words) and value else value
-
-
-def _without_none(kind: Any) -> tuple[Any, bool]:
-    """Return a type without None, and whether it allowed None."""
+def _without_none(kind: Any) -> Any:
+    """Return a type without None."""
     if typing.get_origin(kind) not in (types.UnionType, typing.Union):
-        return kind, False
+        return kind
     (kept,) = [each for each in typing.get_args(kind) if each is not type(None)]
-    return kept, True
+    return kept
 
 
 def _note(kind: Any) -> Any:
@@ -141,7 +279,7 @@ def _note(kind: Any) -> Any:
 
 def _read(kind: Any, name: str, value: Any) -> Any:
     """Check a value of a file against a field's type."""
-    kind, _ = _without_none(kind)
+    kind = _without_none(kind)
     check = _note(kind) or _PLAIN[kind]
     return check(**{name: value})
 

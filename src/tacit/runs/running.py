@@ -34,7 +34,7 @@ from tacit._files import name_without_overwriting, temporary_beside, write_atomi
 from tacit.datasets import Dataset, load_dataset, load_public
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.ledger import Ledger, Statement
-from tacit.methods import Figures, PrivateClassifier, method_named
+from tacit.methods import Figures, NewLedger, PrivateClassifier, method_named
 from tacit.records import refuse_overlap
 from tacit.report import write_report
 from tacit.runs.config import DataConfig, RunConfig
@@ -220,11 +220,13 @@ def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> PrivateCl
         data,
         epsilon=config.privacy.epsilon,
         delta=config.privacy.delta,
-        allow_large_delta=config.privacy.allow_large_delta,
         classes=data.classes,
-        ledger=folder / "run.ledger",
+        ledger=NewLedger(
+            folder / "run.ledger",
+            dataset=protected_name(where),
+            allow_large_delta=config.privacy.allow_large_delta,
+        ),
         allow_overlap=where.allow_overlap,
-        dataset=protected_name(where),
         random_state=config.seed,
         executor=config.executor,
         checkpoint=folder / "teachers",

@@ -1,0 +1,342 @@
+"""What the estimators whose private records speak once share: validate, price, release, learn.
+
+Private records are read once or a few times, each time through one `NoisySum`; then any number of
+public inputs is labelled for free. Everything that shapes what a record says (features, prototypes,
+bins, centres) comes from public inputs or from earlier releases. After `fit` such an object holds a
+student, releases and a ledger, and nothing private.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+
+from tacit._checks import Floats, Integers, at_least, positive
+from tacit.errors import InvalidArgument
+from tacit.ledger import Ledger
+from tacit.mechanisms import STEP, Contributions, NoisySum, Plan, Release, unit_steps
+from tacit.methods.base import PrivateClassifier, PrivateEstimator, target_bounds
+from tacit.methods.settings import Features, Positive, Student
+from tacit.records import (
+    PrivateRecords,
+    PublicSpace,
+    class_indices,
+    count_units,
+    private_rows,
+    units_of,
+)
+from tacit.students import ValueStudent
+from tacit.summaries import Descent, ExactNystroem, exact_scores, one_hot
+
+COUNT_SHARE = 0.05
+"""Share of mu^2 for counts, on which later releases are centred."""
+_LEAST_VARIANCE = 1e-4
+"""Of t in [-1, 1]: noise may make the released variance negative."""
+
+
+class PublicPart(NamedTuple):
+    """What a fit rests on, made of public inputs alone, and the plans that it pays for.
+
+    view: public inputs as the records are seen. basis: what else shapes what a record says, such as
+        landmarks of a kernel.
+    """
+
+    space: PublicSpace
+    view: Floats
+    plans: list[Plan]
+    basis: Any = None
+
+
+@dataclass(eq=False, repr=False)
+class SummaryEstimator(PrivateEstimator):
+    """What all estimators share whose records speak once; a subclass says what and who learns."""
+
+    student: Student = None
+    _: KW_ONLY
+    features: Features = None
+    radius: Positive | None = None
+
+    @abstractmethod
+    def _prepare(self, outside: NDArray[Any], columns: int) -> PublicPart:
+        """Check all settings and build what is public; nothing private is seen."""
+
+    @abstractmethod
+    def _look_at(self, public: PublicPart, private: PrivateRecords) -> PrivateRecords:
+        """Look at the private rows in the public space, before anything is paid."""
+
+    @abstractmethod
+    def _release_and_learn(
+        self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
+    ) -> dict[str, Any]:
+        """Release through the ledger and learn; return the fitted attributes.
+
+        From the first release on nothing private may be refused: that would tell of one record.
+        """
+
+    def _fit_rows(
+        self,
+        rows: NDArray[Any],
+        targets: NDArray[Any],
+        columns: int,
+        X_public: ArrayLike | None,
+        groups: ArrayLike | None,
+    ) -> None:
+        """Check everything, ask the ledger, and only then let the private records speak."""
+        people = units_of(groups, len(rows))
+        outside = self._public_matrix(X_public, rows.shape[1])
+        self._keep_apart(rows, outside)
+        self._check_delta(count_units(people, len(rows)))
+        self._new_student()
+        public = self._prepare(outside, columns)
+        ledger = self._open_ledger(by_person=people is not None)
+        self._refuse_early(ledger, public.plans)
+        private = self._look_at(public, PrivateRecords(rows, targets, people))
+        self.__dict__.update(self._release_and_learn(public, private, ledger, outside))
+        self.ledger_ = ledger
+
+    def _plans(self, *sums: tuple[float, int, int]) -> list[Plan]:
+        """Return a plan for each (share of mu^2, rows, columns), which together spend epsilon."""
+        return self._calibrated(
+            lambda noise: [
+                Plan(NoisySum(noise / math.sqrt(share), rows, columns), 1)
+                for share, rows, columns in sums
+            ]
+        )
+
+    def _plans_in_rounds(self, first: tuple[int, int], each: tuple[int, int]) -> list[Plan]:
+        """Return plans of counts, and of `rounds` sums that share the rest of mu^2 evenly."""
+        rounds, _ = at_least(1, rounds=self.rounds), positive(clip=self.clip)
+        share = (1 - COUNT_SHARE) / rounds
+        return self._plans((COUNT_SHARE, *first), *[(share, *each)] * rounds)
+
+    def _descend(
+        self,
+        descent: Descent,
+        public: PublicPart,
+        private: PrivateRecords,
+        targets: Callable[[Integers], Floats],
+        clip: float,
+        ledger: Ledger,
+    ) -> list[Release]:
+        """Release a moment of residuals a round; in the first nothing is explained, or clipped."""
+        releases = []
+        for number, plan in enumerate(public.plans[1:], start=1):
+            said = residuals_of(private, targets, descent.weights, clip)
+            purpose = f"a moment of residuals, round {number} of {len(public.plans) - 1}"
+            releases.append(self._release(ledger, plan, said, purpose))
+            descent.step(*measured(releases[-1], clip))
+            clip = min(clip, float(self.clip))
+        return releases
+
+    def _release(self, ledger: Ledger, plan: Plan, said: Contributions, purpose: str) -> Release:
+        paid = self._paid(ledger, plan, purpose)
+        with paid as grant, np.errstate(all="ignore"):  # a warning would tell of a record
+            return grant.release(said)
+
+
+class SummaryClassifier(PrivateClassifier, SummaryEstimator):
+    """Fit and statement; a subclass says what records contribute and what a student makes of it."""
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_public: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Let each private record speak once over public inputs, then train the student.
+
+        Everything is validated, and the ledger asked, before features of private rows are computed.
+        `groups` says whose each row is: then one person is one unit, with all records.
+        """
+        rows, labels = private_rows(self, X, y)
+        known, targets = class_indices(labels, self.classes)
+        self._fit_rows(rows, targets, int(known.size), X_public, groups)
+        self.classes_ = known
+        return self
+
+    def _count(self, ledger: Ledger, plan: Plan, private: PrivateRecords) -> Release:
+        """Release how many records, or people, each class has."""
+        classes = one_hot(private.targets, plan.mechanism.columns)  # type: ignore[attr-defined]
+        shares = private.shares()[:, None]
+        said = Contributions(
+            len(private.targets), lambda rows: shares[rows], classes, private.people
+        )
+        return self._release(ledger, plan, said, "count the classes")
+
+    def _taught(self, solution: Any, outside: NDArray[Any]) -> Any:
+        """Return the solution, or the given student, taught what it says of all public inputs."""
+        if self.student is None:
+            return solution
+        posterior = solution.predict_proba(outside)
+        return self._new_student().fit(outside, np.arange(len(outside)), posterior)
+
+
+@dataclass(eq=False, repr=False)
+class SummaryRegressor(RegressorMixin, SummaryEstimator):  # type: ignore[misc]  # sklearn is untyped
+    """Fit and predict; a subclass says which features the records speak of."""
+
+    _: KW_ONLY
+    target_range: Any = None
+    rounds: int = 2
+    clip: float = 0.5
+
+    @abstractmethod
+    def _kernel(self, space: PublicSpace, view: Floats) -> ExactNystroem | None:
+        """Return the features, made of public inputs; None for these themselves."""
+
+    @abstractmethod
+    def _solution(
+        self, public: PublicPart, outside: NDArray[Any], weights: Floats, level: float
+    ) -> Any:
+        """Return the student that is the solution, in the units of y."""
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_public: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Let each private record speak once a round over public inputs.
+
+        Everything is validated, and the ledger asked, before features of private rows are computed.
+        `groups` says whose each row is: then one person is one unit, with all records.
+        """
+        rows, numbers = private_rows(self, X, y, y_numeric=True)
+        low, high = target_bounds(self.target_range)
+        # Each number by itself; halves first, so that nothing overflows.
+        middle, half = low / 2 + high / 2, high / 2 - low / 2
+        targets = np.clip((np.clip(numbers, low, high) - middle) / half, -1, 1)
+        self._fit_rows(rows, targets, 1, X_public, groups)
+        self.bounds_ = (low, high)
+        return self
+
+    def _default_student(self) -> Any:
+        return ValueStudent()
+
+    def _prepare(self, outside: NDArray[Any], columns: int) -> PublicPart:
+        space = PublicSpace.around(self.features, outside, self.radius)
+        view = space.view(outside)
+        kernel = self._kernel(space, view)
+        seen = np.asarray(_steps(space, kernel, view) * STEP)
+        if not seen.any():
+            raise InvalidArgument("Expected public inputs that differ from each other.")
+        plans = self._plans_in_rounds((1, 3), (seen.shape[1], columns))
+        return PublicPart(space, seen, plans, kernel)
+
+    def _look_at(self, public: PublicPart, private: PrivateRecords) -> PrivateRecords:
+        space, kernel = public.space, public.basis
+        return private.seen_in(space, lambda view: _steps(space, kernel, view))
+
+    def _release_and_learn(
+        self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
+    ) -> dict[str, Any]:
+        first = self._release(
+            ledger, public.plans[0], level_of(private), "count, and add up y and its square"
+        )
+        count, level, variance = believed_level(first)
+        descent = Descent(public.view, count, 1, variance=variance)
+
+        def targets(rows: Integers) -> Floats:
+            return np.asarray(private.targets[rows, None] - level)
+
+        later = self._descend(descent, public, private, targets, 1 + abs(level), ledger)
+        student = self._train_student(public, outside, descent.weights[:, 0], level)
+        return {"releases_": [first, *later], "student_": student}
+
+    def _train_student(
+        self, public: PublicPart, outside: NDArray[Any], weights: Floats, level: float
+    ) -> Any:
+        """Return the solution, or the given student, taught what it says of all public inputs."""
+        low, high = target_bounds(self.target_range)
+        half = high / 2 - low / 2
+        told = self._solution(public, outside, weights * half, low / 2 + high / 2 + level * half)
+        if self.student is None:
+            return told
+        values = np.clip(told.predict(outside), low, high)
+        return self._new_student().fit(outside, np.arange(len(outside)), values)
+
+    def _public_facts(self) -> dict[str, Any]:
+        return {"bounds": list(self.bounds_)}
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Return the student's numbers, within the bounds: post-processing, free of charge."""
+        inputs = self._student_inputs(X)
+        values = np.asarray(self.student_.predict(inputs), dtype=np.float64)
+        return np.asarray(np.clip(values, *self.bounds_))
+
+
+def believed_counts(release: Release) -> tuple[float, Floats]:
+    """Return the total of noisy class counts, at least 1, and the classes' shares, none of them 0.
+
+    Counts below their noise are put to it: an empty class is not known to be empty.
+    """
+    counts = np.maximum(np.asarray(release.values)[0], release.mechanism.sigma)  # type: ignore[attr-defined]
+    total = max(float(np.asarray(release.values).sum()), 1.0)
+    return total, np.asarray(counts / counts.sum())
+
+
+def measured(release: Release, bound: float) -> tuple[Floats, float]:
+    """Return a release in the units of the moment, and the variance of its noise there."""
+    mechanism: Any = release.mechanism
+    return np.asarray(release.values) * bound, (bound * float(mechanism.sigma)) ** 2
+
+
+def residuals_of(
+    private: PrivateRecords,
+    targets: Callable[[Integers], Floats],
+    weights: Floats,
+    clip: float,
+) -> Contributions:
+    """Return phi(x) and (target - phi(x) weights)/clip, each shortened to norm 1. Secret.
+
+    The records' rows are phi, in whole steps, and so are the weights, so that products are exact:
+    no record's residual depends on which others are computed beside it.
+    """
+    own = private.shares()[:, None]
+
+    def left(rows: Integers) -> Floats:
+        return np.asarray(private.rows[rows] * STEP)
+
+    def right(rows: Integers) -> Floats:
+        residual = (targets(rows) - exact_scores(private.rows[rows], weights)) / clip
+        # Shortened before a person's records are averaged; exactly, row by row.
+        return np.asarray(unit_steps(residual, residual.shape) * STEP * own[rows])
+
+    return Contributions(len(private.targets), left, right, private.people)
+
+
+def _steps(space: PublicSpace, kernel: ExactNystroem | None, view: Floats) -> NDArray[Any]:
+    """Return features of norm at most 1 in whole steps of 2^-14, each row's bits its own."""
+    if kernel is not None:
+        return kernel.steps(view)
+    return unit_steps(view / space.radius, view.shape)
+
+
+def level_of(private: PrivateRecords) -> Contributions:
+    """Return 1 and (1, t, t^2)/sqrt 3, of norm at most 1 for |t| <= 1. Secret."""
+    own = private.shares()
+
+    def right(rows: Integers) -> Floats:
+        t = private.targets[rows]
+        return np.column_stack([np.ones(len(rows)), t, t * t]) * (own[rows, None] / math.sqrt(3))
+
+    return Contributions(
+        len(private.targets), lambda rows: np.ones((len(rows), 1)), right, private.people
+    )
+
+
+def believed_level(release: Release) -> tuple[float, float, float]:
+    """Return the number of records, at least 1, and mean and variance of t, within their bounds."""
+    count, total, squares = (np.asarray(release.values)[0] * math.sqrt(3)).tolist()
+    count = max(count, 1.0)
+    level = min(max(total / count, -1.0), 1.0)
+    return count, level, min(max(squares / count - level**2, _LEAST_VARIANCE), 1.0)
