@@ -67,12 +67,12 @@ def test_a_clone_has_settings_of_its_own():
 
 def test_a_grid_search_reaches_the_parts():
     model = DPSGDClassifier(
-        hidden=(), classes=(0, 1), n_records=130, noise_multiplier=1.0, noise=InsecureNoise(0),
-        epsilon=50.0, ledger=NewLedger(allow_large_delta=True), training=Training(batch_size=130),
+        hidden=(), classes=(0, 1), n_records=100, noise_multiplier=0.5, noise=InsecureNoise(0),
+        epsilon=1e4, training=Training(batch_size=100, learning_rate=0.1),
     )  # fmt: skip
     found = GridSearchCV(model, {"training__epochs": [1, 20]}, cv=2, refit=False).fit(X, Y)
     assert sorted(found.cv_results_["param_training__epochs"].tolist()) == [1, 20]
-    assert found.cv_results_["mean_test_score"].max() > 0.6
+    assert found.cv_results_["mean_test_score"].max() > 0.7
 
 
 @pytest.mark.parametrize(

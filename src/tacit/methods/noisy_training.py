@@ -125,7 +125,7 @@ class Training(Parameters):
     engine: Annotated[str, choices(*ENGINES)] | None = None
 
 
-TRAINING = Training(
+TRAINING: Training = Training(
     clipping="per-layer",
     clip=0.1,
     split="minimal",
