@@ -23,7 +23,15 @@ ADULT_PUBLIC = 11_000
 
 @dataclass(frozen=True, slots=True)
 class SplitRule:
-    """How many rows are public inputs and how many held out, and whether a seed shuffles them."""
+    """How the rows of a comparison are divided.
+
+    Parameters
+    ----------
+    public, held_out : int
+        How many rows are public inputs, and how many are held out to score.
+    shuffled : bool
+        Whether a seed shuffles them; otherwise the file's order stays.
+    """
 
     public: int
     held_out: int
@@ -46,6 +54,18 @@ def default_rule(data: Dataset) -> SplitRule:
     Adult: the first 11,000 test rows public, the others held out. Another set with a test part: a
     tenth of that held out, the rest public. A set without one: a sixth public, a sixth held out.
 
+    Parameters
+    ----------
+    data : Dataset
+        The rows to divide.
+
+    Returns
+    -------
+    SplitRule
+        The division.
+
+    Examples
+    --------
     >>> from tacit.datasets import load_digits
     >>> default_rule(load_digits())
     SplitRule(public=299, held_out=299, shuffled=True)

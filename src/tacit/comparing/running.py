@@ -64,19 +64,46 @@ def compare(
 ) -> Comparison:
     """Compare methods on the same private rows, public inputs, held-out rows and budget.
 
-    data: a data set or its word ("mnist:DIR", "adult:DIR", "digits"), with the loader's `options`.
-    methods: names of `all_rules()`, all by default. estimators: your own, by name: an estimator
-        (given epsilon, delta, random_state and classes where it has such parameters) or a function
-        (facts, epsilon, delta, seed) that builds one.
-    seeds: how often each is repeated: split (where the rule shuffles), training and fresh noise.
-    out: the folder that keeps finished cells and gets tables, page and figures; None keeps nothing.
-    public, held_out: how many rows, in place of the default rule.
-    limit: seconds after which a cell is stopped and counted as failed. jobs: cells at a time.
-    retry_failed: run those again that failed (a refusal stands: its cause is public).
-
     The comparison itself is NOT private: it reads the labels of all rows. Use it on public
     benchmark data, or on rows declared public.
 
+    Parameters
+    ----------
+    data : str or Dataset
+        A data set, or its word: "mnist:DIR", "adult:DIR", "digits".
+    methods : sequence of str, optional
+        Names of `tacit.methods.all_rules()`; all by default.
+    epsilon : iterable of float
+        Worst-case budgets, for adding or removing one record.
+    delta : float
+        Delta of every budget.
+    seeds : int
+        How often each is repeated: split (where the rule shuffles), training and fresh noise.
+    out : path, optional
+        The folder that keeps finished cells and gets tables, page and figures; None keeps nothing.
+    public, held_out : int, optional
+        How many rows, in place of the default rule.
+    options : dict, optional
+        What the loader of `data` takes.
+    estimators : mapping, optional
+        Your own, by name: an estimator (given epsilon, delta, random_state and classes where it has
+        such parameters) or a function (facts, epsilon, delta, seed) that builds one.
+    limit : float, optional
+        Seconds after which a cell is stopped and counted as failed.
+    jobs : int
+        Cells at a time, one thread each.
+    retry_failed : bool
+        Run those again that failed (a refusal stands: its cause is public).
+    watch : callable, optional
+        Told the label of the cell that was just finished, how many are, and of how many.
+
+    Returns
+    -------
+    Comparison
+        All finished cells, with rows, advice and `write`.
+
+    Examples
+    --------
     >>> result = compare("digits", methods=["prototype"], epsilon=[8], seeds=1, delta=1e-4)
     >>> result.row("prototype", 8).accuracy > 0.5
     True

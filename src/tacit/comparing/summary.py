@@ -62,9 +62,28 @@ class Description:
 class Row:
     """A method at one epsilon over all seeds; without accuracy where no cell succeeded.
 
-    accuracy, spread, least, most: mean, standard deviation and extremes; error: one standard error.
-    cpu, wall: mean seconds of fit and predict; memory: the highest peak in MiB.
-    reasons: why cells were refused or failed; stated: every run's own statement kept to the budget.
+    Parameters
+    ----------
+    method : str
+        Its name.
+    epsilon : float or None
+        The budget; None for a reference that is not private.
+    runs, asked : int
+        How many cells succeeded, of how many.
+    accuracy, spread, least, most : float, optional
+        Mean, standard deviation and extremes.
+    error : float, optional
+        One standard error of the mean.
+    cpu, wall : float, optional
+        Mean seconds of fit and predict.
+    memory : float, optional
+        The highest peak, in MiB.
+    spent : float, optional
+        The largest epsilon that a run stated.
+    reasons : tuple of str
+        Why cells were refused or failed.
+    stated : bool
+        Whether every run's own statement kept to the budget.
     """
 
     method: str
@@ -91,7 +110,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """All finished cells of a task; `write(folder)` makes tables, page and figures of them."""
+    """All finished cells of a task; `write(folder)` makes tables, page and figures of them.
+
+    Parameters
+    ----------
+    about : Description
+        What was compared on what, in words.
+    results : tuple
+        Each finished cell with its outcome.
+    """
 
     about: Description
     results: tuple[Result, ...]
@@ -236,7 +263,18 @@ def reference(result: Comparison, name: str) -> float | None:
 
 
 def advice(result: Comparison) -> list[str]:
-    """Return sentences: one for each epsilon, then what holds over all of them, then the limits."""
+    """Say which method to use when, by fixed rules.
+
+    Parameters
+    ----------
+    result : Comparison
+        What was measured.
+
+    Returns
+    -------
+    list of str
+        One sentence for each epsilon, then what holds over all of them, then the limits.
+    """
     sentences = [_at(result, epsilon) for epsilon in result.epsilons]
     sentences += [_wins(result), *_gap(result), *_useless(result), *_troubled(result)]
     return [sentence for sentence in [*sentences, _limits(result)] if sentence]

@@ -63,7 +63,19 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """Where an item finds its data and leaves its tables and pictures."""
+    """Where an item finds its data and leaves its tables and pictures.
+
+    Parameters
+    ----------
+    data : path or None
+        The folder of the data.
+    out : path
+        The folder for tables and pictures.
+    show : callable
+        Shows a table, given title, columns and rows.
+    written : list of path
+        What was left in `out` so far.
+    """
 
     data: Path | None
     out: Path
@@ -100,6 +112,18 @@ class Workplace:
 def items_of(paper: str) -> tuple[Item, ...]:
     """Return a paper's items, in the paper's own order.
 
+    Parameters
+    ----------
+    paper : str
+        A name of `PAPERS`.
+
+    Returns
+    -------
+    tuple of Item
+        All of them.
+
+    Examples
+    --------
     >>> [item.name for item in items_of("pate")][0]
     'figure-4'
     """
@@ -110,7 +134,20 @@ def items_of(paper: str) -> tuple[Item, ...]:
 
 
 def find_item(paper: str, name: str) -> Item:
-    """Return one item of a paper."""
+    """Return one item of a paper.
+
+    Parameters
+    ----------
+    paper : str
+        A name of `PAPERS`.
+    name : str
+        The item's name.
+
+    Returns
+    -------
+    Item
+        The item.
+    """
     items = items_of(paper)
     for item in items:
         if item.name == name:
@@ -121,18 +158,50 @@ def find_item(paper: str, name: str) -> Item:
 
 
 def data_folder() -> Path | None:
-    """Return the folder that TACIT_DATA names; None where it names none."""
+    """Return the folder that the variable TACIT_DATA names.
+
+    Returns
+    -------
+    path or None
+        None where it names none.
+    """
     place = os.environ.get("TACIT_DATA")
     return Path(place) if place else None
 
 
 def missing(item: Item, data: Path | None) -> list[str]:
-    """Return which files of an item are not there."""
+    """Return which files of an item are not there.
+
+    Parameters
+    ----------
+    item : Item
+        What is to be run.
+    data : path or None
+        The folder of the data.
+
+    Returns
+    -------
+    list of str
+        Names below that folder.
+    """
     return [name for name in item.needs if data is None or not (data / name).exists()]
 
 
 def replicate(item: Item, workplace: Workplace) -> float:
-    """Run an item; return how many seconds it took."""
+    """Run an item.
+
+    Parameters
+    ----------
+    item : Item
+        What is to be run.
+    workplace : Workplace
+        Where its data are, and where its tables and pictures go.
+
+    Returns
+    -------
+    float
+        How many seconds it took.
+    """
     if item.run is None:
         raise InvalidArgument(f"Expected {item.name} to be runnable; it is not: {item.says}")
     if absent := missing(item, workplace.data):
