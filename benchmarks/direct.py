@@ -47,7 +47,7 @@ MAC_STEPS = {
 def network_of(name: str) -> Any:
     import torch
 
-    from tacit.students.layers import build_layers, perceptron
+    from tacit.students import build_layers, perceptron
 
     torch.manual_seed(0)
     return build_layers(perceptron(NETWORKS[name]["widths"], "softplus"))

@@ -86,7 +86,7 @@ def test_a_table_of_people_becomes_a_student(tables):
     assert result["statement"]["epsilon"] <= 4.0
     assert saved_extra("run/student.tacit")["classes"] == ["no", "yes"]
     student = load_student("run/student.tacit")
-    assert student.predict([[65, 20, 1], [25, 20, 0]]).tolist() == [1, 0]
+    assert student.predict([[65, 20, 1], [25, 20, 0]]).tolist() == ["yes", "no"]
 
 
 def test_a_run_keeps_no_cell_of_the_private_table(tables):

@@ -164,6 +164,7 @@ class TestPublication:
         X_new, _ = blobs(100, seed=3)
         loaded = load_student(tmp_path / "student.tacit")
         assert np.array_equal(loaded.predict_proba(X_new), model.predict_proba(X_new))
+        assert np.array_equal(loaded.predict(X_new), model.predict(X_new))
         extra = saved_extra(tmp_path / "student.tacit")
         assert extra["classes"] == [0, 1, 2]
         assert extra["statement"]["epsilon"] == model.statement_.epsilon

@@ -90,6 +90,37 @@ def test_extra_is_kept_and_must_be_plain(clouds: Lesson, tmp_path: Path) -> None
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.parametrize("labels", [["no", "yes"], [3, 7], [False, True], [0.5, 1.5], [1, "a"]])
+def test_labels_that_are_saved_are_what_it_predicts(
+    labels: list[Any], clouds: Lesson, tmp_path: Path
+) -> None:
+    student = fit(NATIVE["spreading"](), clouds)
+    student.save(tmp_path / "one", extra={"classes": labels})
+    loaded = load_student(tmp_path / "one")
+    places = student.predict(clouds.X_new)
+    assert student.classes_ is None
+    assert loaded.classes_.tolist() == labels
+    assert loaded.predict(clouds.X_new).tolist() == [labels[place] for place in places]
+    assert set(map(type, loaded.predict(clouds.X_new).tolist())) <= set(map(type, labels))
+    loaded.save(tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    assert fit(loaded, clouds).classes_ is None  # of another lesson, whose classes nobody named
+
+
+@pytest.mark.parametrize(
+    "extra", [None, {"classes": ["one"]}, {"classes": "ab"}, {"classes": [[1], [2]]}, {"x": 1}]
+)
+def test_without_a_label_for_each_class_it_predicts_indices(
+    extra: Any, clouds: Lesson, tmp_path: Path
+) -> None:
+    """Also students of 0.1, whose extra may say anything."""
+    student = fit(NATIVE["spreading"](), clouds)
+    student.save(tmp_path / "student", extra=extra)
+    loaded = load_student(tmp_path / "student")
+    assert loaded.classes_ is None
+    np.testing.assert_array_equal(loaded.predict(clouds.X_new), student.predict(clouds.X_new))
+
+
 @pytest.mark.parametrize(
     "features",
     [

@@ -32,10 +32,15 @@ from tacit.methods.noisy_training import (
 from tacit.methods.settings import Features, Widths, choices
 from tacit.noisy_training import PrivateExamples, cross_entropy, half_squares, need_torch
 from tacit.records import class_indices, count_units, private_rows, units_of
-from tacit.students import NetworkStudent, ReconstructionStudent
-from tacit.students.inputs import seed_of
-from tacit.students.layers import build_layers, describe_layers, perceptron
-from tacit.students.networks import seeded
+from tacit.students import (
+    NetworkStudent,
+    ReconstructionStudent,
+    build_layers,
+    describe_layers,
+    perceptron,
+    seed_of,
+    seeded,
+)
 
 if TYPE_CHECKING:
     from torch.nn import Module

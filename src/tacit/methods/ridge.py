@@ -27,8 +27,7 @@ from tacit.methods.summary import (
     believed_counts,
 )
 from tacit.records import PrivateRecords, PublicSpace
-from tacit.students import KernelStudent, ValueStudent, choose_queries
-from tacit.students.linear import kernel_width
+from tacit.students import KernelStudent, ValueStudent, choose_queries, kernel_width
 from tacit.summaries import Descent, ExactNystroem, compact_view, longest_label, one_hot
 
 

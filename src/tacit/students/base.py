@@ -1,4 +1,4 @@
-"""What a student is: fitted on public inputs and releases, it predicts classes, and can be saved.
+"""What a student is: fitted on public inputs and releases, it predicts, and can be saved.
 
 `Student` is the protocol that classifiers rely on; `PublicLearner` does what all of tacit's
 students share: checks, public features, saving; `BaseStudent` adds probabilities whose rows sum
@@ -10,19 +10,106 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from tacit._checks import Floats, Integers
+from tacit._checks import Floats, Integers, at_least, refuse
 from tacit._files import PathLike
 from tacit.errors import InvalidArgument
-from tacit.students.inputs import Lesson, flat_rows, normalised, read_lesson
+from tacit.students.posterior import answer_weights, posterior_rows
 
 _BLOCK = 4096  # inputs predicted at a time
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """All that a student learns from: public rows, rows asked about, the posterior of each."""
+
+    inputs: NDArray[Any]
+    indices: Integers
+    posterior: Floats
+    weights: Floats
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Which of the asked rows say anything at all."""
+        return self.weights > 0
+
+
+def read_lesson(X_public: ArrayLike, indices: ArrayLike, posterior: ArrayLike) -> Lesson:
+    """Validate what a student is fitted on; a row may be asked about more than once."""
+    inputs = flat_rows(X_public=X_public)
+    rows = posterior_rows(posterior)
+    numbers = row_numbers(indices, len(inputs))
+    if numbers.size != len(rows):
+        raise InvalidArgument(
+            f"Expected one row of posterior for each of the {numbers.size} indices, "
+            f"got {len(rows)}."
+        )
+    weights = answer_weights(rows)
+    if not (weights > 0).any():
+        raise InvalidArgument(
+            "Expected at least one answered query; with none there is nothing to learn: "
+            "lower the threshold or the noise. What was spent on asking stays spent."
+        )
+    return Lesson(inputs, numbers, rows, weights)
+
+
+def flat_rows(**named: ArrayLike) -> NDArray[Any]:
+    """Return numbers `(rows, features)`, images flattened, dtype kept, without NaN or infinity."""
+    ((name, value),) = named.items()
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind == "O":
+            array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"Expected {name} to be an array of numbers.") from None
+    if array.dtype.kind not in "biuf":
+        raise InvalidArgument(f"Expected {name} to be numbers, got dtype {array.dtype}.")
+    if array.ndim < 2 or 0 in array.shape:
+        raise InvalidArgument(
+            f"Expected {name} of shape (rows, features), not empty, got shape {array.shape}."
+        )
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise InvalidArgument(f"Expected {name} to hold finite numbers only; remove NaN and inf.")
+    return array.reshape(len(array), -1)
+
+
+def row_numbers(rows: ArrayLike, n_public: int, *, strategy: bool = False) -> Integers:
+    """Return row numbers of the public inputs as int64, each in range."""
+    name = "strategy" if strategy else "indices"
+    numbers = np.asarray(rows)
+    if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
+        choices = "'medoids', 'random' or " if strategy else ""
+        raise refuse(name, rows, f"{choices}a list of row numbers")
+    if (numbers < 0).any() or (numbers >= n_public).any():
+        raise InvalidArgument(f"Expected {name} in 0 .. {n_public - 1}, the public inputs' rows.")
+    return numbers.astype(np.int64)
+
+
+def seed_of(random_state: Any) -> int:
+    """Return a seed for training (never for noise): an int, or a fresh one for None."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    seed = at_least(0, random_state=random_state)
+    if seed >= 2**32:
+        raise refuse("random_state", random_state, "below 2**32")
+    return seed
+
+
+def normalised(scores: Floats) -> Floats:
+    """Return non-negative scores as rows that sum to 1; a row of zeros becomes uniform."""
+    scores = np.maximum(np.asarray(scores, dtype=np.float64), 0.0)
+    sums = scores.sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(sums > 0, scores / sums, 1 / scores.shape[1]))
 
 
 class Student(Protocol):
@@ -34,19 +121,19 @@ class Student(Protocol):
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Return probabilities `(inputs, classes)`; each row sums to 1."""
 
-    def predict(self, X: ArrayLike) -> Integers:
-        """Return class indices."""
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return class indices, or labels where it knows them."""
 
 
 class PublicLearner(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
     """What every student shares: public features, checked inputs, saving.
 
     Learned: `n_features_in_`, `features_` (the fitted public transformer), and, under the name in
-    `_width`, how many numbers it says of an input.
+    `_count_name`, how many numbers it says of an input.
     """
 
     features: Any
-    _width: ClassVar[str]
+    _count_name: ClassVar[str]
 
     def save(self, path: PathLike, *, extra: Mapping[str, Any] | None = None) -> None:
         """Write the fitted student to one file without pickle; `load_student` reads it back.
@@ -55,10 +142,10 @@ class PublicLearner(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn h
         """
         from tacit.students.saving import save_student
 
-        check_is_fitted(self, self._width)
+        check_is_fitted(self, self._count_name)
         save_student(self, path, extra=extra)
 
-    def _see(self, inputs: NDArray[Any]) -> None:
+    def _fit_features(self, inputs: NDArray[Any]) -> None:
         """Note the public inputs' width, and fit the features on them."""
         self.n_features_in_ = inputs.shape[1]
         self.features_ = None if self.features is None else clone(self.features)
@@ -67,7 +154,7 @@ class PublicLearner(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn h
 
     def _blocks(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Check the inputs of a prediction, and yield some of them at a time."""
-        check_is_fitted(self, self._width)
+        check_is_fitted(self, self._count_name)
         inputs = flat_rows(X=X)
         if inputs.shape[1] != self.n_features_in_:
             raise InvalidArgument(
@@ -77,11 +164,11 @@ class PublicLearner(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn h
         for start in range(0, len(inputs), _BLOCK):
             yield inputs[start : start + _BLOCK]
 
-    def _view(self, inputs: NDArray[Any]) -> NDArray[Any]:
+    def _view(self, inputs: NDArray[Any], dtype: DTypeLike | None = None) -> NDArray[Any]:
         """Return the inputs in the public feature space."""
-        if self.features_ is None:
-            return inputs
-        return flat_rows(features=self.features_.transform(inputs))
+        if self.features_ is not None:
+            inputs = flat_rows(features=self.features_.transform(inputs))
+        return np.asarray(inputs, dtype=dtype)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Return what was learned, as arrays to save."""
@@ -96,9 +183,12 @@ class BaseStudent(PublicLearner):
     """A student of classes; a subclass learns in `_learn` and answers in `_scores`.
 
     Learned: `n_features_in_`, `n_classes_`, and `features_` (the fitted public transformer).
+    `classes_` are the labels of a student that was loaded with them (`load_student`); None where
+    nobody has said what the classes are called.
     """
 
-    _width: ClassVar[str] = "n_classes_"
+    _count_name: ClassVar[str] = "n_classes_"
+    classes_: NDArray[Any] | None = None
 
     def fit(self, X_public: ArrayLike, indices: ArrayLike, posterior: ArrayLike) -> Self:
         """Learn from rows `indices` of the public inputs, each with its posterior over classes.
@@ -106,8 +196,8 @@ class BaseStudent(PublicLearner):
         A uniform row of the posterior (an unanswered query) has no weight.
         """
         lesson = read_lesson(X_public, indices, posterior)
-        self.n_classes_ = lesson.posterior.shape[1]
-        self._see(lesson.inputs)
+        self.n_classes_, self.classes_ = lesson.posterior.shape[1], None
+        self._fit_features(lesson.inputs)
         self._learn(lesson)
         return self
 
@@ -121,9 +211,10 @@ class BaseStudent(PublicLearner):
         """Return probabilities `(inputs, classes)`; each row sums to 1."""
         return np.concatenate([normalised(self._scores(block)) for block in self._blocks(X)])
 
-    def predict(self, X: ArrayLike) -> Integers:
-        """Return class indices: the most probable class of each input."""
-        return np.asarray(self.predict_proba(X).argmax(axis=1), dtype=np.int64)
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the most probable class of each input: its label, its index if there is none."""
+        places = np.asarray(self.predict_proba(X).argmax(axis=1), dtype=np.int64)
+        return places if self.classes_ is None else self.classes_[places]
 
     def represent(self, X: ArrayLike) -> Floats:
         """Return the inputs as the student has learned to see them: a map for a next round.

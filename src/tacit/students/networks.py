@@ -1,21 +1,25 @@
-"""Small torch networks and what their training shares: seeds, scaling, affine augmentation.
+"""Small torch networks, what their training shares, and how they become plain data.
 
 No seed is set globally: modules are made in a forked generator and everything else draws from a
 generator of its own, so that a student is the same bits each time on one machine (for one number
-of torch threads) and disturbs nobody's random numbers. Public inputs and releases only: nothing
+of torch threads) and disturbs nobody's random numbers. A chain of known layers is described by
+names and numbers, so that it can be saved without pickle. Public inputs and releases only: nothing
 private ever enters this floor.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import at_least, refuse
+from tacit._checks import at_least, non_negative, positive, refuse
 from tacit._extras import need
+from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -37,11 +41,16 @@ def need_torch() -> Any:
     return need("torch", "for this student", extra="torch")
 
 
-def planes(image_shape: Any) -> tuple[int, int, int]:
-    """Return (channels, height, width) of an image shape (height, width[, channels])."""
+def image_planes(image_shape: Any, n_features: int) -> tuple[int, int, int]:
+    """Return (channels, height, width) of (height, width[, channels]) with so many numbers."""
     if not isinstance(image_shape, Sequence) or len(image_shape) not in (2, 3):
         raise refuse("image_shape", image_shape, "(height, width) or (height, width, channels)")
     height, width, *rest = (at_least(1, image_shape=side) for side in image_shape)
+    if math.prod((height, width, *rest)) != n_features:
+        raise InvalidArgument(
+            f"Expected inputs of image_shape={tuple(image_shape)}, got {n_features} features in a "
+            "row."
+        )
     return (rest[0] if rest else 1), height, width
 
 
@@ -147,50 +156,149 @@ def one_cycle(network: Module, rate: float, steps: int, decay: float) -> tuple[A
     return optimiser, schedule
 
 
-def descend(loss: Tensor, optimiser: Any, schedule: Any) -> None:
-    """Take one step down."""
-    optimiser.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
-    optimiser.step()
-    schedule.step()
+def train(
+    network: Module,
+    steps: Sequence[Any],
+    loss: Callable[[Any], Tensor],
+    *,
+    learning_rate: float,
+    weight_decay: float,
+) -> Module:
+    """Take one step down the loss of each of the steps, and return the network, ready to use."""
+    rate, decay = positive(learning_rate=learning_rate), non_negative(weight_decay=weight_decay)
+    optimiser, schedule = one_cycle(network, rate, len(steps), decay)
+    network.train()
+    with training_bar("Training the student", len(steps)) as tick:
+        for step in steps:
+            optimiser.zero_grad(set_to_none=True)
+            loss(step).backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            schedule.step()
+            tick()
+    return network.eval()
+
+
+def outputs_of(network: Module, inputs: Tensor) -> Tensor:
+    """Return a network's outputs in float64, in batches, without gradients."""
+    torch = need_torch()
+    network.eval()
+    with torch.inference_mode():
+        parts = [network(batch).double() for batch in torch.split(inputs, _BATCH)]
+    result: Tensor = torch.cat(parts)
+    return result
 
 
 def class_probabilities(network: Module, inputs: Tensor) -> NDArray[np.float64]:
-    """Return softmax probabilities, in batches, without gradients."""
-    torch = need_torch()
-    network.eval()
-    with torch.inference_mode():
-        parts = [network(batch).double().softmax(dim=1) for batch in torch.split(inputs, _BATCH)]
-    return np.asarray(torch.cat(parts).numpy())
+    """Return softmax probabilities."""
+    return np.asarray(outputs_of(network, inputs).softmax(dim=1).numpy())
 
 
-def last_hidden(network: Module, inputs: Tensor) -> NDArray[np.float64]:
-    """Return what goes into the last, linear layer: the network's own features."""
-    torch = need_torch()
-    network.eval()
-    body = network[:-1]  # type: ignore[index]  # a Sequential
-    with torch.inference_mode():
-        parts = [body(batch).double() for batch in torch.split(inputs, _BATCH)]
-    return np.asarray(torch.cat(parts).numpy())
-
-
-def weights_of(network: Module) -> dict[str, NDArray[Any]]:
+def weights_of(network: Module, prefix: str = "") -> dict[str, NDArray[Any]]:
     """Return a network's weights and statistics as arrays."""
     return {
-        name: np.array(value.detach().numpy(), order="C")
+        prefix + name: np.array(value.detach().numpy(), order="C")
         for name, value in network.state_dict().items()
     }
 
 
-def set_weights(network: Module, arrays: Mapping[str, NDArray[Any]]) -> Module:
+def set_weights(network: Module, arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> Module:
     """Put saved weights into a network of the same shape; refuse any that do not fit."""
     torch = need_torch()
-    wanted = network.state_dict()
-    fit = set(arrays) == set(wanted) and all(
-        arrays[name].shape == tuple(value.shape) and arrays[name].dtype == value.numpy().dtype
+    wanted, found = network.state_dict(), part_of(arrays, prefix)
+    fit = set(found) == set(wanted) and all(
+        found[name].shape == tuple(value.shape) and found[name].dtype == value.numpy().dtype
         for name, value in wanted.items()
     )
     if not fit:
         raise InvalidArgument("Expected saved weights of the network that the file describes.")
-    network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+    network.load_state_dict({name: torch.from_numpy(array) for name, array in found.items()})
     return network
+
+
+def part_of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays whose names begin so, without the prefix."""
+    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+
+
+Layers = tuple[tuple[Any, ...], ...]
+"""One tuple a layer: its name in torch.nn, then pairs (argument, value)."""
+
+_ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "Linear": ("in_features", "out_features", "bias"),
+    "Conv2d": ("in_channels", "out_channels", "kernel_size", "stride", "padding", "bias"),
+    "GroupNorm": ("num_groups", "num_channels"),
+    "LayerNorm": ("normalized_shape",),
+    "MaxPool2d": ("kernel_size", "stride", "padding"),
+    "AvgPool2d": ("kernel_size", "stride", "padding"),
+    "Flatten": ("start_dim", "end_dim"),
+    "Unflatten": ("dim", "unflattened_size"),
+    "LeakyReLU": ("negative_slope",),
+    "ELU": ("alpha",),
+    **dict.fromkeys(("ReLU", "Tanh", "Sigmoid", "Softplus", "GELU", "SiLU", "Identity"), ()),
+}
+
+
+def describe_layers(module: Module) -> Layers | None:
+    """Return a chain of known layers as plain data, or None where a module is something else.
+
+    >>> from torch import nn
+    >>> describe_layers(nn.Sequential(nn.Linear(2, 3), nn.Tanh()))
+    (('Linear', ('in_features', 2), ('out_features', 3), ('bias', True)), ('Tanh',))
+    """
+    nn = need_torch().nn
+    if type(module) is not nn.Sequential:
+        return None
+    found = []
+    for layer in module:  # type: ignore[attr-defined]
+        name = type(layer).__name__
+        if name not in _ARGUMENTS or type(layer) is not getattr(nn, name):
+            return None
+        pairs = tuple((key, _plain(getattr(layer, key))) for key in _ARGUMENTS[name])
+        found.append((name, *pairs))
+    layers = tuple(found)
+    # An option that is not described (a dilation, say) would be lost: then it is something else.
+    return layers if repr(build_layers(layers)) == repr(module) else None
+
+
+def _plain(value: Any) -> Any:
+    tensor = need_torch().Tensor
+    if isinstance(value, tensor | need_torch().nn.Parameter) or value is None:
+        return value is not None  # only a bias is asked for
+    return tuple(value) if isinstance(value, Sequence) else value
+
+
+def build_layers(layers: Any) -> Module:
+    """Make the network that `describe_layers` described; its weights are still to be set.
+
+    >>> build_layers([["Linear", ["in_features", 2], ["out_features", 3]], ["ReLU"]])
+    Sequential(
+      (0): Linear(in_features=2, out_features=3, bias=True)
+      (1): ReLU()
+    )
+    """
+    nn = need_torch().nn
+    made = []
+    for name, *pairs in layers:
+        if name not in _ARGUMENTS or any(key not in _ARGUMENTS[name] for key, _ in pairs):
+            raise InvalidArgument("Expected layers that tacit can build; some are unknown.")
+        made.append(getattr(nn, name)(**{key: _tuples(value) for key, value in pairs}))
+    network: Module = nn.Sequential(*made)
+    return network
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def perceptron(widths: Sequence[int], activation: str) -> Layers:
+    """Describe linear layers of these widths with an activation between them.
+
+    >>> [layer[0] for layer in perceptron((4, 3, 2), "tanh")]
+    ['Linear', 'Tanh', 'Linear']
+    """
+    names = {"tanh": "Tanh", "relu": "ReLU", "softplus": "Softplus"}
+    layers: list[tuple[Any, ...]] = []
+    for before, after in pairwise(widths):
+        layers.append(("Linear", ("in_features", before), ("out_features", after), ("bias", True)))
+        layers.append((names[activation],))
+    return tuple(layers[:-1])

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 
 from tacit._checks import Floats, Integers, at_least, one_of, refuse
 from tacit.errors import InvalidArgument
+from tacit.students.base import flat_rows, row_numbers, seed_of
 from tacit.students.graph import nearest
-from tacit.students.inputs import flat_rows, row_numbers, seed_of
 
 STRATEGIES = ("medoids", "random")
 

@@ -1,5 +1,8 @@
-"""Students to a file and back, without pickle.
+"""Students to a file and back, without pickle in either direction.
 
+A file is a zip of a JSON manifest, plain arrays and, maybe, skops blobs. Members are stored
+uncompressed, so that no small file can unfold into a large one; each is named in the manifest with
+its SHA-256. That detects damage, not malice: whoever can rewrite the file can rewrite the hashes.
 What tacit knows (its own students and features) is saved as names, parameters and arrays, and only
 classes of these packages are ever looked up on loading. What it does not know, a scikit-learn
 classifier or transformer, goes through skops (`tacit[export]`), which loads no type that is not
@@ -9,28 +12,34 @@ can be in the file.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import io
+import json
+import math
+import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tacit._extras import need
-from tacit._files import PathLike
+from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument, TacitError
-from tacit.students.base import PublicLearner
-from tacit.students.container import damaged, read_container, write_container
+from tacit.students.base import BaseStudent, PublicLearner
 
 _FEATURES = "tacit.features"
 _TRANSFORMERS = ("features", "preprocess")
 _WRAPPERS = ("SupervisedStudent", "ValueStudent")
-_LINEAR = ("LinearStudent", "KernelStudent")
-_TRAINED = ("NetworkStudent", "ReconstructionStudent")
 _STUDENTS = (
     *_WRAPPERS,
-    *_LINEAR,
-    *_TRAINED,
+    "LinearStudent",
+    "KernelStudent",
+    "NetworkStudent",
+    "ReconstructionStudent",
     "LabelSpreadingStudent",
     "NearestStudent",
     "CNNStudent",
@@ -42,7 +51,8 @@ def save_student(
     student: PublicLearner, path: PathLike, *, extra: Mapping[str, Any] | None = None
 ) -> None:
     """Write a fitted student to one file; `extra` is public plain data to keep with it."""
-    name = type(student).__name__
+    name, labels = type(student).__name__, getattr(student, "classes_", None)
+    known = {} if labels is None else {"classes": labels.tolist()}
     if name not in _STUDENTS:
         raise InvalidArgument(f"Expected one of tacit's students to save, got {name}.")
     blobs: dict[str, bytes] = {}
@@ -57,8 +67,8 @@ def save_student(
         "student": name,
         "parameters": {key: _plain(value) for key, value in parameters.items()},
         "n_features": student.n_features_in_,
-        student._width.rstrip("_"): getattr(student, student._width),
-        "extra": dict(extra or {}),
+        student._count_name.rstrip("_"): getattr(student, student._count_name),
+        "extra": {**known, **(extra or {})},
     }
     write_container(path, manifest, arrays, blobs)
 
@@ -66,9 +76,9 @@ def save_student(
 def load_student(path: PathLike, *, trusted: Iterable[str] = ()) -> Any:
     """Read a student that `save` wrote; its predictions are the same bits.
 
-    A student of classes predicts their places, 0 .. classes - 1, as it learned them; the labels
-    are what an estimator or a run saved with it, `saved_extra(path)["classes"]`. (`tacit predict`
-    and an estimator's own `predict` answer with labels.)
+    A student of classes predicts the labels that were saved with it, as an estimator or a run does
+    (`extra["classes"]`, one for each class): they are its `classes_`. Where none were, `classes_`
+    is None and it predicts their places, 0 .. classes - 1. Other students predict numbers.
 
     `trusted` names further types that skops may load in a saved scikit-learn estimator; look at
     them first (the error lists them).
@@ -79,20 +89,32 @@ def load_student(path: PathLike, *, trusted: Iterable[str] = ()) -> Any:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "student.tacit")
     ...     student.save(path, extra={"classes": ["well", "sick"]})
-    ...     places = load_student(path).predict([[0.1], [0.9]])
-    ...     labels = np.array(saved_extra(path)["classes"])[places]
-    >>> places.tolist(), labels.tolist()
-    ([0, 1], ['well', 'sick'])
+    ...     loaded = load_student(path)
+    >>> loaded.predict([[0.1], [0.9]]).tolist(), student.predict([[0.1], [0.9]]).tolist()
+    (['well', 'sick'], [0, 1])
     """
     manifest, arrays, blobs = read_container(path)
     try:
         student = _rebuilt(manifest, blobs, tuple(trusted))
         student._restore(arrays)
+        if isinstance(student, BaseStudent):
+            student.classes_ = _labels(manifest.get("extra"), student.n_classes_)
     except TacitError:
         raise
     except Exception:  # the parts are whole but do not make a student
         raise damaged(path) from None
     return student
+
+
+def _labels(extra: Any, n_classes: int) -> NDArray[Any] | None:
+    """Return the labels that were saved with a student, if there is one for each class."""
+    labels = extra.get("classes") if isinstance(extra, dict) else None
+    if not isinstance(labels, list) or len(labels) != n_classes:
+        return None
+    if not all(isinstance(label, str | int | float) for label in labels):
+        return None
+    one_kind = len({type(label) for label in labels}) == 1  # else 1 and "a" would become words
+    return np.array(labels, dtype=None if one_kind else object)
 
 
 def saved_extra(path: PathLike) -> dict[str, Any]:
@@ -117,7 +139,7 @@ def _rebuilt(
         parameters["estimator"] = None if fitted is None else _skops_object(fitted, trusted)
     student = getattr(importlib.import_module("tacit.students"), manifest["student"])(**parameters)
     student.n_features_in_ = int(manifest["n_features"])
-    setattr(student, student._width, int(manifest[student._width.rstrip("_")]))
+    setattr(student, student._count_name, int(manifest[student._count_name.rstrip("_")]))
     for key in _TRANSFORMERS:
         if key in parameters:
             setattr(student, f"{key}_", parameters[key])
@@ -197,3 +219,112 @@ def _skops_object(blob: bytes, trusted: tuple[str, ...]) -> Any:
             "if you trust them, name them in trusted=."
         )
     return io.loads(blob, trusted=list(trusted))
+
+
+FORMAT = "tacit-student"
+VERSION = 1
+
+_MANIFEST = "manifest.json"
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the same student gives the same bytes
+_ARRAY_KINDS = "biuf"
+
+
+def write_container(
+    path: PathLike,
+    manifest: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    blobs: Mapping[str, bytes],
+) -> None:
+    """Write manifest, arrays and blobs as one file, whole or not at all."""
+    members = {f"{name}.npy": _npy(array) for name, array in arrays.items()} | dict(blobs)
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
+    described = {"format": FORMAT, "version": VERSION, **manifest, "members": hashes}
+    try:
+        text = json.dumps(described, indent=1, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(
+            f"Expected plain data (numbers, words, lists) to save with a student: {error}."
+        ) from None
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in {_MANIFEST: text.encode(), **members}.items():
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)
+    write_atomically(path, buffer.getvalue())
+
+
+def read_container(
+    path: PathLike,
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str, bytes]]:
+    """Read back what `write_container` wrote; anything else is refused in one line."""
+    try:
+        manifest, members = _members(Path(path))
+        arrays = {
+            name.removesuffix(".npy"): _array(data)
+            for name, data in members.items()
+            if name.endswith(".npy")
+        }
+    except FileNotFoundError:
+        raise InvalidArgument(f"Expected a saved student at {str(path)!r}; no such file.") from None
+    except InvalidArgument:
+        raise
+    except Exception:  # whatever a damaged file provokes: the reader learns that it is damaged
+        raise damaged(path) from None
+    blobs = {name: data for name, data in members.items() if not name.endswith(".npy")}
+    return manifest, arrays, blobs
+
+
+def damaged(path: PathLike) -> InvalidArgument:
+    """Make the error for a file that is not, or no longer, a saved student."""
+    return InvalidArgument(
+        f"Expected {str(path)!r} to be a saved student; it is damaged, cut short or another file."
+    )
+
+
+def _members(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    data = path.read_bytes()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        infos = archive.infolist()
+        stored = all(info.compress_type == zipfile.ZIP_STORED for info in infos)
+        if not stored or sum(info.file_size for info in infos) > len(data):
+            raise ValueError
+        manifest = json.loads(archive.read(_MANIFEST))
+        _check_version(path, manifest)
+        members = {info.filename: archive.read(info) for info in infos}
+    del members[_MANIFEST]
+    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in members.items()}
+    if hashes != manifest["members"]:
+        raise ValueError
+    return manifest, members
+
+
+def _check_version(path: Path, manifest: Any) -> None:
+    if manifest["format"] != FORMAT or not isinstance(manifest["version"], int):
+        raise ValueError
+    if manifest["version"] > VERSION:
+        raise InvalidArgument(
+            f"Expected {str(path)!r} to be of version {VERSION} or older, "
+            f"got {manifest['version']}; load it with a newer tacit."
+        )
+
+
+def _npy(array: NDArray[Any]) -> bytes:
+    if array.dtype.kind not in _ARRAY_KINDS:
+        raise InvalidArgument(f"Expected arrays of numbers to save, got dtype {array.dtype}.")
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, np.asarray(array, order="C"), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _array(data: bytes) -> NDArray[Any]:
+    """Read a .npy whose header promises no more than the file holds."""
+    buffer = io.BytesIO(data)
+    if np.lib.format.read_magic(buffer) != (1, 0):
+        raise ValueError
+    shape, _, dtype = np.lib.format.read_array_header_1_0(buffer)
+    if (
+        dtype.kind not in _ARRAY_KINDS
+        or math.prod(shape) * dtype.itemsize != len(data) - buffer.tell()
+    ):
+        raise ValueError
+    buffer.seek(0)
+    return np.asarray(np.lib.format.read_array(buffer, allow_pickle=False))

@@ -19,9 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats, Integers, at_least, finite_array, positive
 from tacit.errors import InvalidArgument
-from tacit.students import LabelSpreadingStudent, LinearStudent, NearestStudent
-from tacit.students.graph import nearest
-from tacit.students.posterior import answer_weights
+from tacit.students import (
+    LabelSpreadingStudent,
+    LinearStudent,
+    NearestStudent,
+    answer_weights,
+    nearest,
+)
 from tacit.summaries.table import table_posterior
 
 PENALTY = 0.1

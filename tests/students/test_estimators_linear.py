@@ -10,7 +10,7 @@ from students_shared import Lesson
 
 from tacit.errors import InvalidArgument
 from tacit.students import KernelStudent, LinearStudent, load_student
-from tacit.students.linear import fit_softmax, gaussian_kernel, kernel_width
+from tacit.students.estimators import fit_softmax, gaussian_kernel, kernel_width
 
 BOTH = pytest.mark.parametrize("kind", [LinearStudent, KernelStudent])
 

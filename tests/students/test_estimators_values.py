@@ -39,7 +39,7 @@ def test_predictions_are_the_posterior_mean_under_the_known_noise():
     inputs, rows, values, _ = lesson(noise=5.0)
     student = ValueStudent().fit(inputs, rows, values, noise=5.0)
     spread = values.std()
-    constant, length = student._process.kernel
+    constant, length = student._solution.kernel
     expected = solved(inputs, rows, values, 5.0, constant * spread**2, length)
     np.testing.assert_allclose(student.predict(inputs), expected, rtol=1e-6)
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from tacit.errors import InvalidArgument
 from tacit.students import NetworkStudent, ReconstructionStudent, load_student
-from tacit.students.layers import build_layers, describe_layers, perceptron
+from tacit.students.networks import build_layers, describe_layers, perceptron
 
 X = np.random.default_rng(0).normal(size=(20, 16))
 

@@ -1,0 +1,469 @@
+"""Students without a network: an estimator of scikit-learn, or a solution that arrays describe.
+
+`SupervisedStudent` and `ValueStudent` take any classifier or regressor. `LinearStudent` (softmax
+regression), `KernelStudent` (least squares over kernel features) and `ValueStudent`'s Gaussian
+process can learn from releases, like every student, and can be told their weights by an estimator
+whose release is a moment instead of labels (`tacit.summaries`). The softmax's likelihood needs
+nothing else of the labels than the moment sum phi(x) P(class): its normaliser is a sum over inputs
+alone, which may be public ones. Public inputs and releases only: nothing private ever enters this
+floor.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp, softmax
+from sklearn.base import clone
+
+from tacit._checks import Floats, at_least, finite_array, positive
+from tacit.errors import InvalidArgument
+from tacit.students.base import BaseStudent, Lesson, PublicLearner, flat_rows, row_numbers
+from tacit.students.graph import nearest
+from tacit.students.queries import choose_queries
+
+
+@dataclass(eq=False, repr=False)
+class SupervisedStudent(BaseStudent):
+    """Train a scikit-learn classifier on the most probable class of each answered query.
+
+    A query weighs (C max_c p_c - 1)/(C - 1) (`answer_weights`) where the classifier or the last
+    step of a pipeline takes sample weights. Classes that were never released have probability 0;
+    if one class only was released, that class is the answer. A classifier without `predict_proba`
+    gives probability 1 to what it predicts. Training is seeded by the classifier's own
+    random_state. Learned: `estimator_`, None if only one class was released, and `classes_seen_`.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> student = SupervisedStudent(LogisticRegression())
+    >>> student = student.fit([[0.0], [1.0], [9.0]], [0, 2], [[0.9, 0.1], [0.1, 0.9]])
+    >>> student.predict([[0.5], [8.0]]).tolist()
+    [0, 1]
+    """
+
+    estimator: Any
+    _: KW_ONLY
+    features: Any = None
+
+    def _learn(self, lesson: Lesson) -> None:
+        estimator, rows = _usable(self.estimator, "classifier"), lesson.answered
+        labels = lesson.posterior[rows].argmax(axis=1)
+        self.classes_seen_ = np.unique(labels)
+        self.estimator_ = None
+        if self.classes_seen_.size > 1:
+            inputs = lesson.inputs[lesson.indices[rows]]
+            weights = _weight_keyword(estimator, lesson.weights[rows])
+            self.estimator_ = estimator.fit(self._view(inputs), labels, **weights)
+
+    def _scores(self, inputs: NDArray[Any]) -> Floats:
+        scores = np.zeros((len(inputs), self.n_classes_))
+        if self.estimator_ is None:
+            scores[:, self.classes_seen_[0]] = 1.0
+        elif hasattr(self.estimator_, "predict_proba"):
+            scores[:, self.classes_seen_] = self.estimator_.predict_proba(self._view(inputs))
+        else:
+            labels = np.asarray(self.estimator_.predict(self._view(inputs)), dtype=np.int64)
+            scores[np.arange(len(inputs)), labels] = 1.0
+        return scores
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {"classes_seen": self.classes_seen_}
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.classes_seen_ = row_numbers(arrays["classes_seen"], self.n_classes_)
+        self.estimator_ = self.estimator
+        if (self.classes_seen_.size > 1) != (self.estimator_ is not None):
+            raise InvalidArgument("Expected a saved estimator where several classes were released.")
+
+
+def _usable(estimator: Any, kind: str) -> Any:
+    """Return a clone of an estimator of scikit-learn."""
+    if not hasattr(estimator, "fit") or not hasattr(estimator, "predict"):
+        raise InvalidArgument(
+            f"Expected estimator={type(estimator).__name__} to be a scikit-learn {kind}, with fit "
+            "and predict."
+        )
+    return clone(estimator)
+
+
+def _weight_keyword(estimator: Any, weights: Floats) -> dict[str, Floats]:
+    """Return the keyword by which this estimator takes sample weights, if it takes any."""
+    from sklearn.pipeline import Pipeline
+    from sklearn.utils.validation import has_fit_parameter
+
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        return {f"{name}__{key}": value for key, value in _weight_keyword(last, weights).items()}
+    return {"sample_weight": weights} if has_fit_parameter(estimator, "sample_weight") else {}
+
+
+_MOST_ROUNDS = 500
+_SMALLEST = 1e-4
+
+
+def fit_softmax(
+    rows: Floats, moment: Floats, total: float, penalty: ArrayLike, offset: ArrayLike = 0.0
+) -> Floats:
+    """Return the weights (features, classes) of a penalised softmax regression.
+
+    They minimise total mean_rows logsumexp(row theta + offset) - <theta, moment>
+    + sum penalty theta^2 / 2.
+
+    It is convex; L-BFGS, after scaling each weight by its curvature.
+
+    >>> rows = np.array([[1.0], [-1.0]])
+    >>> fit_softmax(rows, np.array([[0.5, -0.5]]), 2.0, 0.1).round(1).tolist()
+    [[0.5, -0.5]]
+    """
+    from scipy.optimize import minimize
+
+    ridge = np.broadcast_to(np.asarray(penalty, dtype=np.float64), moment.shape)
+    share = total / len(rows)
+    scale = 1 / np.sqrt(share * np.square(rows).sum(axis=0)[:, None] / moment.shape[1] + ridge)
+
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        weights = flat.reshape(moment.shape) * scale
+        scores = rows @ weights + offset
+        value = share * logsumexp(scores, axis=1).sum() - (weights * moment).sum()
+        slope = share * (rows.T @ softmax(scores, axis=1)) - moment + ridge * weights
+        value += 0.5 * float((ridge * weights**2).sum())
+        return float(value), np.asarray((slope * scale).reshape(-1))
+
+    start = np.zeros(moment.size)
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _MOST_ROUNDS})
+    return np.asarray(found.x.reshape(moment.shape) * scale)
+
+
+@dataclass(eq=False, repr=False)
+class LinearStudent(BaseStudent):
+    """Softmax regression on public features: P(class | x) = softmax(phi(x) weights + bias).
+
+    features: a public transformer, or None to use the inputs as they are.
+    penalty: ridge on the weights when it learns from posteriors.
+    Learned: `weights_` (features, classes), `bias_` (classes,).
+
+    >>> student = LinearStudent().fit([[-1.0], [1.0], [0.5]], [0, 1], [[0.9, 0.1], [0.1, 0.9]])
+    >>> student.predict([[-2.0], [0.7]]).tolist()
+    [0, 1]
+    """
+
+    features: Any = None
+    _: KW_ONLY
+    penalty: float = 1.0
+
+    def _learn(self, lesson: Lesson) -> None:
+        ridge = positive(penalty=self.penalty)
+        asked = lesson.inputs[lesson.indices[lesson.answered]]
+        rows = self._view(asked, np.float64)
+        share = lesson.posterior[lesson.answered]
+        self.bias_ = np.log(np.maximum(share.mean(axis=0), 1e-9))
+        self.weights_ = fit_softmax(rows, rows.T @ share, len(rows), ridge, self.bias_)
+
+    def told(self, X_public: ArrayLike, weights: ArrayLike, bias: ArrayLike) -> Self:
+        """Take weights (features, classes) that were learned elsewhere, from releases."""
+        inputs = flat_rows(X_public=X_public)
+        self.n_classes_ = len(finite_array(bias=bias))
+        self._fit_features(inputs)
+        self._set(weights, bias, self._view(inputs[:1]).shape[1])
+        return self
+
+    def _set(self, weights: ArrayLike, bias: ArrayLike, width: int) -> None:
+        self.weights_ = np.ascontiguousarray(finite_array(weights=weights))
+        self.bias_ = finite_array(bias=bias)
+        fits = self.weights_.shape == (width, self.n_classes_)
+        if not fits or self.bias_.shape != (self.n_classes_,):
+            raise InvalidArgument(
+                f"Expected weights ({width}, {self.n_classes_}) and as many biases as classes."
+            )
+
+    def _scores(self, inputs: NDArray[Any]) -> Floats:
+        rows = self._view(inputs, np.float64)
+        return np.asarray(softmax(rows @ self.weights_ + self.bias_, axis=1))
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {"weights": self.weights_, "bias": self.bias_}
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._set(arrays["weights"], arrays["bias"], len(arrays["weights"]))
+
+
+@dataclass(eq=False, repr=False)
+class KernelStudent(BaseStudent):
+    """Least squares on Nystroem features: score of a class = W k(x) weights + bias.
+
+    k(x)_j = exp(-gamma |x - landmark_j|^2). Scores below 0 count as 0, and a row is divided by its
+    sum.
+
+    features: a public transformer, or None to use the inputs as they are.
+    n_landmarks: how many medoids of the public inputs; penalty: ridge when it learns from
+    posteriors. Learned: `landmarks_`, `gamma_`, `whitening_`, `weights_`, `bias_`.
+
+    >>> student = KernelStudent(n_landmarks=2)
+    >>> student = student.fit([[-1.0], [1.0], [0.5]], [0, 1], [[0.9, 0.1], [0.1, 0.9]])
+    >>> student.predict([[-2.0], [0.7]]).tolist()
+    [0, 1]
+    """
+
+    features: Any = None
+    _: KW_ONLY
+    n_landmarks: int = 500
+    penalty: float = 0.1
+    random_state: int | None = 0
+
+    def _learn(self, lesson: Lesson) -> None:
+        ridge = positive(penalty=self.penalty)
+        view = self._view(lesson.inputs, np.float64)
+        count = min(at_least(1, n_landmarks=self.n_landmarks), len(view))
+        chosen = choose_queries(view, count, random_state=self.random_state)
+        self.landmarks_, self.gamma_ = view[chosen], kernel_width(view)
+        values, vectors = np.linalg.eigh(gaussian_kernel(view[chosen], view[chosen], self.gamma_))
+        kept = values > _SMALLEST
+        self.whitening_ = np.ascontiguousarray(vectors[:, kept] / np.sqrt(values[kept]))
+        rows = self._basis(view[lesson.indices[lesson.answered]])
+        share = lesson.posterior[lesson.answered]
+        self.bias_ = share.mean(axis=0)
+        gram = rows.T @ rows + ridge * np.eye(rows.shape[1])
+        self.weights_ = np.ascontiguousarray(np.linalg.solve(gram, rows.T @ (share - self.bias_)))
+
+    def told(self, X_public: ArrayLike, **learned: ArrayLike) -> Self:
+        """Take landmarks, gamma, whitening, weights and bias that were learned elsewhere."""
+        self.n_classes_ = len(np.asarray(learned["bias"]))
+        self._fit_features(flat_rows(X_public=X_public))
+        self._restore({name: np.asarray(value) for name, value in learned.items()})
+        return self
+
+    def _basis(self, view: Floats) -> Floats:
+        return np.asarray(gaussian_kernel(view, self.landmarks_, self.gamma_) @ self.whitening_)
+
+    def _scores(self, inputs: NDArray[Any]) -> Floats:
+        rows = self._basis(self._view(inputs, np.float64))
+        return np.asarray(rows @ self.weights_ + self.bias_)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {
+            "landmarks": self.landmarks_,
+            "gamma": np.array([self.gamma_]),
+            "whitening": self.whitening_,
+            "weights": self.weights_,
+            "bias": self.bias_,
+        }
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.gamma_ = positive(gamma=np.ravel(arrays["gamma"])[0])
+        for name in ("landmarks", "whitening", "weights", "bias"):
+            # In one layout, or the last bits of a product would depend on where it comes from.
+            array = np.ascontiguousarray(finite_array(**{name: arrays[name]}))
+            setattr(self, f"{name}_", array)
+        rank = self.whitening_.shape[-1]
+        shapes = (self.whitening_.shape, self.weights_.shape, self.bias_.shape)
+        fit = ((len(self.landmarks_), rank), (rank, self.n_classes_), (self.n_classes_,))
+        if shapes != fit or self.landmarks_.ndim != 2:
+            raise InvalidArgument("Expected landmarks, whitening, weights and biases that fit.")
+
+
+def gaussian_kernel(rows: Floats, landmarks: Floats, gamma: float) -> Floats:
+    """Return exp(-gamma |x - z|^2) for each row and landmark."""
+    squares = np.square(rows).sum(axis=1)[:, None] + np.square(landmarks).sum(axis=1)
+    gaps = np.maximum(squares - 2 * (rows @ landmarks.T), 0.0)
+    return np.asarray(np.exp(-gamma * gaps))
+
+
+def kernel_width(view: Floats, *, share: float = 1.0) -> float:
+    """Return gamma = share / mean squared distance to the ten nearest of the public inputs.
+
+    >>> round(kernel_width(np.array([[0.0], [1.0], [2.0]])), 2)
+    0.5
+    """
+    sample = view[:: -(-len(view) // 2000)]
+    count = min(10, len(sample) - 1)
+    if count < 1:
+        return 1.0
+    _, gaps = nearest(sample, sample, count, same=True)
+    typical = float(gaps.mean())
+    return share / typical if typical > 0 else 1.0
+
+
+_LENGTHS = (1e-1, 1e3)  # of the kernel, over the square root of the number of features
+_JITTER = 1e-10  # scikit-learn's own: keeps a kernel matrix of noiseless values positive
+
+
+class _Process(NamedTuple):
+    """A fitted Gaussian process: what a prediction takes, all of it public.
+
+    value(x) = level + amplitude exp(-|x - point|^2 / (2 length^2)) weights, after x was centred and
+    scaled.
+    """
+
+    centre: Floats
+    scale: Floats
+    points: Floats
+    weights: Floats
+    level: Floats
+    kernel: Floats
+
+    def predict(self, view: Floats) -> Floats:
+        from scipy.spatial.distance import cdist
+
+        amplitude, length = self.kernel
+        squares = cdist((view - self.centre) / self.scale, self.points, "sqeuclidean")
+        return np.asarray(
+            self.level + amplitude * np.exp(-squares / (2 * length**2)) @ self.weights
+        )
+
+    def fits(self, outputs: int) -> bool:
+        shapes = (self.weights.shape, self.level.shape)
+        return shapes == ((len(self.points), outputs), (outputs,))
+
+
+class _Line(NamedTuple):
+    """A linear solution that was told: value(x) = x slopes + level."""
+
+    slopes: Floats
+    level: Floats
+
+    def predict(self, view: Floats) -> Floats:
+        return np.asarray(view @ self.slopes + self.level)
+
+    def fits(self, outputs: int) -> bool:
+        return self.slopes.ndim == 2 and self.level.shape == self.slopes.shape[1:] == (outputs,)
+
+
+@dataclass(eq=False, repr=False)
+class ValueStudent(PublicLearner):
+    """Learn numbers from noisy releases at some of the public inputs.
+
+    estimator: any scikit-learn regressor, or None for a Gaussian process with a constant times an
+        RBF kernel on the standardised public features, whose noise is that of the releases. Its
+        two parameters come from the marginal likelihood of the releases.
+    features: a public scikit-learn transformer, or None to use the inputs as they are.
+    Learned: `estimator_` (None for the Gaussian process), `n_outputs_`.
+
+    >>> student = ValueStudent().fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 3], [0, 1, 3], noise=0.01)
+    >>> student.predict([[2.0]]).round(1).tolist()
+    [2.0]
+    """
+
+    _count_name: ClassVar[str] = "n_outputs_"
+
+    estimator: Any = None
+    features: Any = None
+
+    def fit(
+        self,
+        X_public: ArrayLike,
+        indices: ArrayLike,
+        values: ArrayLike,
+        *,
+        noise: float | None = None,
+    ) -> Self:
+        """Learn from rows `indices` of the public inputs, each with one number or several.
+
+        values: (queries,) or (queries, outputs). noise: the standard deviation of their noise,
+        which the mechanism tells; None if it is unknown, and then it is estimated. A row may be
+        asked about more than once.
+        """
+        inputs = flat_rows(X_public=X_public)
+        rows, targets = row_numbers(indices, len(inputs)), finite_array(values=values)
+        if targets.ndim not in (1, 2) or len(targets) != rows.size or 0 in targets.shape:
+            raise InvalidArgument(
+                f"Expected values of shape ({rows.size},) or ({rows.size}, outputs), one row for "
+                f"each of the indices, got shape {targets.shape}."
+            )
+        known = None if noise is None else positive(noise=noise)
+        self._fit_features(inputs)
+        self.flat_ = targets.ndim == 1
+        self.n_outputs_ = 1 if self.flat_ else targets.shape[1]
+        self.estimator_: Any = None
+        self._solution: _Process | _Line | None = None
+        if self.estimator is None:
+            view = self._view(inputs, np.float64)
+            self._solution = _gaussian_process(view, rows, targets.reshape(rows.size, -1), known)
+        else:
+            estimator = _usable(self.estimator, "regressor")
+            self.estimator_ = estimator.fit(self._view(inputs[rows]), targets)
+        return self
+
+    def told_line(self, X_public: ArrayLike, slopes: ArrayLike, level: float) -> Self:
+        """Take slopes (features,) and a level that were learned elsewhere, from releases."""
+        line = _Line(finite_array(slopes=slopes).reshape(-1, 1), np.array([level]))
+        return self._told(X_public, line)
+
+    def told_kernel(
+        self, X_public: ArrayLike, points: ArrayLike, weights: ArrayLike, level: float, gamma: float
+    ) -> Self:
+        """Take value(x) = level + exp(-gamma |x - points|^2) weights, learned from releases."""
+        rows = finite_array(points=points)
+        width = rows.shape[1]
+        kernel = np.array([1.0, 1 / np.sqrt(2 * positive(gamma=gamma))])
+        column = finite_array(weights=weights).reshape(-1, 1)
+        parts = (np.zeros(width), np.ones(width), rows, column, np.array([level]), kernel)
+        return self._told(X_public, _Process(*parts))
+
+    def _told(self, X_public: ArrayLike, solution: _Process | _Line) -> Self:
+        if self.estimator is not None:
+            raise InvalidArgument("Expected no estimator where the solution is told.")
+        self._fit_features(flat_rows(X_public=X_public))
+        self.flat_, self.n_outputs_, self.estimator_ = True, 1, None
+        self._solution = solution
+        return self
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Return numbers of the shape that was learned: (inputs,) or (inputs, outputs)."""
+        values = np.concatenate([self._values(block) for block in self._blocks(X)])
+        return values.reshape(-1) if self.flat_ else values.reshape(-1, self.n_outputs_)
+
+    def _values(self, inputs: NDArray[Any]) -> Floats:
+        if self._solution is not None:
+            return self._solution.predict(self._view(inputs, np.float64))
+        return np.asarray(self.estimator_.predict(self._view(inputs)), dtype=np.float64)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        flat = {"flat": np.array([int(self.flat_)])}
+        return flat if self._solution is None else {**flat, **self._solution._asdict()}
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.flat_ = bool(arrays["flat"][0])
+        self.estimator_, self._solution = self.estimator, None
+        if self.estimator is None:
+            kind = _Line if "slopes" in arrays else _Process
+            parts = {name: finite_array(**{name: arrays[name]}) for name in kind._fields}
+            self._solution = kind(**parts)
+            if not self._solution.fits(self.n_outputs_):
+                raise InvalidArgument("Expected saved weights that fit the points and outputs.")
+
+
+def _gaussian_process(
+    view: Floats, rows: NDArray[np.int64], values: Floats, noise: float | None
+) -> _Process:
+    """Fit kernel and weights by scikit-learn; all outputs share one kernel and one noise.
+
+    Values are brought to unit spread here and not by `normalize_y`, which would leave the noise in
+    other units than the values.
+    """
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+    centre, scale = view.mean(axis=0), view.std(axis=0)
+    scale[scale == 0] = 1.0
+    points = (view[rows] - centre) / scale
+    level = values.mean(axis=0)
+    spread = float(np.sqrt(((values - level) ** 2).mean())) or 1.0
+    width = np.sqrt(points.shape[1])
+    kernel = ConstantKernel(1.0, (1e-6, 1e3)) * RBF(
+        width, (_LENGTHS[0] * width, _LENGTHS[1] * width)
+    )
+    if noise is None:
+        kernel += WhiteKernel(0.5, (1e-6, 10.0))
+    alpha = _JITTER if noise is None else max((noise / spread) ** 2, _JITTER)
+    model = GaussianProcessRegressor(kernel, alpha=alpha)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a parameter at its bound: the releases say no more
+        model.fit(points, (values - level) / spread)
+    smooth = model.kernel_ if noise is not None else model.kernel_.k1
+    parameters = np.array([smooth.k1.constant_value, smooth.k2.length_scale], dtype=np.float64)
+    weights = spread * model.alpha_.reshape(rows.size, -1)
+    return _Process(centre, scale, points, weights, level, parameters)
