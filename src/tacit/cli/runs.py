@@ -243,13 +243,13 @@ def predict(
 
 def labelled(model: Path, rows: Any) -> tuple[list[Any], list[float]]:
     """Return the most probable label of each row, in the run's own words, and its probability."""
-    from tacit.students import load_student, saved_extra
+    from tacit.students import load_student
 
-    student, classes = load_student(model), saved_extra(model).get("classes")
-    if classes is None:
+    student = load_student(model)
+    if getattr(student, "classes_", None) is None:
         raise InvalidArgument(f"Expected {model.name!r} to know its classes; it has none.")
     chances = student.predict_proba(rows)
-    return [classes[place] for place in chances.argmax(axis=1)], chances.max(axis=1).tolist()
+    return student.classes_[chances.argmax(axis=1)].tolist(), chances.max(axis=1).tolist()
 
 
 def segment(

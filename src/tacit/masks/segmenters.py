@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, Integers, at_least, one_of, refuse
+from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
 from tacit.masks.pca import PCACodec
 from tacit.masks.results import organ_dice
@@ -34,7 +35,7 @@ from tacit.methods import (
 )
 from tacit.noisy_training import PrivateExamples
 from tacit.records import count_units, units_of, unquoted
-from tacit.students import choose_queries, seed_of, seeded, training_bar
+from tacit.students import choose_queries, seed_of, seeded
 from tacit.teachers import record_ids, shard_key, shard_of
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import at_least, non_negative, own_floats, positive, refuse
 from tacit._files import PathLike
+from tacit._progress import training_bar
 from tacit.errors import InvalidArgument, MissingExtra, TacitError
 from tacit.masks.volumes import one_hot
 from tacit.students import (
@@ -27,7 +28,6 @@ from tacit.students import (
     seed_of,
     seeded,
     set_weights,
-    training_bar,
     weights_of,
     write_container,
 )

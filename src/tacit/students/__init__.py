@@ -5,7 +5,6 @@ is post-processing of what a ledger has already paid for. Names that are not in 
 packages above, whose students are of another kind.
 """
 
-from tacit._progress import training_bar as training_bar
 from tacit.students.base import Student
 from tacit.students.base import seed_of as seed_of
 from tacit.students.estimators import (
