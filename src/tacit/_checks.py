@@ -36,85 +36,64 @@ def _one(named: dict[str, Any]) -> tuple[str, Any]:
     return name, value
 
 
-def _as_float(name: str, value: Any, expectation: str) -> float:
-    if isinstance(value, bool | np.bool_ | str | bytes):
-        raise refuse(name, value, expectation)
+def _number(named: dict[str, Any], expectation: str, fits: Callable[[float], bool]) -> float:
+    name, value = _one(named)
     try:
+        if isinstance(value, bool | np.bool_ | str | bytes):
+            raise TypeError
         number = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise refuse(name, value, expectation) from None
-    if not math.isfinite(number):
-        raise refuse(name, value, expectation)
-    return number
-
-
-def positive(**named: Any) -> float:
-    """Return the argument as a finite float > 0."""
-    name, value = _one(named)
-    expectation = "a finite number > 0"
-    number = _as_float(name, value, expectation)
-    if number <= 0:
-        raise refuse(name, value, expectation)
-    return number
-
-
-def noise_scale(**named: Any) -> float:
-    """Return the argument as a float > 0 whose square, and that of its inverse, is finite."""
-    name, value = _one(named)
-    number = positive(**named)
-    if not 1e-100 <= number <= 1e100:
-        raise refuse(name, value, "between 1e-100 and 1e100")
-    return number
-
-
-def non_negative(**named: Any) -> float:
-    """Return the argument as a finite float >= 0."""
-    name, value = _one(named)
-    expectation = "a finite number >= 0"
-    number = _as_float(name, value, expectation)
-    if number < 0:
+        number = math.nan
+    if not math.isfinite(number) or not fits(number):
         raise refuse(name, value, expectation)
     return number
 
 
 def finite(**named: Any) -> float:
     """Return the argument as a finite float."""
-    name, value = _one(named)
-    return _as_float(name, value, "a finite number")
+    return _number(named, "a finite number", lambda number: True)
+
+
+def positive(**named: Any) -> float:
+    """Return the argument as a finite float > 0."""
+    return _number(named, "a finite number > 0", lambda number: number > 0)
+
+
+def noise_scale(**named: Any) -> float:
+    """Return the argument as a float > 0 whose square, and that of its inverse, is finite."""
+    positive(**named)
+    return _number(named, "between 1e-100 and 1e100", lambda number: 1e-100 <= number <= 1e100)
+
+
+def non_negative(**named: Any) -> float:
+    """Return the argument as a finite float >= 0."""
+    return _number(named, "a finite number >= 0", lambda number: number >= 0)
 
 
 def probability(**named: Any) -> float:
     """Return the argument as a float strictly between 0 and 1."""
-    name, value = _one(named)
-    expectation = "strictly between 0 and 1"
-    number = _as_float(name, value, expectation)
-    if not 0 < number < 1:
-        raise refuse(name, value, expectation)
-    return number
+    return _number(named, "strictly between 0 and 1", lambda number: 0 < number < 1)
 
 
 def sampling_rate(**named: Any) -> float:
     """Return the argument as a float in (0, 1]."""
-    name, value = _one(named)
-    expectation = "a sampling rate in (0, 1]"
-    number = _as_float(name, value, expectation)
-    if not 0 < number <= 1:
-        raise refuse(name, value, expectation)
-    return number
+    return _number(named, "a sampling rate in (0, 1]", lambda number: 0 < number <= 1)
+
+
+def renyi_order(**named: Any) -> float:
+    """Return the argument as one finite Renyi order > 1."""
+    return _number(named, "one finite Renyi order > 1", lambda number: number > 1)
 
 
 def at_least(minimum: int, **named: Any) -> int:
     """Return the argument as an int >= minimum; a float or a bool is not an int."""
     name, value = _one(named)
-    expectation = f"an integer >= {minimum}"
-    if isinstance(value, bool | np.bool_):
-        raise refuse(name, value, expectation)
     try:
-        number = operator.index(value)
+        number = minimum - 1 if isinstance(value, bool | np.bool_) else operator.index(value)
     except TypeError:
-        raise refuse(name, value, expectation) from None
+        number = minimum - 1
     if number < minimum:
-        raise refuse(name, value, expectation)
+        raise refuse(name, value, f"an integer >= {minimum}")
     return number
 
 
@@ -158,9 +137,9 @@ def word(**named: Any) -> str:
 
 def finite_array(**named: ArrayLike) -> Floats:
     """Return the argument as a float64 array without NaN or infinity."""
-    name, value = _one(named)
-    array = number_array(**{name: value})
+    array = number_array(**named)
     if not np.isfinite(array).all():
+        (name,) = named
         raise InvalidArgument(f"Expected {name} to hold finite numbers only; remove NaN and inf.")
     return array
 
@@ -198,16 +177,6 @@ def own_floats(**named: ArrayLike) -> Floats:
     if floats is None:  # out here the refusal has no context, which might quote a cell
         raise InvalidArgument(f"Expected {name} to be an array of numbers.")
     return floats
-
-
-def renyi_order(**named: Any) -> float:
-    """Return the argument as one finite Renyi order > 1."""
-    name, value = _one(named)
-    expectation = "one finite Renyi order > 1"
-    number = _as_float(name, value, expectation)
-    if number <= 1:
-        raise refuse(name, value, expectation)
-    return number
 
 
 def order_array(orders: ArrayLike) -> Floats:

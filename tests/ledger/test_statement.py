@@ -18,7 +18,8 @@ import tacit
 from tacit._registry import MECHANISMS
 from tacit.errors import InvalidArgument, SecretDisclosure
 from tacit.ledger import STATEMENT_SCHEMA, Budget, Ledger, Statement
-from tacit.ledger.statement import PROTECTS_LITTLE, _odds, epsilon_text
+from tacit.ledger.chain import NOISE_LEVELS
+from tacit.ledger.statement import FORMAT, KINDS, PROTECTS_LITTLE, _odds, epsilon_text
 from tacit.mechanisms import GNMax, Plan, assumptions
 from tacit.report import render_report
 
@@ -283,3 +284,11 @@ def test_a_ledger_of_epsilon_a_million_warns(tmp_path):
     assert ledger.spent() > 9e5
     assert "protects little" in str(ledger.statement())
     assert "protects little" in render_report(ledger)
+
+
+def test_the_schema_knows_every_word_and_field():
+    fields = STATEMENT_SCHEMA["properties"]
+    assert set(fields) == {"format", *Statement.__dataclass_fields__}
+    assert fields["format"]["const"] == FORMAT
+    assert fields["noise"]["enum"] == list(NOISE_LEVELS)
+    assert [*fields["kind"]["enum"], "secret"] == list(KINDS)

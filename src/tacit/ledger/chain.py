@@ -225,26 +225,14 @@ class Entry:
         """Read one line of the chain; a line of schema 1 has no confidence delta, so it is 0."""
         third = "schema" in line
         _check_names(line, third)
-        entry = cls(
-            sequence=line["sequence"],
-            time=line["time"],
-            purpose=line["purpose"],
-            plan=line["plan"],
-            cost=line["cost"],
-            confidence_delta=line.get("confidence_delta", 0.0),
-            noise=line["noise"],
-            library=line["library"],
-            previous=line["previous"],
-            hash=text_hash,
-            **({name: line[name] for name in _THIRD if name not in _READ_ABOVE} if third else {}),
-        )
+        told = {name: line[name] for name in (_FIRST | _THIRD if third else _FIRST)}
+        told.pop("schema", None)
+        told.setdefault("confidence_delta", line.get("confidence_delta", 0.0))
         if third:
-            object.__setattr__(entry, "faults", _lines(entry.faults, entry.sequence))
+            told["faults"] = _lines(line["faults"], line["sequence"])
+        entry = cls(**told, hash=text_hash)
         _check(entry, third)
         return entry
-
-
-_READ_ABOVE = ("schema", "confidence_delta")
 
 
 def _check_names(line: Mapping[str, Any], third: bool) -> None:

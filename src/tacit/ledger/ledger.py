@@ -51,7 +51,6 @@ from tacit.ledger.terms import (
     best_order,
     confidence_of,
     new_terms,
-    total_of,
 )
 from tacit.mechanisms import Plan, Release, assumptions
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
@@ -194,11 +193,8 @@ class Snapshot:
     genesis: str
     spent: tuple[float, ...]
     """Worst-case epsilon after each entry."""
-
-    @property
-    def total(self) -> float:
-        """Return what all entries cost, in the currency of the ledger's accountant."""
-        return total_of([entry.cost for entry in self.entries])
+    total: float
+    """What all entries cost, in the currency of the ledger's accountant."""
 
 
 class Ledger:
@@ -499,9 +495,15 @@ class Ledger:
         chain = self._read()
         totals = list(accumulate(steps_of(entry.cost) for entry in chain.entries))
         paid = accumulate((entry.is_paid for entry in chain.entries), operator.or_)
-        spent = tuple(self._epsilons(totals, paid))
-        statement = self._statement(chain)
-        return Snapshot(statement, self._terms, chain.header, chain.entries, chain.genesis, spent)
+        return Snapshot(
+            self._statement(chain),
+            self._terms,
+            chain.header,
+            chain.entries,
+            chain.genesis,
+            spent=tuple(self._epsilons(totals, paid)),
+            total=nearest(chain.totals.cost),
+        )
 
     def _statement(self, chain: Chain) -> Statement:
         levels = [entry.noise for entry in chain.entries if entry.noise]

@@ -14,10 +14,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tacit import __version__
-from tacit._checks import at_least, non_negative, one_of, probability, refuse
+from tacit._checks import at_least, non_negative, one_of, probability, refuse, set_checked, word
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument, SecretDisclosure
 from tacit.ledger.chain import NOISE_LEVELS
@@ -68,11 +70,9 @@ class Statement:
     def __post_init__(self) -> None:
         one_of(*KINDS, kind=self.kind)
         one_of(*NOISE_LEVELS, noise=self.noise)
-        put = object.__setattr__
-        put(self, "epsilon", non_negative(epsilon=self.epsilon))
-        put(self, "delta", probability(delta=self.delta))
-        put(self, "entries", at_least(0, entries=self.entries))
+        set_checked(self, epsilon=non_negative, delta=probability, entries=partial(at_least, 0))
         self._check_words()
+        put = object.__setattr__
         put(self, "adjacency", self.adjacency or f"add or remove one {self.unit}")
         put(self, "assumes", tuple(self.assumes))
         put(self, "warnings", self._all_warnings())
@@ -84,8 +84,7 @@ class Statement:
     def _check_words(self) -> None:
         """Refuse what is no text where text is expected: a file may hold anything."""
         for name in ("unit", "accountant", "dataset", "adjacency", "covers", "library"):
-            if not isinstance(getattr(self, name), str):
-                raise refuse(name, getattr(self, name), "a word")
+            word(**{name: getattr(self, name)})
         for name in ("assumes", "warnings"):
             lines = getattr(self, name)
             if not isinstance(lines, list | tuple) or not all(isinstance(x, str) for x in lines):
@@ -119,19 +118,20 @@ class Statement:
         return " ".join(part for part in parts if part)
 
     def _alarm(self) -> str:
-        secret = self.kind == "secret"
-        seeded = self.noise == "insecure-seeded"
-        return " ".join(
-            [
-                *(["SECRET, for the data owner's eyes only, not to be published."] * secret),
-                *(["NOT private: seeded noise, which whoever knows the seed removes."] * seeded),
-            ]
-        )
+        alarms = {
+            "SECRET, for the data owner's eyes only, not to be published.": self.kind == "secret",
+            "NOT private: seeded noise, which whoever knows the seed removes.": self._seeded,
+        }
+        return " ".join(alarm for alarm, rings in alarms.items() if rings)
+
+    @property
+    def _seeded(self) -> bool:
+        return self.noise == "insecure-seeded"
 
     def _claim(self) -> str:
         about = f" from the data set {self.dataset!r}" if self.dataset else ""
         claim = f"epsilon = {epsilon_text(self.epsilon)} at delta = {self.delta!r}"
-        are = "are" if self.noise != "insecure-seeded" else "would, with secure noise, be"
+        are = "would, with secure noise, be" if self._seeded else "are"
         if self.kind == "secret":
             return f"For this very data, the releases{about} cost {claim}."
         if self.kind == "sanitised":
@@ -262,43 +262,7 @@ _NOISE_SENTENCE: Mapping[str, str] = {
     "insecure-seeded": "Noise: insecure-seeded (for tests and research only).",
 }
 
-_EPSILON = {"type": "number", "minimum": 0}
-_DELTA = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
-_LINE = {"type": "string", "minLength": 1}
-_BUDGET = {
-    "type": "object",
-    "properties": {"epsilon": {"type": "number", "exclusiveMinimum": 0}, "delta": _DELTA},
-    "required": ["epsilon", "delta"],
-    "additionalProperties": False,
-}
-_PROPERTIES: dict[str, Any] = {
-    "format": {"const": FORMAT},
-    "kind": {"enum": [kind for kind in KINDS if kind != "secret"]},
-    "epsilon": _EPSILON,
-    "delta": _DELTA,
-    "unit": _LINE,
-    "accountant": _LINE,
-    "noise": {"enum": list(NOISE_LEVELS)},
-    "dataset": {"type": "string"},
-    "adjacency": _LINE,
-    "covers": _LINE,
-    "entries": {"type": "integer", "minimum": 0},
-    "head": {"anyOf": [{"type": "null"}, {"type": "string", "pattern": "^[0-9a-f]{64}$"}]},
-    "budget": {"anyOf": [{"type": "null"}, _BUDGET]},
-    "worst_case_epsilon": {"anyOf": [{"type": "null"}, _EPSILON]},
-    "assumes": {"type": "array", "items": _LINE},
-    "warnings": {"type": "array", "items": _LINE},
-    "library": _LINE,
-}
-STATEMENT_SCHEMA: dict[str, Any] = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "title": "A privacy statement by tacit",
-    "type": "object",
-    "properties": _PROPERTIES,
-    "required": list(_PROPERTIES),
-    "additionalProperties": False,
-    "if": {"properties": {"kind": {"const": "sanitised"}}},
-    "then": {"properties": {"worst_case_epsilon": _EPSILON}},
-    "else": {"properties": {"worst_case_epsilon": {"type": "null"}}},
-}
+STATEMENT_SCHEMA: dict[str, Any] = json.loads(
+    Path(__file__).with_name("statement.schema.json").read_text(encoding="utf-8")
+)
 """JSON Schema (draft 2020-12) of what `Statement.to_json` writes."""

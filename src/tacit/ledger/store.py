@@ -15,7 +15,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tacit._checks import refuse
 from tacit._files import name_without_overwriting, remove_temporaries_of, temporary_beside
@@ -47,6 +47,7 @@ CREATE TABLE entries (
     kind TEXT NOT NULL DEFAULT 'release'
 );
 """
+_COLUMNS = ("sequence", "hash", "previous", "time", "purpose", "cost", "confidence_delta", "kind")
 _APPEND_ONLY = "".join(
     f"CREATE TRIGGER {table}_never_{action.lower()} BEFORE {action} ON {table} "
     "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;\n"
@@ -191,31 +192,26 @@ class Store:
 
     def _is_at_rest(self) -> bool:
         """Tell whether no log waits to be merged: then the file alone is the whole ledger."""
-        logs = (_stamp(f"{self.path}{end}") for end in ("-wal", "-journal"))
-        return all(log is None or log.size == 0 for log in logs)
+        logs = (_status(f"{self.path}{end}") for end in ("-wal", "-journal"))
+        return all(log is None or log.st_size == 0 for log in logs)
 
 
-class _Stamp(NamedTuple):
-    """Enough of a file's status to notice that somebody wrote to it."""
-
-    inode: int
-    size: int
-    modified: int
-
-
-def _stamp(path: Path | str) -> _Stamp | None:
+def _status(path: Path | str) -> os.stat_result | None:
     try:
-        status = os.stat(path)
-    except OSError:
+        return os.stat(path)
+    except OSError:  # whoever opens it will say what is wrong
         return None
-    return _Stamp(status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """Return enough of a file's status to notice that somebody wrote to it."""
+    status = _status(path)
+    return () if status is None else (status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def _names(path: Path) -> int:
-    try:
-        return os.stat(path).st_nlink
-    except OSError:  # whoever opens it will say what is wrong
-        return 0
+    status = _status(path)
+    return 0 if status is None else status.st_nlink
 
 
 def _as_dict(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> dict[str, Any]:
@@ -304,22 +300,9 @@ def _insert(database: sqlite3.Connection, chain: Chain, text: str) -> Entry:
     entry = Entry.read(read_json(text), digest(text))
     if not chain.admits(entry):
         raise LedgerError("Expected a line that continues the ledger. Nothing was written.")
-    database.execute(
-        "INSERT INTO entries "
-        "(sequence, payload, hash, previous, time, purpose, cost, confidence_delta, kind) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            entry.sequence,
-            text,
-            entry.hash,
-            entry.previous,
-            entry.time,
-            entry.purpose,
-            entry.cost,
-            entry.confidence_delta,
-            entry.kind,
-        ),
-    )
+    row = {"payload": text, **{name: getattr(entry, name) for name in _COLUMNS}}
+    marks = ", ".join(f":{name}" for name in row)
+    database.execute(f"INSERT INTO entries ({', '.join(row)}) VALUES ({marks})", row)
     return entry
 
 

@@ -19,15 +19,26 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tacit import __version__
-from tacit._checks import at_least, non_negative, one_of, positive, probability, refuse, renyi_order
+from tacit._checks import (
+    count,
+    flag,
+    non_negative,
+    one_of,
+    positive,
+    probability,
+    refuse,
+    renyi_order,
+    set_checked,
+)
 from tacit.errors import BudgetExceeded, InvalidArgument, LedgerDamaged, LedgerError
 from tacit.ledger.chain import canonical, one_line
 from tacit.mechanisms import Plan, price_of_list
@@ -55,8 +66,7 @@ class Budget:
     delta: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(epsilon=self.epsilon))
-        object.__setattr__(self, "delta", probability(delta=self.delta))
+        set_checked(self, epsilon=positive, delta=probability)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,16 +201,9 @@ def confidence_of(plan: Plan) -> float:
     return non_negative(confidence_delta=plan.confidence_delta())
 
 
-def total_of(costs: Sequence[float]) -> float:
-    """Add costs with one rounding at the end, so that many small costs never vanish.
-
-    >>> total_of([0.1] * 10), sum([0.1] * 10)
-    (1.0, 0.9999999999999999)
-    """
-    return math.fsum(costs)
-
-
 ACCOUNTANTS = ("gaussian", "rdp", "fixed")
+_AS_THEY_ARE = ("unit", "dataset", "accountant", "order", "n_units", "allow_large_delta")
+"""Terms that a header holds under their own names, as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,31 +221,34 @@ class Request:
     allow_large_delta: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.budget is not None and not isinstance(self.budget, Budget):
-            raise refuse("budget", self.budget, "a Budget, e.g. Budget(epsilon=2, delta=1e-5)")
-        for name in ("unit", "dataset"):
-            if (text := getattr(self, name)) is not None:
-                one_line(name, text, may_be_empty=name == "dataset")
-        if self.accountant is not None:
-            one_of(*ACCOUNTANTS, accountant=self.accountant)
-        if self.order is not None:
-            renyi_order(order=self.order)
-        if self.plans is not None and not _are_plans(self.plans):
-            raise refuse("plans", self.plans, "a non-empty list of Plan")
-        if self.reserved_delta is not None:
-            non_negative(reserved_delta=self.reserved_delta)
-        if self.n_units is not None:
-            at_least(1, n_units=self.n_units)
-        if self.allow_large_delta not in (None, True, False):
-            raise refuse("allow_large_delta", self.allow_large_delta, "True or False")
+        for name, check in _CHECKS.items():
+            if (value := getattr(self, name)) is not None:
+                check(**{name: value})
 
 
-def _are_plans(plans: Any) -> bool:
-    return (
-        isinstance(plans, list | tuple)
-        and len(plans) > 0
-        and all(isinstance(plan, Plan) for plan in plans)
-    )
+def _budget(budget: Any) -> None:
+    if not isinstance(budget, Budget):
+        raise refuse("budget", budget, "a Budget, e.g. Budget(epsilon=2, delta=1e-5)")
+
+
+def _plans(plans: Any) -> None:
+    listed = isinstance(plans, list | tuple) and len(plans) > 0
+    if not listed or not all(isinstance(plan, Plan) for plan in plans):
+        raise refuse("plans", plans, "a non-empty list of Plan")
+
+
+_CHECKS: Mapping[str, Callable[..., Any]] = {
+    "budget": _budget,
+    "unit": lambda unit: one_line("unit", unit),
+    "dataset": lambda dataset: one_line("dataset", dataset, may_be_empty=True),
+    "accountant": partial(one_of, *ACCOUNTANTS),
+    "order": renyi_order,
+    "plans": _plans,
+    "reserved_delta": non_negative,
+    "n_units": count,
+    "allow_large_delta": flag,
+}
+"""What each argument of `Ledger(...)` must be, where it is given."""
 
 
 LARGE_DELTA = (
@@ -299,22 +305,17 @@ class Terms:
     def as_header(self) -> dict[str, Any]:
         """Return the header of a new ledger: the terms, and what makes this ledger unique."""
         return {
+            **{name: getattr(self, name) for name in _AS_THEY_ARE},
             "schema": 3,
             "id": secrets.token_hex(16),
             "created": datetime.now(UTC).isoformat(timespec="microseconds"),
             "library": __version__,
             "epsilon": self.budget.epsilon,
             "delta": self.budget.delta,
-            "unit": self.unit,
-            "dataset": self.dataset,
-            "accountant": self.accountant,
-            "order": self.order,
             "plans": list(self.plans),
             "price": None if self.price is None else list(self.price),
             "priced_by": self.list_priced_by,
             "reserved_delta": self.reserved_delta,
-            "n_units": self.n_units,
-            "allow_large_delta": self.allow_large_delta,
         }
 
     @classmethod
@@ -326,17 +327,12 @@ class Terms:
         try:
             price = header["price"]
             return cls(
+                **{name: header[name] for name in _AS_THEY_ARE},
                 budget=Budget(header["epsilon"], header["delta"]),
-                unit=header["unit"],
-                dataset=header["dataset"],
-                accountant=header["accountant"],
-                order=header["order"],
                 plans=tuple(header["plans"]),
                 price=None if price is None else WorstCase(*price),
                 list_priced_by=_read_pricing(header),
                 reserved_delta=header.get("reserved_delta", 0.0),
-                n_units=header["n_units"],
-                allow_large_delta=header["allow_large_delta"],
             )
         except (KeyError, TypeError, ValueError, InvalidArgument):
             raise LedgerDamaged("The header of the ledger is incomplete; restore it.") from None
@@ -432,7 +428,7 @@ def _price(
     if plans is None:
         return None
     price = price_of_list(plans, budget.delta - reserved_delta)
-    confidence = total_of([confidence_of(plan) for plan in plans])
+    confidence = math.fsum(confidence_of(plan) for plan in plans)
     if confidence > reserved_delta:
         raise BudgetExceeded(
             f"Expected reserved_delta={reserved_delta!r} to be at least {confidence!r}, the "

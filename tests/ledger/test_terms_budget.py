@@ -14,14 +14,13 @@ from ledger_shared import conversion, gaussian_delta
 
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.ledger import Budget
-from tacit.ledger.chain import canonical
+from tacit.ledger.chain import canonical, nearest, steps_of
 from tacit.ledger.terms import (
     FixedAccountant,
     GaussianAccountant,
     RdpAccountant,
     best_order,
     confidence_of,
-    total_of,
 )
 from tacit.mechanisms import GNMax, Plan, price_of_list
 from tacit.privacy import DEFAULT_ORDERS, WorstCase
@@ -97,7 +96,7 @@ def test_a_budget_too_small_for_rdp_says_what_to_do():
 
 @given(costs=st.lists(st.floats(0, 10), max_size=30))
 def test_the_total_is_the_exact_sum_rounded_once(costs):
-    assert total_of(costs) == float(sum(map(Fraction, costs), Fraction(0)))
+    assert nearest(sum(map(steps_of, costs))) == float(sum(map(Fraction, costs), Fraction(0)))
 
 
 @settings(deadline=None, max_examples=30)
@@ -108,7 +107,7 @@ def test_epsilon_grows_with_the_total(squares, delta):
         GaussianAccountant.within(budget, delta),
         RdpAccountant.within(budget, delta, best_order(budget, delta)),
     ):
-        totals = [total_of(squares[:count]) for count in range(len(squares) + 1)]
+        totals = [math.fsum(squares[:count]) for count in range(len(squares) + 1)]
         spent = [accountant.epsilon(total) for total in totals]
         assert all(a <= b for a, b in pairwise(spent))
 

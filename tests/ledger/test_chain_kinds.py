@@ -134,10 +134,12 @@ def test_what_is_not_known_is_refused_and_never_ignored(path, ledger, change):
     assert not isinstance(refusal.value, LedgerDamaged)
 
 
-def test_a_later_schema_of_lines_is_refused(path, ledger, monkeypatch):
-    monkeypatch.setattr("tacit.ledger.chain.LINE_SCHEMA", 4)
-    with pytest.raises(LedgerError, match="schema 4"):
-        append(path, FREE)
+def test_a_later_schema_of_lines_is_refused(path, ledger, plan, votes):
+    spend(ledger, plan, votes)
+    forge(path, **{**FREE, "schema": 4})
+    with pytest.raises(LedgerError, match="schema 4") as refusal:
+        Ledger(path)
+    assert not isinstance(refusal.value, LedgerDamaged)
 
 
 @pytest.mark.parametrize("total", ["0x1p-2", "0x1p-3", "0x2p-3", "0x0p+0", 0.25, None])
