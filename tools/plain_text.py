@@ -1,59 +1,55 @@
 """Plain-text docstrings to Markdown, for the API pages.
 
-Docstrings here are written to be read in a terminal: formulas as text, arguments as `name: what it
-is` with hanging lines, examples as doctests. Markdown would read the signs of a formula as emphasis
-and `>>>` as quotations, so this turns examples into code blocks, arguments into a list, and
-escapes the rest.
+Docstrings are in NumPy's style and written to be read in a terminal: formulas as text, examples as
+doctests. Markdown would read the signs of a formula as emphasis and `>>>` as quotations, so this
+turns formulas and examples into code blocks and escapes the rest; headings, names and types stay.
 """
 
 from __future__ import annotations
 
 import re
 
-ARGUMENT = re.compile(r"^([A-Za-z_]\w*(?:, [A-Za-z_]\w*)*): (.*)$")
+HEADING = re.compile(r"^(\w[\w ]*)\n(-{3,})\n", re.MULTILINE)
+NAMING = ("Parameters", "Returns", "Yields", "Attributes", "Raises")
 CODE = re.compile(r"(`+)(.+?)\1")
 SIGNS = re.compile(r"([*_\[\]#\\])")
 LIST = re.compile(r"^(\s*)([-*]|\d+\.) (.*)$")
 
 
 def as_markdown(text: str) -> str:
-    r"""Return Markdown that shows what a terminal shows.
+    r"""Return Markdown that shows what a terminal shows, under the same headings.
 
-    >>> print(as_markdown("Return a * b * c.\n\nsigma: of the noise,\n    always.\n\n>>> 1 + 1\n2"))
-    Return a \* b \* c.
+    >>> print(as_markdown("Return a * b.\n\nReturns\n-------\nn_all : int\n    a * b."))
+    Return a \* b.
     <BLANKLINE>
-    - `sigma`: of the noise, always.
-    <BLANKLINE>
-    ```pycon
-    >>> 1 + 1
-    2
-    ```
+    Returns
+    -------
+    n_all : int
+        a \* b.
     """
-    blocks = re.split(r"\n\s*\n", text.strip("\n"))
-    return "\n\n".join(_block(block) for block in blocks)
+    before, *sections = HEADING.split(text.strip("\n"))
+    parts = [_prose(before)]
+    for name, rule, body in zip(sections[::3], sections[1::3], sections[2::3], strict=True):
+        shown = body.strip("\n")
+        if name in NAMING:
+            shown = "\n".join(_escaped(x) if x.startswith(" ") else x for x in shown.splitlines())
+        elif name != "Examples":  # whose doctests the reader of sections knows
+            shown = _prose(shown)
+        parts.append(f"{name}\n{rule}\n{shown}")
+    return "\n\n".join(parts)
+
+
+def _prose(text: str) -> str:
+    return "\n\n".join(_block(block) for block in re.split(r"\n\s*\n", text.strip("\n")))
 
 
 def _block(block: str) -> str:
     lines = block.splitlines()
-    if lines[0].lstrip().startswith(">>>"):
+    if lines and lines[0].lstrip().startswith(">>>"):
         return "\n".join(["```pycon", *lines, "```"])
-    if all(line.startswith("    ") for line in lines):
+    if lines and all(line.startswith("    ") for line in lines):
         return "\n".join(["```text", *(line[4:] for line in lines), "```"])
-    if all(ARGUMENT.match(line) or line.startswith(" ") for line in lines):
-        return "\n".join(_arguments(lines))
     return "\n".join(_line(line) for line in lines)
-
-
-def _arguments(lines: list[str]) -> list[str]:
-    """Join hanging lines to their argument: one list item each."""
-    items: list[str] = []
-    for line in lines:
-        if found := ARGUMENT.match(line):
-            names = ", ".join(f"`{name}`" for name in found[1].split(", "))
-            items.append(f"- {names}: {_escaped(found[2])}")
-        else:
-            items[-1] += " " + _escaped(line.strip())
-    return items
 
 
 def _line(line: str) -> str:

@@ -233,6 +233,10 @@ def curves_figure(
     log : str
         Which axes are logarithmic: "", "x", "y" or "xy".
 
+    Returns
+    -------
+    Figure
+        Of matplotlib.
     """
     from tacit.report import label, legend, line, new_figure
 
