@@ -20,7 +20,7 @@ from tacit.privacy import (
     threshold_rdp,
     threshold_smooth_sensitivity,
 )
-from tacit.privacy.smooth_paper import _LocalSensitivity
+from tacit.privacy.smooth_sensitivity import _LocalSensitivity
 
 ROOM = 1 + 1e-9
 #          n, m, sigma, order, beta; the last four break the paper's condition C6

@@ -25,7 +25,7 @@ from tacit.privacy import (
     RdpCurve,
     gaussian_rdp,
     poisson_gaussian_rdp,
-    poisson_threshold_rdp,
+    sampled_threshold_rdp,
 )
 
 rates = st.floats(1e-4, 0.999)
@@ -104,7 +104,7 @@ class TestGoldenValues:
     def test_private_knn_figure_3(self):
         orders = np.arange(2, 257)  # the figure's integer orders
         gaussian = RdpCurve(orders, poisson_gaussian_rdp(0.25, 85, orders)) * 8192
-        screening = RdpCurve(orders, poisson_threshold_rdp(0.25, 210, 85, 300, orders)) * 8192
+        screening = RdpCurve(orders, sampled_threshold_rdp(300, 210, 85, 0.25, orders)) * 8192
         whole = RdpCurve(orders, gaussian_rdp(85, orders)) * 8192
         assert rounds_to(gaussian.epsilon(1e-5, "classic"), "1.313")
         assert abs(gaussian.epsilon(1e-5) - 1.085) < 0.001  # the best of all orders is 1.0845

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from tail_oracle import cdf, quantile, tight_cost
 
 from tacit.errors import InvalidArgument
-from tacit.privacy import tail_bound, tail_bound_rdp
-from tacit.privacy.logs import log_sum_near_one
-from tacit.privacy.theorem6 import theorem6_rdp
+from tacit.privacy import tail_bound
+from tacit.privacy.tail_bound import log_sum_near_one, tail_bound_rdp, theorem6_rdp
 
 GOLDEN_LOG_Q = -5.179152311259569  # votes [200, 50, 0 x 8] at sigma = 40
 

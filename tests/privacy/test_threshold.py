@@ -23,7 +23,7 @@ from tacit.privacy import (
     confident_rdp_worst,
     gaussian_rdp,
     poisson_gaussian_rdp,
-    poisson_threshold_rdp,
+    sampled_threshold_rdp,
     threshold_rdp,
     threshold_rdp_worst,
 )
@@ -286,7 +286,7 @@ class TestPoisson:
     @pytest.mark.parametrize(("threshold", "sigma"), [(4, 1.5), (10.5, 0.5), (-3, 2.0), (60, 2.0)])
     def test_against_every_mixture(self, rate, threshold, sigma):
         highest = 8
-        ours = poisson_threshold_rdp(rate, threshold, sigma, highest, ORDERS)
+        ours = sampled_threshold_rdp(highest, threshold, sigma, rate, ORDERS)
         bits = [exact_check(t, threshold, sigma) for t in range(highest + 1)]
         for order, value in zip(ORDERS, ours, strict=True):
             exact = mp.mpf(0)
@@ -300,7 +300,7 @@ class TestPoisson:
             assert close(value, exact), order
 
     def test_golden_value(self):
-        assert rounds_to(poisson_threshold_rdp(0.25, 210, 85, 300, [8])[0], "2.203150303e-5")
+        assert rounds_to(sampled_threshold_rdp(300, 210, 85, 0.25, [8])[0], "2.203150303e-5")
 
     @settings(max_examples=40)
     @given(
@@ -310,30 +310,30 @@ class TestPoisson:
         order=st.floats(1.01, 40),
     )
     def test_lies_below_the_subsampled_gaussian(self, rate, threshold, sigma, order):
-        ours = poisson_threshold_rdp(rate, threshold, sigma, 30, [order])[0]
+        ours = sampled_threshold_rdp(30, threshold, sigma, rate, [order])[0]
         assert ours <= poisson_gaussian_rdp(rate, sigma, [order])[0] * (1 + 1e-9) + ROUNDING
 
     def test_small_orders_cost_two_thirds_of_the_gaussian(self):
-        ours = poisson_threshold_rdp(0.25, 210, 85, 300, [1.1])[0]
+        ours = sampled_threshold_rdp(300, 210, 85, 0.25, [1.1])[0]
         assert rounds_to(ours / poisson_gaussian_rdp(0.25, 85, [1.1])[0], ".637")
 
     def test_everybody_sampled_is_the_plain_check(self):
-        whole = poisson_threshold_rdp(1.0, 4, 1.5, 8, ORDERS)
+        whole = sampled_threshold_rdp(8, 4, 1.5, 1.0, ORDERS)
         assert np.allclose(whole, threshold_rdp_worst(4, 1.5, 0, 8, ORDERS), rtol=1e-12, atol=0)
 
     @settings(max_examples=40)
     @given(low=st.floats(0.01, 1), high=st.floats(0.01, 1))
     def test_rises_with_the_rate(self, low, high):
         low, high = sorted((low, high))
-        fewer = poisson_threshold_rdp(low, 4, 1.5, 8, ORDERS)
-        assert (fewer <= poisson_threshold_rdp(high, 4, 1.5, 8, ORDERS) + ROUNDING).all()
+        fewer = sampled_threshold_rdp(8, 4, 1.5, low, ORDERS)
+        assert (fewer <= sampled_threshold_rdp(8, 4, 1.5, high, ORDERS) + ROUNDING).all()
 
     @pytest.mark.parametrize("labels", list(itertools.product(range(2), repeat=5)))
     def test_no_small_private_knn_costs_more(self, labels):
         """Every Poisson sample of five ordered records, against the data set less one record."""
         k, rate, threshold, sigma = 3, 0.4, 2, 1.2
         orders = np.array([1.5, 4.0, 20.0])
-        bound = poisson_threshold_rdp(rate, threshold, sigma, k, orders)
+        bound = sampled_threshold_rdp(k, threshold, sigma, rate, orders)
         whole = knn_bit(labels, k, rate, threshold, sigma)
         for missing in range(len(labels)):
             less = knn_bit(labels[:missing] + labels[missing + 1 :], k, rate, threshold, sigma)

@@ -10,7 +10,6 @@ from privacy_oracles import (
     NOT_NUMBERS,
     NOT_ORDERS,
     NOT_POSITIVE,
-    NOT_RATES,
     cases,
     refuses,
 )
@@ -19,7 +18,6 @@ from tacit.errors import InvalidArgument
 from tacit.privacy import (
     confident_rdp,
     confident_rdp_worst,
-    poisson_threshold_rdp,
     threshold_rdp,
     threshold_rdp_worst,
 )
@@ -114,20 +112,6 @@ class TestRefusals:
             "highest": 8,
         }
         refuses(confident_rdp, good, name, bad)
-
-    @pytest.mark.parametrize(
-        ("name", "bad"),
-        cases(
-            rate=NOT_RATES,
-            threshold=NOT_NUMBERS,
-            sigma=NOT_POSITIVE,
-            highest=[0, *NOT_COUNTS],
-            orders=NOT_ORDERS,
-        ),
-    )
-    def test_poisson(self, name, bad):
-        good = {"rate": 0.2, "threshold": 4, "sigma": 2.0, "highest": 8, "orders": [2]}
-        refuses(poisson_threshold_rdp, good, name, bad)
 
     def test_messages_never_quote_the_secret_statistic(self):
         for tops in ([123457], [123457.5], [123457, math.nan], ["123457"]):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import log_ndtr
 
 from tacit.errors import InvalidArgument
-from tacit.privacy import gnmax_log_q, gnmax_rdp, gnmax_rdp_total, tangents, totals
+from tacit.privacy import gnmax_log_q, gnmax_rdp, gnmax_rdp_total, totals
 from tacit.privacy.noisy_max import rdp_from_log_q
 from tacit.privacy.tail_bound import rounding, tail_bound_rdp
 
@@ -133,7 +133,7 @@ def test_a_lower_node_would_be_noticed(monkeypatch):
     """What the test above is worth: q rounded down to a node is below the exact sum."""
     votes = varied_votes(4000)
     exact = gnmax_rdp(votes, 60, ORDERS).sum(axis=0)
-    monkeypatch.setattr(tangents.Intervals, "log_t", lambda self, share: self.at_low + 0 * share)
+    monkeypatch.setattr(totals.Intervals, "log_t", lambda self, share: self.at_low + 0 * share)
     total = gnmax_rdp_total(votes, 60, ORDERS)
     assert (total < exact * (1 - 1e-5)).all()
 
@@ -141,7 +141,7 @@ def test_a_lower_node_would_be_noticed(monkeypatch):
 def test_a_slope_a_little_too_flat_would_be_noticed():
     """Or too steep from above: slopes are no larger, or smaller, than they must be."""
     orders = np.array([1.3, 5.0, 40.0])
-    found = tangents.intervals(np.array([-10.2]), np.array([-10.0]), 0.05, orders)
+    found = totals.intervals(np.array([-10.2]), np.array([-10.0]), 0.05, orders)
     middle = np.array([[0.5]])
     log_q = np.log((np.exp(-10.2) + np.exp(-10.0)) / 2)
     cost = tail_bound_rdp(log_q, 0.05, orders)[0] * (orders - 1)
@@ -161,7 +161,7 @@ def test_lines_stay_above_the_cost_between_any_two_nodes(mu):
     high = np.minimum(low * random.uniform(0.3, 0.99, 40), -0.1)
     low = np.minimum(low, high - 1e-3)
     orders = np.array([1.05, 1.7, 3.0, 20.0, 300.0])
-    found = tangents.intervals(low, high, mu, orders)
+    found = totals.intervals(low, high, mu, orders)
     share = random.uniform(0, 1, 40)
     log_q = np.log(np.exp(low) + share * (np.exp(high) - np.exp(low)))
     cost = tail_bound_rdp(log_q, mu, orders) * (orders - 1)
@@ -189,7 +189,7 @@ def test_the_slope_falls_when_a_tail_grows():
             for x in (xc, xd):
                 g = x ** (a - 1) - a * r ** (a - 1) + (a - 1) * r**a / x
                 assert abs(g - here) < mp.mpf("1e-25") * (1 + abs(here) + x ** (a - 1))
-            turn = tangents._turn(*(np.array([float(mp.log(x))]) for x in (xc, xd)), float(a))
+            turn = totals._turn(*(np.array([float(mp.log(x))]) for x in (xc, xd)), float(a))
             assert float(turn[0]) == pytest.approx(float(a * mp.log(r)), rel=1e-9, abs=1e-12)
             wider, narrower = chord(xc * more, xd), chord(xc, xd + (xc - xd) / 1000)
             assert wider[0] > here

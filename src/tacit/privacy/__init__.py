@@ -6,14 +6,19 @@ published only through the mechanism `Sanitise`; functions that end in `_worst` 
 
 from tacit.privacy.auditing import (
     Event,
-    clopper_pearson,
     epsilon_lower_bound,
     events_lower_bound,
     one_run_epsilon,
     one_run_p_value,
     rdp_lower_bound,
 )
-from tacit.privacy.curves import DEFAULT_ORDERS, RdpCurve, conversion_term
+from tacit.privacy.curves import (
+    DEFAULT_ORDERS,
+    RdpCurve,
+    WorstCase,
+    conversion_term,
+    worst_case_epsilon,
+)
 from tacit.privacy.gaussian import (
     calibrate_gaussian,
     gaussian_delta,
@@ -21,7 +26,6 @@ from tacit.privacy.gaussian import (
     gaussian_mu,
     gaussian_rdp,
 )
-from tacit.privacy.laplace_max import lnmax_log_q, lnmax_rdp, lnmax_rdp_worst
 from tacit.privacy.loss_distributions import (
     SampledSteps,
     calibrate_steps,
@@ -30,29 +34,27 @@ from tacit.privacy.loss_distributions import (
     sampled_steps_pld,
     sampled_steps_rdp,
 )
-from tacit.privacy.noisy_max import gnmax_log_q, gnmax_rdp
-from tacit.privacy.private_knn import (
+from tacit.privacy.noisy_max import gnmax_log_q, gnmax_rdp, lnmax_rdp, lnmax_rdp_worst
+from tacit.privacy.smooth_sensitivity import (
+    SanitiseCost,
+    gnmax_smooth_sensitivity,
+    gnss_rdp,
+    sanitise_cost,
+    threshold_smooth_sensitivity,
+)
+from tacit.privacy.subsampled import (
+    poisson_gaussian_rdp,
     sampled_exponential_rdp,
-    sampled_noisy_max_rdp,
     sampled_screening_rdp,
     sampled_threshold_rdp,
 )
-from tacit.privacy.sanitising import SanitiseCost, gnss_rdp, sanitise_cost
-from tacit.privacy.smooth_sensitivity import (
-    gnmax_smooth_sensitivity,
-    threshold_smooth_sensitivity,
-)
-from tacit.privacy.subsampled import poisson_gaussian_rdp
-from tacit.privacy.tail_bound import tail_bound_rdp
 from tacit.privacy.threshold import (
     confident_rdp,
     confident_rdp_worst,
-    poisson_threshold_rdp,
     threshold_rdp,
     threshold_rdp_worst,
 )
 from tacit.privacy.totals import gnmax_rdp_total
-from tacit.privacy.worst_case import WorstCase, worst_case_epsilon
 
 __all__ = [
     "DEFAULT_ORDERS",
@@ -63,7 +65,6 @@ __all__ = [
     "WorstCase",
     "calibrate_gaussian",
     "calibrate_steps",
-    "clopper_pearson",
     "confident_rdp",
     "confident_rdp_worst",
     "conversion_term",
@@ -78,24 +79,20 @@ __all__ = [
     "gnmax_rdp_total",
     "gnmax_smooth_sensitivity",
     "gnss_rdp",
-    "lnmax_log_q",
     "lnmax_rdp",
     "lnmax_rdp_worst",
     "one_run_epsilon",
     "one_run_p_value",
     "poisson_gaussian_rdp",
-    "poisson_threshold_rdp",
     "priced_with",
     "rdp_lower_bound",
     "sampled_exponential_rdp",
-    "sampled_noisy_max_rdp",
     "sampled_screening_rdp",
     "sampled_steps_epsilon",
     "sampled_steps_pld",
     "sampled_steps_rdp",
     "sampled_threshold_rdp",
     "sanitise_cost",
-    "tail_bound_rdp",
     "threshold_rdp",
     "threshold_rdp_worst",
     "threshold_smooth_sensitivity",

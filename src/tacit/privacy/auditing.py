@@ -44,12 +44,7 @@ def clopper_pearson(hits: int, trials: int, tail: float) -> tuple[float, float]:
 
 
 def epsilon_lower_bound(
-    hits_a: int,
-    trials_a: int,
-    hits_b: int,
-    trials_b: int,
-    delta: float,
-    confidence_delta: float,
+    hits_a: int, trials_a: int, hits_b: int, trials_b: int, delta: float, confidence_delta: float
 ) -> float:
     """Return the epsilon at `delta` that counts of one event on two neighbouring inputs prove.
 
@@ -72,11 +67,7 @@ def epsilon_lower_bound(
 
 
 def events_lower_bound(
-    first: Floats,
-    second: Floats,
-    events: Sequence[Event],
-    delta: float,
-    confidence_delta: float,
+    first: Floats, second: Floats, events: Sequence[Event], delta: float, confidence_delta: float
 ) -> float:
     """Return the largest `epsilon_lower_bound` over events, each with its share of the confidence.
 

@@ -1,28 +1,26 @@
-"""Renyi curves: the currency in which every cost is counted.
+"""Renyi curves, in which every cost is counted, and the worst-case epsilon of a plan.
 
 A mechanism M is (order, value)-RDP when D_order(M(D) || M(D')) <= value for neighbouring D, D'.
 A curve holds such values for several orders at once, for one release or for a batch of queries.
 Proofs: docs/theory/gaussian.md#conversion-to-epsilon-and-delta.
+
+The worst case is the best of the accountants that apply. Every one is data-independent, so taking
+the minimum over them before the run is free. Which they are:
+docs/theory/gaussian.md#which-accountant.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit._checks import (
-    Floats,
-    non_negative,
-    number_array,
-    one_of,
-    order_array,
-    probability,
-)
+from tacit._checks import Floats, non_negative, number_array, one_of, order_array, probability
 from tacit.errors import InvalidArgument
+from tacit.privacy.gaussian import gaussian_epsilon
 
 DEFAULT_ORDERS: Floats = np.concatenate(
     [
@@ -54,17 +52,17 @@ class RdpCurve:
     values: Floats
 
     def __init__(self, orders: ArrayLike, values: ArrayLike) -> None:
-        checked_orders = order_array(orders).copy()
-        checked = finite_or_infinite(values).copy()
-        if checked.ndim not in (1, 2) or checked.shape[-1] != checked_orders.size:
+        places, costs = order_array(orders).copy(), number_array(values=values).copy()
+        if np.isnan(costs).any() or (costs < 0).any():  # +inf is "no guarantee"
+            raise InvalidArgument("Expected values to be >= 0 and not NaN; a divergence cannot be.")
+        if costs.ndim not in (1, 2) or costs.shape[-1] != places.size:
             raise InvalidArgument(
                 f"Expected values of shape (orders,) or (queries, orders) with "
-                f"{checked_orders.size} orders, got shape {checked.shape}."
+                f"{places.size} orders, got shape {costs.shape}."
             )
-        checked_orders.setflags(write=False)
-        checked.setflags(write=False)
-        object.__setattr__(self, "orders", checked_orders)
-        object.__setattr__(self, "values", checked)
+        for name, array in (("orders", places), ("values", costs)):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
 
     def __add__(self, other: RdpCurve) -> RdpCurve:
         if not isinstance(other, RdpCurve):
@@ -155,13 +153,47 @@ def conversion_term(orders: ArrayLike, delta: float, conversion: str = "improved
     return np.asarray(np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1))
 
 
-def finite_or_infinite(values: ArrayLike) -> Floats:
-    """Return RDP values as float64: non-negative, +inf ("no guarantee") allowed, NaN refused."""
-    array = number_array(values=values)
-    if np.isnan(array).any() or (array < 0).any():
-        raise InvalidArgument("Expected values to be >= 0 and not NaN; a divergence cannot be.")
-    return array
-
-
 def _scalar(array: Any) -> Any:
     return float(array) if np.ndim(array) == 0 else np.asarray(array)
+
+
+class WorstCase(NamedTuple):
+    """A worst-case epsilon and the accountant that gave it: "gaussian", "rdp" or "pld"."""
+
+    epsilon: float
+    accountant: str
+
+
+def worst_case_epsilon(
+    delta: float, mu_squared: float | None = None, rdp: RdpCurve | None = None, pld: Any = None
+) -> WorstCase:
+    """Return the smallest epsilon that one of the given accounts proves, and its name.
+
+    mu_squared: sum of (sensitivity/sigma)^2 over all Gaussian releases: exact composition.
+    rdp:        a composed `RdpCurve`, converted by the improved conversion.
+    pld:        a composed dp-accounting privacy loss distribution (docs/theory/direct.md).
+
+    >>> worst_case_epsilon(1e-5, mu_squared=640 / 150**2 + 2 * 286 / 40**2).accountant
+    'gaussian'
+    """
+    delta = probability(delta=delta)
+    proved: list[WorstCase] = []
+    if mu_squared is not None:
+        mu = math.sqrt(non_negative(mu_squared=mu_squared))
+        proved.append(WorstCase(gaussian_epsilon(delta, mu), "gaussian"))
+    if rdp is not None:
+        if not isinstance(rdp, RdpCurve):
+            raise InvalidArgument(f"Expected rdp to be an RdpCurve, got {type(rdp).__name__}.")
+        proved.append(WorstCase(rdp.total().epsilon(delta), "rdp"))
+    if pld is not None:
+        if not hasattr(pld, "get_epsilon_for_delta"):
+            raise InvalidArgument(
+                f"Expected pld to be a PrivacyLossDistribution of dp-accounting, "
+                f"got {type(pld).__name__}."
+            )
+        proved.append(WorstCase(float(pld.get_epsilon_for_delta(delta)), "pld"))
+    if not proved:
+        raise InvalidArgument("Expected at least one of mu_squared, rdp or pld to be given.")
+    if any(math.isnan(one.epsilon) for one in proved):
+        raise InvalidArgument("Expected accounts without NaN; recompute the curve.")
+    return min(proved)

@@ -21,10 +21,9 @@ import numpy as np
 
 from tacit._checks import Floats, at_least, non_negative, positive, probability, sampling_rate
 from tacit.errors import InvalidArgument
-from tacit.privacy.curves import DEFAULT_ORDERS, RdpCurve
+from tacit.privacy.curves import DEFAULT_ORDERS, RdpCurve, WorstCase, worst_case_epsilon
 from tacit.privacy.gaussian import calibrate_gaussian, gaussian_rdp
 from tacit.privacy.subsampled import poisson_gaussian_rdp
-from tacit.privacy.worst_case import WorstCase, worst_case_epsilon
 
 _LIBRARY = "dp-accounting"
 _FFT_DELTA = 1e-9

@@ -11,24 +11,37 @@ where z_low(d), z_high(d) belong to the histograms at distance d with the least 
 (Prop. 19): d votes gathered in the first class, or d moved from the first class to the second.
 A smooth sensitivity is secret: it may be published only through `Sanitise`.
 Proof: docs/theory/smooth-sensitivity.md#the-window-algorithm.
+
+`algorithm="paper"` is PATE 2018, Algorithms 3 to 5, with its slips corrected
+(docs/theory/errata.md#pate-2018-the-theorems). It walks, query by query, to the histogram at
+distance d whose local sensitivity is largest. That is right only where the local sensitivity rises
+towards the plateau [q1, q0] from both sides (the paper's conditions C5 and C6); C6 fails roughly
+for order >= sigma, and then it refuses.
+
+What it costs to publish a data-dependent cost: docs/theory/smooth-sensitivity.md
+#one-noisy-number-gnss and #two-stages-sanitise.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr, ndtri_exp
+from scipy.special import log_ndtr, ndtri, ndtri_exp
 
-from tacit._checks import Floats, Integers, one_of, positive, renyi_order, vote_matrix
-from tacit.privacy.noisy_max import checked_weights, rdp_from_log_q
-from tacit.privacy.reach import Reach, discounted_maximum
-from tacit.privacy.smooth_paper import paper_smooth_sensitivity
+from tacit._checks import Floats, Integers, one_of, positive, probability, renyi_order, vote_matrix
+from tacit.errors import InvalidArgument
+from tacit.privacy.noisy_max import checked_weights, log_tail_sum, rdp_from_log_q, union_log_q
+from tacit.privacy.tail_bound import theorem6_log_q0
 from tacit.privacy.threshold import threshold_rdp
 
 _CELLS_PER_STEP = 16
 _TOLERANCE = 1e-9
+_SLACK = 1e-7  # relative: local sensitivities are differences of numbers good to 1e-9
+_COUNTS_AT_ONCE = 1 << 17  # so that the temporaries stay in the processor's cache
 
 
 def gnmax_smooth_sensitivity(
@@ -100,9 +113,7 @@ class _Jumps:
         high = np.searchsorted(self.node_log_q, largest_log_q, side="right") - 1
         low = np.clip(low - 1, 0, last)  # one cell more on each side, against rounding
         high = np.clip(high + 1, 0, last)
-        level = np.floor(np.log2(high - low + 1)).astype(np.int64)
-        left, right = self.maxima[level, low], self.maxima[level, high - (1 << level) + 1]
-        return np.asarray(np.maximum(left, right))
+        return _largest_between(self.maxima, low, high)
 
 
 def _range_maxima(values: Floats) -> Floats:
@@ -161,3 +172,225 @@ def threshold_smooth_sensitivity(
 
     everywhere = float(change.max()) * float(mass.sum())
     return discounted_maximum(within, everywhere, ladder.size - 1, beta)
+
+
+class _LocalSensitivity:
+    """LS(q) of one GNMax query's cost, with its plateau between q1 and q0."""
+
+    def __init__(self, sigma: float, order: float, m: int, bound: str) -> None:
+        if bound != "theorem6":
+            raise InvalidArgument(
+                f'Expected bound={bound!r} to be "theorem6" with algorithm="paper"; '
+                'use algorithm="window" for the tight bound.'
+            )
+        self.sigma, self.order, self.bound = sigma, order, bound
+        self.log_others, self.step = math.log(m - 1), math.sqrt(2) / sigma
+        self.log_q0 = theorem6_log_q0(sigma, order)
+        self.log_q1 = float(self.moved(np.array([self.log_q0]), -1)[0])
+        top = order / sigma**2
+        self.plateau = top - float(self.cost(np.array([self.log_q1]))[0])
+
+    def moved(self, log_q: Floats, direction: int) -> Floats:
+        """Prop. 21: the largest (+1) or smallest (-1) log q of a neighbour."""
+        z = ndtri_exp(np.minimum(log_q - self.log_others, 0.0))
+        return np.minimum(self.log_others + log_ndtr(z + direction * self.step), 0.0)
+
+    def cost(self, log_q: Floats) -> Floats:
+        return rdp_from_log_q(np.minimum(log_q, 0.0), self.sigma, [self.order], self.bound)[:, 0]
+
+    def __call__(self, log_q: Floats) -> Floats:
+        here = self.cost(log_q)
+        up, down = self.cost(self.moved(log_q, 1)) - here, here - self.cost(self.moved(log_q, -1))
+        flat = (log_q >= self.log_q1) & (log_q <= self.log_q0)
+        return np.where(flat, self.plateau, np.maximum(up, down))
+
+    def check_c6(self, lowest: float) -> None:
+        """Refuse unless LS rises up to q1 and falls from q0 on, on a fine grid."""
+        below = self(np.linspace(min(lowest, self.log_q1 - 1), self.log_q1, 2000, endpoint=False))
+        above = self(np.linspace(self.log_q0, min(self.log_others, 0.0), 2000)[1:])
+        slack = _SLACK * self.plateau
+        rises = (np.diff(below) >= -slack).all() and below.max() <= self.plateau + slack
+        falls = (np.diff(above) <= slack).all() and above.max() <= self.plateau + slack
+        if not (rises and falls):
+            raise InvalidArgument(
+                f"Expected order={self.order} to be well below sigma={self.sigma}: condition C6 of "
+                'PATE 2018 fails, so its algorithm is unsound here; use algorithm="window".'
+            )
+
+
+def paper_smooth_sensitivity(
+    counts: Integers, sigma: float, order: float, beta: float, weights: Floats, bound: str
+) -> float:
+    """max_d e^(-beta d) sum_i w_i LS_i(d), LS_i(d) by AtDistance."""
+    n_teachers, m = int(counts[0].sum()), counts.shape[1]
+    local = _LocalSensitivity(sigma, order, m, bound)
+    unanimous = np.zeros((1, m), dtype=np.int64)
+    unanimous[0, 0] = n_teachers
+    log_q_least = float(union_log_q(unanimous, sigma)[0])
+    if log_q_least > local.log_q0:
+        return 0.0  # the cost is a/sigma^2 for every histogram
+    local.check_c6(log_q_least)
+    reach = Reach(counts, sigma)
+    log_q = reach.least_log_q(0)
+    below, above = log_q < local.log_q1, log_q > local.log_q0
+
+    def at_distance(d: int) -> float:
+        rising = np.minimum(reach.largest_log_q(d), local.log_q0)  # it stops at the plateau
+        falling = np.maximum(reach.least_log_q(d), local.log_q1)
+        nearest = np.where(below, rising, np.where(above, falling, log_q))
+        return float(weights @ local(nearest))
+
+    return discounted_maximum(at_distance, local.plateau * float(weights.sum()), n_teachers, beta)
+
+
+class Reach:
+    """The extreme values of log q within distance d of each histogram."""
+
+    def __init__(self, counts: Integers, sigma: float) -> None:
+        step = max(1, _COUNTS_AT_ONCE // counts.shape[1])
+        starts = range(0, len(counts), step)
+        self.blocks = [_Block(counts[start : start + step], sigma) for start in starts]
+
+    def least_log_q(self, distance: int) -> Floats:
+        """Log q after `distance` votes, each from the then largest other class, went to the first.
+
+        That lowers the k largest others to one level, or one below it where the votes run out.
+        """
+        return np.concatenate([block.least_log_q(distance) for block in self.blocks])
+
+    def largest_log_q(self, distance: int) -> Floats:
+        """Log q after `distance` votes moved from first to second; inf once those change places."""
+        return np.concatenate([block.largest_log_q(distance) for block in self.blocks])
+
+
+class _Block:
+    """Some of the histograms; classes that none of them votes for are a number, not columns."""
+
+    def __init__(self, counts: Integers, sigma: float) -> None:
+        ordered = -np.sort(-counts, axis=1)
+        width = max(2, int((ordered > 0).sum(axis=1).max()))
+        self.sigma, self.absent = sigma, counts.shape[1] - width
+        self.first = ordered[:, 0]
+        self.others = np.ascontiguousarray(ordered[:, 1:width])
+        # Column k - 1: votes to take until the k largest others are level with the one after them.
+        self.taken = self.others.cumsum(axis=1)
+        self.elsewhere = self.taken[:, -1].copy()
+        ranks = np.arange(1, width - 1)
+        self.levelling = self.taken[:, :-1] - ranks * self.others[:, 1:]
+
+    def least_log_q(self, distance: int) -> Floats:
+        gathered = np.minimum(distance, self.elsewhere)
+        k = 1 + (self.levelling <= gathered[:, None]).sum(axis=1)
+        above = self.taken[np.arange(len(k)), k - 1] - gathered  # what those k keep together
+        level = -(-above // k)
+        whole = k - (level * k - above)  # so many of them stay at the level itself
+        one_less = np.arange(self.others.shape[1]) >= whole[:, None]
+        lowered = np.minimum(self.others, level[:, None] - one_less)
+        return self._log_q(self.first + gathered, lowered)
+
+    def largest_log_q(self, distance: int) -> Floats:
+        first, others = self.first - distance, self.others.copy()
+        others[:, 0] += distance
+        overtaken = first < others[:, 0]
+        first = np.where(overtaken, others[:, 0], first)  # any histogram: its result is not used
+        return np.where(overtaken, math.inf, self._log_q(first, others))
+
+    def _log_q(self, first: Integers, others: Integers) -> Floats:
+        log_q = log_tail_sum(first[:, None] - others, self.sigma)
+        if self.absent:
+            tail = log_ndtr(-first / (math.sqrt(2) * self.sigma))
+            log_q = np.logaddexp(log_q, math.log(self.absent) + tail)
+        return log_q
+
+
+def discounted_maximum(
+    within: Callable[[int], float], everywhere: float, diameter: int, beta: float
+) -> float:
+    """Exactly max_d e^(-beta d) E(d) over 0 <= d <= diameter, for a nondecreasing E.
+
+    E(diameter) = everywhere. Between two known distances E is at most the latter's: an interval
+    is halved only while that leaves it a chance, so most distances are never visited.
+    """
+    sums = {0: within(0), diameter: everywhere}
+    best = max(math.exp(-beta * d) * total for d, total in sums.items())
+    open_ = [(0, diameter)]
+    while open_:
+        low, high = open_.pop()
+        if high - low < 2 or math.exp(-beta * (low + 1)) * sums[high] <= best:
+            continue
+        middle = (low + high) // 2
+        sums[middle] = within(middle)
+        best = max(best, math.exp(-beta * middle) * sums[middle])
+        open_ += [(middle, high), (low, middle)]
+    return best
+
+
+def gnss_rdp(order: float, beta: float, sigma: float) -> float:
+    """RDP of releasing f + SS * N(0, sigma^2), SS a beta-smooth sensitivity: the correct theorem.
+
+    a/(2 sigma^2 v) - log(v)/(2(a-1)) - beta,  v = a - (a-1) e^(2 beta) > 0.
+    Theorem 23 of PATE 2018 drops a factor and is false for a*beta > 1/4, which is where the paper
+    uses it (MNIST: .518 printed, 1.607 true).
+
+    >>> round(gnss_rdp(14, 0.0329, 6.23), 6)
+    1.607056
+    """
+    a = renyi_order(order=order)
+    beta, sigma = positive(beta=beta), positive(sigma=sigma)
+    v = 1 - (a - 1) * math.expm1(min(2 * beta, 700.0))  # a - (a-1) e^(2 beta); 700: no overflow
+    if v <= 0:
+        limit = math.log(a / (a - 1)) / 2
+        raise InvalidArgument(
+            f"Expected beta={beta} to be below {limit:.4g} at order={a}: no bound holds; "
+            f"try beta={0.2 / a:.4g}."
+        )
+    return a / (2 * sigma**2 * v) - math.log(v) / (2 * (a - 1)) - beta
+
+
+class SanitiseCost(NamedTuple):
+    """What the two-stage release costs, and the quantiles it publishes with."""
+
+    rdp: float
+    """order * mu_squared / 2, at the one order fixed in advance."""
+    mu_squared: float
+    """beta^2/sigma_log^2 + 1/sigma^2: two Gaussian releases."""
+    delta: float
+    """delta_value + delta_scale: with this probability one of the two bounds may fail."""
+    value_quantile: float
+    """z(delta_value): how many noise deviations are added to the released cost."""
+    scale_quantile: float
+    """z(delta_scale): how many are added to the released log-scale."""
+
+
+def sanitise_cost(
+    order: float,
+    beta: float,
+    sigma: float,
+    sigma_log: float,
+    delta_value: float,
+    delta_scale: float,
+) -> SanitiseCost:
+    """Cost of releasing first the smooth sensitivity, then the data-dependent cost.
+
+    (1) log max(SS, s_min) + N(0, sigma_log^2): log SS is beta-Lipschitz, mu^2 = beta^2/sigma_log^2.
+    (2) f + SS_upper * sigma * N(0, 1): the shift is at most SS_upper unless (1) failed, which has
+        probability at most delta_scale; mu^2 = 1/sigma^2.
+
+    >>> round(sanitise_cost(14, 0.02, 6.0, 0.2, 2.5e-6, 2.5e-6).mu_squared, 6)
+    0.037778
+    """
+    a = renyi_order(order=order)
+    d_value, d_scale = probability(delta_value=delta_value), probability(delta_scale=delta_scale)
+    if d_value + d_scale >= 1:
+        raise InvalidArgument(
+            f"Expected delta_value={delta_value} + delta_scale={delta_scale} to be below 1."
+        )
+    beta, sigma_log = positive(beta=beta), positive(sigma_log=sigma_log)
+    mu_squared = (beta / sigma_log) ** 2 + 1 / positive(sigma=sigma) ** 2
+    return SanitiseCost(
+        rdp=a * mu_squared / 2,
+        mu_squared=mu_squared,
+        delta=d_value + d_scale,
+        value_quantile=-float(ndtri(d_value)),
+        scale_quantile=-float(ndtri(d_scale)),
+    )

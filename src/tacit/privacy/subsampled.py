@@ -1,6 +1,15 @@
-"""Gaussian noise on a Poisson sample of the records: amplification by sampling.
+"""What a Poisson sample costs: the Gaussian, noisy screening and the exponential mechanism on it.
 
-Proof: docs/theory/subsampling.md#the-gaussian-on-a-poisson-sample.
+Without the unit a release has the law P0; with it, (1 - rate) P0 + rate P1. Everything here is
+computed from log P0 and log(P1/P0) without cancellation: with r = 1 + t the likelihood ratio and
+E t = 0, the moment E r^a is 1 + E[r^a - 1 - a t], whose terms are all >= 0.
+Proofs: docs/theory/subsampling.md#the-gaussian-on-a-poisson-sample and
+#computing-a-mixtures-divergence.
+
+In Private-kNN each query sees a fresh Poisson sample of the units; the k nearest records of the
+sample vote. One unit has at most `displaced` votes and displaces as many. Only bounds that hold for
+every sample are amplified: a data-dependent cost must not be
+(docs/theory/subsampling.md#what-may-not-be-amplified). Proofs: docs/theory/private-knn.md.
 """
 
 from __future__ import annotations
@@ -11,17 +20,34 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, log_ndtr, logsumexp
 
-from tacit._checks import Floats, order_array, positive, sampling_rate
+from tacit._checks import (
+    Floats,
+    at_least,
+    finite,
+    finite_array,
+    order_array,
+    positive,
+    refuse,
+    sampling_rate,
+)
+from tacit.errors import InvalidArgument
 from tacit.privacy.gaussian import gaussian_rdp
-from tacit.privacy.mixtures import log_excess
 
 _REACH = 40.0  # standard deviations beyond which the integrand is below 1e-300
 _MOST_MU = 30.0  # beyond, quadrature needs too many nodes and a real order is rounded up
 _ORDERS_AT_ONCE = 16
 _SMALL = 512.0
 _Rule = Callable[[float, float, Floats], Floats]
+_SERIES_BELOW = 1e-2  # |order * t| under which r^a - 1 - a t is summed as a series
+_TERMS = 9
+_LARGE = 40.0  # beyond e^40 the terms next to r^a no longer matter; leaving them out only adds
+_NUMBERS_AT_ONCE = 1 << 17  # keeps (orders x pairs) temporaries in the processor's cache
+_CELLS = 1024
+"""Cells of the range of a bounded likelihood ratio; the bound is too high by about 2/_CELLS."""
+_MOST_EPSILON = 500.0
+_MOST_VOTES = 2**24
 
 
 def poisson_gaussian_rdp(rate: float, noise_multiplier: float, orders: ArrayLike) -> Floats:
@@ -97,3 +123,171 @@ def _real_orders(rate: float, mu: float, orders: Floats) -> Floats:
     log_density = -x * x / 2 - 0.5 * math.log(2 * math.pi) + math.log(step)
     logs = logsumexp(log_excess(orders[:, None], log_r, t) + log_density, axis=1)
     return np.asarray(np.logaddexp(0.0, logs) / (orders - 1))
+
+
+def largest_mixture_rdp(
+    log_base: Floats,
+    log_shift: Floats,
+    rate: float,
+    orders: Floats,
+    first_outcome_rdp: Floats | None = None,
+) -> Floats:
+    """Largest D_a between P0 and (1 - rate) P0 + rate P1, in both directions, for each order.
+
+    `log_base` holds log P0 and `log_shift` log(P1/P0), both of shape (outcomes, pairs); the maximum
+    is over the pairs. `first_outcome_rdp`, at each order, is what the first outcome pays on top:
+    its term of the moment is multiplied by e^((a-1) rdp).
+    """
+    log_r = log_mixed_ratio(rate, log_shift)
+    with np.errstate(over="ignore"):
+        t = rate * np.expm1(log_shift)
+        back = np.expm1(-log_r)
+    weights = np.stack([log_base, log_base + log_r], axis=1)  # (outcomes, directions, pairs)
+    ratios = np.stack([log_r, -log_r], axis=1)
+    excess = np.stack([t, back], axis=1)
+    result = np.empty(orders.size)
+    step = max(1, _NUMBERS_AT_ONCE // weights.size)
+    for start in range(0, orders.size, step):
+        part = slice(start, start + step)
+        a = orders[part, None, None, None]
+        logs = np.logaddexp.reduce(weights + log_excess(a, ratios, excess), axis=1)
+        if first_outcome_rdp is not None:
+            growth = log_expm1((a[:, 0] - 1) * first_outcome_rdp[part, None, None])
+            logs = np.logaddexp(logs, weights[0] + a[:, 0] * ratios[0] + growth)
+        result[part] = np.logaddexp(0.0, logs.max(axis=(1, 2))) / (orders[part] - 1)
+    return result
+
+
+def log_mixed_ratio(rate: float, log_shift: Floats) -> Floats:
+    """Return log(1 + rate (e^d - 1)) for d = `log_shift`, with all its digits for any rate."""
+    if rate == 1.0:
+        return log_shift
+    near = np.log1p(rate * np.expm1(np.minimum(log_shift, 31.0)))
+    apart = np.logaddexp(math.log1p(-rate), math.log(rate) + log_shift)
+    # Next to a rate of 1 and a steep fall 1 + rate (e^d - 1) would cancel.
+    return np.where((log_shift > 30) | ((log_shift < -1) & (rate > 0.5)), apart, near)
+
+
+def log_expm1(x: Floats) -> Floats:
+    """Return log(e^x - 1) for x >= 0; -inf at 0."""
+    with np.errstate(divide="ignore"):
+        return np.where(x > _LARGE, x, np.log(np.expm1(np.minimum(x, _LARGE))))
+
+
+def log_excess(a: Floats | float, log_r: Floats, t: Floats) -> Floats:
+    """Return log(r^a - 1 - a t), r = 1 + t; t is read only where it is small or negative.
+
+    For r >= 1 it is r (expm1((a-1) log r) + (a-1) expm1(-log r)), for r < 1 it is
+    r expm1((a-1) log r) - (a-1) t: in these forms the terms of order a - 1 are exact, so that
+    orders close to 1 keep their digits, and nothing overflows.
+    """
+    small = np.abs(t) < _SERIES_BELOW / a
+    tiny = np.where(small, t, 0.0)
+    bracket = np.ones(())
+    for j in range(_TERMS - 1, 2, -1):  # the binomial series by Horner's rule
+        bracket = 1 + (a - j + 1) / j * tiny * bracket
+    series = a * (a - 1) / 2 * tiny * tiny * bracket
+    growth = (a - 1) * log_r
+    rise, fall = np.maximum(log_r, 0.0), np.minimum(log_r, 0.0)
+    above = np.expm1(np.clip(growth, 0.0, _LARGE)) + (a - 1) * np.expm1(-rise)
+    below = np.exp(fall) * np.expm1(np.minimum(growth, 0.0)) - (a - 1) * np.minimum(t, 0.0)
+    plain = np.where(small, series, np.where(log_r < 0, below, above))
+    with np.errstate(divide="ignore"):
+        near = np.log(np.maximum(plain, 0.0)) + np.where(small, 0.0, rise)
+    return np.where(growth > _LARGE, log_r + growth, near)
+
+
+def sampled_threshold_rdp(
+    k: int, threshold: float, sigma: float, rate: float, orders: ArrayLike, displaced: int = 1
+) -> Floats:
+    """Worst case of one noisy screening on a Poisson sample: exact amplification.
+
+    The maximum over t, t' in 0..k with |t - t'| <= displaced of D_a(pm || p0) and D_a(p0 || pm),
+    p0 = Phi((t - threshold)/sigma), p1 the same at t', pm = (1-rate) p0 + rate p1. Both are convex
+    in p1 and 0 at p1 = p0, so the farthest t' on either side is worst. The range starts at 0: a
+    sample may hold fewer than k records. Unit: one with at most `displaced` votes and one coin.
+
+    >>> float(f"{sampled_threshold_rdp(300, 210, 85, 0.25, [8])[0]:.10g}")
+    2.203150303e-05
+    """
+    return _screening(k, threshold, positive(sigma=sigma), rate, order_array(orders), displaced)
+
+
+def sampled_screening_rdp(
+    k: int,
+    threshold: float,
+    sigma_screen: float,
+    answer_rdp: ArrayLike,
+    rate: float,
+    orders: ArrayLike,
+    displaced: int = 1,
+) -> Floats:
+    """Worst case of one query, screened and possibly answered on another sample.
+
+    The maximum over the pairs of `sampled_threshold_rdp`, in both directions, of
+    log[ (1-p)^a (1-p')^(1-a) + p^a p'^(1-a) e^((a-1) g) ] / (a-1), g = `answer_rdp` at each order:
+    the amplified cost of the answer. It needs no cap on the answers; the two samples must be
+    independent. Unit: one with at most `displaced` votes and one coin.
+
+    >>> alone = sampled_threshold_rdp(300, 210, 85, 0.25, [8.0])
+    >>> both = sampled_screening_rdp(300, 210, 85, [0.001], 0.25, [8.0])
+    >>> bool(alone < both < alone + 0.001)
+    True
+    """
+    sigma, orders = positive(sigma_screen=sigma_screen), order_array(orders)
+    extra = finite_array(answer_rdp=answer_rdp)
+    if extra.shape != orders.shape or (extra < 0).any():
+        raise InvalidArgument(f"Expected answer_rdp to be {orders.size} numbers >= 0, one a order.")
+    return _screening(k, threshold, sigma, rate, orders, displaced, extra)
+
+
+def _screening(
+    k: int,
+    threshold: float,
+    sigma: float,
+    rate: float,
+    orders: Floats,
+    displaced: int,
+    answer_rdp: Floats | None = None,
+) -> Floats:
+    k, reach = _count(k=k), _count(displaced=displaced)
+    threshold, rate = finite(threshold=threshold), sampling_rate(rate=rate)
+    votes = np.arange(k + 1)
+    score = (votes - threshold) / sigma
+    outcomes = np.stack([log_ndtr(score), log_ndtr(-score)])
+    ends = np.concatenate([np.minimum(votes + reach, k), np.maximum(votes - reach, 0)])
+    base = np.concatenate([outcomes, outcomes], axis=1)
+    return largest_mixture_rdp(base, outcomes[:, ends] - base, rate, orders, answer_rdp)
+
+
+def _count(**named: int) -> int:
+    """Return the argument as a number of votes: an integer that arrays can be made of."""
+    ((name, value),) = named.items()
+    if at_least(1, **named) > _MOST_VOTES:
+        raise refuse(name, value, f"at most {_MOST_VOTES}")
+    return value
+
+
+def sampled_exponential_rdp(epsilon: float, rate: float, orders: ArrayLike) -> Floats:
+    """Worst case of one exponential mechanism on a Poisson sample.
+
+    On a given sample, log(P1/P0) lies in [-s, epsilon - s] for some s in [0, epsilon]: a range of
+    epsilon, half of what epsilon-DP allows (Dong, Durfee, Rogers 2020). E_P0 r^a and E_P0 r^(1-a)
+    with r = 1 + rate (P1/P0 - 1) are convex in P1/P0, whose mean is 1, so two outcomes at the ends
+    are worst. The supremum over s is bounded cell by cell: an s in [x, y] has its range inside
+    [-y, epsilon - x]. Never above order epsilon^2/8 (Cesar, Rogers 2021) or log(1 + rate
+    (e^epsilon - 1)). Unit: that for which the utility's sensitivity was computed.
+
+    >>> bool(sampled_exponential_rdp(0.5, 0.1, [2.0])[0] < 0.02 * 2 * 0.5**2 / 8)
+    True
+    """
+    epsilon, rate, orders = positive(epsilon=epsilon), sampling_rate(rate=rate), order_array(orders)
+    if epsilon > _MOST_EPSILON:
+        raise refuse("epsilon", epsilon, f"at most {_MOST_EPSILON:g}")
+    s = np.linspace(0.0, epsilon, _CELLS + 1)
+    high, low = epsilon - s[:-1], -s[1:]
+    log_width = low + (high - low) + np.log(-np.expm1(low - high))  # log(e^high - e^low)
+    weights = np.stack([np.log(-np.expm1(low)), high + np.log(-np.expm1(-high))]) - log_width
+    cells = largest_mixture_rdp(weights, np.stack([high, low]), rate, orders)
+    pure = np.log1p(rate * np.expm1(epsilon)) if epsilon < 30 else epsilon
+    return np.minimum(np.minimum(cells, gaussian_rdp(2 / epsilon, orders)), pure)

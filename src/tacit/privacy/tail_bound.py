@@ -18,6 +18,10 @@ bound psi on it. Where that decides the sign, the cell's maximum is at an end; o
 most the value at h0 plus (h1 - h0) times the largest derivative. Cells that none of these tests
 settle are halved until the excess is below the tolerance.
 Proofs: docs/theory/data-dependent.md#the-tight-bound and #the-certificate.
+
+Theorem 6 of PATE 2018, with the optimal choice of its Proposition 10, is kept to reproduce the
+paper's tables; the tight bound is never larger.
+Derived in docs/theory/data-dependent.md#theorem-6-and-the-condition-it-omits.
 """
 
 from __future__ import annotations
@@ -30,10 +34,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_ndtr, ndtr, ndtri_exp
 
-from tacit._checks import Floats, Integers, order_array, positive
-from tacit.privacy.logs import log_sum_near_one
-from tacit.privacy.theorem6 import checked_log_q
+from tacit._checks import Floats, Integers, order_array, positive, renyi_order
+from tacit.errors import InvalidArgument
 
+LARGE = 30.0  # beyond e^30 a "- 1" no longer matters, and adding logarithms is exact enough
 _HALF_LINE = np.array([0.5, 1.5, 4.0, 15.0, np.inf])
 _FIRST_NODES = np.concatenate([-_HALF_LINE[::-1], [0.0], _HALF_LINE])  # in y = logit(h/q)
 _Y, _C, _D, _R, _STAY, _MOVE = range(6)  # the fields of a point
@@ -258,3 +262,73 @@ def _cut(left: Floats, right: Floats, psi: _Psi) -> Floats:
         middle = left + (right - left) * share
     middle = np.where(np.isinf(left), 2 * right, middle)
     return np.asarray(np.where(np.isinf(right), 2 * left, middle))
+
+
+def theorem6_rdp(log_q: ArrayLike, sigma: float, orders: ArrayLike) -> Floats:
+    """Data-dependent RDP of GNMax from log q by Theorem 6: shape (queries, orders).
+
+    With L = -log q, r = sqrt(L):
+        log[ (1-q)^a (1 - e^(-(r - 1/s)^2))^(1-a) + e^(-L + (a-1)(2r/s + 1/s^2)) ] / (a-1)
+    where r > 1/s, r >= (a-1)/s and 2r/s >= 1/s^2 + log((s r + 1)/(s r - 1)), at most a/s^2
+    everywhere. The printed theorem omits the condition q e^(eps2) < 1; it is r > 1/s here.
+
+    >>> float(f"{theorem6_rdp(-5.179152311259569, 40, 8)[0, 0]:.9g}")
+    0.00165488419
+    """
+    s = positive(sigma=sigma)
+    a = order_array(orders)
+    q_log = checked_log_q(log_q)[:, None]
+    plateau = np.broadcast_to(a / s**2, (q_log.shape[0], a.size))
+    r = np.sqrt(-q_log)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ordered = 2 * r / s >= 1 / s**2 + np.log((s * r + 1) / (s * r - 1))
+        usable = (r > 1 / s) & ordered & (r >= (a - 1) / s)
+        bound = np.where(usable, np.fmin(_theorem6(q_log, r, s, a), plateau), plateau)
+    return np.where(np.isneginf(q_log), 0.0, bound)
+
+
+def _theorem6(log_q: Floats, r: Floats, s: float, a: Floats) -> Floats:
+    stay = a * np.log1p(-np.exp(log_q)) - (a - 1) * np.log1p(-np.exp(-((r - 1 / s) ** 2)))
+    move = log_q + (a - 1) * (2 * r / s + 1 / s**2)
+    return log_sum_near_one(stay, move) / (a - 1)
+
+
+def theorem6_log_q0(sigma: float, order: float) -> float:
+    """Largest log q at which Theorem 6 improves on a/s^2.
+
+    Usually where the bound meets the plateau; for sigma near 1 and below, where it starts to apply.
+
+    >>> float(f"{theorem6_log_q0(40, 14):.9f}")
+    -3.402972417
+    """
+    s, a = positive(sigma=sigma), renyi_order(order=order)
+
+    def improves(level: float) -> bool:
+        return bool(theorem6_rdp(-level, s, a)[0, 0] < a / s**2)
+
+    useless, useful = 0.0, 1.0
+    while not improves(useful):
+        useless, useful = useful, 2 * useful
+    while useless < (middle := (useless + useful) / 2) < useful:
+        useless, useful = (useless, middle) if improves(middle) else (middle, useful)
+    return -useful
+
+
+def checked_log_q(log_q: ArrayLike) -> Floats:
+    """Return log q as a one-dimensional array without NaN, each <= 0 (-inf is q = 0)."""
+    array = np.atleast_1d(np.asarray(log_q, dtype=np.float64))
+    if array.ndim != 1 or np.isnan(array).any() or (array > 0).any():
+        raise InvalidArgument("Expected log_q to be a one-dimensional array of values <= 0.")
+    return array
+
+
+def log_sum_near_one(log_x: Floats, log_y: Floats) -> Floats:
+    """Return max(0, log(e^log_x + e^log_y)) where e^log_x is close to 1 and e^log_y small.
+
+    A divergence cannot be negative: rounding may leave -1e-17, and underflow leaves exactly 0.
+    """
+    large = np.maximum(log_x, log_y) > LARGE
+    near = np.log1p(
+        np.maximum(np.expm1(np.minimum(log_x, LARGE)) + np.exp(np.minimum(log_y, LARGE)), 0.0)
+    )
+    return np.where(large, np.logaddexp(log_x, log_y), near) if large.any() else near

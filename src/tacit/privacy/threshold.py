@@ -22,12 +22,9 @@ from tacit._checks import (
     order_array,
     positive,
     refuse,
-    sampling_rate,
 )
 from tacit.errors import InvalidArgument
-from tacit.privacy.logs import log_mean_exp
-from tacit.privacy.private_knn import sampled_threshold_rdp
-from tacit.privacy.theorem6 import theorem6_rdp
+from tacit.privacy.tail_bound import LARGE, theorem6_rdp
 
 _ORDERS_AT_ONCE = 32  # keeps (votes x orders) temporaries small
 
@@ -56,19 +53,15 @@ def threshold_rdp(
     """
     one_of("exact", "theorem6", bound=bound)
     lowest, highest = _range(lowest, highest)
-    orders = order_array(orders)
-    tops = _statistics(top_votes, lowest, highest)
+    orders, tops = order_array(orders), _statistics(top_votes, lowest, highest)
     distinct, place = np.unique(tops, return_inverse=True)
     threshold, sigma = finite(threshold=threshold), positive(sigma=sigma)
     if bound == "theorem6":
         log_yes, log_no = _log_outcomes(distinct, threshold, sigma)
         costs = theorem6_rdp(np.minimum(log_yes, log_no), math.sqrt(2) * sigma, orders)
     else:
-        down, up = np.maximum(distinct - 1, lowest), np.minimum(distinct + 1, highest)
-        costs = np.maximum(
-            _pair_rdp(distinct, down, threshold, sigma, orders),
-            _pair_rdp(distinct, up, threshold, sigma, orders),
-        )
+        ends, nothing = (lowest, highest), np.zeros(orders.size)
+        costs = _neighbours_rdp(distinct, ends, threshold, sigma, orders, nothing)
     return np.asarray(costs[place])
 
 
@@ -83,7 +76,8 @@ def threshold_rdp_worst(
     >>> float(f"{threshold_rdp_worst(210, 85, 0, 300, [10])[0]:.10g}")
     0.0004406651459
     """
-    return _worst_over_range(threshold, sigma, lowest, highest, orders, passing_cost=None)
+    nothing = np.zeros(order_array(orders).size)
+    return _worst_over_range(threshold, sigma, lowest, highest, orders, nothing)
 
 
 def confident_rdp_worst(
@@ -105,7 +99,7 @@ def confident_rdp_worst(
     """
     answer = order_array(orders) / positive(sigma_answer=sigma_answer) ** 2
     positive(sigma_check=sigma_check)
-    return _worst_over_range(threshold, sigma_check, lowest, highest, orders, passing_cost=answer)
+    return _worst_over_range(threshold, sigma_check, lowest, highest, orders, answer)
 
 
 def confident_rdp(
@@ -137,92 +131,47 @@ def confident_rdp(
         )
     if (extra < 0).any():
         raise InvalidArgument("Expected answer_rdp to be >= 0; a divergence cannot be negative.")
-    down, up = np.maximum(tops - 1, lowest), np.minimum(tops + 1, highest)
-    return np.maximum(
-        _pair_rdp(tops, down, threshold, sigma, orders, extra),
-        _pair_rdp(tops, up, threshold, sigma, orders, extra),
-    )
-
-
-def poisson_threshold_rdp(
-    rate: float, threshold: float, sigma: float, highest: int, orders: ArrayLike
-) -> Floats:
-    """Worst case of the check on a Poisson sample of the records: exact amplification.
-
-    Proof: docs/theory/subsampling.md#the-check-on-a-poisson-sample.
-
-    With pm = (1-rate) p0 + rate p1 over adjacent (t, t') in [0, highest], the maximum of
-    D_a(pm || p0) and D_a(p0 || pm), by joint convexity over the sample. Any order > 1. The range
-    starts at 0: a Poisson sample may have fewer than k records (erratum to the supplement).
-
-    >>> float(f"{poisson_threshold_rdp(0.25, 210, 85, 300, [8])[0]:.10g}")
-    2.203150303e-05
-    """
-    rate = sampling_rate(rate=rate)
-    _, highest = _range(0, highest)
-    orders = order_array(orders)
-    if highest < 1:
-        raise refuse("highest", highest, "an integer >= 1: at least one neighbour votes")
-    return sampled_threshold_rdp(highest, threshold, sigma, rate, orders)
+    return _neighbours_rdp(tops, (lowest, highest), threshold, sigma, orders, extra)
 
 
 def _worst_over_range(
-    threshold: float,
-    sigma: float,
-    lowest: int,
-    highest: int,
-    orders: ArrayLike,
-    passing_cost: Floats | None,
+    threshold: float, sigma: float, lowest: int, highest: int, orders: ArrayLike, answer: Floats
 ) -> Floats:
+    """Maximum over every pair of neighbouring statistics, where a pass pays `answer` on top."""
     lowest, highest = _range(lowest, highest)
-    orders = order_array(orders)
+    orders, check = order_array(orders), (finite(threshold=threshold), positive(sigma=sigma))
     votes = np.arange(lowest, highest + 1, dtype=np.float64)
-    outcomes = _log_outcomes(votes, finite(threshold=threshold), positive(sigma=sigma))
-    below = (outcomes[0][:-1], outcomes[1][:-1])
-    above = (outcomes[0][1:], outcomes[1][1:])
-    if lowest == highest:  # t cannot move, yet an answer still costs what it costs
-        below = above = outcomes
-    return np.maximum(
-        _largest_divergence(below, above, orders, passing_cost),
-        _largest_divergence(above, below, orders, passing_cost),
-    )
-
-
-def _largest_divergence(
-    first: tuple[Floats, Floats],
-    second: tuple[Floats, Floats],
-    orders: Floats,
-    passing_cost: Floats | None = None,
-) -> Floats:
-    """Maximum over pairs of log-outcomes (yes, no) of the divergence, for each order.
-
-    `passing_cost` (RDP at each order) is what a pass pays on top.
-    """
-    extra = np.zeros(orders.size) if passing_cost is None else passing_cost
+    # With one value t cannot move, yet an answer still costs what it costs.
+    below, above = (votes[:-1], votes[1:]) if lowest < highest else (votes, votes)
     best = np.empty(orders.size)
     for start in range(0, orders.size, _ORDERS_AT_ONCE):
-        part = slice(start, start + _ORDERS_AT_ONCE)
-        less_one = orders[part, None] - 1
-        passed = less_one * (first[0] - second[0] + extra[part, None])
-        failed = less_one * (first[1] - second[1])
-        moments = log_mean_exp(first[0], passed, first[1], failed)
-        best[part] = (moments / less_one).max(axis=1)
+        some = slice(start, start + _ORDERS_AT_ONCE)
+        up = _pair_rdp(below, above, *check, orders[some], answer[some])
+        down = _pair_rdp(above, below, *check, orders[some], answer[some])
+        best[some] = np.maximum(up.max(axis=0), down.max(axis=0))
     return best
 
 
-def _pair_rdp(
-    t: Floats,
-    other: Floats,
-    threshold: float,
-    sigma: float,
-    orders: Floats,
-    passing_cost: Floats | float = 0.0,
+def _neighbours_rdp(
+    t: Floats, ends: tuple[int, int], threshold: float, sigma: float, orders: Floats, answer: Floats
 ) -> Floats:
-    """D_a of the check's bit at each t against the bit at `other`: shape (t, orders)."""
+    """Maximum over t - 1 and t + 1, within the range: shape (t, orders)."""
+    down, up = np.maximum(t - 1, ends[0]), np.minimum(t + 1, ends[1])
+    check = threshold, sigma, orders, answer
+    return np.maximum(_pair_rdp(t, down, *check), _pair_rdp(t, up, *check))
+
+
+def _pair_rdp(
+    t: Floats, other: Floats, threshold: float, sigma: float, orders: Floats, answer: Floats
+) -> Floats:
+    """D_a of the check's bit at each t against the bit at `other`: shape (t, orders).
+
+    A pass pays `answer`, an RDP that fits (t, orders), on top.
+    """
     yes, no = (log[:, None] for log in _log_outcomes(t, threshold, sigma))
     their_yes, their_no = (log[:, None] for log in _log_outcomes(other, threshold, sigma))
     less_one = orders - 1
-    passed = less_one * (yes - their_yes + passing_cost)
+    passed = less_one * (yes - their_yes + answer)
     return log_mean_exp(yes, passed, no, less_one * (no - their_no)) / less_one
 
 
@@ -255,3 +204,21 @@ def _statistics(top_votes: ArrayLike, lowest: int, highest: int) -> Floats:
             f"Expected top_votes to lie in [lowest={lowest}, highest={highest}]; widen the range."
         )
     return tops
+
+
+def log_mean_exp(log_p: Floats, u: Floats, log_not_p: Floats, v: Floats) -> Floats:
+    """Return max(0, log(p e^u + (1-p) e^v)) as log1p(p expm1(u) + (1-p) expm1(v)).
+
+    Only the first-order terms cancel, which costs two or three digits instead of all.
+    """
+    large = np.maximum(u + log_p, v + log_not_p) > LARGE
+    excess = _weighted_growth(log_p, u) + _weighted_growth(log_not_p, v)
+    near = np.log1p(np.maximum(np.where(large, 0.0, excess), 0.0))
+    return np.where(large, np.logaddexp(log_p + u, log_not_p + v), near)
+
+
+def _weighted_growth(log_p: Floats, u: Floats) -> Floats:
+    """Return p (e^u - 1): a p that underflows still counts when e^u outweighs it."""
+    steep = np.exp(np.minimum(log_p + u, LARGE))
+    gentle = np.exp(log_p) * np.expm1(np.minimum(u, LARGE))
+    return np.where(u > LARGE, steep, gentle)

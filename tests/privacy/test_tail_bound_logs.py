@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tacit.privacy.logs import log_mean_exp, log_sum_near_one
+from tacit.privacy.tail_bound import log_sum_near_one
+from tacit.privacy.threshold import log_mean_exp
 
 logits = st.floats(-700, 700)
 exponents = st.floats(-2000, 2000)

@@ -10,9 +10,9 @@ from exhaustive import log_outcomes
 from scipy.special import ndtr
 from tiny_private_knn import largest_divergence, laws_of, neighbouring_laws
 
+from tacit.mechanisms import SampledMax
 from tacit.privacy import (
     sampled_exponential_rdp,
-    sampled_noisy_max_rdp,
     sampled_screening_rdp,
     sampled_threshold_rdp,
     threshold_rdp_worst,
@@ -22,6 +22,11 @@ ORDERS = np.array([1.1, 2.0, 4.0, 12.0])
 SIZES = [(records, words) for words in (2, 3) for records in range(1, 7 if words == 2 else 6)]
 RATES = (0.03, 0.3, 0.8, 1.0)
 PAIRS_OF_THREE = [(0, 0, 1, 1, 2, 2), (0, 1, 0, 2, 1, 2), (0, 1, 2, 2, 1, 0), (0, 1, 2, 0, 1, 2)]
+
+
+def sampled_noisy_max_rdp(sigma, rate, orders, votes_per_unit=1):
+    """What a noisy plurality, or a histogram, of sampled neighbours is priced at."""
+    return SampledMax(sigma, votes_per_unit, rate, votes_per_unit).cost(orders).values
 
 
 def bit(threshold, sigma):

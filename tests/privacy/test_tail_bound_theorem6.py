@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks import paper_formulas as paper
 from tacit.errors import InvalidArgument
-from tacit.privacy.theorem6 import theorem6_log_q0, theorem6_rdp
+from tacit.privacy.tail_bound import theorem6_log_q0, theorem6_rdp
 
 GOLDEN_LOG_Q = -5.179152311259569  # votes [200, 50, 0 x 8] at sigma = 40
 

@@ -27,7 +27,8 @@ from privacy_oracles import (
 )
 
 from tacit.errors import InvalidArgument
-from tacit.privacy import lnmax_log_q, lnmax_rdp, lnmax_rdp_worst
+from tacit.privacy import lnmax_rdp, lnmax_rdp_worst
+from tacit.privacy.noisy_max import lnmax_log_q
 
 ORDERS = np.array([1.05, 1.5, 2.0, 4.0, 8.0, 25.0, 60.5])
 SPACES = [(9, 2), (3, 3), (9, 3), (6, 4), (9, 4)]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtri_exp
 
 from benchmarks import paper_formulas as paper
-from tacit.privacy import reach as reach_module
-from tacit.privacy.reach import Reach, discounted_maximum
+from tacit.privacy import smooth_sensitivity as reach_module
+from tacit.privacy.smooth_sensitivity import Reach, discounted_maximum
 
 SPACES = [(1, 2), (2, 3), (9, 2), (7, 3), (9, 4)]
 
