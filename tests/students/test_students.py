@@ -370,7 +370,7 @@ def test_constant_inputs_do_not_divide_by_zero() -> None:
 def test_a_cycle_of_any_length(steps, monkeypatch):
     """Four steps were a division by zero, after everything had been released."""
     torch = pytest.importorskip("torch")
-    from tacit.students import networks
+    from tacit.students import network_training as networks
 
     made, rates = [], []
 

@@ -31,6 +31,7 @@ class SplitRule:
         How many rows are public inputs, and how many are held out to score.
     shuffled : bool
         Whether a seed shuffles them; otherwise the file's order stays.
+
     """
 
     public: int
@@ -69,6 +70,7 @@ def default_rule(data: Dataset) -> SplitRule:
     >>> from tacit.datasets import load_digits
     >>> default_rule(load_digits())
     SplitRule(public=299, held_out=299, shuffled=True)
+
     """
     if data.n_train is None:
         sixth = len(data) // 6

@@ -107,6 +107,7 @@ def compare(
     >>> result = compare("digits", methods=["prototype"], epsilon=[8], seeds=1, delta=1e-4)
     >>> result.row("prototype", 8).accuracy > 0.5
     True
+
     """
     known = all_rules() | custom_methods(estimators)
     chosen = _chosen(methods, known, estimators)

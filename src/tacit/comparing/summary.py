@@ -84,6 +84,7 @@ class Row:
         Why cells were refused or failed.
     stated : bool
         Whether every run's own statement kept to the budget.
+
     """
 
     method: str
@@ -118,6 +119,7 @@ class Comparison:
         What was compared on what, in words.
     results : tuple
         Each finished cell with its outcome.
+
     """
 
     about: Description
@@ -274,6 +276,7 @@ def advice(result: Comparison) -> list[str]:
     -------
     list of str
         One sentence for each epsilon, then what holds over all of them, then the limits.
+
     """
     sentences = [_at(result, epsilon) for epsilon in result.epsilons]
     sentences += [_wins(result), *_gap(result), *_useless(result), *_troubled(result)]

@@ -75,6 +75,7 @@ class Workplace:
         Shows a table, given title, columns and rows.
     written : list of path
         What was left in `out` so far.
+
     """
 
     data: Path | None
@@ -126,6 +127,7 @@ def items_of(paper: str) -> tuple[Item, ...]:
     --------
     >>> [item.name for item in items_of("pate")][0]
     'figure-4'
+
     """
     if paper not in PAPERS:
         raise InvalidArgument(f"Expected PAPER={paper!r} to be one of {', '.join(PAPERS)}.")
@@ -147,6 +149,7 @@ def find_item(paper: str, name: str) -> Item:
     -------
     Item
         The item.
+
     """
     items = items_of(paper)
     for item in items:
@@ -164,6 +167,7 @@ def data_folder() -> Path | None:
     -------
     path or None
         None where it names none.
+
     """
     place = os.environ.get("TACIT_DATA")
     return Path(place) if place else None
@@ -183,6 +187,7 @@ def missing(item: Item, data: Path | None) -> list[str]:
     -------
     list of str
         Names below that folder.
+
     """
     return [name for name in item.needs if data is None or not (data / name).exists()]
 
@@ -201,6 +206,7 @@ def replicate(item: Item, workplace: Workplace) -> float:
     -------
     float
         How many seconds it took.
+
     """
     if item.run is None:
         raise InvalidArgument(f"Expected {item.name} to be runnable; it is not: {item.says}")

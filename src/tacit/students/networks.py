@@ -1,57 +1,51 @@
-"""Small torch networks, what their training shares, and how they become plain data.
+"""Networks as plain data, and students whose weights were learned elsewhere, in noisy steps.
 
-No seed is set globally: modules are made in a forked generator and everything else draws from a
-generator of its own, so that a student is the same bits each time on one machine (for one number
-of torch threads) and disturbs nobody's random numbers. A chain of known layers is described by
-names and numbers, so that it can be saved without pickle. Public inputs and releases only: nothing
+A chain of known layers is described by names and numbers, so that it can be saved without pickle.
+`NetworkStudent` and `ReconstructionStudent` do not learn: they hold public weights, the public
+centre and scale of their inputs, and the public features. Public inputs and releases only: nothing
 private ever enters this floor.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import at_least, non_negative, positive, refuse
+from tacit._checks import Floats, finite_array, positive
 from tacit._extras import need
-from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
+from tacit.students.base import BaseStudent, Lesson, PublicLearner
 
 if TYPE_CHECKING:
-    from torch import Generator, Tensor
+    from torch import Tensor
     from torch.nn import Module
 
-CHANNELS = (32, 64, 96)
-_KERNELS = (5, 5, 3)
-_HIDDEN = (256, 128)
-_TINY = 1e-12
+Layers = tuple[tuple[Any, ...], ...]
+"""One tuple a layer: its name in torch.nn, then pairs (argument, value)."""
+_ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "Linear": ("in_features", "out_features", "bias"),
+    "Conv2d": ("in_channels", "out_channels", "kernel_size", "stride", "padding", "bias"),
+    "GroupNorm": ("num_groups", "num_channels"),
+    "LayerNorm": ("normalized_shape",),
+    "MaxPool2d": ("kernel_size", "stride", "padding"),
+    "AvgPool2d": ("kernel_size", "stride", "padding"),
+    "Flatten": ("start_dim", "end_dim"),
+    "Unflatten": ("dim", "unflattened_size"),
+    "LeakyReLU": ("negative_slope",),
+    "ELU": ("alpha",),
+    **dict.fromkeys(("ReLU", "Tanh", "Sigmoid", "Softplus", "GELU", "SiLU", "Identity"), ()),
+}
 _BATCH = 512  # inputs predicted at a time
-_RISE = 5  # steps of a cycle whose first quarter has a length; torch divides by it
-# Largest turn (radians), log scale, shear, and shift (of half an image) of the augmentation.
-_TURN, _SCALE, _SHEAR, _SHIFT = 0.25, 0.15, 0.2, 0.1
 
 
 def need_torch() -> Any:
     """Return torch, or say which extra brings it."""
     return need("torch", "for this student", extra="torch")
-
-
-def image_planes(image_shape: Any, n_features: int) -> tuple[int, int, int]:
-    """Return (channels, height, width) of (height, width[, channels]) with so many numbers."""
-    if not isinstance(image_shape, Sequence) or len(image_shape) not in (2, 3):
-        raise refuse("image_shape", image_shape, "(height, width) or (height, width, channels)")
-    height, width, *rest = (at_least(1, image_shape=side) for side in image_shape)
-    if math.prod((height, width, *rest)) != n_features:
-        raise InvalidArgument(
-            f"Expected inputs of image_shape={tuple(image_shape)}, got {n_features} features in a "
-            "row."
-        )
-    return (rest[0] if rest else 1), height, width
 
 
 def seeded(make: Callable[[], Module], seed: int) -> Module:
@@ -60,122 +54,6 @@ def seeded(make: Callable[[], Module], seed: int) -> Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return make()
-
-
-def convolutional(
-    image: tuple[int, int, int], n_classes: int, widths: Sequence[int] = CHANNELS
-) -> Module:
-    """Make three strided convolutions with batch normalisation, and a linear head.
-
-    Strides instead of pooling: most of the work happens on few pixels.
-    """
-    torch = need_torch()
-    nn, layers, (channels, height, width) = torch.nn, [], image
-    for out, kernel in zip(widths, _KERNELS, strict=True):
-        layers += [
-            nn.Conv2d(channels, out, kernel, stride=2, padding=kernel // 2, bias=False),
-            nn.BatchNorm2d(out),
-            nn.ReLU(),
-        ]
-        channels, height, width = out, (height + 1) // 2, (width + 1) // 2
-    head = nn.Linear(channels * height * width, n_classes)
-    network: Module = nn.Sequential(*layers, nn.Flatten(), head)
-    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
-
-
-def dense(n_features: int, n_classes: int) -> Module:
-    """Make a perceptron with two hidden layers and batch normalisation."""
-    nn, layers, width = need_torch().nn, [], n_features
-    for out in _HIDDEN:
-        layers += [nn.Linear(width, out, bias=False), nn.BatchNorm1d(out), nn.ReLU()]
-        width = out
-    network: Module = nn.Sequential(*layers, nn.Linear(width, n_classes))
-    return network
-
-
-def images_of(
-    inputs: NDArray[Any], image: tuple[int, int, int], mean: float, scale: float
-) -> Tensor:
-    """Return flat inputs as standardised images, channels last in memory."""
-    torch = need_torch()
-    channels, height, width = image
-    scaled = (np.asarray(inputs, dtype=np.float32) - np.float32(mean)) / np.float32(scale)
-    pixels = torch.from_numpy(scaled).view(-1, height, width, channels).permute(0, 3, 1, 2)
-    result: Tensor = pixels.contiguous(memory_format=torch.channels_last)
-    return result
-
-
-def random_affine(images: Tensor, generator: Generator) -> Tensor:
-    """Turn, scale, shear and shift each image a little, by a random affine map of its own."""
-    torch = need_torch()
-    moves = torch.rand(6, len(images), generator=generator) * 2 - 1
-    return moved(images, moves)
-
-
-def moved(images: Tensor, moves: Tensor) -> Tensor:
-    """Apply affine maps: six numbers in [-1, 1] for each image, scaled to the largest move."""
-    torch = need_torch()
-    turn = moves[0] * _TURN
-    across, down = torch.exp(moves[1] * _SCALE), torch.exp(moves[2] * _SCALE)
-    cos, sin, shear = torch.cos(turn), torch.sin(turn), moves[3] * _SHEAR
-    rows = (
-        (cos * across, (shear * cos - sin) * across, moves[4] * _SHIFT),
-        (sin * down, (shear * sin + cos) * down, moves[5] * _SHIFT),
-    )
-    maps = torch.stack([torch.stack(row, dim=1) for row in rows], dim=1)
-    sample = torch.nn.functional
-    grid = sample.affine_grid(maps, images.shape, align_corners=False)
-    result: Tensor = sample.grid_sample(images, grid, align_corners=False, padding_mode="border")
-    return result
-
-
-def shuffled(n: int, batch: int, epochs: int, generator: Generator) -> list[Tensor]:
-    """Return the rows of each step: every epoch a new order, without its last, incomplete batch."""
-    torch = need_torch()
-    steps = []
-    for _ in range(epochs):
-        order = torch.randperm(n, generator=generator)
-        whole = max(batch, n - n % batch)
-        steps += torch.split(order[:whole], batch)
-    return steps
-
-
-def soft_cross_entropy(scores: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
-    """Return the weighted mean of -sum_c target_c log softmax(scores)_c."""
-    losses = -(targets * scores.log_softmax(dim=1)).sum(dim=1)
-    return (losses * weights).sum() / weights.sum().clamp_min(_TINY)
-
-
-def one_cycle(network: Module, rate: float, steps: int, decay: float) -> tuple[Any, Any]:
-    """Return AdamW and a one-cycle schedule (Smith and Topin 2018) of `steps` steps."""
-    torch = need_torch()
-    optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=decay, fused=True)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, rate, total_steps=max(_RISE, steps), pct_start=0.25
-    )
-    return optimiser, schedule
-
-
-def train(
-    network: Module,
-    steps: Sequence[Any],
-    loss: Callable[[Any], Tensor],
-    *,
-    learning_rate: float,
-    weight_decay: float,
-) -> Module:
-    """Take one step down the loss of each of the steps, and return the network, ready to use."""
-    rate, decay = positive(learning_rate=learning_rate), non_negative(weight_decay=weight_decay)
-    optimiser, schedule = one_cycle(network, rate, len(steps), decay)
-    network.train()
-    with training_bar("Training the student", len(steps)) as tick:
-        for step in steps:
-            optimiser.zero_grad(set_to_none=True)
-            loss(step).backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-            schedule.step()
-            tick()
-    return network.eval()
 
 
 def outputs_of(network: Module, inputs: Tensor) -> Tensor:
@@ -218,24 +96,6 @@ def set_weights(network: Module, arrays: Mapping[str, NDArray[Any]], prefix: str
 def part_of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     """Return the arrays whose names begin so, without the prefix."""
     return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-
-
-Layers = tuple[tuple[Any, ...], ...]
-"""One tuple a layer: its name in torch.nn, then pairs (argument, value)."""
-
-_ARGUMENTS: dict[str, tuple[str, ...]] = {
-    "Linear": ("in_features", "out_features", "bias"),
-    "Conv2d": ("in_channels", "out_channels", "kernel_size", "stride", "padding", "bias"),
-    "GroupNorm": ("num_groups", "num_channels"),
-    "LayerNorm": ("normalized_shape",),
-    "MaxPool2d": ("kernel_size", "stride", "padding"),
-    "AvgPool2d": ("kernel_size", "stride", "padding"),
-    "Flatten": ("start_dim", "end_dim"),
-    "Unflatten": ("dim", "unflattened_size"),
-    "LeakyReLU": ("negative_slope",),
-    "ELU": ("alpha",),
-    **dict.fromkeys(("ReLU", "Tanh", "Sigmoid", "Softplus", "GELU", "SiLU", "Identity"), ()),
-}
 
 
 def describe_layers(module: Module) -> Layers | None:
@@ -302,3 +162,115 @@ def perceptron(widths: Sequence[int], activation: str) -> Layers:
         layers.append(("Linear", ("in_features", before), ("out_features", after), ("bias", True)))
         layers.append((names[activation],))
     return tuple(layers[:-1])
+
+
+class _Trained(PublicLearner):
+    """What both kinds share: a network, and inputs that are centred and scaled."""
+
+    layers: Any
+    network_: Module
+
+    def told(
+        self,
+        network: Module,
+        *,
+        n_features: int,
+        outputs: int,
+        features: Any = None,
+        centre: ArrayLike = 0.0,
+        scale: float = 1.0,
+    ) -> Self:
+        """Take a network that was trained elsewhere, and the fitted features of its inputs."""
+        setattr(self, self._count_name, outputs)
+        self.n_features_in_, self.features_ = n_features, features
+        self.centre_ = np.atleast_1d(finite_array(centre=centre))
+        self.scale_ = positive(scale=scale)
+        self.network_ = network.eval()
+        return self
+
+    def _tensor(self, inputs: NDArray[Any]) -> Tensor:
+        return self._cast((self._view(inputs, np.float64) - self.centre_) / self.scale_)
+
+    def _cast(self, rows: Floats) -> Tensor:
+        tensor: Tensor = need_torch().from_numpy(rows)
+        return tensor.to(next(self.network_.parameters()).dtype)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        if self.layers is None:
+            raise InvalidArgument(
+                "Expected a chain of layers that tacit can describe (Linear, Conv2d, Tanh, ...) "
+                "to save; keep student_.network_.state_dict() with torch instead."
+            )
+        weights = weights_of(self.network_, "weight.")
+        return {"centre": self.centre_, "scale": np.array([self.scale_]), **weights}
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.centre_ = finite_array(centre=arrays["centre"])
+        self.scale_ = positive(scale=arrays["scale"].ravel()[0])
+        network = build_layers(self.layers)
+        if any(array.dtype == np.float64 for array in part_of(arrays, "weight.").values()):
+            network = network.double()
+        self.network_ = set_weights(network, arrays, "weight.").eval()
+
+
+@dataclass(eq=False, repr=False)
+class NetworkStudent(_Trained, BaseStudent):
+    """A network of classes, trained elsewhere; probabilities are its softmax.
+
+    layers: its layers as plain data (`describe_layers`), None for one that cannot be saved.
+
+    >>> from tacit.students import build_layers, perceptron
+    >>> layers = perceptron((2, 3), "tanh")
+    >>> student = NetworkStudent(layers).told(build_layers(layers), n_features=2, outputs=3)
+    >>> student.predict_proba([[0.0, 1.0]]).shape
+    (1, 3)
+    """
+
+    layers: Any = None
+    features: Any = None
+
+    def _learn(self, lesson: Lesson) -> None:
+        raise _learned_elsewhere()
+
+    def _scores(self, inputs: NDArray[Any]) -> Floats:
+        return class_probabilities(self.network_, self._tensor(inputs))
+
+
+@dataclass(eq=False, repr=False)
+class ReconstructionStudent(_Trained):
+    """A network that gives back its input, trained elsewhere: `predict` returns reconstructions.
+
+    bottleneck: how many of the layers encode; `encode` returns their output.
+    """
+
+    _count_name: ClassVar[str] = "n_outputs_"
+
+    layers: Any = None
+    features: Any = None
+    bottleneck: int = 0
+
+    def fit(self, X_public: ArrayLike) -> Self:
+        """Refuse: the weights are learned in noisy steps, elsewhere, and come by `told`."""
+        raise _learned_elsewhere()
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Return reconstructions (inputs, numbers), in the units of the inputs."""
+        parts = [self._outputs(slice(None), self._tensor(block)) for block in self._blocks(X)]
+        return np.asarray(np.concatenate(parts) * self.scale_ + self.centre_)
+
+    def encode(self, X: ArrayLike) -> Floats:
+        """Return codes (inputs, length): what the narrowest layer says."""
+        layers = slice(self.bottleneck)
+        return np.concatenate([self._outputs(layers, self._tensor(one)) for one in self._blocks(X)])
+
+    def decode(self, codes: ArrayLike) -> Floats:
+        """Return the reconstructions of codes."""
+        values = self._outputs(slice(self.bottleneck, None), self._cast(finite_array(codes=codes)))
+        return np.asarray(values * self.scale_ + self.centre_)
+
+    def _outputs(self, layers: slice, rows: Tensor) -> Floats:
+        return np.asarray(outputs_of(self.network_[layers], rows).numpy())  # type: ignore[index]
+
+
+def _learned_elsewhere() -> InvalidArgument:
+    return InvalidArgument("Expected told(...): the weights are learned in noisy steps, elsewhere.")

@@ -19,7 +19,6 @@ import time
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -32,23 +31,10 @@ from tacit.errors import InvalidArgument
 _SECONDS = 1.0  # work that a crash of the whole run may lose; a file a teacher would cost more
 
 
-class NoCheckpoints:
-    """Keeps nothing: a run that is stopped begins anew."""
-
-    found: Mapping[int, NDArray[Any]] = MappingProxyType({})
-
-    def add(self, number: int, predictions: NDArray[Any]) -> None:
-        """Forget it."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """There is nothing to write."""
-
-
-class Checkpoints(NoCheckpoints):
+class Checkpoints:
     """A directory of finished teachers' answers; `found` are those of the same fingerprints.
+
+    Without a directory nothing is kept: a run that is stopped begins anew.
 
     >>> import tempfile
     >>> hashes = {7: "of config, shard, seed and queries", 8: "of another shard"}
@@ -59,31 +45,28 @@ class Checkpoints(NoCheckpoints):
     {7: array([1, 0], dtype=uint8)}
     """
 
-    def __init__(self, directory: PathLike, fingerprints: Mapping[int, str]) -> None:
-        self._directory = Path(directory)
+    def __init__(self, directory: PathLike | None, fingerprints: Mapping[int, str]) -> None:
+        self._directory = None if directory is None else _private_directory(Path(directory))
         self._fingerprints = dict(fingerprints)
         self._waiting: dict[int, NDArray[Any]] = {}
         self._written_at = time.monotonic()
-        _private_directory(self._directory)
-        self.found = self._load()
-
-    def _load(self) -> dict[int, NDArray[Any]]:
-        found: dict[int, NDArray[Any]] = {}
-        for path in sorted(self._directory.glob("teachers-*.npz")):
+        self.found: dict[int, NDArray[Any]] = {}
+        for path in sorted(self._directory.glob("teachers-*.npz")) if self._directory else ():
             for number, fingerprint, row in zip(*_read(path), strict=False):
                 if self._fingerprints.get(int(number)) == str(fingerprint):
-                    found[int(number)] = row
-        return found
+                    self.found[int(number)] = row
 
     def add(self, number: int, predictions: NDArray[Any]) -> None:
         """Keep one teacher's answers; they are on disk within a second or at the end."""
+        if self._directory is None:
+            return
         self._waiting[number] = predictions
         if time.monotonic() - self._written_at >= _SECONDS:
             self.flush()
 
     def flush(self) -> None:
         """Write what is waiting to a new file, in one step."""
-        if self._waiting:
+        if self._waiting and self._directory is not None:
             numbers = sorted(self._waiting)
             hashes = [self._fingerprints[number] for number in numbers]
             name = f"teachers-{numbers[0]:06d}-{hashes[0][:16]}.npz"
@@ -91,6 +74,9 @@ class Checkpoints(NoCheckpoints):
             write_atomically(self._directory / name, _archive(numbers, hashes, rows), mode=0o600)
             self._waiting.clear()
         self._written_at = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *_: object) -> None:
         self.flush()
@@ -116,7 +102,7 @@ def _read(path: Path) -> tuple[Any, Any, Any]:
         return (), (), ()
 
 
-def _private_directory(directory: Path) -> None:
+def _private_directory(directory: Path) -> Path:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = stat.S_IMODE(directory.stat().st_mode)
@@ -130,6 +116,7 @@ def _private_directory(directory: Path) -> None:
             f"Expected checkpoint={str(directory)!r} to be readable by you alone (mode 0700, not "
             f"{mode:04o}): it holds the teachers' secret answers; chmod it, or name a new one."
         )
+    return directory
 
 
 Pieces = Iterator[bytes | memoryview]

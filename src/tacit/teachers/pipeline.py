@@ -20,7 +20,7 @@ from tacit._checks import Integers, at_least, own_floats
 from tacit._files import PathLike
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument, TeacherFailed
-from tacit.teachers.checkpoints import Checkpoints, NoCheckpoints
+from tacit.teachers.checkpoints import Checkpoints
 from tacit.teachers.executors import choose_executor
 from tacit.teachers.families import as_family
 from tacit.teachers.tasks import AnyJob, Job, Shard, Task, label_dtype
@@ -114,7 +114,11 @@ def ask_teachers(
     """
     where = choose_executor(executor)
     failures: set[str] = set()
-    with _checkpoints(checkpoint, job, run, numbers) as kept:
+    hashes: dict[int, str] = {}
+    if checkpoint is not None:
+        shared = job.fingerprint()
+        hashes = {number: run.shard(number).fingerprint(shared) for number in numbers}
+    with Checkpoints(checkpoint, hashes) as kept:
         for number, found in kept.found.items():
             take(number, found)
         left = [number for number in numbers if number not in kept.found]
@@ -133,15 +137,6 @@ def ask_teachers(
             f"Some teachers failed ({', '.join(sorted(failures))}); {others}. Nothing was "
             f"released. To see the cause, for your own eyes, {look}."
         )
-
-
-def _checkpoints(
-    directory: PathLike | None, job: AnyJob, run: Run, numbers: Sequence[int]
-) -> NoCheckpoints:
-    if directory is None:
-        return NoCheckpoints()
-    shared = job.fingerprint()
-    return Checkpoints(directory, {n: run.shard(n).fingerprint(shared) for n in numbers})
 
 
 def predict_with_teachers(
@@ -181,7 +176,13 @@ def predict_with_teachers(
            [ 0, 10,  0],
            [ 0,  0, 10]])
     """
-    records, queries, classes = _tables(X, X_query, n_classes)
+    records, queries = _table("X", X), _table("X_query", X_query)
+    if not len(queries) or records.shape[1:] != queries.shape[1:]:
+        raise InvalidArgument(
+            f"Expected X_query of shape (queries, *{records.shape[1:]}) as X has, with at least "
+            f"one query, got shape {queries.shape}."
+        )
+    queries, classes = own_floats(X_query=queries), at_least(2, n_classes=n_classes)
     run = sharded(records, y, shards, n_teachers, n_classes=classes, random_state=random_state)
     family = as_family(teacher)
     if hasattr(family, "validate"):  # a public rehearsal: its errors may say everything
@@ -207,20 +208,8 @@ def predict_with_teachers(
     return predictions
 
 
-def _tables(
-    X: ArrayLike, X_query: ArrayLike, n_classes: int
-) -> tuple[NDArray[Any], NDArray[Any], int]:
-    """Check records and queries; messages quote neither."""
-    records, queries = _table("X", X), _table("X_query", X_query)
-    if not len(queries) or records.shape[1:] != queries.shape[1:]:
-        raise InvalidArgument(
-            f"Expected X_query of shape (queries, *{records.shape[1:]}) as X has, with at least "
-            f"one query, got shape {queries.shape}."
-        )
-    return records, own_floats(X_query=queries), at_least(2, n_classes=n_classes)
-
-
 def _table(name: str, values: ArrayLike) -> NDArray[Any]:
+    """Check records or queries, which the message does not quote."""
     array = np.asarray(values)
     if array.ndim < 2 or array.dtype.kind not in "biuf":
         raise InvalidArgument(
