@@ -64,8 +64,7 @@ def released(codec: Any, codes: Array, scans: Array, epsilon: float, rounds: int
         scans,
         n_teachers=TEACHERS,
         each_alone=True,
-        epsilon=equal_epsilon(epsilon),
-        delta=DELTA,
+        noise=equal_noise(epsilon),
         rounds=rounds,
     )
     for number, plan, public in made:
@@ -73,15 +72,10 @@ def released(codec: Any, codes: Array, scans: Array, epsilon: float, rounds: int
     return np.asarray(made.answers())
 
 
-def equal_epsilon(epsilon: float) -> float:
-    """Return the epsilon at which 80 teachers and 30 queries are as noisy as 130 and 50."""
+def equal_noise(epsilon: float) -> float:
+    """Return the noise with which 80 teachers and 30 queries are as noisy as 130 and 50."""
     wanted = calibrate_gaussian(np.sqrt(50) / 130, epsilon, DELTA)
-    low, high = epsilon / 10, epsilon * 10
-    for _ in range(50):
-        middle = (low + high) / 2
-        noise = calibrate_gaussian(np.sqrt(QUERIES) / TEACHERS, middle, DELTA)
-        low, high = (middle, high) if noise > wanted else (low, middle)
-    return high
+    return float(wanted / (np.sqrt(QUERIES) / TEACHERS))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from benchmarks.measured import Stopwatch
 from benchmarks.segmentation_data import Array
 from tacit import GaussianMean, InsecureNoise
 from tacit.masks import BlockPCACodec, IdentityCodec, encoded_answers
+from tacit.privacy import calibrate_gaussian
 
 SHAPE = (240, 240, 155)
 BLOCK = (24, 24, 16)
@@ -39,9 +40,8 @@ def volume(kind: str, teachers: int, public: int, n_components: int) -> dict[str
     query = ellipsoid(0)
     with watch.part("encode and release"):
         radius = codec.diameter / 2
-        plan = GaussianMean.for_budget(
-            EPSILON, DELTA, queries=1, radius=radius, n_teachers=teachers
-        )
+        noise = calibrate_gaussian(1.0, EPSILON, DELTA)
+        plan = GaussianMean.with_noise(noise, queries=1, radius=radius, n_teachers=teachers)
         codes = encoded_answers(codec, lambda teacher, _: query, teachers, 1)
         release = plan.mechanism.release(codes, InsecureNoise(0))
     with watch.part("decode"):

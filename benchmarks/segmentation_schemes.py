@@ -27,6 +27,7 @@ from tacit.masks import (
     wiener_weights,
 )
 from tacit.mechanisms import UnitMean
+from tacit.privacy import calibrate_gaussian
 
 DELTA = 1e-5
 THRESHOLDS = np.arange(0.3, 0.601, 0.02)
@@ -127,14 +128,12 @@ class Draw:
     ) -> tuple[Array, float]:
         """Return noisy mean codes and sigma."""
         cell, kind = self.cell, UnitMean if self.unit else GaussianMean
-        priced = kind.for_budget(
-            cell.epsilon,
-            DELTA,
+        priced = kind.with_noise(
+            calibrate_gaussian(1.0, cell.epsilon, DELTA) / math.sqrt(share),
             queries=cell.queries,
             radius=radius,
             n_teachers=cell.teachers,
             joint=joint,
-            share=share,
         ).mechanism
         one = GaussianMean(priced.sigma, radius, n_teachers=1, joint=priced.joint)
         noise = InsecureNoise(1000 * self.seed + round(100 * share))
@@ -170,8 +169,9 @@ def paper_answers(draw: Draw, *, diameter: float = 2.0) -> Array:
     radius = diameter / 2 * math.sqrt(codec.mean.size)
     # A cube of diameter 1 is centred on 1/2; the paper's ball of diameter 2 on 0.
     centre = codec.coordinates(np.full((1, *codec.shape), 0.5 if diameter == 1 else 0.0))
-    sigma = GaussianMean.for_budget(
-        cell.epsilon, DELTA, queries=cell.queries, radius=radius, n_teachers=cell.teachers
+    noise = calibrate_gaussian(1.0, cell.epsilon, DELTA)
+    sigma = GaussianMean.with_noise(
+        noise, queries=cell.queries, radius=radius, n_teachers=cell.teachers
     ).mechanism.sigma
     if not codec.n_useful(sigma):
         return np.broadcast_to(codec.mean, draw.masks.shape)

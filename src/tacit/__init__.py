@@ -50,6 +50,7 @@ _HOME = {
     "ResidualRidgeClassifier": "tacit.methods",
     "ResidualRidgeRegressor": "tacit.methods",
     "Training": "tacit.methods",
+    "calibrate": "tacit.methods",
     "Budget": "tacit.ledger",
     "Ledger": "tacit.ledger",
     "Statement": "tacit.ledger",
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
         ResidualRidgeClassifier,
         ResidualRidgeRegressor,
         Training,
+        calibrate,
     )
     from tacit.noise import InsecureNoise, SecureNoise
     from tacit.students import load_student

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from blobs import blobs
+from priced import for_budget
 
 from tacit import GaussianMean, InsecureNoise
 from tacit.errors import InvalidArgument
@@ -107,12 +108,12 @@ class TestPCA:
         truth, teachers = flat[80:], 50
         codes = np.tile(codec.encode(truth)[None], (teachers, 1, 1))
         numbers = {"queries": len(truth), "n_teachers": teachers}
-        plan = GaussianMean.for_budget(8, 1e-5, radius=codec.radius, **numbers)
+        plan = for_budget(GaussianMean, 8, 1e-5, radius=codec.radius, **numbers)
         release = plan.mechanism.release(codes, InsecureNoise(0))
         ball = codec.decode(release.values, sigma=plan.mechanism.sigma)
         shaped = codec.ellipsoid(noise_to_signal(8, 1e-5, **numbers))
-        plan = GaussianMean.for_budget(
-            8, 1e-5, radius=shaped.joint_radius(len(truth)), joint=True, **numbers
+        plan = for_budget(
+            GaussianMean, 8, 1e-5, radius=shaped.joint_radius(len(truth)), joint=True, **numbers
         )
         release = plan.mechanism.release(codes, InsecureNoise(0), weights=shaped.weights)
         ellipsoid = shaped.decode(release.values, sigma=plan.mechanism.sigma)
@@ -126,21 +127,21 @@ class TestPCA:
         codec = PCACodec.fit(flat[:80], n_components=20)
         codes = np.tile(codec.encode(flat[80:])[None], (50, 1, 1))
         numbers = {"queries": 40, "n_teachers": 50, "joint": True}
-        first = GaussianMean.for_budget(
-            8, 1e-5, share=0.3, radius=codec.joint_radius(40), **numbers
+        first = for_budget(
+            GaussianMean, 8, 1e-5, share=0.3, radius=codec.joint_radius(40), **numbers
         )
         rough = first.mechanism.release(codes, InsecureNoise(0)).values
         sigma = first.mechanism.sigma
         shrink = codec.spectrum / (codec.spectrum + sigma**2)
         centres = rough * shrink
         left = codec.spectrum * sigma**2 / (codec.spectrum + sigma**2)
-        second = GaussianMean.for_budget(
-            8, 1e-5, share=0.7, radius=math.sqrt(40 * left.sum()), **numbers
+        second = for_budget(
+            GaussianMean, 8, 1e-5, share=0.7, radius=math.sqrt(40 * left.sum()), **numbers
         )
         release = second.mechanism.release(codes, InsecureNoise(1), centres=centres)
         weights = wiener_weights(left, second.mechanism.sigma)
         fine = codec.decode(centres + weights * (release.values - centres))
-        once = GaussianMean.for_budget(8, 1e-5, radius=codec.joint_radius(40), **numbers)
+        once = for_budget(GaussianMean, 8, 1e-5, radius=codec.joint_radius(40), **numbers)
         single = once.mechanism.release(codes, InsecureNoise(0)).values
         plain = codec.decode(single, sigma=once.mechanism.sigma)
         errors = [np.square(masks - flat[80:]).mean() for masks in (fine, plain)]

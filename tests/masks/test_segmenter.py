@@ -416,6 +416,9 @@ def test_a_teacher_that_says_no_numbers_leaves_the_ledger_as_it_is(
             random_state=0,
         )
         model.fit(private[:40], masks[:40], X_public=images[40:50], groups=np.arange(40))
-        said.append([(each.purpose, each.cost) for each in model.ledger_.entries()])
-    assert said[0] == said[1]
+        said.append(model.ledger_.entries())
+    assert [each.purpose for each in said[0]] == [each.purpose for each in said[1]]
+    # Sigma follows a radius that earlier releases set: the last bit of mu^2 is theirs.
+    costs = [[each.cost for each in entries] for entries in said]
+    assert costs[0] == pytest.approx(costs[1], rel=1e-15)
     assert len(said[0]) == 4

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from priced import for_budget
 from scipy.special import ndtr
 
 from tacit.errors import InvalidArgument
@@ -61,8 +62,15 @@ class TestMargins:
         assert mechanism.exposed_cost() == pytest.approx(3 * mechanism.gaussian_cost())
 
     def test_plan_for_a_budget_keeps_the_margins(self):
-        plan = DistributedGaussianMean.for_budget(
-            8, 1e-5, queries=10, radius=1.0, n_teachers=50, dropouts=5, colluders=3
+        plan = for_budget(
+            DistributedGaussianMean,
+            8,
+            1e-5,
+            queries=10,
+            radius=1.0,
+            n_teachers=50,
+            dropouts=5,
+            colluders=3,
         )
         assert (plan.mechanism.honest, plan.queries) == (42, 10)
         assert plan.epsilon(1e-5) == pytest.approx(8, rel=1e-6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from priced import for_budget
 
 from tacit.errors import BudgetExceeded, GrantError, InvalidArgument
 from tacit.ledger import Budget, Ledger
@@ -136,7 +137,7 @@ class TestLedger:
 
     @pytest.mark.parametrize("joint", [False, True])
     def test_a_plan_spends_its_budget_once(self, ledger, joint):
-        plan = GaussianMean.for_budget(8, 1e-5, queries=6, radius=1.0, n_teachers=4, joint=joint)
+        plan = for_budget(GaussianMean, 8, 1e-5, queries=6, radius=1.0, n_teachers=4, joint=joint)
         codes = np.random.default_rng(0).normal(size=(4, 6, 3))
         with ledger.release(plan, purpose="masks") as grant:
             release = grant.release(codes, centres=np.zeros(3), weights=np.ones(3))
@@ -152,7 +153,7 @@ class TestLedger:
     @pytest.mark.parametrize("joint", [False, True])
     @pytest.mark.parametrize("queries", [5, 7, 12])
     def test_one_query_more_is_refused(self, ledger, joint, queries):
-        plan = GaussianMean.for_budget(8, 1e-5, queries=6, radius=1.0, n_teachers=4, joint=joint)
+        plan = for_budget(GaussianMean, 8, 1e-5, queries=6, radius=1.0, n_teachers=4, joint=joint)
         with (
             pytest.raises(GrantError, match="queries"),
             ledger.release(plan, purpose="masks") as grant,

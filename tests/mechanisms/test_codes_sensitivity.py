@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from priced import for_budget
 from wild_codes import exact_square, released_difference, wild
 
 from tacit.mechanisms import GaussianMean, UnitMean
@@ -95,7 +96,7 @@ class TestUnitsThatSpeakForThemselves:
     def test_it_costs_a_quarter_of_a_mean_of_shards(self):
         unit, shard = UnitMean(0.3, 1.0, 7), GaussianMean(0.3, 1.0, 7)
         assert 4 * unit.gaussian_cost() == pytest.approx(shard.gaussian_cost())
-        plan = UnitMean.for_budget(2, 1e-5, queries=9, radius=1.0, n_teachers=7, joint=True)
+        plan = for_budget(UnitMean, 2, 1e-5, queries=9, radius=1.0, n_teachers=7, joint=True)
         assert plan.epsilon(1e-5) == pytest.approx(2, rel=1e-6)
 
 

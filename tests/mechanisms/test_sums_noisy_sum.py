@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from priced import for_budget
 from summary_cases import STEPS, matrix, plain_sum, spoken, squared_length
 
 from tacit import Budget, BudgetExceeded, InsecureNoise, Ledger, SecureNoise
@@ -142,7 +143,7 @@ class TestSensitivity:
 class TestPrice:
     @pytest.mark.parametrize("epsilon", [0.02, 0.1, 3.0])
     def test_budget_is_spent_and_not_exceeded(self, epsilon):
-        plan = NoisySum.for_budget(epsilon, 1e-5, rows=300, columns=10)
+        plan = for_budget(NoisySum, epsilon, 1e-5, rows=300, columns=10)
         assert plan.epsilon(1e-5) == pytest.approx(epsilon, rel=1e-6)
         assert plan.epsilon(1e-5) <= epsilon * (1 + 1e-9)
         assert plan.mu_squared() == pytest.approx(1 / plan.mechanism.sigma**2)
@@ -150,8 +151,8 @@ class TestPrice:
         assert float(gaussian_epsilon(1e-5, mu)) == pytest.approx(epsilon, rel=1e-6)
 
     def test_shares_add_up(self):
-        parts = [NoisySum.for_budget(1, 1e-5, rows=2, columns=2, share=s) for s in (0.3, 0.7)]
-        whole = NoisySum.for_budget(1, 1e-5, rows=2, columns=2)
+        parts = [for_budget(NoisySum, 1, 1e-5, rows=2, columns=2, share=s) for s in (0.3, 0.7)]
+        whole = for_budget(NoisySum, 1, 1e-5, rows=2, columns=2)
         assert sum(p.mu_squared() for p in parts) == pytest.approx(whole.mu_squared())
 
     def test_price_knows_neither_size_nor_data(self):
@@ -185,7 +186,7 @@ class TestRelease:
 
     def test_ledger_pays_once_and_then_refuses(self, tmp_path):
         ledger = Ledger(tmp_path / "a.ledger", budget=Budget(1.0, 1e-5))
-        plan = NoisySum.for_budget(0.9, 1e-5, rows=3, columns=2)
+        plan = for_budget(NoisySum, 0.9, 1e-5, rows=3, columns=2)
         said = spoken([[1.0, 0, 0]], [[1.0, 0]])
         with ledger.release(plan, purpose="once") as grant:
             assert grant.release(said).entry == ledger.head
@@ -198,7 +199,7 @@ class TestRelease:
     @pytest.mark.parametrize("answers", [None, np.ones((3, 2)), [[1]], "votes"])
     def test_other_answers_are_refused(self, answers, tmp_path):
         ledger = Ledger(tmp_path / "a.ledger", budget=Budget(1.0, 1e-5))
-        plan = NoisySum.for_budget(0.5, 1e-5, rows=3, columns=2)
+        plan = for_budget(NoisySum, 0.5, 1e-5, rows=3, columns=2)
         with ledger.release(plan, purpose="wrong") as grant, pytest.raises(GrantError):
             grant.release(answers)
 

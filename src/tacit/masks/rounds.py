@@ -7,6 +7,7 @@ that water-filling gives.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -22,7 +23,6 @@ from tacit.masks.codecs import (
     answer_rows,
     code_rows,
     combine_rounds,
-    noise_to_signal,
     wiener_weights,
 )
 from tacit.mechanisms import GaussianMean, Plan, Release, UnitMean
@@ -32,7 +32,10 @@ _LEVELS = np.arange(0.2, 0.651, 0.01)
 
 
 class MaskRounds:
-    """Iterate to get (number, plan, public arguments) of each round; `learn` each release."""
+    """Iterate to get (number, plan, public arguments) of each round; `learn` each release.
+
+    noise: mu^2 of all rounds together is 1/noise^2.
+    """
 
     def __init__(
         self,
@@ -41,13 +44,12 @@ class MaskRounds:
         *,
         n_teachers: int,
         each_alone: bool,
-        epsilon: float,
-        delta: float,
+        noise: float,
         rounds: int,
     ) -> None:
         self.codec, self.scans, self.rounds = codec, scans, rounds
         self.kind = UnitMean if each_alone else GaussianMean
-        self.n_teachers, self.epsilon, self.delta = n_teachers, epsilon, delta
+        self.n_teachers, self.noise = n_teachers, noise
         self.linear = isinstance(codec, LinearCodec)
         if rounds not in SHARES or (rounds > 1 and not self.linear):
             raise InvalidArgument(
@@ -85,9 +87,8 @@ class MaskRounds:
 
     def first_plan(self) -> Plan:
         """Return the one round of a codec that is not linear."""
-        return self.kind.for_budget(
-            self.epsilon,
-            self.delta,
+        return self.kind.with_noise(
+            self.noise,
             queries=len(self.scans),
             radius=self.codec.diameter / 2,
             n_teachers=self.n_teachers,
@@ -95,24 +96,17 @@ class MaskRounds:
 
     def _plan(self, codec: LinearCodec, share: float) -> Plan:
         queries = len(self.scans)
-        return self.kind.for_budget(
-            self.epsilon,
-            self.delta,
+        return self.kind.with_noise(
+            self.noise / math.sqrt(share),
             queries=queries,
             radius=codec.joint_radius(queries),
             n_teachers=self.n_teachers,
             joint=True,
-            # A hair below, so that two rounds never exceed the budget by rounding.
-            share=share if share == 1 else share * (1 - 1e-9),
         )
 
     def _ellipsoid(self, codec: LinearCodec, share: float) -> LinearCodec:
-        queries = len(self.scans)
-        level = noise_to_signal(
-            self.epsilon, self.delta, queries=queries, n_teachers=self.n_teachers
-        )
-        # noise_to_signal is for a diameter of two radii.
-        return codec.ellipsoid(level * (self.kind.RADII / 2) ** 2 / share)
+        reach = self.kind.RADII * math.sqrt(len(self.scans)) / self.n_teachers
+        return codec.ellipsoid((self.noise * reach) ** 2 / share)
 
     def learn(self, release: Release) -> None:
         """Take in what a round released, and what the public scans say of it."""

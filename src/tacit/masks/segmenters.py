@@ -185,8 +185,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
             _flat(outside[rows], dimensions),
             n_teachers=at_least(1, n_teachers=self.n_teachers),
             each_alone=self.each_alone,
-            epsilon=self._budget().epsilon,
-            delta=self._budget().delta,
+            noise=self._gaussian_noise(),
             rounds=self._settings("queries").rounds,
         )
         ledger = self._open_ledger(by_person=people is not None)

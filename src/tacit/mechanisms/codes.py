@@ -36,7 +36,6 @@ from tacit._checks import (
     finite_array,
     number_array,
     positive,
-    probability,
     refuse,
     set_checked,
 )
@@ -45,7 +44,7 @@ from tacit.mechanisms.auditing import Shift, Suspicion, small
 from tacit.mechanisms.base import Mechanism, Plan, Release, blocks
 from tacit.mechanisms.votes import ONE_TEACHER
 from tacit.noise import Noise, admit, check_ratio
-from tacit.privacy import RdpCurve, calibrate_gaussian, gaussian_rdp
+from tacit.privacy import RdpCurve, gaussian_rdp
 
 SAFETY = 1 + 1e-9
 """A clipped code is this much shorter than allowed: far above float64's rounding."""
@@ -276,33 +275,29 @@ class MeanOfCodes(Mechanism):
         return max(by_radius, power_of_two_above(self.deviation) * 2.0**-_SIGMA_BITS)
 
     @classmethod
-    def for_budget(
+    def with_noise(
         cls,
-        epsilon: float,
-        delta: float,
+        noise: float,
         *,
         queries: int,
         radius: float,
         n_teachers: int,
         joint: bool = False,
-        share: float = 1.0,
         **margins: int,
     ) -> Plan:
-        """Return the plan of `queries` queries with the least noise that (epsilon, delta) allows.
+        """Return the plan of `queries` queries with mu^2 = 1/noise^2 in all.
 
-        sigma = AnalyticGauss(2 radius sqrt(bounds)/n_teachers, epsilon, delta) / sqrt(share), where
-        bounds is `queries`, or 1 with `joint=True`: the radius then bounds all queries together.
-        `share` is the part of mu^2 for this plan, for releases in rounds.
+        sigma = noise 2 radius sqrt(bounds)/n_teachers, where bounds is `queries`, or 1 with
+        `joint=True`: the radius then bounds all queries together. `tacit.calibrate` finds the noise
+        for a budget.
 
-        >>> plan = GaussianMean.for_budget(8, 1e-3, queries=80, radius=1.0, n_teachers=8)
-        >>> round(plan.mechanism.sigma, 4), round(plan.epsilon(delta=1e-3), 6)
-        (1.0733, 8.0)
+        >>> plan = GaussianMean.with_noise(0.5, queries=80, radius=1.0, n_teachers=8)
+        >>> round(plan.mechanism.sigma, 4), round(plan.mu_squared(), 6)
+        (1.118, 4.0)
         """
         bounds = 1 if joint else count(queries=queries)
-        part = 1.0 if share == 1 else probability(share=share)
         reach = cls.RADII * positive(radius=radius) * math.sqrt(bounds)
-        reach /= count(n_teachers=n_teachers)
-        sigma = calibrate_gaussian(reach, epsilon, delta) / math.sqrt(part)
+        sigma = noise * (reach / count(n_teachers=n_teachers))
         make: Any = cls  # a dataclass of these fields
         together = count(queries=queries) // bounds
         mechanism = make(sigma, radius, n_teachers, joint=together, **margins)
@@ -463,9 +458,9 @@ class UnitMean(GaussianMean):
     is divided by `n_teachers`, a public constant; how many codes there are is secret, and need
     not be that number. A missing one counts as the centre. Unit: one teacher.
 
-    >>> plan = UnitMean.for_budget(8, 1e-3, queries=80, radius=1.0, n_teachers=8)
+    >>> plan = UnitMean.with_noise(0.5, queries=80, radius=1.0, n_teachers=8)
     >>> round(plan.mechanism.sigma, 4)
-    0.5367
+    0.559
     """
 
     name: ClassVar[str] = "unit-mean"

@@ -36,7 +36,6 @@ from tacit._checks import (
     noise_scale,
     number_array,
     positive,
-    probability,
     refuse,
     set_checked,
 )
@@ -45,7 +44,7 @@ from tacit.mechanisms.auditing import MOST, Look, Shift, Suspicion, small
 from tacit.mechanisms.base import Mechanism, Plan, Release, blocks
 from tacit.mechanisms.codes import Frame, bounded_steps, certify, clip_rows
 from tacit.noise import Noise, admit, check_ratio
-from tacit.privacy import RdpCurve, calibrate_gaussian, gaussian_rdp
+from tacit.privacy import RdpCurve, gaussian_rdp
 
 STEP = 2.0**-14
 """Grid of a vector of norm 1; products lie on the grid 2^-28."""
@@ -252,23 +251,6 @@ class NoisySum(ReleasedOnce):
             if getattr(self, name) > _LONGEST:
                 raise refuse(name, getattr(self, name), f"at most {_LONGEST}")
         check_ratio(self.sigma, STEP**2)
-
-    @classmethod
-    def for_budget(
-        cls, epsilon: float, delta: float, *, rows: int, columns: int, share: float = 1.0
-    ) -> Plan:
-        """Return the plan with the least noise that (epsilon, delta) allows.
-
-        sigma = AnalyticGauss(1, epsilon, delta)/sqrt(share); `share` is the part of mu^2 for this
-        release, where there are several.
-
-        >>> plan = NoisySum.for_budget(0.1, 1e-5, rows=300, columns=10)
-        >>> round(plan.mechanism.sigma, 2), round(plan.epsilon(delta=1e-5), 6)
-        (30.75, 0.1)
-        """
-        part = 1.0 if share == 1 else probability(share=share)
-        sigma = calibrate_gaussian(1.0, epsilon, delta) / math.sqrt(part)
-        return Plan(cls(sigma, rows, columns), 1)
 
     def _draw(self, total: Integers, noise: Noise, copies: int) -> Floats:
         noisy = noise.rounded_gaussian_steps(self.sigma, STEP**2, (copies, *total.shape))

@@ -8,6 +8,7 @@ the ledger, and nothing private.
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tacit._checks import finite, positive, refuse
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.ledger import LARGE_DELTA, Budget, Grant, Ledger, Statement
-from tacit.mechanisms import Plan
+from tacit.mechanisms import NoisySum, Plan
 from tacit.methods.calibration import PlansWith, calibrate
 from tacit.methods.settings import Parameters
 from tacit.noise import InsecureNoise
@@ -117,6 +118,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
     def _calibrated(self, plans_with: PlansWith, **how: Any) -> list[Plan]:
         """Return plans that cost at most epsilon, together, as this fit's ledger will count it."""
         return calibrate(plans_with, self._budget(), ledger=self._given_ledger(), **how)
+
+    def _gaussian_noise(self) -> float:
+        """Return sigma over sensitivity with which Gaussian releases together cost epsilon."""
+        (plan,) = self._calibrated(lambda noise: [Plan(NoisySum(noise, 1, 1), 1)])
+        return 1 / math.sqrt(plan.mu_squared() or math.nan)
 
     def _check_delta(self, n_units: int) -> None:
         """Refuse too large a delta; the number of units goes into no file and no message.

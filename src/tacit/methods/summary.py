@@ -103,12 +103,11 @@ class SummaryEstimator(PrivateEstimator):
 
     def _plans(self, *sums: tuple[float, int, int]) -> list[Plan]:
         """Return a plan for each (share of mu^2, rows, columns), which together spend epsilon."""
-        return self._calibrated(
-            lambda noise: [
-                Plan(NoisySum(noise / math.sqrt(share), rows, columns), 1)
-                for share, rows, columns in sums
-            ]
-        )
+        noise = self._gaussian_noise()
+        return [
+            Plan(NoisySum(noise / math.sqrt(share), rows, columns), 1)
+            for share, rows, columns in sums
+        ]
 
     def _plans_in_rounds(self, first: tuple[int, int], each: tuple[int, int]) -> list[Plan]:
         """Return plans of counts, and of `rounds` sums that share the rest of mu^2 evenly."""
