@@ -68,11 +68,12 @@ def test_a_clone_has_settings_of_its_own():
 def test_a_grid_search_reaches_the_parts():
     model = DPSGDClassifier(
         hidden=(), classes=(0, 1), n_records=100, noise_multiplier=0.5, noise=InsecureNoise(0),
-        epsilon=1e4, training=Training(batch_size=100, learning_rate=0.1),
+        epsilon=1e4, random_state=0, training=Training(batch_size=100, learning_rate=0.1),
     )  # fmt: skip
-    found = GridSearchCV(model, {"training__epochs": [1, 20]}, cv=2, refit=False).fit(X, Y)
-    assert sorted(found.cv_results_["param_training__epochs"].tolist()) == [1, 20]
-    assert found.cv_results_["mean_test_score"].max() > 0.7
+    found = GridSearchCV(model, {"training__epochs": [1, 60]}, cv=2, refit=False).fit(X, Y)
+    assert sorted(found.cv_results_["param_training__epochs"].tolist()) == [1, 60]
+    few, many = found.cv_results_["mean_test_score"]
+    assert many > max(few, 0.8)
 
 
 @pytest.mark.parametrize(
