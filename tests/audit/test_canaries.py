@@ -18,7 +18,7 @@ from tacit import (
     PrototypeClassifier,
     ResidualRidgeClassifier,
 )
-from tacit.audit import (
+from tacit.audit.models import (
     KINDS,
     Canaries,
     asked_about,

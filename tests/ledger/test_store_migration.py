@@ -130,13 +130,13 @@ def test_a_refused_entry_leaves_schema_1_as_it_was(path):
 def test_a_migration_that_fails_half_way_changes_nothing(path, plan, monkeypatch):
     write_schema_1(path)
 
-    def half(database):
-        database.execute("ALTER TABLE header ADD COLUMN reserved_delta REAL NOT NULL DEFAULT 0")
+    def half():
+        yield "ALTER TABLE header ADD COLUMN reserved_delta REAL NOT NULL DEFAULT 0"
         raise sqlite3.OperationalError("database or disk is full")
 
     ledger = Ledger(path)
     with monkeypatch.context() as patch:
-        patch.setattr(store, "MIGRATIONS", {1: half})
+        patch.setattr(store, "MIGRATIONS", {1: half()})
         with pytest.raises(LedgerUnavailable), ledger.release(plan, purpose="x"):
             pytest.fail("a grant was given")
     assert version(path) == 1

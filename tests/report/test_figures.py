@@ -25,7 +25,7 @@ def a_figure():
 def test_the_trade_off_figure_draws_each_curve():
     x = np.array([10.0, 100.0, 1000.0])
     curves = {"sigma 40": x / 10, "sigma 80": x / 20}
-    axes = trade_off_figure(x, curves, x_label="queries", budget=2, delta=1e-6).axes[0]
+    axes = trade_off_figure(x, curves, budget=2, delta=1e-6).axes[0]
     lines = {line.get_label(): line for line in axes.get_lines()}
     for name, values in curves.items():
         assert list(lines[name].get_xdata()) == list(x)

@@ -24,7 +24,7 @@ def test_the_last_running_epsilon_is_what_the_ledger_has_spent(request, kind):
     assert shot.spent[-1] == book.spent() == shot.statement.epsilon
     assert list(shot.spent) == sorted(shot.spent)
     assert shot.statement == shown(book)["statement"] == book.statement()
-    assert shown(book)["head"] == book.head
+    assert shown(book)["statement"].head == book.head
 
 
 def test_running_epsilons_are_what_the_ledger_said_at_the_time(empty_ledger, released):
@@ -44,7 +44,7 @@ def test_no_rounding_says_more_than_the_budget(ledger, monkeypatch):
 def test_an_empty_ledger_has_a_snapshot(empty_ledger):
     shot = empty_ledger.snapshot()
     assert shot.entries == shot.spent == ()
-    assert shown(empty_ledger)["head"] == shot.genesis == empty_ledger.head
+    assert shown(empty_ledger)["statement"].head == shot.genesis == empty_ledger.head
 
 
 def test_a_release_made_meanwhile_is_not_half_in_it(ledger, released, monkeypatch):
@@ -61,7 +61,7 @@ def test_a_release_made_meanwhile_is_not_half_in_it(ledger, released, monkeypatc
     assert len(ledger) == before.entries + 1
     assert page["statement"] == before
     assert len(page["rows"]) == before.entries
-    assert page["head"] == before.head
+    assert page["statement"].head == before.head
 
 
 def test_a_secret_statement_is_refused_before_the_ledger_is_read(ledger, monkeypatch):

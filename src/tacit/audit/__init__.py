@@ -6,28 +6,13 @@ counts prove is in `tacit.privacy` (`epsilon_lower_bound`, `one_run_epsilon`).
 """
 
 from tacit.audit.mechanisms import Finding, audit_mechanism
-from tacit.audit.models import (
-    KINDS,
-    AuditResult,
-    Canaries,
-    asked_about,
-    audit_estimator,
-    audit_run,
-    canary_scores,
-    guess_coins,
-    make_canaries,
-)
+from tacit.audit.models import AuditResult, audit_estimator, audit_run, make_canaries
 
 __all__ = [
-    "KINDS",
     "AuditResult",
-    "Canaries",
     "Finding",
-    "asked_about",
     "audit_estimator",
     "audit_mechanism",
     "audit_run",
-    "canary_scores",
-    "guess_coins",
     "make_canaries",
 ]

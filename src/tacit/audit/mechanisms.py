@@ -9,14 +9,13 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tacit._checks import Floats, at_least, probability, refuse
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget, Ledger
-from tacit.mechanisms import Look, Mechanism, Plan, Suspicion, suspicions
+from tacit.mechanisms import Mechanism, Suspicion, suspicions
 from tacit.privacy import RdpCurve
 
 TRIALS = 200_000
@@ -68,7 +67,9 @@ def audit_mechanism(
     findings = []
     for each in experiments:
         first, second = _outputs(each, often)
-        findings += [_finding(each, look, first, second, share) for look in each.looks]
+        for look in each.looks:
+            claim, proved = look.claim(each.one), look.proved(first, second, share)
+            findings.append(Finding(each.what, claim, proved, often, look.delta, look.order))
     return findings
 
 
@@ -87,41 +88,17 @@ def _trials(numbers: int, asked: int | None) -> int:
     return trials
 
 
-def _finding(
-    each: Suspicion, look: Look, first: Floats, second: Floats, confidence_delta: float
-) -> Finding:
-    return Finding(
-        each.what,
-        look.claim(each.one),
-        look.proved(first, second, confidence_delta),
-        len(first),
-        look.delta,
-        look.order,
-    )
-
-
 def _outputs(each: Suspicion, trials: int) -> tuple[Floats, Floats]:
     """Release both inputs, many times over, through a ledger that is opened for just that."""
     plan = each.many(each.one, trials)
     cost = 2 * float(plan.cost([_ORDER]).total().values[0])
     enough = RdpCurve([_ORDER], [cost]).epsilon(_DELTA) * _ROOM
     with tempfile.TemporaryDirectory(prefix="tacit-audit-") as folder:
-        ledger = Ledger(
-            Path(folder) / "audit.ledger",
-            budget=Budget(enough, _DELTA),
-            accountant="rdp",
-            order=_ORDER,
-        )
-        public = each.public(trials)
-        return (
-            _released(ledger, plan, each.answers(each.first, trials), public, trials),
-            _released(ledger, plan, each.answers(each.second, trials), public, trials),
-        )
-
-
-def _released(
-    ledger: Ledger, plan: Plan, answers: Any, public: dict[str, Any], trials: int
-) -> Floats:
-    with ledger.release(plan, purpose="audit of made-up answers") as grant:
-        values = np.asarray(grant.release(answers, **public), dtype=np.float64)
-    return values.reshape(trials, -1)
+        budget, path = Budget(enough, _DELTA), Path(folder) / "audit.ledger"
+        ledger = Ledger(path, budget=budget, accountant="rdp", order=_ORDER)
+        outputs = []
+        for made_up in (each.first, each.second):
+            with ledger.release(plan, purpose="audit of made-up answers") as grant:
+                release = grant.release(each.answers(made_up, trials), **each.public(trials))
+            outputs.append(np.asarray(release, dtype=np.float64).reshape(trials, -1))
+    return outputs[0], outputs[1]

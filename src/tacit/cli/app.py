@@ -74,15 +74,16 @@ def main() -> None:
 
 
 def _stop(error: Exception, code: int) -> None:
-    errors().print(f"[bold red]Error:[/] {_escaped(error)}", soft_wrap=True, highlight=False)
+    _say("[bold red]Error:[/]", error)
     sys.exit(code)
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    errors().print(f"[bold yellow]Warning:[/] {_escaped(message)}", soft_wrap=True, highlight=False)
+    _say("[bold yellow]Warning:[/]", message)
 
 
-def _escaped(error: Warning | Exception | str) -> str:
+def _say(what: str, message: object) -> None:
     from rich.markup import escape
 
-    return escape(" ".join(str(error).split()))
+    text = escape(" ".join(str(message).split()))
+    errors().print(f"{what} {text}", soft_wrap=True, highlight=False)

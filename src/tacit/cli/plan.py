@@ -92,11 +92,10 @@ def plan(
         shown = None if plot is None else str(plot)
         print_json({"proposals": plain, "trade_off": trade_off, "plot": shown})
         return
-    _show_proposals(title, proposals, budget.delta, method, teachers or k)
-    if method == "pate":
-        _show_queries(trade_off, at_least(1, teachers=teachers))
-    elif method == "knn":
-        _show_rates(trade_off)
+    voters = teachers or k
+    _show_proposals(title, proposals, budget.delta, method, voters)
+    if trade_off and voters:
+        _show_trade_off(method, trade_off, voters)
     if (price := proposals[-1].epsilon(budget.delta)) > epsilon:
         screen().print(f"[yellow]{mechanism} is beyond that budget: epsilon {price:.4g}.[/]")
     if plot is not None:
@@ -194,29 +193,23 @@ def _parameters(proposal: Plan, method: str) -> str:
     )
 
 
-def _show_queries(trade_off: list[dict[str, float]], teachers: int) -> None:
-    print_table(
-        "GNMax for more or fewer queries",
-        ("queries", "sigma", "of teachers"),
-        [
-            (f"{row['queries']:.0f}", f"{row['sigma']:.1f}", f"{row['sigma'] / teachers:.0%}")
-            for row in trade_off
-        ],
-    )
-
-
-def _show_rates(trade_off: list[dict[str, float]]) -> None:
-    formats = {"sampling_rate": "g", "k": ".0f", "sigma": ".4g", "noise_of_k": ".1%"}
-    print_table(
-        "Sampling at equal reach, k/rate records around a query",
-        ("sampling rate", "k", "sigma", "sigma of k"),
-        [[format(row[key], form) for key, form in formats.items()] for row in trade_off],
-    )
-    least = min(trade_off, key=lambda row: row["noise_of_k"])
-    screen().print(
-        "[dim]Sampling hides who took part and pays with fewer votes: noise against votes, the "
-        f"last column, is least at rate {least['sampling_rate']:g}.[/]"
-    )
+def _show_trade_off(method: str, trade_off: list[dict[str, float]], voters: int) -> None:
+    if method == "pate":
+        title = "GNMax for more or fewer queries"
+        columns = {"queries": ".0f", "sigma": ".1f", "of teachers": ".0%"}
+        rows = [{**row, "of teachers": row["sigma"] / voters} for row in trade_off]
+    else:
+        title = "Sampling at equal reach, k/rate records around a query"
+        columns = {"sampling rate": "g", "k": ".0f", "sigma": ".4g", "noise of k": ".1%"}
+        rows = [{key.replace("_", " "): row[key] for key in row} for row in trade_off]
+    cells = [[format(row[name], form) for name, form in columns.items()] for row in rows]
+    print_table(title, list(columns), cells)
+    if method == "knn":
+        least = min(trade_off, key=lambda row: row["noise_of_k"])
+        screen().print(
+            "[dim]Sampling hides who took part and pays with fewer votes: noise against votes, the "
+            f"last column, is least at rate {least['sampling_rate']:g}.[/]"
+        )
 
 
 def _plot(path: Path, queries: int, budget: Budget) -> None:

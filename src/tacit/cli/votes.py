@@ -371,28 +371,7 @@ def analyze(
         _show_secret(result, pictures)
 
 
-def _plain(analysis: SecretAnalysis, rows: Any) -> dict[str, Any]:
-    dearest = np.argsort(analysis.per_query)[::-1][:5]
-    return {
-        "SECRET": "depends on private votes; may never be published",
-        "queries": len(rows),
-        "delta": analysis.delta,
-        "worst_case_epsilon": analysis.worst_case_epsilon,
-        "data_dependent_epsilon": analysis.epsilon,
-        "theorem6_epsilon": analysis.theorem6_epsilon,
-        "best_order": analysis.order,
-        "expected_answers": analysis.expected_answers,
-        "smooth_sensitivity": analysis.smooth,
-        "sanitised_epsilon_estimate": analysis.sanitised_epsilon,
-        "share_of_cost_of_dearest_tenth": analysis.share_of_dearest_tenth,
-        "dearest_queries": [
-            {"index": int(rows[row]), "share_of_cost": float(analysis.shares[row])}
-            for row in dearest
-        ],
-    }
-
-
-_MEANING = {
+_NUMBERS = {
     "worst_case_epsilon": "worst-case epsilon (public, known before the run)",
     "data_dependent_epsilon": "data-dependent epsilon, tight bound",
     "theorem6_epsilon": "data-dependent epsilon, Theorem 6 of the paper",
@@ -404,11 +383,25 @@ _MEANING = {
 }
 
 
+def _plain(analysis: SecretAnalysis, rows: Any) -> dict[str, Any]:
+    dearest = np.argsort(analysis.per_query)[::-1][:5].tolist()
+    return {
+        "SECRET": "depends on private votes; may never be published",
+        "queries": len(rows),
+        "delta": analysis.delta,
+        **{name: getattr(analysis, name) for name in _NUMBERS},
+        "dearest_queries": [
+            {"index": int(rows[row]), "share_of_cost": float(analysis.shares[row])}
+            for row in dearest
+        ],
+    }
+
+
 def _show_secret(result: dict[str, Any], pictures: list[Path]) -> None:
     console = screen()
     console.print("[bold red]SECRET: for the data owner's eyes only; do not publish.[/]")
     costs = table("What this run costs on these votes", "quantity", "value")
-    for key, meaning in _MEANING.items():
+    for key, meaning in _NUMBERS.items():
         costs.add_row(meaning, f"{result[key]:.4g}")
     dearest = table("The dearest queries", "row", "share of the cost")
     for item in result["dearest_queries"]:

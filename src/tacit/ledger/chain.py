@@ -38,7 +38,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -228,8 +228,9 @@ class Entry:
         told = {name: line[name] for name in (_FIRST | _THIRD if third else _FIRST)}
         told.pop("schema", None)
         told.setdefault("confidence_delta", line.get("confidence_delta", 0.0))
-        if third:
-            told["faults"] = _lines(line["faults"], line["sequence"])
+        if third and not _are_words(line["faults"]):
+            raise LedgerDamaged(f"Entry {line['sequence']} of the ledger has no valid faults.")
+        told["faults"] = tuple(told.get("faults", ()))
         entry = cls(**told, hash=text_hash)
         _check(entry, third)
         return entry
@@ -255,17 +256,13 @@ def _newer(what: str) -> LedgerError:
     )
 
 
-def _lines(faults: Any, sequence: int) -> tuple[str, ...]:
-    if not isinstance(faults, list) or not all(isinstance(fault, str) for fault in faults):
-        raise LedgerDamaged(f"Entry {sequence} of the ledger has no valid faults.")
-    return tuple(faults)
-
-
 def _check(entry: Entry, third: bool) -> None:
+    costs = entry.cost or entry.confidence_delta or entry.plan or entry.priced_by
+    levels = NOISE_LEVELS if entry.kind == "release" else ("",)
     for what, holds in (
         ("cost", _is_amount(entry.cost) and _is_amount(entry.confidence_delta)),
-        ("noise level", _has_noise(entry)),
-        ("price of a kind that costs nothing", entry.is_paid or not _costs(entry)),
+        ("noise level", entry.noise in levels),
+        ("price of a kind that costs nothing", entry.is_paid or not costs),
         ("time", not third or moment(entry.time) is not None),
         ("words", not third or _has_words(entry)),
         ("subject", not third or _is_about(entry)),
@@ -280,16 +277,6 @@ def _is_amount(number: Any) -> bool:
     return plain and bool(0 <= number <= sys.float_info.max)
 
 
-def _costs(entry: Entry) -> bool:
-    return bool(entry.cost or entry.confidence_delta or entry.plan or entry.priced_by)
-
-
-def _has_noise(entry: Entry) -> bool:
-    if entry.kind == "release":
-        return entry.noise in NOISE_LEVELS
-    return entry.noise == ""
-
-
 def _has_words(entry: Entry) -> bool:
     priced = entry.priced_by
     named = {"accountant", "tacit"} if entry.is_paid else set()
@@ -297,37 +284,32 @@ def _has_words(entry: Entry) -> bool:
         isinstance(entry.purpose, str)
         and isinstance(entry.plan, dict)
         and isinstance(priced, dict)
-        and all(isinstance(word, str) for word in priced.values())
+        and _are_words(list(priced.values()))
         and named <= set(priced)
         and (entry.behind is None or moment(entry.behind) is not None)
     )
 
 
 def _is_about(entry: Entry) -> bool:
-    about = entry.about
-    if not isinstance(about, dict) or set(about) != _ABOUT[entry.kind]:
-        return False
-    if entry.kind == "charge":
-        names = about["entrusted"]
-        words = isinstance(names, list) and all(isinstance(name, str) for name in names)
-        return words and bool(names) and _is_hash(about["study"])
-    if entry.kind == "publication":
-        return _is_hash(about["sha256"])
-    if entry.kind == "began":
-        return _is_hash(about["entry"]) and type(about["steps"]) is int and about["steps"] > 0
-    return True
+    about, checks = entry.about, _ABOUT[entry.kind]
+    named = isinstance(about, dict) and set(about) == set(checks)
+    return named and all(check(about[name]) for name, check in checks.items())
 
 
-_ABOUT: Mapping[str, set[str]] = {
-    "release": set(),
-    "charge": {"study", "entrusted"},
-    "publication": {"sha256"},
-    "began": {"entry", "steps"},
-}
+def _are_words(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)
 
 
 def _is_hash(text: Any) -> bool:
     return isinstance(text, str) and _HASH.fullmatch(text) is not None
+
+
+_ABOUT: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
+    "release": {},
+    "charge": {"study": _is_hash, "entrusted": lambda names: _are_words(names) and names != []},
+    "publication": {"sha256": _is_hash},
+    "began": {"entry": _is_hash, "steps": lambda steps: type(steps) is int and steps > 0},
+}
 
 
 def moment(text: Any) -> datetime | None:

@@ -56,19 +56,15 @@ _APPEND_ONLY = "".join(
 )
 
 
-def _from_1_to_2(database: sqlite3.Connection) -> None:
-    """Add the reserve of delta; what schema 1 wrote has none."""
-    database.execute("ALTER TABLE header ADD COLUMN reserved_delta REAL NOT NULL DEFAULT 0")
-    database.execute("ALTER TABLE entries ADD COLUMN confidence_delta REAL NOT NULL DEFAULT 0")
-
-
-def _from_2_to_3(database: sqlite3.Connection) -> None:
-    """Add the kind of an entry; what schemas 1 and 2 wrote are releases."""
-    database.execute("ALTER TABLE entries ADD COLUMN kind TEXT NOT NULL DEFAULT 'release'")
-
-
-MIGRATIONS: Mapping[int, Callable[[sqlite3.Connection], None]] = {1: _from_1_to_2, 2: _from_2_to_3}
-"""How to bring a file of an older schema one step forward. Lines of the chain stay as they are."""
+MIGRATIONS: Mapping[int, tuple[str, ...]] = {
+    1: (
+        "ALTER TABLE header ADD COLUMN reserved_delta REAL NOT NULL DEFAULT 0",
+        "ALTER TABLE entries ADD COLUMN confidence_delta REAL NOT NULL DEFAULT 0",
+    ),
+    2: ("ALTER TABLE entries ADD COLUMN kind TEXT NOT NULL DEFAULT 'release'",),
+}
+"""How to bring a file of an older schema one step forward. Lines of the chain stay as they are:
+schema 1 has no reserve of delta, and what schemas 1 and 2 wrote are releases."""
 
 
 class Store:
@@ -155,18 +151,13 @@ class Store:
             if self.path.is_dir():
                 raise LedgerError(f"Expected {str(self.path)!r} to be a file: it is a directory.")
             self._refuse_second_name()
-            database = sqlite3.connect(
-                f"{self.path.as_uri()}?{options}",
-                uri=True,
-                timeout=BUSY_SECONDS,
-                isolation_level=None,
-            )
-            try:
+            address, timeout = f"{self.path.as_uri()}?{options}", BUSY_SECONDS
+            with contextlib.closing(
+                sqlite3.connect(address, uri=True, timeout=timeout, isolation_level=None)
+            ) as database:
                 database.row_factory = _as_dict
                 database.text_factory = _as_text
                 yield database
-            finally:
-                database.close()
 
     def _refuse_second_name(self) -> None:
         """Refuse a file with two names: each would have its own log and lock, and spend it all.
@@ -224,8 +215,7 @@ def _as_text(raw: bytes) -> str:
 
 
 def _build(path: Path, text: str, header: Mapping[str, Any]) -> None:
-    database = sqlite3.connect(path, isolation_level=None)
-    try:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("PRAGMA synchronous = OFF")  # synchronised once, before it gets its name
         database.executescript(_TABLES + _APPEND_ONLY)
         database.execute(
@@ -235,8 +225,6 @@ def _build(path: Path, text: str, header: Mapping[str, Any]) -> None:
         database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         database.execute("PRAGMA journal_mode = WAL")
-    finally:
-        database.close()
 
 
 def _sync_file(path: Path) -> None:
@@ -251,7 +239,8 @@ def _migrate(database: sqlite3.Connection) -> None:
     """Bring an older file to this schema, inside the transaction that goes on to append."""
     version = _schema_version(database)
     while version < SCHEMA_VERSION:
-        MIGRATIONS[version](database)
+        for step in MIGRATIONS[version]:
+            database.execute(step)
         version += 1
         database.execute(f"PRAGMA user_version = {version}")
 

@@ -135,11 +135,10 @@ def trade_off_figure(
     x: ArrayLike,
     curves: Mapping[str, ArrayLike],
     *,
-    x_label: str = "queries",
     budget: float | None = None,
     delta: float | None = None,
 ) -> Figure:
-    """Draw worst-case epsilon against queries (or noise) for several mechanisms: no data needed.
+    """Draw worst-case epsilon against queries for several mechanisms: no data needed.
 
     `curves` maps a name ("sigma 40") to one epsilon for every value of `x`.
 
@@ -152,7 +151,7 @@ def trade_off_figure(
     'Worst-case epsilon against queries'
     """
     places, *drawn = named_curves(curves, x=x)
-    figure = new_figure(f"Worst-case epsilon against {x_label}")
+    figure = new_figure("Worst-case epsilon against queries")
     axes = figure.axes[0]
     for place, (name, values) in enumerate(zip(curves, drawn, strict=True)):
         line(axes, place, places, values, name=name)
@@ -163,14 +162,12 @@ def trade_off_figure(
         note(axes, text, (1.0, limit), axis, (-2, 3), ha="right", va="bottom")
     axes.set_ylim(bottom=0)
     axes.margins(x=0.02)
-    label(axes, x=x_label, y="epsilon", delta=delta)
+    label(axes, x="queries", y="epsilon", delta=delta)
     legend(axes, "best")
     return figure
 
 
-def gallery_figure(
-    images: ArrayLike, captions: Sequence[str], *, columns: int = 10, title: str = ""
-) -> Figure:
+def gallery_figure(images: ArrayLike, captions: Sequence[str]) -> Figure:
     """Draw public images in a grid, each with its caption; at most 40 are shown.
 
     >>> import numpy as np
@@ -187,16 +184,14 @@ def gallery_figure(
             f"and {len(captions)}."
         )
     shown = min(len(pictures), MOST_PICTURES)
-    rows = math.ceil(shown / columns)
-    figure = Figure(figsize=(0.85 * columns, 1.15 * rows + (0.4 if title else 0)))
-    if title:
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+    rows, columns = math.ceil(shown / 10), 10
+    figure = Figure(figsize=(0.85 * columns, 1.15 * rows))
     for place in range(shown):
         axes = figure.add_subplot(rows, columns, place + 1)
         axes.imshow(pictures[place], cmap="gray_r", interpolation="nearest")
         axes.set_title(captions[place], fontsize=8)
         axes.set_axis_off()
-    figure.tight_layout(rect=(0, 0, 1, 0.94 if title else 1))
+    figure.tight_layout()
     return figure
 
 

@@ -16,32 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
+from tacit import privacy
 from tacit._checks import Floats, Integers, at_least, vote_matrix
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import ConfidentGNMax, GNMax, Mechanism, Plan
-from tacit.privacy import (
-    RdpCurve,
-    conversion_term,
-    gaussian_rdp,
-    gnmax_rdp,
-    gnmax_rdp_total,
-    gnmax_smooth_sensitivity,
-    sanitise_cost,
-)
-from tacit.report.figures import (
-    BLUE,
-    DOTTED,
-    INK,
-    VERMILION,
-    curves_of,
-    label,
-    legend,
-    line,
-    mark_secret,
-    named_curves,
-    new_figure,
-    note,
-)
+from tacit.privacy import RdpCurve
+from tacit.report import figures
+from tacit.report.figures import BLUE, DOTTED, INK, VERMILION, mark_secret, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -60,12 +41,12 @@ class SecretAnalysis:
 
     delta: float
     worst_case_epsilon: float
-    epsilon: float
+    data_dependent_epsilon: float
     theorem6_epsilon: float
-    order: float
+    best_order: float
     expected_answers: float
-    smooth: float
-    sanitised_epsilon: float
+    smooth_sensitivity: float
+    sanitised_epsilon_estimate: float
     per_query: Floats
     """RDP of each query at the best order, weighted by its chance of being answered."""
     cumulative: dict[str, Floats]
@@ -81,7 +62,7 @@ class SecretAnalysis:
         return self.per_query / total if total > 0 else np.zeros_like(self.per_query)
 
     @property
-    def share_of_dearest_tenth(self) -> float:
+    def share_of_cost_of_dearest_tenth(self) -> float:
         """How much of the cost the dearest tenth of the queries has."""
         return _dearest_tenth(self.per_query)[1]
 
@@ -114,7 +95,7 @@ def _run(mechanism: Mechanism, votes: Integers) -> _Run:
     if isinstance(mechanism, ConfidentGNMax):
         chance = ndtr((counts.max(axis=1) - mechanism.threshold) / mechanism.sigma_check)
         check = mechanism.check.cost(ORDERS, **_sizes(counts)).values
-        of_paper = gaussian_rdp(mechanism.sigma_check, ORDERS)
+        of_paper = privacy.gaussian_rdp(mechanism.sigma_check, ORDERS)
         return _Run(counts, "sigma_answer", chance, check, of_paper)
     if isinstance(mechanism, GNMax):
         none = np.zeros(ORDERS.size)
@@ -130,22 +111,23 @@ def secret_analysis(mechanism: Mechanism, votes: Integers, delta: float) -> Secr
     run = _run(mechanism, votes)
     counts, chance, sigma = run.counts, run.chance[:, None], getattr(mechanism, run.noise)
     plan = run.plan(mechanism)
-    tight = chance * gnmax_rdp(counts, sigma, ORDERS) + run.check
-    paper = chance * gnmax_rdp(counts, sigma, ORDERS, "theorem6") + run.check_of_paper
+    tight = chance * privacy.gnmax_rdp(counts, sigma, ORDERS) + run.check
+    paper = chance * privacy.gnmax_rdp(counts, sigma, ORDERS, "theorem6") + run.check_of_paper
     worst = np.tile(plan.cost(ORDERS).values / len(counts), (len(counts), 1))
     total = RdpCurve(ORDERS, tight).total()
     order = float(total.best_order(delta))
-    smooth = gnmax_smooth_sensitivity(counts, sigma, order, 0.2 / order, weights=run.chance)
+    best = int(np.argmax(order == ORDERS))
+    smooth = privacy.gnmax_smooth_sensitivity(counts, sigma, order, 0.2 / order, weights=run.chance)
     return SecretAnalysis(
         delta=delta,
         worst_case_epsilon=plan.epsilon(delta),
-        epsilon=float(total.epsilon(delta)),
+        data_dependent_epsilon=float(total.epsilon(delta)),
         theorem6_epsilon=float(RdpCurve(ORDERS, paper).total().epsilon(delta, "classic")),
-        order=order,
+        best_order=order,
         expected_answers=float(run.chance.sum()),
-        smooth=smooth,
-        sanitised_epsilon=_sanitised(float(total.values[order == ORDERS][0]), smooth, order, delta),
-        per_query=tight[:, int(np.argmax(order == ORDERS))],
+        smooth_sensitivity=smooth,
+        sanitised_epsilon_estimate=_sanitised(float(total.values[best]), smooth, order, delta),
+        per_query=tight[:, best],
         cumulative={
             name: np.asarray(RdpCurve(ORDERS, np.cumsum(costs, axis=0)).epsilon(delta, conversion))
             for name, costs, conversion in (
@@ -159,9 +141,9 @@ def secret_analysis(mechanism: Mechanism, votes: Integers, delta: float) -> Secr
 
 def _sanitised(rdp: float, smooth: float, order: float, delta: float) -> float:
     """About what `tacit sanitise` would say with its defaults (the noise at its mean)."""
-    price = sanitise_cost(order, 0.2 / order, 6.0, 1.0 / order, delta / 20, delta / 20)
+    price = privacy.sanitise_cost(order, 0.2 / order, 6.0, 1.0 / order, delta / 20, delta / 20)
     scale = smooth * float(np.exp(price.scale_quantile / order))
-    conversion = float(conversion_term(np.array([order]), 0.9 * delta)[0])
+    conversion = float(privacy.conversion_term(np.array([order]), 0.9 * delta)[0])
     return rdp + price.value_quantile * 6.0 * scale + price.rdp + conversion
 
 
@@ -171,7 +153,7 @@ def sigma_sweep(mechanism: Mechanism, votes: Integers, delta: float) -> dict[str
     sigmas = getattr(mechanism, run.noise) * np.geomspace(0.25, 4, 9)
     dependent, worst = [], []
     for sigma in sigmas:
-        answers = gnmax_rdp_total(run.counts, sigma, ORDERS, weights=run.chance)
+        answers = privacy.gnmax_rdp_total(run.counts, sigma, ORDERS, weights=run.chance)
         total = RdpCurve(ORDERS, answers + run.check * len(run.counts))
         dependent.append(total.epsilon(delta))
         changed = replace(mechanism, **{run.noise: sigma})  # type: ignore[type-var]  # a dataclass
@@ -187,7 +169,7 @@ def votes_cost_figure(
     `top_votes` and `costs` (RDP at one order, say) are given per query; costs add within a bin.
     Source: PATE 2018, figure 3 and appendix: agreement is cheap, disagreement is not.
     """
-    top, each = curves_of(top_votes=top_votes, costs=costs)
+    top, each = figures.curves_of(top_votes=top_votes, costs=costs)
     teachers = at_least(1, n_teachers=n_teachers)
     if (top < 0).any() or (top > teachers).any() or (each < 0).any():
         raise InvalidArgument("Expected top_votes from 0 to n_teachers, and costs >= 0.")
@@ -199,12 +181,12 @@ def votes_cost_figure(
     for axes, (weights, name, colour) in zip(figure.axes, panels, strict=True):
         heights, _ = np.histogram(top, bins=edges, weights=weights)
         axes.bar(edges[:-1], heights, np.diff(edges) * 0.92, align="edge", color=colour)
-        label(axes, y=name)
+        figures.label(axes, y=name)
         if threshold is not None:
             axes.axvline(threshold, color=INK, linewidth=1.2, linestyle=DOTTED)
     if threshold is not None:
         text, axis = f"threshold {threshold:g}", ("data", "axes fraction")
-        note(figure.axes[0], text, (threshold, 1.0), axis, (-4, -2), ha="right", va="top")
+        figures.note(figure.axes[0], text, (threshold, 1.0), axis, (-4, -2), ha="right", va="top")
     axes.set_xlim(0, teachers)
     axes.set_xlabel(f"votes for the winner (of {teachers} teachers)", color=INK, fontsize=10)
     return mark_secret(figure)
@@ -215,16 +197,16 @@ def cumulative_cost_figure(curves: Mapping[str, ArrayLike]) -> Figure:
 
     `curves` maps a name ("tight", "theorem6", "worst case") to epsilon after each query.
     """
-    drawn = named_curves(curves)
+    drawn = figures.named_curves(curves)
     queries = np.arange(1, drawn[0].size + 1, dtype=np.float64)
     figure = new_figure(f"Running epsilon over {queries.size} queries")
     axes = figure.axes[0]
     for place, (name, values) in enumerate(zip(curves, drawn, strict=True)):
-        line(axes, place, queries, values, name=f"{name}: {values[-1]:.3g}")
+        figures.line(axes, place, queries, values, name=f"{name}: {values[-1]:.3g}")
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
-    label(axes, x="queries", y="epsilon")
-    legend(axes, "upper left")
+    figures.label(axes, x="queries", y="epsilon")
+    figures.legend(axes, "upper left")
     return mark_secret(figure)
 
 
@@ -236,12 +218,14 @@ def sigma_cost_figure(
     Choosing sigma by this figure spends privacy that nobody counts
     (docs/sharp-edges.md#tuning-on-private-votes).
     """
-    x, own, worst = curves_of(sigmas=sigmas, data_dependent=data_dependent, worst_case=worst_case)
+    x, own, worst = figures.curves_of(
+        sigmas=sigmas, data_dependent=data_dependent, worst_case=worst_case
+    )
     figure = new_figure("Epsilon against noise: these votes, and the worst case")
     axes = figure.axes[0]
-    line(axes, 0, x, own, name="for these votes (secret)", marker="o", markersize=3.5)
-    line(axes, 1, x, worst, name="worst case over all votes", marker="s", markersize=3.5)
+    figures.line(axes, 0, x, own, name="for these votes (secret)", marker="o", markersize=3.5)
+    figures.line(axes, 1, x, worst, name="worst case over all votes", marker="s", markersize=3.5)
     axes.set_ylim(bottom=0)
-    label(axes, x="sigma", y="epsilon", delta=delta)
-    legend(axes, "upper right")
+    figures.label(axes, x="sigma", y="epsilon", delta=delta)
+    figures.legend(axes, "upper right")
     return mark_secret(figure)

@@ -136,10 +136,8 @@ def shown(ledger: Ledger, statement: Statement | None = None) -> dict[str, Any]:
     name = shlex.quote(Path(ledger.path).name)
     return {
         "statement": signed,
+        "shot": shot,
         "terms": terms,
-        "header": shot.header,
-        "genesis": shot.genesis,
-        "paragraph": str(signed),
         "sanitised": signed.kind == "sanitised",
         "epsilon": epsilon_text(signed.epsilon),
         "worst": epsilon_text(worst.epsilon),
@@ -148,14 +146,11 @@ def shown(ledger: Ledger, statement: Statement | None = None) -> dict[str, Any]:
         "rows": [_row(e, s) for e, s in zip(shot.entries, shot.spent, strict=True)],
         "as_of": _time(shot.entries[-1].time) if shot.entries else None,
         "created": _time(shot.header["created"]),
-        "released": sum(entry.is_paid for entry in shot.entries),
         "currency": CURRENCY[terms.accountant],
-        "reserve_used": sum(entry.confidence_delta for entry in shot.entries),
         "priced_by": _priced_by(shot),
         "computed": _computed(shot),
         "warnings": _warnings(signed, worst),
         "insecure": _insecure(shot),
-        "head": worst.head,
         "command": f"tacit ledger verify {name} --head {worst.head}",
         "number": _number,
     }
