@@ -304,10 +304,7 @@ def canary_scores(chances: ArrayLike, classes: ArrayLike, canaries: Canaries) ->
 
 
 def guess_coins(
-    scores: Mapping[str, Floats],
-    planted: NDArray[np.bool_],
-    delta: float,
-    confidence_delta: float,
+    scores: Mapping[str, Floats], planted: NDArray[np.bool_], delta: float, confidence_delta: float
 ) -> tuple[Guesses, ...]:
     """Guess that the highest scores are planted and the lowest are not; count the right ones.
 

@@ -40,8 +40,7 @@ Sigma = Annotated[float | None, typer.Option(help="Noise of gnmax and noisy-vote
 Queries = Annotated[int | None, typer.Option(help="Ask only the first N rows.")]
 Indices = Annotated[Path | None, typer.Option(help="Ask only these rows: a file of row numbers.")]
 ReserveDelta = Annotated[
-    float | None,
-    typer.Option(help="Part of delta kept for `tacit sanitise`; a tenth by default."),
+    float | None, typer.Option(help="Part of delta kept for `tacit sanitise`; a tenth by default.")
 ]
 Report = Annotated[Path | None, typer.Option(help="Write an HTML report here.")]
 Overwrite = Annotated[bool, typer.Option(help="Replace existing outputs.")]

@@ -62,12 +62,9 @@ def plan(
 
     budget = Budget(epsilon, delta)  # refuses what no ledger would take
     at_least(1, queries=queries)
-    given = {"n_teachers": teachers, "k": k, "sampling_rate": sampling_rate}
-    settings = _settings(method, given)
-    title = f"Within epsilon {epsilon:g} at delta {delta:g}: {queries} queries"
+    settings = _settings(method, {"n_teachers": teachers, "k": k, "sampling_rate": sampling_rate})
     if method == "pate":
-        teachers = at_least(1, teachers=teachers)
-        title += f", {teachers} teachers, {classes} classes"
+        at_least(1, teachers=teachers)
         options.writable(plot, overwrite=overwrite)
         budget = Budget(epsilon, delta - options.reserved(delta, reserve_delta))
     else:
@@ -78,13 +75,7 @@ def plan(
     if mechanism is not None:
         made = options.vote_mechanism(mechanism)
         proposals.append(Plan(made, queries, n_teachers=teachers, n_classes=classes))
-    trade_off: list[dict[str, float]] = []
-    if method == "pate":
-        trade_off = compare_queries(queries, budget)
-    elif method == "knn":
-        rate = sampling_rate or 1.0
-        title += f", k {k}, sampling rate {rate:g}"
-        trade_off = compare_rates(at_least(1, k=k) / rate, queries, budget, classes)
+    trade_off = _trade_off(method, queries, budget, classes, settings)
     if plot is not None:
         _plot(plot, queries, budget)
     if as_json:
@@ -92,10 +83,12 @@ def plan(
         shown = None if plot is None else str(plot)
         print_json({"proposals": plain, "trade_off": trade_off, "plot": shown})
         return
-    voters = teachers or k
-    _show_proposals(title, proposals, budget.delta, method, voters)
-    if trade_off and voters:
-        _show_trade_off(method, trade_off, voters)
+    about = {"queries": queries, "classes": classes, **settings}
+    named = (f"{OPTIONS.get(name, name).replace('_', ' ')} {about[name]:g}" for name in about)
+    title = f"Within epsilon {epsilon:g} at delta {delta:g}: {', '.join(named)}"
+    _show_proposals(title, proposals, budget.delta, method, teachers or k)
+    if trade_off:
+        _show_trade_off(method, trade_off, teachers)
     if (price := proposals[-1].epsilon(budget.delta)) > epsilon:
         screen().print(f"[yellow]{mechanism} is beyond that budget: epsilon {price:.4g}.[/]")
     if plot is not None:
@@ -117,6 +110,16 @@ def _settings(method: str, given: dict[str, Any]) -> dict[str, Any]:
         needed = OPTIONS.get(wanted[0], wanted[0])
         raise InvalidArgument(f"Expected --{needed}, how many vote, with --method {method}.")
     return settings
+
+
+def _trade_off(
+    method: str, queries: int, budget: Budget, classes: int, settings: dict[str, Any]
+) -> list[dict[str, float]]:
+    """Return what other numbers of queries, or other sampling rates, would need."""
+    if method == "knn":
+        reach = settings["k"] / settings.get("sampling_rate", 1.0)
+        return compare_rates(reach, queries, budget, classes)
+    return compare_queries(queries, budget) if method == "pate" else []
 
 
 def compare_queries(queries: int, budget: Budget) -> list[dict[str, float]]:
@@ -193,11 +196,11 @@ def _parameters(proposal: Plan, method: str) -> str:
     )
 
 
-def _show_trade_off(method: str, trade_off: list[dict[str, float]], voters: int) -> None:
+def _show_trade_off(method: str, trade_off: list[dict[str, float]], teachers: Any) -> None:
     if method == "pate":
         title = "GNMax for more or fewer queries"
         columns = {"queries": ".0f", "sigma": ".1f", "of teachers": ".0%"}
-        rows = [{**row, "of teachers": row["sigma"] / voters} for row in trade_off]
+        rows = [{**row, "of teachers": row["sigma"] / teachers} for row in trade_off]
     else:
         title = "Sampling at equal reach, k/rate records around a query"
         columns = {"sampling rate": "g", "k": ".0f", "sigma": ".4g", "noise of k": ".1%"}

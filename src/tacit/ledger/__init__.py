@@ -4,13 +4,7 @@ from tacit.ledger.chain import Entry, clock_went_back
 from tacit.ledger.ledger import Grant, Ledger, Snapshot
 from tacit.ledger.sanitised import SANITISABLE, sanitised_statement
 from tacit.ledger.statement import STATEMENT_SCHEMA, Statement, epsilon_text
-from tacit.ledger.terms import (
-    LARGE_DELTA,
-    Budget,
-    GaussianAccountant,
-    RdpAccountant,
-    best_order,
-)
+from tacit.ledger.terms import LARGE_DELTA, Budget, GaussianAccountant, RdpAccountant, best_order
 
 __all__ = [
     "LARGE_DELTA",
