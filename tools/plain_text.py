@@ -22,6 +22,7 @@ def as_markdown(text: str) -> str:
     >>> print(as_markdown("Return a * b.\n\nReturns\n-------\nn_all : int\n    a * b."))
     Return a \* b.
     <BLANKLINE>
+
     Returns
     -------
     n_all : int

@@ -30,24 +30,20 @@ from tacit.mechanisms.base import Mechanism, Plan
 from tacit.noise import Noise
 from tacit.privacy import Event, events_lower_bound, rdp_lower_bound
 
+# Where a claimed curve is tried: a few hundred thousand releases see no smaller probability.
 AUDIT_DELTAS = (0.1, 0.03, 0.01, 0.003)
-"""Where a claimed curve is tried: a few hundred thousand releases see no smaller probability."""
+# Where a mechanism is tried that is priced by Renyi divergences alone.
 AUDIT_ORDERS = (1.5, 2.0, 4.0, 8.0)
-"""Where a mechanism is tried that is priced by Renyi divergences alone."""
-MOST = 1 << 20
-"""Made-up answers are no larger than that: teachers, neighbours, numbers of a matrix."""
-FURTHEST = 5.0
-"""Events further than so many deviations happen to nobody."""
+MOST = 1 << 20  # made-up answers are no larger than that: teachers, neighbours, numbers of a matrix
+FURTHEST = 5.0  # events further than so many deviations happen to nobody
+# For the choice of events only: what an audit will do, roughly.
 _EXPECTED_TRIALS, _EXPECTED_ERROR = 200_000, 1e-7
-"""For the choice of events only: what an audit will do, roughly."""
 
+# Where the targets of the unit stand; the position of a neighbour that was not found.
 UNIT, NOBODY = 0, -1
-"""Where the targets of the unit stand; the position of a neighbour that was not found."""
 SAME, OTHER = 1, 2
-VOTES = np.array([0, 0, 1])
-"""The unit says class 0, and so do some others; the rest say class 1."""
-FINE = 0.01
-"""Where everybody takes part, one lead is chosen for the claim at this delta."""
+VOTES = np.array([0, 0, 1])  # the unit says class 0, and so do some others; the rest say class 1
+FINE = 0.01  # where everybody takes part, one lead is chosen for the claim at this delta
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,7 @@ if TYPE_CHECKING:  # both stand above this module
     from tacit.mechanisms.auditing import Suspicion
     from tacit.mechanisms.votes import VoteReading
 
-BLOCK = 1 << 18
-"""Votes noised at a time: the temporaries stay in the processor's cache."""
+BLOCK = 1 << 18  # votes noised at a time: the temporaries stay in the processor's cache
 
 NO_ANSWER = -1
 """The label of a query that was not answered."""
@@ -165,12 +164,12 @@ def blocks(count: int, width: int, joint: int = 1) -> list[slice]:
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
+# What every mechanism presumes.
 CHOICES = (
     "method and hyper-parameters (numbers of teachers and of queries included) were chosen without "
     "the private records, or from earlier releases alone, and that inputs called public hold no "
     "private record"
 )
-"""What every mechanism presumes."""
 
 
 def assumptions(names: Iterable[str]) -> tuple[str, ...]:

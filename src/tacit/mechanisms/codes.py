@@ -46,18 +46,14 @@ from tacit.mechanisms.votes import ONE_TEACHER
 from tacit.noise import Noise, admit, check_ratio
 from tacit.privacy import RdpCurve, gaussian_rdp
 
-SAFETY = 1 + 1e-9
-"""A clipped code is this much shorter than allowed: far above float64's rounding."""
-RADIUS_BITS = 30
-"""A radius is at most 2^30 steps, so that int64 holds sums of squared steps."""
-_SIGMA_BITS = 38
-"""Noise is at most 2^38 steps: the exact sampler certifies up to 2^40."""
+SAFETY = 1 + 1e-9  # a clipped code is this much shorter than allowed: far above float64's rounding
+RADIUS_BITS = 30  # a radius is at most 2^30 steps, so that int64 holds sums of squared steps
+_SIGMA_BITS = 38  # noise is at most 2^38 steps: the exact sampler certifies up to 2^40
+# A radius of fewer steps would be mostly truncation; only absurd noise asks for that.
 _FEWEST_STEPS = 2**10
-"""A radius of fewer steps would be mostly truncation; only absurd noise asks for that."""
 _MOST_TEACHERS = 2**24
 _SIZES = (1e-100, 1e100)
-WILD = 1e300
-"""What a unit says in an audit: far too long, so that the bound itself is audited."""
+WILD = 1e300  # what a unit says in an audit: far too long, so that the bound itself is audited
 PUBLIC_FRAME = (
     "the codec, the radius, the weights and the centres of codes were fixed without the private "
     "records, or from earlier releases alone"
@@ -232,6 +228,10 @@ def power_of_two_above(value: float) -> float:
     return math.ldexp(1.0, exponent - (mantissa == 0.5))
 
 
+# The noisy sum of all teachers' steps for some of the queries.
+_Total = Callable[[TeacherCodes, slice, Frame], Integers]
+
+
 class MeanOfCodes(Mechanism):
     """What mechanisms on teachers' codes share: the bound, the grid, the price.
 
@@ -331,6 +331,24 @@ class MeanOfCodes(Mechanism):
                 f"{bounds} x {self.joint}."
             )
 
+    def mean_of(self, total: Integers, teachers: int, frame: Frame) -> Floats:
+        """Return mean codes from the noisy total of so many teachers' steps: post-processing."""
+        return frame.back(np.asarray(total * (self.grid / teachers)))
+
+    def _release(
+        self, answers: Any, noise: Noise, public: tuple[Any, Any], total: _Total, teachers: int
+    ) -> Release:
+        """Return mean codes of `total`, which holds the noise; `public` is centres and weights."""
+        entry = admit(noise)
+        codes = self._read(answers)
+        self._bounds(codes)
+        _, n_queries, length = codes.shape
+        frame = public_frame(*public, (n_queries, length))
+        values = np.empty((n_queries, length))
+        for rows in blocks(n_queries, length, self.joint):
+            values[rows] = self.mean_of(total(codes, rows, frame), teachers, frame.rows(rows))
+        return Release(self, values=values, entry=entry, secure=noise.secure)
+
     def _agree(self, n_teachers: int | None) -> None:
         if n_teachers not in (None, self.n_teachers):
             raise refuse("n_teachers", n_teachers, f"the mechanism's {self.n_teachers}, or omitted")
@@ -425,21 +443,13 @@ class GaussianMean(MeanOfCodes):
         ellipsoid, and the noise has deviation sigma/weight; a coordinate of weight 0 is left out.
         The price depends on neither.
         """
-        entry = admit(noise)
-        codes = self._read(answers)
-        self._bounds(codes)
-        _, n_queries, length = codes.shape
-        frame = public_frame(centres, weights, (n_queries, length))
-        values = np.empty((n_queries, length))
-        for rows in blocks(n_queries, length, self.joint):
-            total = summed_steps(codes, rows, frame, self.radius, self.grid, self.joint)
-            # Noise on whole steps, before any division: float64 would leave low bits of the codes.
-            total += noise.rounded_gaussian_steps(self.deviation, self.grid, total.shape)
-            values[rows] = frame.rows(rows).back(self._mean(total))
-        return Release(self, values=values, entry=entry, secure=noise.secure)
 
-    def _mean(self, steps: Any) -> Floats:
-        return np.asarray(steps * (self.grid / self.n_teachers))
+        def total(codes: TeacherCodes, rows: slice, frame: Frame) -> Integers:
+            steps = summed_steps(codes, rows, frame, self.radius, self.grid, self.joint)
+            # Noise on whole steps, before any division: float64 would leave low bits of the codes.
+            return steps + noise.rounded_gaussian_steps(self.deviation, self.grid, steps.shape)
+
+        return self._release(answers, noise, (centres, weights), total, self.n_teachers)
 
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield a teacher far on one side, and far on the other."""
@@ -543,10 +553,6 @@ class DistributedGaussianMean(MeanOfCodes):
         steps += noise.rounded_gaussian_steps(deviation, self.grid, steps.shape)
         return steps
 
-    def mean_of(self, total: Integers, survivors: int, frame: Frame) -> Floats:
-        """Return mean codes from the total of so many messages: post-processing."""
-        return frame.back(np.asarray(total * (self.grid / survivors)))
-
     def release(
         self,
         answers: Any,
@@ -560,19 +566,13 @@ class DistributedGaussianMean(MeanOfCodes):
 
         `survivors` are the teachers who delivered, public; all of them by default.
         """
-        entry = admit(noise)
-        codes = self._read(answers)
-        self._bounds(codes)
         present = self._present(survivors)
-        _, n_queries, length = codes.shape
-        frame = public_frame(centres, weights, (n_queries, length))
-        values = np.empty((n_queries, length))
-        for rows in blocks(n_queries, length, self.joint):
-            total = np.zeros((rows.stop - rows.start, length), dtype=np.int64)
-            for teacher in present:
-                total += self.message(codes.part(teacher, rows), noise, frame.rows(rows))
-            values[rows] = self.mean_of(total, len(present), frame.rows(rows))
-        return Release(self, values=values, entry=entry, secure=noise.secure)
+
+        def total(codes: TeacherCodes, rows: slice, frame: Frame) -> Integers:
+            parts = (codes.part(teacher, rows) for teacher in present)
+            return np.asarray(sum(self.message(part, noise, frame.rows(rows)) for part in parts))
+
+        return self._release(answers, noise, (centres, weights), total, len(present))
 
     def _present(self, survivors: Iterable[int] | None) -> list[int]:
         """Return who delivered; refuse too few, for then the noise would be too small."""

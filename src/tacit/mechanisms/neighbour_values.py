@@ -51,8 +51,8 @@ from tacit.mechanisms.neighbours import GaussianNeighbours, NeighbourMechanism
 from tacit.noise import Noise, admit, check_ratio
 from tacit.privacy import RdpCurve, sampled_exponential_rdp
 
+# Sums of real contributions are counted in steps of this size, of what one record may give.
 GRID = 2.0**-20
-"""Sums of real contributions are counted in steps of this size, of what one record may give."""
 _STEPS = round(1 / GRID)
 _MOST_POINTS = 4096
 _UNIFORM_BITS = 62
@@ -203,9 +203,6 @@ class SampledMean(_Sums):
         """Sigma over votes_per_unit (high - low)/k."""
         return self._relative_sigma / (2 * self.votes_per_unit)
 
-    def _targets(self, answers: Any, n_classes: int | None) -> Floats:
-        return number_targets(self._answers(answers).targets)
-
     def release(self, answers: Any, noise: Noise) -> Release:
         """Return one noisy clipped mean per query; some lie outside [low, high]."""
         entry = admit(noise)
@@ -230,14 +227,6 @@ def summed(shares: Integers, positions: Integers) -> Integers:
     """Add up the shares `(records, width)` of the drawn records for each row of positions."""
     padded = np.vstack([shares, np.zeros((1, shares.shape[1]), dtype=np.int64)])
     return np.asarray(padded[positions].sum(axis=1))  # a position of -1 is the last row: nothing
-
-
-def number_targets(targets: Any) -> NDArray[np.float64]:
-    """Return one finite number for each record; they are never quoted."""
-    array = np.asarray(targets)
-    if array.ndim != 1 or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
-        raise InvalidArgument("Expected targets to be one finite number for each record.")
-    return array.astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,9 +280,6 @@ class SampledMedian(NeighbourMechanism):
         """Worst case for one query: the exponential mechanism on a Poisson sample."""
         values = sampled_exponential_rdp(self.epsilon_per_query, self.sampling_rate, orders)
         return RdpCurve(orders, values)
-
-    def _targets(self, answers: Any, n_classes: int | None) -> Floats:
-        return number_targets(self._answers(answers).targets)
 
     def release(self, answers: Any, noise: Noise) -> Release:
         """Return one grid point per query."""

@@ -61,10 +61,8 @@ from tacit.privacy import (
     sampled_threshold_rdp,
 )
 
-_NEAR = 4.0
-"""A lead of more deviations than that is never made up for an audit."""
-_COMPANY = 64
-"""With more others than that, their coins hide from an audit what the unit does."""
+_NEAR = 4.0  # a lead of more deviations than that is never made up for an audit
+_COMPANY = 64  # with more others than that, their coins hide from an audit what the unit does
 
 
 @runtime_checkable
@@ -138,9 +136,12 @@ class NeighbourMechanism(Mechanism):
             )
         return answers
 
-    @abstractmethod
     def _targets(self, answers: Any, n_classes: int | None) -> NDArray[Any]:
-        """Return the targets as this mechanism uses them, or raise without quoting them."""
+        """Return one finite number for each record, or what else a mechanism uses; never quoted."""
+        array = np.asarray(self._answers(answers).targets)
+        if array.ndim != 1 or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+            raise InvalidArgument("Expected targets to be one finite number for each record.")
+        return array.astype(np.float64, copy=False)
 
     def _drawn(
         self, answers: Any, noise: Noise, rows: Integers | None = None, width: int = 1
@@ -172,7 +173,16 @@ class ClassNeighbours(NeighbourMechanism):
     counts_classes: ClassVar[bool] = True
 
     def _targets(self, answers: Any, n_classes: int | None) -> Integers:
-        return class_targets(self._answers(answers).targets, n_classes)
+        """Return the records' classes, which must lie in 0 .. n_classes - 1."""
+        if n_classes is None:
+            raise InvalidArgument("Expected n_classes: neighbours do not tell how many there are.")
+        n_classes = at_least(2, n_classes=n_classes)
+        array = np.asarray(self._answers(answers).targets)
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise InvalidArgument("Expected targets to be one integer class for each record.")
+        if array.size and (array.min() < 0 or array.max() >= n_classes):
+            raise InvalidArgument(f"Expected targets to lie in 0 .. {n_classes - 1}.")
+        return array.astype(np.int64, copy=False)
 
 
 class GaussianNeighbours(NeighbourMechanism):
@@ -193,19 +203,6 @@ class GaussianNeighbours(NeighbourMechanism):
     def gaussian_cost(self) -> float | None:
         """mu^2 = (sensitivity/sigma)^2 if every record takes part, else None."""
         return None if self.sampling_rate < 1.0 else self.noise_multiplier**-2
-
-
-def class_targets(targets: Any, n_classes: int | None) -> Integers:
-    """Return the records' classes, which must lie in 0 .. n_classes - 1; they are never quoted."""
-    if n_classes is None:
-        raise InvalidArgument("Expected n_classes: neighbours do not tell how many there are.")
-    n_classes = at_least(2, n_classes=n_classes)
-    array = np.asarray(targets)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise InvalidArgument("Expected targets to be one integer class for each record.")
-    if array.size and (array.min() < 0 or array.max() >= n_classes):
-        raise InvalidArgument(f"Expected targets to lie in 0 .. {n_classes - 1}.")
-    return array.astype(np.int64, copy=False)
 
 
 def count_classes(classes: Integers, positions: Integers, n_classes: int) -> Integers:

@@ -29,15 +29,15 @@ from tacit.mechanisms.codes import power_of_two_above
 from tacit.noise import Noise, admit, check_rate, check_ratio
 from tacit.privacy import Event, RdpCurve, gaussian_rdp, poisson_gaussian_rdp
 
+# Units whose parts are summed at a time: it bounds memory, and the rounding of their sum.
 AT_ONCE = 1024
-"""Units whose parts are summed at a time: it bounds memory, and the rounding of their sum."""
 MOST_UNITS = 2**24
 MOST_NUMBERS = 2**26
+# What rounding may add to the part of one unit; half for the grid, half for float64.
 ROOM = 2.0**-11
-"""What rounding may add to the part of one unit; half for the grid, half for float64."""
 _AUDITED_STEPS, _AUDITED_RATIOS = 2, (0.0, 0.25, 0.5, 1.0, 2.0)
+# Noise of more sensitivities than this has no use, and its grid would be slow to sample.
 _MOST_NOISE = 2.0**10
-"""Noise of more sensitivities than this has no use, and its grid would be slow to sample."""
 
 
 @runtime_checkable

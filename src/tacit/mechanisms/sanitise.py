@@ -33,8 +33,8 @@ from tacit.privacy import (
     sanitise_cost,
 )
 
+# Grids are this fraction of the noise, rounded down to a power of two: public and harmless.
 _GRID_PER_SIGMA = 2.0**-20
-"""Grids are this fraction of the noise, rounded down to a power of two: public and harmless."""
 _MOST_NOISE = 2.0**18
 _MOST_STEPS = 2.0**62  # whole steps are counted in int64
 

@@ -40,8 +40,7 @@ from tacit.privacy import (
     threshold_rdp_worst,
 )
 
-_SURELY = 8.0
-"""A check that is so many deviations away passes."""
+_SURELY = 8.0  # a check that is so many deviations away passes
 
 
 @dataclass(frozen=True, slots=True)

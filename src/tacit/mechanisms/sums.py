@@ -40,7 +40,7 @@ from tacit._checks import (
     set_checked,
 )
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.auditing import MOST, Look, Shift, Suspicion, small
+from tacit.mechanisms.auditing import Look, Shift, Suspicion, small
 from tacit.mechanisms.base import Mechanism, Plan, Release, blocks
 from tacit.mechanisms.codes import Frame, bounded_steps, certify, clip_rows
 from tacit.noise import Noise, admit, check_ratio
@@ -48,17 +48,13 @@ from tacit.privacy import RdpCurve, gaussian_rdp
 
 STEP = 2.0**-14
 """Grid of a vector of norm 1; products lie on the grid 2^-28."""
-MOST_RECORDS = 2**24
-"""2^28 steps each: float64 adds integers below 2^53 exactly, in any order."""
-_LONGEST = 2**18
-"""Numbers in a vector: squares of 2^17 steps then add up to less than 2^53."""
-_FAR = 8.0
-"""A vector with a larger number is shortened before its squares are added."""
+MOST_RECORDS = 2**24  # 2^28 steps each: float64 adds integers below 2^53 exactly, in any order
+_LONGEST = 2**18  # numbers in a vector: squares of 2^17 steps then add up to less than 2^53
+_FAR = 8.0  # a vector with a larger number is shortened before its squares are added
 _SHORTER = 1.0 - 2.0**-40
 _ROWS = 4096
 _SQRT_HALF = math.sqrt(0.5) * (1 + 1e-12)
-_SLOW = 2
-"""An exact draw takes about as long as two other numbers."""
+_SLOW = 2  # an exact draw takes about as long as two other numbers
 
 
 class ReleasedOnce(Mechanism):
@@ -164,8 +160,7 @@ def everywhere(
 ) -> Suspicion:
     """Return an audit of two inputs of which the first moves all numbers of a matrix alike."""
     size = shape[0] * shape[1]
-    if size > MOST:
-        raise refuse("rows x columns", size, f"at most {MOST} for an audit")
+    small(**{"rows x columns": size})
     shift = Shift((size**-0.5,) * size, 0.0, by, by * mechanism.sigma)
     looks = shift.looks(Plan(mechanism, 1))
     return copied(what, mechanism, pair, looks, _SLOW * size)

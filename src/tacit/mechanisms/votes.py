@@ -39,10 +39,8 @@ from tacit.privacy import Event, RdpCurve, gaussian_rdp, gnmax_rdp, lnmax_rdp, l
 ONE_TEACHER = "each unit's records reached one teacher only, whoever else is in the data"
 _MOST_VOTES = 1 << 24
 _LEVELS = 1 << 14
-_SHARES = 2.0**32
-"""A vote is divided into so many shares."""
-_MOST_TEACHERS = 2**20
-"""Up to here float64 holds every sum of shares exactly."""
+_SHARES = 2.0**32  # a vote is divided into so many shares
+_MOST_TEACHERS = 2**20  # up to here float64 holds every sum of shares exactly
 
 Row = tuple[int, int]
 

@@ -25,15 +25,14 @@ from scipy.special import ndtri, ndtri_exp
 from tacit._checks import Floats, Integers, refuse
 
 Words = NDArray[np.uint64]
-DrawWords = Callable[[int], Words]
-"""Independent uniform 64-bit words: `draw_words(count)`."""
+DrawWords = Callable[[int], Words]  # independent uniform 64-bit words: `draw_words(count)`
 
+# Range of sigma/grid: below it every draw is 0, above it double precision certifies nothing.
 SMALLEST_RATIO = 2.0**-20
 LARGEST_RATIO = 2.0**40
-"""Range of sigma/grid: below it every draw is 0, above it double precision certifies nothing."""
 
+# Below it a skip might not fit int64; here it exceeds 2^62 with probability exp(-4096).
 SMALLEST_RATE = 2.0**-50
-"""Below it a skip might not fit int64; here it exceeds 2^62 with probability exp(-4096)."""
 
 # A block's few temporary arrays stay in the processor's cache.
 _BLOCK = 2**14

@@ -21,8 +21,7 @@ from tacit._checks import Floats, at_least, non_negative, probability, refuse, r
 Event = Callable[[NDArray[np.float64]], NDArray[np.bool_]]
 """Which of many outputs count: chosen before they are seen."""
 
-_MOST_EPSILON = 2.0**10
-"""No experiment that fits into a computer proves more."""
+_MOST_EPSILON = 2.0**10  # no experiment that fits into a computer proves more
 _HALVINGS = 60
 
 

@@ -26,19 +26,17 @@ from tacit.privacy.gaussian import calibrate_gaussian, gaussian_rdp
 from tacit.privacy.subsampled import poisson_gaussian_rdp
 
 _LIBRARY = "dp-accounting"
+# Part of delta for rounding in Fourier transforms: an engineering allowance, not a bound.
+# Probabilities below 0, which only rounding makes, add up to at most 2.1e-10 in the runs that were
+# examined, of up to `_MOST_STEPS` steps
+# (`test_rounding_of_transforms_is_far_below_its_allowance`).
 _FFT_DELTA = 1e-9
-"""Part of delta for rounding in Fourier transforms: an engineering allowance, not a bound.
-
-Probabilities below 0, which only rounding makes, add up to at most 2.1e-10 in the runs that were
-examined, of up to `_MOST_STEPS` steps (`test_rounding_of_transforms_is_far_below_its_allowance`).
-"""
-_MOST_STEPS = 1_000_000
-"""Steps in all of the longest runs whose rounding was examined."""
+_MOST_STEPS = 1_000_000  # steps in all of the longest runs whose rounding was examined
+# Cells of the loss per epsilon: the grid is epsilon / 5,000, from the RDP bound on epsilon.
 _CELLS = 5e3
-"""Cells of the loss per epsilon: the grid is epsilon / 5,000, from the RDP bound on epsilon."""
 _FINEST, _COARSEST = 2e-5, 2e-2
+# Beyond this epsilon nothing is protected, and the distributions would fill the memory.
 _LARGEST = 300.0
-"""Beyond this epsilon nothing is protected, and the distributions would fill the memory."""
 _PRECISE = 1.0002
 _LEAST_NOISE, _MOST_NOISE = 2.0**-8, 2.0**10
 _TINY = 1e-300
@@ -182,8 +180,7 @@ def calibrate_steps(
     return _least_fitting(epsilon, rough, exact)
 
 
-_Cost = Callable[[float], float]
-"""From a noise multiplier to epsilon; it falls."""
+_Cost = Callable[[float], float]  # from a noise multiplier to epsilon; it falls
 
 
 def _least_fitting(epsilon: float, rough: _Cost, exact: _Cost) -> float:

@@ -44,8 +44,8 @@ _SERIES_BELOW = 1e-2  # |order * t| under which r^a - 1 - a t is summed as a ser
 _TERMS = 9
 _LARGE = 40.0  # beyond e^40 the terms next to r^a no longer matter; leaving them out only adds
 _NUMBERS_AT_ONCE = 1 << 17  # keeps (orders x pairs) temporaries in the processor's cache
+# Cells of the range of a bounded likelihood ratio; the bound is too high by about 2/_CELLS.
 _CELLS = 1024
-"""Cells of the range of a bounded likelihood ratio; the bound is too high by about 2/_CELLS."""
 _MOST_EPSILON = 500.0
 _MOST_VOTES = 2**24
 
@@ -210,7 +210,8 @@ def sampled_threshold_rdp(
     >>> float(f"{sampled_threshold_rdp(300, 210, 85, 0.25, [8])[0]:.10g}")
     2.203150303e-05
     """
-    return _screening(k, threshold, positive(sigma=sigma), rate, order_array(orders), displaced)
+    sigma, nothing = positive(sigma=sigma), np.zeros(order_array(orders).size)
+    return sampled_screening_rdp(k, threshold, sigma, nothing, rate, orders, displaced)
 
 
 def sampled_screening_rdp(
@@ -238,18 +239,6 @@ def sampled_screening_rdp(
     extra = finite_array(answer_rdp=answer_rdp)
     if extra.shape != orders.shape or (extra < 0).any():
         raise InvalidArgument(f"Expected answer_rdp to be {orders.size} numbers >= 0, one a order.")
-    return _screening(k, threshold, sigma, rate, orders, displaced, extra)
-
-
-def _screening(
-    k: int,
-    threshold: float,
-    sigma: float,
-    rate: float,
-    orders: Floats,
-    displaced: int,
-    answer_rdp: Floats | None = None,
-) -> Floats:
     k, reach = _count(k=k), _count(displaced=displaced)
     threshold, rate = finite(threshold=threshold), sampling_rate(rate=rate)
     votes = np.arange(k + 1)
@@ -257,7 +246,7 @@ def _screening(
     outcomes = np.stack([log_ndtr(score), log_ndtr(-score)])
     ends = np.concatenate([np.minimum(votes + reach, k), np.maximum(votes - reach, 0)])
     base = np.concatenate([outcomes, outcomes], axis=1)
-    return largest_mixture_rdp(base, outcomes[:, ends] - base, rate, orders, answer_rdp)
+    return largest_mixture_rdp(base, outcomes[:, ends] - base, rate, orders, extra)
 
 
 def _count(**named: int) -> int:

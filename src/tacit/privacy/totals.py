@@ -32,8 +32,8 @@ from tacit._checks import Floats, Integers, one_of, order_array, positive
 from tacit.privacy.noisy_max import checked_weights, gnmax_log_q, rdp_from_log_q
 from tacit.privacy.tail_bound import rounding, tail_bound_rdp, tails
 
+# So many pairs of a distinct q and an order are summed one by one, which is exact.
 EXACT_UP_TO = 20_000
-"""So many pairs of a distinct q and an order are summed one by one, which is exact."""
 
 _PAIRS_AT_ONCE = 1 << 16  # (q, order): so that the temporaries stay in the processor's cache
 _CLOSE = 8e-4  # relative, between lines and chords; the ends of the lines add 1e-4
@@ -51,8 +51,8 @@ _SHARES = np.concatenate(  # y = logit(h/q): the ends of the cells
         [2, 4, np.inf],
     ]
 )
+# From this log q on the worst case is taken: it is above the cost by less than 4e-4 of it.
 PLATEAU_FROM = -0.09
-"""From this log q on the worst case is taken: it is above the cost by less than 4e-4 of it."""
 
 _ENTRIES_AT_ONCE = 1 << 16  # so that the temporaries stay in the processor's cache
 _LARGE = 30.0
