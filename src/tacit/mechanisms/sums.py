@@ -7,10 +7,11 @@ whatever its size. A person's contributions are added up first and the sum is sh
 Everything is counted in whole steps of a public grid, so that sums are exact in any order and no
 low bits leak (docs/theory/speak-once.md).
 
-`NoisySecondMoment` is what a private PCA is made of (docs/theory/high-dimensional.md
-#private-components): each record adds y y^T for a vector y of norm at most the radius, so adding or
-removing one moves the sum by at most radius^2. It is not centred with a private mean (the
-sensitivity would be 4, not 1) and not divided by the number of records (which would be private).
+`NoisySecondMoment` is what a private PCA is made of
+(docs/theory/high-dimensional.md#private-components): each record adds y y^T for a vector y of norm
+at most the radius, so adding or removing one moves the sum by at most radius^2. It is not centred
+with a private mean (the sensitivity would be 4, not 1) and not divided by the number of records
+(which would be private).
 
 A ledger writes to disk before each release, which takes too long to be done a hundred thousand
 times. So an audit of a mechanism that is `ReleasedOnce` asks for many copies of a release of

@@ -5,9 +5,9 @@ exactly a rounded continuous Gaussian, so that the Gaussian curve of the privacy
 what is computed and not only for what is meant, and no low-order bit leaks. Everything here is a
 function of uniform 64-bit words; where they come from is the business of `tacit.noise.sources`.
 
-A Poisson sample is walked by the geometric skips of docs/theory/private-knn.md
-#a-walk-instead-of-coins, and its price presumes that everyone takes part with exactly the stated
-rate; the usual floor(log U / log1p(-rate)) in double precision only comes near.
+A Poisson sample is walked by geometric skips (docs/theory/private-knn.md#a-walk-instead-of-coins),
+and its price presumes that everyone takes part with exactly the stated rate; the usual floor(log U
+/ log1p(-rate)) in double precision only comes near.
 
 How long a draw takes depends on the noise (one draw in millions is refined with more bits), never
 on the data that the noise is added to.

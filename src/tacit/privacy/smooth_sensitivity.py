@@ -18,8 +18,8 @@ distance d whose local sensitivity is largest. That is right only where the loca
 towards the plateau [q1, q0] from both sides (the paper's conditions C5 and C6); C6 fails roughly
 for order >= sigma, and then it refuses.
 
-What it costs to publish a data-dependent cost: docs/theory/smooth-sensitivity.md
-#one-noisy-number-gnss and #two-stages-sanitise.
+What it costs to publish a data-dependent cost:
+docs/theory/smooth-sensitivity.md#one-noisy-number-gnss and #two-stages-sanitise.
 """
 
 from __future__ import annotations

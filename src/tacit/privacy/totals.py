@@ -4,8 +4,6 @@ On each interval of q the cost lies below two lines in q, one from each end. A l
 number of its queries and the sum of their q, so time grows with queries plus intervals x orders.
 Intervals are split until the lines are close enough to the chords between them.
 
-Lines above the tight cost as a function of q: what many queries cost, from a few nodes.
-
 Let m_c = q - h and m_d = h be the two tails of the best split at q, and x_c, x_d the ratio P/Q at
 their ends. The chord of r^a through x_d and x_c, written as the tangent at R plus lambda r, has
 
