@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from tacit.errors import InvalidArgument
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Shape = tuple[int, int]
 
 _MOST_VOTES = 2**40  # far beyond any ensemble, and far below where int64 sums wrap around
 
@@ -78,6 +79,15 @@ def probability(**named: Any) -> float:
 def sampling_rate(**named: Any) -> float:
     """Return the argument as a float in (0, 1]."""
     return _number(named, "a sampling rate in (0, 1]", lambda number: 0 < number <= 1)
+
+
+def shape_pair(**named: Any) -> Shape:
+    """Return the argument as `(height, width)` of an image, both integers >= 2."""
+    name, value = _one(named)
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence) or len(value) != 2:
+        raise refuse(name, value, "a pair (height, width)")
+    height, width = (at_least(2, **{name: side}) for side in value)  # a gradient needs two pixels
+    return height, width
 
 
 def renyi_order(**named: Any) -> float:

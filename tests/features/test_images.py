@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit.errors import InvalidArgument, TacitError
 from tacit.features import HOG, Deskew, digit_features
-from tacit.features._images import BLOCK
+from tacit.features.images import BLOCK
 
 SHAPE = (6, 7)
 TRANSFORMERS = [Deskew(SHAPE), HOG(SHAPE, cells=3), digit_features(SHAPE)]

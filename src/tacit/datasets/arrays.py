@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit._checks import Shape, shape_pair
 from tacit._files import PathLike
 from tacit.datasets._reading import existing_file, file_in, open_binary, open_npz, reading
 from tacit.datasets.dataset import Dataset, Label, class_indices, declared_classes
 from tacit.errors import InvalidArgument
-from tacit.features._shapes import Shape, shape_pair
 
 _UNSIGNED_BYTES = bytes([0, 0, 0x08])
 _MOST_DIMENSIONS = 4

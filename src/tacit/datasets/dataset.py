@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Integers, at_least, refuse
 from tacit.errors import InvalidArgument
-from tacit.features.columns import Column
+from tacit.features import Column
 
 Label = str | int
 

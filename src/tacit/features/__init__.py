@@ -14,10 +14,8 @@ from tacit.features.columns import Categorical, Column, Numeric
 
 if TYPE_CHECKING:
     from tacit.features.bins import PublicBins
-    from tacit.features.deskew import Deskew
-    from tacit.features.hog import HOG
-    from tacit.features.recipes import digit_features
-    from tacit.features.rows import transform_rows
+    from tacit.features.images import HOG, Deskew, digit_features
+    from tacit.features.rows import is_row_wise, transform_rows
 
 __all__ = [
     "HOG",
@@ -27,14 +25,16 @@ __all__ = [
     "Numeric",
     "PublicBins",
     "digit_features",
+    "is_row_wise",
     "transform_rows",
 ]
 
 _HOME = {
-    "Deskew": "tacit.features.deskew",
-    "HOG": "tacit.features.hog",
+    "Deskew": "tacit.features.images",
+    "HOG": "tacit.features.images",
     "PublicBins": "tacit.features.bins",
-    "digit_features": "tacit.features.recipes",
+    "digit_features": "tacit.features.images",
+    "is_row_wise": "tacit.features.rows",
     "transform_rows": "tacit.features.rows",
 }
 

@@ -19,7 +19,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, is_regressor
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    RegressorMixin,
+    clone,
+    is_classifier,
+    is_regressor,
+)
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit._checks import finite, positive, refuse
@@ -32,11 +39,16 @@ from tacit.noise import InsecureNoise
 from tacit.records import (
     ALLOWED_OVERLAP,
     READ_CLASSES,
+    PrivateRecords,
+    class_indices,
+    count_units,
     is_from_data,
+    private_rows,
     public_matrix,
     refuse_overlap,
+    units_of,
 )
-from tacit.students import LabelSpreadingStudent
+from tacit.students import LabelSpreadingStudent, ValueStudent
 
 RECORD = "record"
 """The unit of a ledger where each row is its own."""
@@ -55,6 +67,15 @@ class NewLedger:
     path: str | os.PathLike[str] | None = None
     dataset: str = ""
     allow_large_delta: bool = False
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Targets:
+    """What y means: the records' targets (secret), and what is public about them."""
+
+    targets: NDArray[Any]
+    n_classes: int | None = None
+    public: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False, repr=False)
@@ -78,6 +99,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
 
     _own: ClassVar[dict[str, Parameters]] = {}
     """Of each argument that holds settings, this method's own."""
+    _y_checks: ClassVar[dict[str, bool]] = {}
     _fixed: ClassVar[frozenset[str]] = frozenset()
     """Which of those settings this method does not leave to anybody."""
 
@@ -139,6 +161,28 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
                 "lower it, or say ledger=NewLedger(allow_large_delta=True) (in a configuration: "
                 "allow_large_delta = true in [privacy])."
             )
+
+    def _read(self, y: NDArray[Any]) -> Targets:
+        """Check y against what was declared about it; nothing private is quoted."""
+        raise NotImplementedError
+
+    def _admit(
+        self, X: Any, y: Any, X_public: Any, groups: Any, *, needs_public: bool = True
+    ) -> tuple[PrivateRecords, Targets, Any]:
+        """Check private rows, whose they are, and public inputs, before anything is made or paid.
+
+        Returns the records, what is public of their targets, and the public inputs or None. Secret.
+        """
+        rows, said = private_rows(self, X, y, **self._y_checks)
+        task = self._read(said)
+        people = units_of(groups, len(rows))
+        outside = None
+        if needs_public or X_public is not None:
+            outside = self._public_matrix(X_public, rows.shape[1])
+        self._keep_apart(rows, outside)
+        self._check_unit(people is not None)
+        self._check_delta(count_units(people, len(rows)))
+        return PrivateRecords(rows, task.targets, people), task, outside
 
     def _public_matrix(self, X_public: ArrayLike | None, n_features: int) -> NDArray[np.float64]:
         """Return the public inputs, whose columns are those of the private rows."""
@@ -279,6 +323,10 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     _: KW_ONLY
     classes: Any = None
 
+    def _read(self, y: NDArray[Any]) -> Targets:
+        known, targets = class_indices(y, self.classes)
+        return Targets(targets, int(known.size), {"classes_": known})
+
     def _opinion(self, inputs: NDArray[Any]) -> NDArray[np.float64]:
         return np.asarray(self.student_.predict_proba(inputs), dtype=np.float64)
 
@@ -295,18 +343,43 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
 
-def target_bounds(target_range: Any) -> tuple[float, float]:
-    """Return the public bounds to which a regressor clips y."""
-    if target_range is None:
-        raise InvalidArgument(
-            "Expected target_range=(low, high), the public bounds to which y is clipped; read from "
-            "the private numbers they would leak the extreme ones."
-        )
-    try:
-        low, high = target_range
-    except (TypeError, ValueError):
-        raise refuse("target_range", target_range, "two numbers, (low, high)") from None
-    low, high = finite(low=low), finite(high=high)
-    if not low < high:
-        raise refuse("target_range", target_range, "(low, high) with low below high")
-    return low, high
+@dataclass(eq=False, repr=False)
+class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]  # sklearn is untyped
+    """A regressor whose predictions are a student's, within public bounds."""
+
+    _: KW_ONLY
+    target_range: Any = None
+    _y_checks: ClassVar[dict[str, bool]] = {"y_numeric": True}
+
+    def _bounds(self) -> tuple[float, float]:
+        """Return the public bounds to which y is clipped."""
+        if self.target_range is None:
+            raise InvalidArgument(
+                "Expected target_range=(low, high), the public bounds to which y is clipped; read "
+                "from the private numbers they would leak the extreme ones."
+            )
+        try:
+            low, high = self.target_range
+        except (TypeError, ValueError):
+            raise refuse("target_range", self.target_range, "two numbers, (low, high)") from None
+        low, high = finite(low=low), finite(high=high)
+        if not low < high:
+            raise refuse("target_range", self.target_range, "(low, high) with low below high")
+        return low, high
+
+    def _read(self, y: NDArray[Any]) -> Targets:
+        bounds = self._bounds()
+        return Targets(np.clip(y, *bounds), public={"bounds_": bounds})
+
+    def _default_student(self) -> Any:
+        return ValueStudent()
+
+    def _public_facts(self) -> dict[str, Any]:
+        return {"bounds": list(self.bounds_)}
+
+    def _within_bounds(self, values: Any) -> NDArray[np.float64]:
+        return np.asarray(np.clip(np.asarray(values, dtype=np.float64), *self.bounds_))
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the student's numbers, within the bounds: post-processing, free of charge."""
+        return self._within_bounds(self.student_.predict(self._student_inputs(X)))

@@ -31,7 +31,7 @@ from tacit.methods.noisy_training import (
 )
 from tacit.methods.settings import Features, Widths, choices
 from tacit.noisy_training import PrivateExamples, cross_entropy, half_squares, need_torch
-from tacit.records import class_indices, count_units, private_rows, units_of
+from tacit.records import count_units, private_rows, units_of
 from tacit.students import (
     NetworkStudent,
     ReconstructionStudent,
@@ -90,21 +90,17 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier):
 
         `groups` says whose each row is: then one person is one unit, with all records.
         """
-        rows, labels = private_rows(self, X, y)
-        known, targets = class_indices(labels, self.classes)
-        people = units_of(groups, len(rows))
-        outside = self._public_inputs(X_public, rows)
-        n_units = count_units(people, len(rows))
-        self._check_delta(n_units)
+        private, task, outside = self._admit(X, y, X_public, groups, needs_public=False)
+        rows, people = private.rows, private.people
         frame = PublicFrame.around(self.features, outside, rows.shape[1])
-        width, n_classes = frame.width(), int(known.size)
+        width, n_classes = frame.width(), task.n_classes or 0
         module = self._network(width, n_classes)
         network, ledger = self._train(
             module,
             cross_entropy,
             public_rows(width, lambda draw, made: draw.integers(n_classes, size=len(made))),
-            lambda: PrivateExamples(frame.inside(rows), targets, people),
-            n_units=n_units,
+            lambda: PrivateExamples(frame.inside(rows), private.targets, people),
+            n_units=count_units(people, len(rows)),
             by_person=people is not None,
         )
         self.student_ = NetworkStudent(describe_layers(network), self.features).told(
@@ -115,7 +111,7 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier):
             centre=frame.centre,
             scale=frame.scale,
         )
-        self.classes_, self.ledger_ = known, ledger
+        self.__dict__.update(task.public, ledger_=ledger)
         return self
 
     def _network(self, width: int, n_classes: int) -> Module:
@@ -180,7 +176,8 @@ class DPSGDAutoencoder(TransformerMixin, NoisyTrainingEstimator):  # type: ignor
         del y
         rows: Any = private_rows(self, X, "no_validation")
         people = units_of(groups, len(rows))
-        outside = self._public_inputs(X_public, rows)
+        outside = None if X_public is None else self._public_matrix(X_public, rows.shape[1])
+        self._keep_apart(rows, outside)
         n_units = count_units(people, len(rows))
         self._check_delta(n_units)
         width = int(rows.shape[1])

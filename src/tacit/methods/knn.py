@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit._checks import (
@@ -45,7 +45,12 @@ from tacit.mechanisms import (
     SampledVotes,
     SelectiveMechanism,
 )
-from tacit.methods.base import PrivateClassifier, PrivateEstimator, target_bounds
+from tacit.methods.base import (
+    PrivateClassifier,
+    PrivateEstimator,
+    PrivateRegressor,
+    Targets,
+)
 from tacit.methods.calibration import calibrate, readable
 from tacit.methods.method import (
     Facts,
@@ -60,14 +65,7 @@ from tacit.methods.pate import AGREEMENT, CHECK_SHARE
 from tacit.methods.settings import Count, Features, Positive, Queries, Rate, Student, choices
 from tacit.neighbours import Neighbourhoods, NeighbourIndex, default_reach
 from tacit.privacy import gaussian_mu
-from tacit.records import (
-    PrivateRecords,
-    PublicSpace,
-    class_indices,
-    count_units,
-    private_rows,
-    units_of,
-)
+from tacit.records import PrivateRecords, PublicSpace
 from tacit.students import ValueStudent, choose_queries, label_posterior
 from tacit.teachers import record_ids
 
@@ -163,15 +161,6 @@ class LearnedView:
         return self
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Targets:
-    """What y means: the records' targets (secret), and what is public about them."""
-
-    targets: NDArray[Any]
-    n_classes: int | None = None
-    public: dict[str, Any] = field(default_factory=dict)
-
-
 @dataclass(eq=False, repr=False)
 class PrivateNeighbours(PrivateEstimator):
     """Fit, answer and statement; a subclass says what neighbours say and how it is released."""
@@ -188,12 +177,7 @@ class PrivateNeighbours(PrivateEstimator):
     queries_: Integers = field(init=False)
     releases_: list[Release] = field(init=False)
     _fit_faults: tuple[str, ...] = field(init=False)
-    _y_checks: ClassVar[dict[str, bool]] = {}
     _own: ClassVar = {"queries": Queries(100, "medoids", 1)}
-
-    @abstractmethod
-    def _read(self, y: NDArray[Any]) -> Targets:
-        """Check y against what was declared about it; nothing private is quoted."""
 
     @abstractmethod
     def _plan(self, asked: Neighbourly, queries: int, *, listed: bool) -> Plan:
@@ -224,15 +208,8 @@ class PrivateNeighbours(PrivateEstimator):
         in this object, which then cannot be pickled, and only `answer` works. Everything is
         validated, and the plan is priced, before features of private rows are computed.
         """
-        rows, said = private_rows(self, X, y, **self._y_checks)
-        task = self._read(said)
-        people = units_of(groups, len(rows))
-        outside = None if X_public is None else self._public_matrix(X_public, rows.shape[1])
-        self._keep_apart(rows, outside)
-        self._check_unit(people is not None)
-        self._check_delta(count_units(people, len(rows)))
-        private = PrivateRecords(rows, task.targets, people)
-        asked = self._asking(people, task.n_classes)
+        private, task, outside = self._admit(X, y, X_public, groups, needs_public=False)
+        asked = self._asking(private.people, task.n_classes)
         if outside is None:
             return self._keep(private, asked, task)
         return self._teach(private, asked, outside, task)
@@ -434,10 +411,6 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours):
     _: KW_ONLY
     mechanism: Annotated[Any, choices(*MECHANISMS)] = "sampled-votes"
 
-    def _read(self, y: NDArray[Any]) -> Targets:
-        known, targets = class_indices(y, self.classes)
-        return Targets(targets, int(known.size), {"classes_": known})
-
     def _plan(self, asked: Neighbourly, queries: int, *, listed: bool) -> Plan:
         name = self.mechanism
         if isinstance(name, str):
@@ -517,7 +490,7 @@ def propose_neighbours(
 
 
 @dataclass(eq=False, repr=False)
-class PrivateKNNRegressor(RegressorMixin, PrivateNeighbours):  # type: ignore[misc]  # untyped
+class PrivateKNNRegressor(PrivateRegressor, PrivateNeighbours):
     """Private k-nearest-neighbour regression, worst-case priced.
 
     student: `ValueStudent()` by default; it sees public inputs and releases only.
@@ -535,19 +508,12 @@ class PrivateKNNRegressor(RegressorMixin, PrivateNeighbours):  # type: ignore[mi
     docs/theory/private-knn.md#numbers.
     """
 
-    _y_checks: ClassVar[dict[str, bool]] = {"y_numeric": True}
-
     _: KW_ONLY
     statistic: str = "mean"
-    target_range: Any = None
     grid_points: int = 101
 
-    def _read(self, y: NDArray[Any]) -> Targets:
-        low, high = target_bounds(self.target_range)
-        return Targets(np.clip(y, low, high), public={"bounds_": (low, high)})
-
     def _plan(self, asked: Neighbourly, queries: int, *, listed: bool) -> Plan:
-        low, high = target_bounds(self.target_range)
+        low, high = self._bounds()
         if one_of(*STATISTICS, statistic=self.statistic) == "mean":
             one = (high - low) / asked.k  # what a displaced record can change is the noise's unit
 
@@ -564,9 +530,6 @@ class PrivateKNNRegressor(RegressorMixin, PrivateNeighbours):  # type: ignore[mi
 
         return self._one_plan(median, listed=listed, least=0.01, most=2.0**12)
 
-    def _default_student(self) -> Any:
-        return ValueStudent()
-
     def _train_student(self, student: Any, outside: NDArray[Any]) -> Any:
         values = np.concatenate([np.asarray(release.values) for release in self.releases_])
         # A mean's noise is known; how far a drawn median is off depends on the private numbers.
@@ -575,17 +538,6 @@ class PrivateKNNRegressor(RegressorMixin, PrivateNeighbours):  # type: ignore[mi
 
     def _answers(self, release: Release) -> Floats:
         return self._within_bounds(release.values)
-
-    def _public_facts(self) -> dict[str, Any]:
-        return {"bounds": list(self.bounds_)}
-
-    def predict(self, X: ArrayLike) -> Floats:
-        """Return the student's numbers, within the bounds: post-processing, free of charge."""
-        inputs = self._student_inputs(X)
-        return self._within_bounds(self.student_.predict(inputs))
-
-    def _within_bounds(self, values: Any) -> Floats:
-        return np.asarray(np.clip(np.asarray(values, dtype=np.float64), *self.bounds_))
 
 
 @dataclass(eq=False, repr=False)

@@ -20,7 +20,7 @@ from sklearn.base import clone
 from tacit._checks import Floats, at_least
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
-from tacit.features.rows import is_row_wise
+from tacit.features import is_row_wise
 from tacit.ledger import Ledger
 from tacit.mechanisms import NoisySteps, Plan
 from tacit.methods.base import PrivateEstimator
@@ -147,11 +147,6 @@ class NoisyTrainingEstimator(PrivateEstimator):
     noise_multiplier: Positive | None = None
     training: Training | None = None
     _own: ClassVar[dict[str, Parameters]] = {"training": TRAINING}
-
-    def _public_inputs(self, X_public: Any, rows: NDArray[Any]) -> NDArray[Any] | None:
-        outside = None if X_public is None else self._public_matrix(X_public, rows.shape[1])
-        self._keep_apart(rows, outside)
-        return outside
 
     def _declared_faults(self) -> tuple[str, ...]:
         asked = {

@@ -43,7 +43,7 @@ from tacit.methods.method import (
     strength,
 )
 from tacit.methods.settings import Count, Features, Queries, Student, Teacher, choices
-from tacit.records import class_indices, count_units, private_rows, units_of, view_alone
+from tacit.records import count_units, view_alone
 from tacit.students import choose_queries, label_posterior
 from tacit.teachers import (
     KernelRidgeTeachers,
@@ -114,40 +114,34 @@ class PATEClassifier(PrivateClassifier):
         Everything is validated, and the plan is priced, before a teacher is trained; the ledger is
         charged before noise is drawn.
         """
-        records, labels = private_rows(self, X, y)
-        known, y_index = class_indices(labels, self.classes)
-        people = units_of(groups, len(records))
-        outside = self._public_matrix(X_public, records.shape[1])
-        self._keep_apart(records, outside)
-        self._check_size(count_units(people, len(records)))
+        private, task, outside = self._admit(X, y, X_public, groups)
+        records, y_index, people = private.rows, private.targets, private.people
+        n_classes = task.n_classes or 0
+        self._check_teachers(count_units(people, len(records)))
         self._new_student()  # refuses, before anything is spent, what is no student
         inside, view = self._views(records, outside)
         placed = np.isfinite(inside).all(axis=1)  # a row whose features are not teaches nobody
         rows = self._choose(view)
-        plans = self._plans([len(part) for part in rows], known.size)
+        plans = self._plans([len(part) for part in rows], n_classes)
         ledger = self._open_ledger(by_person=people is not None)
         self._refuse_early(ledger, plans)
         # Ids come from the raw rows: a feature's last bit may depend on the rows beside it.
         ids = record_ids(records, y_index) if people is None else people
         shards = shard_of(ids[placed], self.n_teachers, self._shard_key())
         asked = view[np.concatenate(rows)]
-        votes = self._votes(inside[placed], y_index[placed], shards, asked, known.size)
+        votes = self._votes(inside[placed], y_index[placed], shards, asked, n_classes)
         self.__dict__.pop("student_", None)  # an earlier fit's: it would get this fit's statement
-        self.classes_, self.ledger_, self.queries_ = known, ledger, np.concatenate(rows)
+        self.__dict__.update(task.public, ledger_=ledger, queries_=np.concatenate(rows))
         self._learn(plans, rows, votes, outside)
         return self
 
-    def _check_size(self, n_units: int) -> None:
-        """Refuse too many teachers or too large a delta.
-
-        Either refusal depends on the private number of units: see `_check_delta`.
-        """
+    def _check_teachers(self, n_units: int) -> None:
+        """Refuse too many; that depends on the private number of units, as `_check_delta` does."""
         if at_least(1, n_teachers=self.n_teachers) > n_units:
             raise InvalidArgument(
                 f"Expected n_teachers={self.n_teachers} to be at most the number of people or "
                 "records; ask fewer teachers."
             )
-        self._check_delta(n_units)
 
     def _shard_key(self) -> bytes:
         if self.random_state is None:

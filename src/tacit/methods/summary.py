@@ -16,23 +16,19 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
 
 from tacit._checks import Floats, Integers, at_least, positive
 from tacit.errors import InvalidArgument
 from tacit.ledger import Ledger
 from tacit.mechanisms import STEP, Contributions, NoisySum, Plan, Release, unit_steps
-from tacit.methods.base import PrivateClassifier, PrivateEstimator, target_bounds
-from tacit.methods.settings import Features, Positive, Student
-from tacit.records import (
-    PrivateRecords,
-    PublicSpace,
-    class_indices,
-    count_units,
-    private_rows,
-    units_of,
+from tacit.methods.base import (
+    PrivateClassifier,
+    PrivateEstimator,
+    PrivateRegressor,
+    Targets,
 )
-from tacit.students import ValueStudent
+from tacit.methods.settings import Features, Positive, Student
+from tacit.records import PrivateRecords, PublicSpace
 from tacit.summaries import Descent, ExactNystroem, exact_scores, one_hot
 
 COUNT_SHARE = 0.05
@@ -80,26 +76,27 @@ class SummaryEstimator(PrivateEstimator):
         From the first release on nothing private may be refused: that would tell of one record.
         """
 
-    def _fit_rows(
+    def fit(
         self,
-        rows: NDArray[Any],
-        targets: NDArray[Any],
-        columns: int,
-        X_public: ArrayLike | None,
-        groups: ArrayLike | None,
-    ) -> None:
-        """Check everything, ask the ledger, and only then let the private records speak."""
-        people = units_of(groups, len(rows))
-        outside = self._public_matrix(X_public, rows.shape[1])
-        self._keep_apart(rows, outside)
-        self._check_delta(count_units(people, len(rows)))
+        X: ArrayLike,
+        y: ArrayLike,
+        X_public: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Let each private record speak once (a round) over public inputs, then train the student.
+
+        Everything is validated, and the ledger asked, before features of private rows are computed.
+        `groups` says whose each row is: then one person is one unit, with all records.
+        """
+        private, task, outside = self._admit(X, y, X_public, groups)
         self._new_student()
-        public = self._prepare(outside, columns)
-        ledger = self._open_ledger(by_person=people is not None)
+        public = self._prepare(outside, task.n_classes or 1)
+        ledger = self._open_ledger(by_person=private.by_person)
         self._refuse_early(ledger, public.plans)
-        private = self._look_at(public, PrivateRecords(rows, targets, people))
-        self.__dict__.update(self._release_and_learn(public, private, ledger, outside))
-        self.ledger_ = ledger
+        private = self._look_at(public, private)
+        learned = self._release_and_learn(public, private, ledger, outside)
+        self.__dict__.update(learned | task.public, ledger_=ledger)
+        return self
 
     def _plans(self, *sums: tuple[float, int, int]) -> list[Plan]:
         """Return a plan for each (share of mu^2, rows, columns), which together spend epsilon."""
@@ -143,24 +140,6 @@ class SummaryEstimator(PrivateEstimator):
 class SummaryClassifier(PrivateClassifier, SummaryEstimator):
     """Fit and statement; a subclass says what records contribute and what a student makes of it."""
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        X_public: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Let each private record speak once over public inputs, then train the student.
-
-        Everything is validated, and the ledger asked, before features of private rows are computed.
-        `groups` says whose each row is: then one person is one unit, with all records.
-        """
-        rows, labels = private_rows(self, X, y)
-        known, targets = class_indices(labels, self.classes)
-        self._fit_rows(rows, targets, int(known.size), X_public, groups)
-        self.classes_ = known
-        return self
-
     def _count(self, ledger: Ledger, plan: Plan, private: PrivateRecords) -> Release:
         """Release how many records, or people, each class has."""
         classes = one_hot(private.targets, plan.mechanism.columns)  # type: ignore[attr-defined]
@@ -179,11 +158,10 @@ class SummaryClassifier(PrivateClassifier, SummaryEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class SummaryRegressor(RegressorMixin, SummaryEstimator):  # type: ignore[misc]  # sklearn is untyped
+class SummaryRegressor(PrivateRegressor, SummaryEstimator):
     """Fit and predict; a subclass says which features the records speak of."""
 
     _: KW_ONLY
-    target_range: Any = None
     rounds: int = 2
     clip: float = 0.5
 
@@ -197,29 +175,12 @@ class SummaryRegressor(RegressorMixin, SummaryEstimator):  # type: ignore[misc] 
     ) -> Any:
         """Return the student that is the solution, in the units of y."""
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        X_public: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Let each private record speak once a round over public inputs.
-
-        Everything is validated, and the ledger asked, before features of private rows are computed.
-        `groups` says whose each row is: then one person is one unit, with all records.
-        """
-        rows, numbers = private_rows(self, X, y, y_numeric=True)
-        low, high = target_bounds(self.target_range)
+    def _read(self, y: NDArray[Any]) -> Targets:
+        low, high = bounds = self._bounds()
         # Each number by itself; halves first, so that nothing overflows.
         middle, half = low / 2 + high / 2, high / 2 - low / 2
-        targets = np.clip((np.clip(numbers, low, high) - middle) / half, -1, 1)
-        self._fit_rows(rows, targets, 1, X_public, groups)
-        self.bounds_ = (low, high)
-        return self
-
-    def _default_student(self) -> Any:
-        return ValueStudent()
+        targets = np.clip((np.clip(y, low, high) - middle) / half, -1, 1)
+        return Targets(targets, public={"bounds_": bounds})
 
     def _prepare(self, outside: NDArray[Any], columns: int) -> PublicPart:
         space = PublicSpace.around(self.features, outside, self.radius)
@@ -255,22 +216,13 @@ class SummaryRegressor(RegressorMixin, SummaryEstimator):  # type: ignore[misc] 
         self, public: PublicPart, outside: NDArray[Any], weights: Floats, level: float
     ) -> Any:
         """Return the solution, or the given student, taught what it says of all public inputs."""
-        low, high = target_bounds(self.target_range)
+        low, high = self._bounds()
         half = high / 2 - low / 2
         told = self._solution(public, outside, weights * half, low / 2 + high / 2 + level * half)
         if self.student is None:
             return told
         values = np.clip(told.predict(outside), low, high)
         return self._new_student().fit(outside, np.arange(len(outside)), values)
-
-    def _public_facts(self) -> dict[str, Any]:
-        return {"bounds": list(self.bounds_)}
-
-    def predict(self, X: ArrayLike) -> Floats:
-        """Return the student's numbers, within the bounds: post-processing, free of charge."""
-        inputs = self._student_inputs(X)
-        values = np.asarray(self.student_.predict(inputs), dtype=np.float64)
-        return np.asarray(np.clip(values, *self.bounds_))
 
 
 def believed_counts(release: Release) -> tuple[float, Floats]:

@@ -16,6 +16,15 @@ array([[1, 1]])
 
 from tacit.neighbours.index import NeighbourIndex
 from tacit.neighbours.neighbourhoods import Neighbourhoods, default_reach
-from tacit.neighbours.quantising import quantise
+from tacit.neighbours.ranking import GRID_RADIUS, extended, feature_rows, quantise, questions
 
-__all__ = ["NeighbourIndex", "Neighbourhoods", "default_reach", "quantise"]
+__all__ = [
+    "GRID_RADIUS",
+    "NeighbourIndex",
+    "Neighbourhoods",
+    "default_reach",
+    "extended",
+    "feature_rows",
+    "quantise",
+    "questions",
+]

@@ -16,8 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 from tacit._checks import Integers, at_least, positive
 from tacit.errors import InvalidArgument
 from tacit.neighbours.neighbourhoods import Neighbourhoods
-from tacit.neighbours.quantising import Vectors, extended, feature_rows, questions, row_blocks
-from tacit.neighbours.ranking import Ranking, Units, rank_rows, stacked
+from tacit.neighbours.ranking import (
+    Ranking,
+    Units,
+    Vectors,
+    extended,
+    feature_rows,
+    questions,
+    rank_rows,
+    row_blocks,
+    stacked,
+)
 
 _MIB = 2**20
 _MOST_RECORDS = 2**31 - 1

@@ -18,8 +18,7 @@ from scipy.special import betainc
 
 from tacit._checks import Integers, at_least, probability, sampling_rate
 from tacit.errors import InvalidArgument
-from tacit.neighbours.quantising import Vectors
-from tacit.neighbours.ranking import Ranking
+from tacit.neighbours.ranking import Ranking, Vectors
 from tacit.noise import Noise
 
 # Entries looked at together: bounds the temporary arrays of a draw.

@@ -1,6 +1,7 @@
 """The door: private rows, whose they are, and public inputs; what a row says is its own."""
 
 from tacit.records.inputs import (
+    ALLOWED_OVERLAP,
     FROM_DATA,
     READ_CLASSES,
     class_indices,
@@ -8,11 +9,11 @@ from tacit.records.inputs import (
     is_from_data,
     private_rows,
     public_matrix,
+    refuse_overlap,
     units_of,
     unquoted,
     view_alone,
 )
-from tacit.records.overlap import ALLOWED_OVERLAP, refuse_overlap
 from tacit.records.spaces import PrivateRecords, PublicSpace
 
 __all__ = [

@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from tacit._checks import Floats, positive
 from tacit.errors import InvalidArgument
-from tacit.features.rows import is_row_wise
+from tacit.features import is_row_wise
 from tacit.records.inputs import view_alone
 
 _AT_ONCE = 2048

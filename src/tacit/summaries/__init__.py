@@ -4,9 +4,6 @@ Each module says what one record contributes to a `NoisySum` and what a release 
 record contributes is secret; what is made of a release is public (docs/theory/speak-once.md).
 """
 
-from tacit.summaries.choosing import Choice, choose_student, default_students
-from tacit.summaries.descent import Descent
-from tacit.summaries.exact import exact_scores, exact_softmax
 from tacit.summaries.moments import (
     NoisyEcho,
     NoisyMoment,
@@ -18,15 +15,25 @@ from tacit.summaries.moments import (
     longest_label,
     plain_prior,
 )
-from tacit.summaries.nystroem import ExactNystroem
 from tacit.summaries.prototypes import (
+    Choice,
+    choose_student,
     compact_view,
+    default_students,
     nearest_prototypes,
     one_hot,
     prototype_votes,
+    table_posterior,
 )
-from tacit.summaries.shrinking import Residual, Shrinkage, shrinkage
-from tacit.summaries.table import table_posterior
+from tacit.summaries.residuals import (
+    Descent,
+    ExactNystroem,
+    Residual,
+    Shrinkage,
+    exact_scores,
+    exact_softmax,
+    shrinkage,
+)
 
 __all__ = [
     "Choice",

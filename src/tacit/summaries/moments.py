@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import softmax
 
 from tacit._checks import Floats, Integers
-from tacit.features.columns import Column, Numeric
+from tacit.features import Column, Numeric
 
 _ROUNDS = 40
 _STEP = 0.5

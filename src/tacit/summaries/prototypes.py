@@ -1,24 +1,49 @@
-"""Votes at prototypes: each private record says its class at its few nearest public prototypes.
+"""Votes at public prototypes: what a record says, what the noisy table means, who learns from it.
 
-A record's vote is a vector of norm 1 without negative entries over (prototypes x classes): weight
-1/sqrt(votes) for its class at each of its nearest prototypes. Which these are depends on that
-record and on the prototypes alone, bit for bit: distances are integers (`tacit.neighbours`), and a
-tie goes to the lower number. So adding or removing a record moves the table by exactly 1, and
-replacing one by sqrt 2 at the most, whatever the number of prototypes (docs/theory/speak-once.md).
+**Votes.** A record's vote is a vector of norm 1 without negative entries over (prototypes x
+classes): weight 1/sqrt(votes) for its class at each of its nearest prototypes. Which these are
+depends on that record and on the prototypes alone, bit for bit: distances are integers
+(`tacit.neighbours`), and a tie goes to the lower number. So adding or removing a record moves the
+table by exactly 1, and replacing one by sqrt 2 at the most, whatever the number of prototypes
+(docs/theory/speak-once.md).
+
+**Posterior.** Cell (j, c) of the table is the mass L of records that said class c at prototype j,
+plus Gaussian noise of known deviation. Masses are drawn from one distribution over [0, largest], of
+which nothing is assumed: it is estimated from all released cells together (nonparametric maximum
+likelihood on a grid, by EM; Kiefer and Wolfowitz 1956). The posterior mean of each mass is then
+known (Robbins), and a prototype's label distribution is its masses over their sum. Where noise
+dominates, all masses shrink to one, and the row becomes uniform: such a prototype says nothing.
+
+**Student.** Labels that spread, a line, or neighbours, by two public signs. First, the table is its
+own test set: prototypes are cut into folds, a student that never saw the rows of a fold says a
+class for each of its prototypes, and sum_j T[j, said_j] estimates without bias how many records
+there it has right, for the noise of the rows left out knows nothing of the student. Second, how
+well the public inputs cluster: whether the labels of the line, which knows no neighbours, agree
+between neighbours beyond chance. The second names a student; the first overrules it where another
+is ahead beyond the noise (docs/theory/speak-once.md says when that is wrong). From the release on
+all is public.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats, Integers, at_least, positive, refuse
+from tacit._checks import Floats, Integers, at_least, finite_array, positive, refuse
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import Contributions
-from tacit.neighbours.quantising import extended, feature_rows, questions
+from tacit.neighbours import extended, feature_rows, questions
+from tacit.students import (
+    LabelSpreadingStudent,
+    LinearStudent,
+    NearestStudent,
+    answer_weights,
+    nearest,
+)
 
 _DISTANCES_AT_ONCE = 2**20
 _NUMBER_BITS = 32
@@ -108,3 +133,191 @@ def one_hot(labels: Integers, n_classes: int, centre: Floats | float = 0.0) -> A
         return basis[labels[rows]]
 
     return right
+
+
+_STEPS_A_SIGMA = 2.0
+_MOST_STEPS = 400
+_FEWEST_STEPS = 40
+_ROUNDS = 200
+_CELLS = 20_000
+"""Cells from which the distribution of masses is estimated."""
+
+
+def table_posterior(table: ArrayLike, sigma: float) -> Floats:
+    """Return the expected label distribution of each row of a noisy table; rows sum to 1.
+
+    E[L_jc | T_jc] / sum_c E[L_jc | T_jc], with the empirical prior of this module's docstring.
+
+    >>> table = [[90.0, 3.0, -4.0], [2.0, 75.0, 1.0], [-3.0, 1.0, 88.0]]
+    >>> table_posterior(table, sigma=3.0).argmax(axis=1).tolist()
+    [0, 1, 2]
+    """
+    cells = finite_array(table=table)
+    if cells.ndim != 2 or cells.shape[1] < 2 or 0 in cells.shape:
+        raise InvalidArgument(
+            f"Expected a table (prototypes, classes >= 2), got shape {cells.shape}."
+        )
+    noise = positive(sigma=sigma)
+    masses = _expected(cells.reshape(-1), noise).reshape(cells.shape)
+    sums = masses.sum(axis=1, keepdims=True)
+    return np.asarray(np.where(sums > 0, masses / np.maximum(sums, 1e-300), 1 / cells.shape[1]))
+
+
+def _expected(cells: Floats, sigma: float) -> Floats:
+    """Return E[mass | cell] for each cell."""
+    grid = _mass_grid(float(cells.max()), sigma)
+    every = -(-cells.size // _CELLS)
+    prior = _fitted(_likelihood(cells[::every], grid, sigma))
+    expected = np.empty(cells.size)
+    step = max(1, 2**20 // grid.size)
+    for start in range(0, cells.size, step):
+        weights = _likelihood(cells[start : start + step], grid, sigma) * prior
+        expected[start : start + step] = (weights @ grid) / weights.sum(axis=1)
+    return expected
+
+
+def _mass_grid(largest: float, sigma: float) -> Floats:
+    """Return masses from 0 to the largest cell: even steps of half a sigma, or coarser."""
+    top = max(largest, sigma)
+    steps = int(np.clip(_STEPS_A_SIGMA * top / sigma, _FEWEST_STEPS, _MOST_STEPS))
+    # Quadratic spacing: small masses are many, and their shares matter.
+    return np.asarray(top * np.linspace(0.0, 1.0, steps + 1) ** 1.5)
+
+
+def _likelihood(cells: Floats, grid: Floats, sigma: float) -> Floats:
+    """Return the likelihood of each mass, relative to the row's best."""
+    logs = -0.5 * ((cells[:, None] - grid) / sigma) ** 2
+    return np.asarray(np.exp(logs - logs.max(axis=1, keepdims=True)))
+
+
+def _fitted(likelihood: Floats) -> Floats:
+    """Return the weights of the grid under which these cells are most likely, by EM."""
+    weights = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
+    uniform = weights
+    for _ in range(_ROUNDS):
+        weights = weights * (likelihood.T @ (1 / (likelihood @ weights))) / len(likelihood)
+    # The uniform prior counts as one cell: no mass is ever ruled out.
+    return np.asarray((len(likelihood) * weights + uniform) / (len(likelihood) + 1))
+
+
+PENALTY = 0.1
+"""Ridge of the linear student: a compromise (docs/results/speak-once.md)."""
+CLEAR = 2.0
+"""Deviations of the noise by which one student must be ahead on the table."""
+CLUSTERED = 0.8
+"""Agreement of neighbours, beyond chance, from which labels spread: MNIST and digits have above
+0.9, Adult 0.7, California housing 0.46."""
+_SAMPLE = 1000
+_NEIGHBOURS = 7
+
+
+class Choice(NamedTuple):
+    """The chosen student, the posterior it was fitted on, and why.
+
+    `gains` are sums of noisy table entries at prototypes left out, for spreading, the line and
+    neighbours; `noise` are the deviations of the noise in their differences from the student that
+    the public inputs alone would choose; `agreement` is that of neighbours.
+    """
+
+    student: Any
+    posterior: Floats
+    gains: Floats
+    noise: Floats
+    agreement: float
+
+
+def default_students() -> list[Any]:
+    """Return the three: labels that spread over a graph, a line, and the nearest prototypes.
+
+    >>> [type(student).__name__ for student in default_students()]
+    ['LabelSpreadingStudent', 'LinearStudent', 'NearestStudent']
+    """
+    return [LabelSpreadingStudent(), LinearStudent(penalty=PENALTY), NearestStudent()]
+
+
+def choose_student(
+    students: Sequence[Any],
+    X_public: NDArray[Any],
+    places: Integers,
+    table: ArrayLike,
+    sigma: float,
+    *,
+    folds: int = 5,
+) -> Choice:
+    """Fit the `students` on a noisy table and return the one it supports.
+
+    The first spreads labels, the second is linear: public inputs choose between these two.
+    `places` are the prototypes' rows of X_public; row j of the table speaks of places[j].
+
+    >>> inputs = np.array([[-3.0], [-2.9], [-2.8], [2.8], [2.9], [3.0]])
+    >>> table = [[9, 1], [8, 0], [9, 0], [1, 9], [0, 8], [1, 9]]
+    >>> choice = choose_student(default_students(), inputs, np.arange(6), table, 0.5, folds=3)
+    >>> choice.gains.tolist(), type(choice.student).__name__  # a graph of six says little
+    ([36.0, 52.0, 52.0], 'LinearStudent')
+    """
+    cells, noise = finite_array(table=table), positive(sigma=sigma)
+    if len(students) < 2 or len(cells) != len(places):
+        raise InvalidArgument(
+            "Expected two students or more, and a row of the table for each prototype."
+        )
+    whole = (places, table_posterior(cells, noise))
+    parts = _folds(len(cells), at_least(2, folds=folds))
+    lessons = [whole, *(_without(out, places, cells, noise) for out in parts)]
+    if not all((answer_weights(rows) > 0).any() for _, rows in lessons):
+        # Hardly anything was released: too little to compare students by.
+        nothing = np.zeros(len(students))
+        return Choice(students[0].fit(X_public, *whole), whole[1], nothing, nothing, np.nan)
+    fitted = [student.fit_each(X_public, lessons) for student in students]
+    said = np.array([_said(each[1:], X_public, places, parts) for each in fitted])
+    agreement = neighbours_agree(fitted[0][0].points_, fitted[1][0].predict(X_public))
+    preferred = int(agreement < CLUSTERED)
+    gains = cells[np.arange(len(cells)), said].sum(axis=1)
+    spread = noise * np.sqrt(2.0 * (said != said[preferred]).sum(axis=1))
+    best = int(gains.argmax())
+    if gains[best] - gains[preferred] <= CLEAR * spread[best]:
+        best = preferred
+    return Choice(fitted[best][0], whole[1], gains, spread, agreement)
+
+
+def neighbours_agree(points: NDArray[Any], labels: Integers) -> float:
+    """Return how often nearest neighbours have the same label, beyond chance: 0 none, 1 always.
+
+    (agreement - chance)/(1 - chance), chance being that of two random inputs (Cohen's kappa).
+
+    >>> points = np.repeat([[0.0], [5.0]], 20, axis=0)
+    >>> neighbours_agree(points, np.repeat([0, 1], 20))
+    1.0
+    """
+    shares = np.bincount(labels) / len(labels)
+    chance = float((shares**2).sum())
+    if len(points) < 2 or chance == 1:
+        return 0.0
+    asked = np.arange(0, len(points), -(-len(points) // _SAMPLE))
+    count = min(_NEIGHBOURS + 1, len(points))
+    found, _ = nearest(points[asked], points, count)
+    others = found != asked[:, None]
+    same = (labels[found] == labels[asked][:, None]) & others
+    return (float(same.sum() / others.sum()) - chance) / (1 - chance)
+
+
+def _folds(n_rows: int, folds: int) -> list[Integers]:
+    """Deal the prototypes out in turn; they are in the order of their clusters' sizes."""
+    return [np.arange(start, n_rows, folds) for start in range(min(folds, n_rows))]
+
+
+def _without(
+    out: Integers, places: Integers, cells: Floats, noise: float
+) -> tuple[Integers, Floats]:
+    """Return the lesson of the table without some of its rows."""
+    kept = np.delete(np.arange(len(cells)), out)
+    return places[kept], table_posterior(cells[kept], noise)
+
+
+def _said(
+    students: Sequence[Any], inputs: NDArray[Any], places: Integers, parts: Sequence[Integers]
+) -> Integers:
+    """Return the class of each prototype, as the student says that was fitted without it."""
+    said = np.empty(len(places), dtype=np.int64)
+    for student, out in zip(students, parts, strict=True):
+        said[out] = student.predict(inputs[places[out]])
+    return said

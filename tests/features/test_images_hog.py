@@ -12,8 +12,7 @@ from plain_features import histograms_of, hog, tent, votes_of
 
 from tacit.errors import InvalidArgument
 from tacit.features import HOG
-from tacit.features._images import planes_of
-from tacit.features.hog import direction_votes, gradients, tent_windows
+from tacit.features.images import direction_votes, gradients, planes_of, tent_windows
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from tacit.errors import InvalidArgument
 from tacit.students import LabelSpreadingStudent, LinearStudent, NearestStudent, choose_queries
 from tacit.students.graph import nearest
 from tacit.summaries import choose_student, default_students
-from tacit.summaries.choosing import neighbours_agree
+from tacit.summaries.prototypes import neighbours_agree
 
 
 def rings(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -113,7 +113,7 @@ class TestChoice:
         assert np.abs(gains).max() < 4 * 10.0 * np.sqrt(100) / np.sqrt(10)
 
     def test_within_the_noise_clusters_decide(self, monkeypatch):
-        monkeypatch.setattr("tacit.summaries.choosing.CLEAR", 1e9)
+        monkeypatch.setattr("tacit.summaries.prototypes.CLEAR", 1e9)
         chosen = []
         for problem in (lobes, haze):
             choice = choose_student(default_students(), *asked(problem, sigma=5.0), 5.0)

@@ -54,7 +54,7 @@ class TestPosterior:
         masses = np.tile(np.eye(5) * 60, (40, 1))
         cells = noisy(masses, 5.0)
         whole = table_posterior(cells, 5.0)
-        monkeypatch.setattr("tacit.summaries.table._CELLS", 200)
+        monkeypatch.setattr("tacit.summaries.prototypes._CELLS", 200)
         np.testing.assert_allclose(table_posterior(cells, 5.0), whole, atol=0.05)
 
 

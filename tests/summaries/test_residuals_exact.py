@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tacit.errors import InvalidArgument
 from tacit.summaries import ExactNystroem, exact_scores, exact_softmax
-from tacit.summaries.exact import WEIGHT_STEP, whole_weights
+from tacit.summaries.residuals import WEIGHT_STEP, whole_weights
 
 STEPS = 2**14
 

@@ -11,8 +11,7 @@ from scipy import ndimage
 
 from tacit.errors import InvalidArgument
 from tacit.features import Deskew
-from tacit.features._images import planes_of
-from tacit.features.deskew import ink_of
+from tacit.features.images import ink_of, planes_of
 
 
 def blob(height: int, width: int, *, seed: int = 0) -> np.ndarray:
