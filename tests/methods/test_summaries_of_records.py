@@ -39,7 +39,7 @@ from tacit.features import Categorical, Numeric, PublicBins
 from tacit.ledger.store import Store
 from tacit.mechanisms import NoisySum, Release
 from tacit.methods.summary import believed_counts
-from tacit.records import PrivateRecords
+from tacit.records import PrivateRecords, PublicSpace
 from tacit.students import LabelSpreadingStudent, SupervisedStudent, load_student, saved_extra
 
 EVERY = pytest.mark.parametrize("kind", KINDS, ids=NAMES)
@@ -253,7 +253,7 @@ class TestRefusals:
         again = clone(model)
         assert again.ledger is ledger
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(PrivateRecords, "__init__", looked)
+            patch.setattr(PublicSpace, "seen", looked)
             for one in (again, model):
                 with pytest.raises(BudgetExceeded):
                     one.fit(X, Y, X_public=OUTSIDE)

@@ -23,7 +23,7 @@ from tacit.errors import InvalidArgument
 from tacit.features import Numeric, PublicBins
 from tacit.mechanisms import NoisySum
 from tacit.methods.summary import level_of, residuals_of
-from tacit.records import PrivateRecords
+from tacit.records import PrivateRecords, PublicSpace
 from tacit.students import ValueStudent, load_student, saved_extra
 
 KINDS = [MomentRegressor, ResidualRidgeRegressor]
@@ -228,7 +228,7 @@ class TestRefusals:
         model = make(kind, ledger=ledger).fit(X, Y, X_public=OUTSIDE)
         before = model.predict(X_NEW)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(PrivateRecords, "__init__", None)
+            patch.setattr(PublicSpace, "seen", None)
             with pytest.raises(BudgetExceeded):
                 model.set_params(target_range=(-1.0, 40.0)).fit(X, Y, X_public=OUTSIDE)
         np.testing.assert_array_equal(model.predict(X_NEW), before)

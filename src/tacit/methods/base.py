@@ -382,4 +382,5 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc] 
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the student's numbers, within the bounds: post-processing, free of charge."""
-        return self._within_bounds(self.student_.predict(self._student_inputs(X)))
+        inputs = self._student_inputs(X)
+        return self._within_bounds(self.student_.predict(inputs))
