@@ -39,6 +39,17 @@ def test_quick_items_run_and_leave_something(paper, item, tmp_path):
     assert all(path.stat().st_size > 0 for path in workplace.written)
 
 
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_page_has_every_item_in_its_order_with_its_verdict_and_command(paper):
+    page = (Path(__file__).parents[2] / "docs" / "replication" / f"{paper}.md").read_text()
+    at = 0
+    for item in items_of(paper):
+        command = f"`tacit replicate {paper} {item.name}`"
+        opening = f"**{item.verdict}**" + ("" if item.run is None else f" · {command}")
+        assert opening in page[at:], f"{item.name}: no {opening!r} behind those before it"
+        at = page.index(opening, at) + 1
+
+
 def test_what_is_missing_is_named(tmp_path):
     item = Item("figure-1", "Figure 1", "reproduced", "Done.", lambda _: None, ("there/is.npz",))
     with pytest.raises(InvalidArgument, match=r"there/is\.npz.*TACIT_DATA"):

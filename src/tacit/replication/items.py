@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Verdict = Literal["reproduced", "improved", "refuted", "differs", "not to be had"]
 PAPERS = {
     "pate": "Scalable Private Learning with PATE (Papernot et al., 2018)",
+    "knn": "Private-kNN (Zhu et al., 2020)",
+    "masks": "PATE with high-dimensional targets: PCA, autoencoded and Generalized PATE",
+    "mac": "DP-MAC (Harder et al., 2019)",
 }
 """The papers, each with a module of items beside this one and a page in docs/replication."""
 
