@@ -8,7 +8,6 @@ import inspect
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -133,25 +132,3 @@ class TestPrivacyNamespace:
         member = getattr(tacit.privacy, name)
         if inspect.isfunction(member):
             assert ">>> " in (member.__doc__ or "")
-
-
-def test_the_room_of_masks_has_one_door():
-    """Whoever works with scans enters through `tacit.masks`, and stays out of its modules."""
-    package = Path(tacit.__file__).parent
-    room = package / "masks"
-    outside = [path for path in package.rglob("*.py") if not path.is_relative_to(room)]
-    assert len(outside) > 100
-    tree = {path: ast.parse(path.read_text(encoding="utf-8")) for path in outside}
-    deep = [
-        f"{path.name}: {name}"
-        for path, parsed in tree.items()
-        for node in ast.walk(parsed)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else _names(node))
-        if name.startswith("tacit.masks.")
-    ]
-    assert deep == []
-
-
-def _names(node: ast.Import) -> list[str]:
-    return [alias.name for alias in node.names]

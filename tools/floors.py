@@ -31,8 +31,15 @@ Uses = dict[str, set[str]]
 def floors() -> Floors:
     """Return the packages of each floor, the highest first, as import-linter reads them."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    (contract,) = settings["tool"]["importlinter"]["contracts"]
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    (contract,) = (each for each in contracts if each["type"] == "layers")
     return [[name.strip() for name in layer.split("|")] for layer in contract["layers"]]
+
+
+def number_of(package: str) -> int:
+    """Return a package's floor: 0 is the lowest."""
+    levels = floors()
+    return next(len(levels) - 1 - at for at, level in enumerate(levels) if package in level)
 
 
 def uses(packages: set[str]) -> Uses:
@@ -116,12 +123,13 @@ def _heading(column: int, package: str) -> str:
 def _words(row: int, package: str) -> list[str]:
     """Write a package's name and, in one or two lines, its job."""
     top = TOP + row * ROW
+    name = f"{number_of(package)} {package}"
     lines = textwrap.wrap(job(package), 58)
     shown = lines if len(lines) <= 2 else [lines[0], lines[1].rstrip(",;:") + " …"]
     first = top + ROW / 2 + 4 - (len(shown) - 1) * LINE / 2
     return [
         f'<text x="{MARGIN + 10}" y="{top + ROW / 2 + 4:g}" font-size="13" font-weight="600" '
-        f'font-family="ui-monospace, monospace" fill="{DARK}">{package}</text>',
+        f'font-family="ui-monospace, monospace" fill="{DARK}">{name}</text>',
         *(
             f'<text x="{WORDS}" y="{first + number * LINE:g}" font-size="11" '
             f'fill="#37474f">{escape(line)}</text>'
