@@ -18,9 +18,9 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "tacit"
 PICTURE = ROOT / "docs" / "images" / "floors.svg"
 
-WIDTH, MARGIN = 1000, 12
+WIDTH, MARGIN = 1080, 12
 TOP, ROW, LINE = 104, 38, 14
-WORDS, MATRIX, COLUMN = 140, 470, 27
+WORDS, MATRIX, COLUMN = 165, 500, 27
 TINTS = ("#e0f2f1", "#f4faf9")
 DARK, LIGHT = "#004d40", "#26a69a"
 
