@@ -46,7 +46,8 @@ def test_a_run_leaves_what_may_be_kept_and_nothing_secret(tmp_path):
     }
     assert RunConfig.read(tmp_path / "run" / "config.toml") == config()
     statement = Statement.from_json((tmp_path / "run" / "statement.json").read_text())
-    assert statement.head == Ledger(tmp_path / "run" / "run.ledger").head
+    assert statement == result.statement
+    assert statement.head == Ledger(tmp_path / "run" / "run.ledger").entries()[0].hash
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert metrics["accuracy"] == result.accuracy > 0.5
     data = runs.load_dataset("digits")

@@ -16,6 +16,7 @@ import typer
 from tacit import __version__
 from tacit.cli.audit import audit
 from tacit.cli.compare import compare
+from tacit.cli.handover import package, verify
 from tacit.cli.ledger import ledger_app, report
 from tacit.cli.plan import plan
 from tacit.cli.replicate import replicate
@@ -37,7 +38,7 @@ app = typer.Typer(
 )
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(plan, train, predict, segment, aggregate, sanitise, analyze, audit, compare, report),
-    *(replicate, demo),
+    *(verify, package, replicate, demo),
 )
 for command in COMMANDS:
     app.command()(command)

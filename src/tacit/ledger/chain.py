@@ -349,6 +349,14 @@ def checked_faults(faults: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one_line("faults", fault) for fault in faults))
 
 
+def checked_hash(**given: Any) -> str:
+    """Return the one argument, which must be a SHA-256 in hexadecimal."""
+    ((name, text),) = given.items()
+    if not _is_hash(text):
+        raise refuse(name, text, "a SHA-256: 64 hexadecimal digits")
+    return str(text)
+
+
 def clock() -> datetime:
     """Return what the computer's clock says: nobody vouches for it."""
     return datetime.now(UTC)
@@ -380,6 +388,15 @@ class Chain:
     def holds(self, head: str) -> bool:
         """Tell whether this hash is the header's or an entry's: the chain once ended there."""
         return head == self.genesis or any(entry.hash == head for entry in self.entries)
+
+    def until(self, head: str) -> Chain:
+        """Return the chain as it was when it ended there; `holds(head)` was asked before."""
+        hashes = [self.genesis, *(entry.hash for entry in self.entries)]
+        entries = self.entries[: hashes.index(head)]
+        totals = Totals()
+        for entry in entries:
+            totals = totals.plus(entry.cost, entry.confidence_delta)
+        return dataclasses.replace(self, entries=entries, totals=totals)
 
     def following(self, line: Mapping[str, Any]) -> str:
         """Return the text of the next entry: numbered, linked to the head, added up, timed."""

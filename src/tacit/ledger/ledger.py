@@ -35,6 +35,7 @@ from tacit.ledger.chain import (
     at_least,
     canonical,
     checked_faults,
+    checked_hash,
     entrusted,
     exceeds,
     nearest,
@@ -430,6 +431,44 @@ class Ledger:
             "library": __version__,
         }
 
+    def publish(self, sha256: str, *, purpose: str) -> Entry:
+        """Note that a file was published, by the hash of its bytes: it costs nothing.
+
+        Whoever receives file and ledger can then tell whether they belong together. Ledgers of
+        every accountant take such entries.
+
+        Parameters
+        ----------
+        sha256 : str
+            SHA-256 of the file, 64 hexadecimal digits.
+        purpose : str
+            What was published, in a line: "publish student.tacit".
+
+        Returns
+        -------
+        Entry
+            The entry, durably written.
+        """
+        line = {
+            "kind": "publication",
+            "purpose": one_line("purpose", purpose),
+            "noise": "",
+            "faults": (),
+            "about": {"sha256": checked_hash(sha256=sha256)},
+            "plan": {},
+            "cost": 0.0,
+            "confidence_delta": 0.0,
+            "priced_by": {},
+            "library": __version__,
+        }
+        entry = self._store.append(lambda chain: self._following_ours(chain, line))
+        self._seen = (entry.sequence, entry.hash)
+        return entry
+
+    def _following_ours(self, chain: Chain, line: Mapping[str, Any]) -> Mapping[str, Any]:
+        self._check_is_ours(chain, self._seen[1])
+        return line
+
     def _quote(
         self, chain: Chain, plan: Plan, before: Sequence[tuple[float, float]] = ()
     ) -> tuple[float, float]:
@@ -479,16 +518,41 @@ class Ledger:
         that was cut short or replaced by an older copy looks intact.
         """
         chain = self._read()
-        if head is not None and not chain.holds(head):
+        return chain.head if head is None else self._held(chain, head).head
+
+    def _held(self, chain: Chain, head: str) -> Chain:
+        if not chain.holds(head):
             raise LedgerDamaged(
                 f"Expected the ledger to hold head={head!r}: it was cut short, rolled back, or is "
                 "another ledger; do not trust its total."
             )
-        return chain.head
+        return chain
 
-    def statement(self) -> Statement:
-        """Return the worst-case statement: the guarantee for everything released so far."""
-        return self._statement(self._read())
+    def statement(self, head: str | None = None) -> Statement:
+        """Return the worst-case statement: the guarantee for everything released so far.
+
+        Parameters
+        ----------
+        head : str, optional
+            Say what was true when the ledger ended with this entry, instead of now.
+
+        Returns
+        -------
+        Statement
+            Worst-case: it holds whatever the data are.
+        """
+        chain = self._read()
+        return self._statement(chain if head is None else self._held(chain, head).until(head))
+
+    def extract(self) -> str:
+        """Return the whole ledger as text: the header, then a line for each entry, as hashed.
+
+        Returns
+        -------
+        str
+            Lines of JSON. The SHA-256 of each is what the next one names as `previous`.
+        """
+        return "".join(f"{text}\n" for text in self._store.texts())
 
     def snapshot(self) -> Snapshot:
         """Return the ledger as it is now, from one read: nobody's next release is half in it."""

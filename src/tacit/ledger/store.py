@@ -15,13 +15,14 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tacit._checks import refuse
 from tacit._files import name_without_overwriting, remove_temporaries_of, temporary_beside
 from tacit.errors import LedgerDamaged, LedgerError, LedgerUnavailable
 from tacit.ledger.chain import Chain, Entry, canonical, digest, read_json
 
+Read = TypeVar("Read")
 APPLICATION_ID = 0x74616369  # "taci"
 SCHEMA_VERSION = 3
 BUSY_SECONDS = 30.0
@@ -100,7 +101,15 @@ class Store:
             )
 
     def read(self) -> Chain:
-        """Read and verify pages and chain, without writing anything.
+        """Read and verify pages and chain, without writing anything."""
+        return self._at_rest_or_locked(_load)
+
+    def texts(self) -> list[str]:
+        """Return the header and the lines as they were written, all of them verified."""
+        return self._at_rest_or_locked(_texts)
+
+    def _at_rest_or_locked(self, read: Callable[[sqlite3.Connection], Read]) -> Read:
+        """Read from the file alone if no log waits to be merged, otherwise under locks.
 
         A database whose log is merged is read as an immutable file, which leaves no trace and works
         in a read-only directory. Should a writer come in between, it is read again under locks.
@@ -109,20 +118,20 @@ class Store:
         if self._is_at_rest():
             before = _stamp(self.path)
             try:
-                chain = self._read("mode=ro&immutable=1")
+                found = self._read("mode=ro&immutable=1", read)
                 if self._is_at_rest() and _stamp(self.path) == before:
-                    return chain
+                    return found
             except LedgerError as error:
                 problem = error
         try:
-            return self._read("mode=ro")
+            return self._read("mode=ro", read)
         except LedgerUnavailable as error:
             raise problem or error from None
 
-    def _read(self, options: str) -> Chain:
+    def _read(self, options: str, read: Callable[[sqlite3.Connection], Read]) -> Read:
         with self._connection(options, "read") as database:
             database.execute("BEGIN")
-            return _load(database)
+            return read(database)
 
     def append(self, draft: Callable[[Chain], Mapping[str, Any]]) -> Entry:
         """Append the line that `draft` makes of the verified chain; durable on return.
@@ -271,6 +280,12 @@ def _load(database: sqlite3.Connection) -> Chain:
         raise LedgerDamaged("Expected one header in the ledger; restore it from a copy.")
     entries = "SELECT * FROM entries ORDER BY sequence"
     return Chain.verified(header[0], _rows(database, entries, {"payload", "hash", "sequence"}))
+
+
+def _texts(database: sqlite3.Connection) -> list[str]:
+    _load(database)
+    lines = database.execute("SELECT payload FROM entries ORDER BY sequence").fetchall()
+    return [row["payload"] for row in (*database.execute("SELECT payload FROM header"), *lines)]
 
 
 def _rows(database: sqlite3.Connection, query: str, needed: set[str]) -> sqlite3.Cursor:

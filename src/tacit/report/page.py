@@ -130,7 +130,7 @@ def shown(ledger: Ledger, statement: Statement | None = None) -> dict[str, Any]:
     shot = ledger.snapshot()
     worst, terms = shot.statement, shot.terms
     if statement is not None:
-        _check_agrees(statement, worst)
+        _check_agrees(statement, shot)
     signed = statement or worst
     left = 1 - worst.epsilon / terms.budget.epsilon
     name = shlex.quote(Path(ledger.path).name)
@@ -166,9 +166,18 @@ def _refuse_secret(statement: Statement) -> None:
         )
 
 
-def _check_agrees(statement: Statement, worst: Statement) -> None:
-    """Refuse a statement that says less than the ledger, or something of another moment."""
+def _check_agrees(statement: Statement, shot: Snapshot) -> None:
+    """Refuse a statement that says less than the ledger, or something of another moment.
+
+    Notes that cost nothing, such as that the model was published, may follow on its head.
+    """
+    worst = shot.statement
     other = [name for name in _SAME if getattr(statement, name) != getattr(worst, name)]
+    hashes = [entry.hash for entry in shot.entries]
+    if statement.head in hashes:
+        later = shot.entries[hashes.index(statement.head) + 1 :]
+        if statement.entries + len(later) == worst.entries and not any(e.is_paid for e in later):
+            other = [name for name in other if name not in ("entries", "head")]
     if other:
         raise InvalidArgument(
             f"Expected statement to be about this ledger as it is now; it differs in "

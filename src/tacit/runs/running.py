@@ -38,6 +38,7 @@ from tacit.methods import Figures, NewLedger, PrivateClassifier, method_named
 from tacit.records import refuse_overlap
 from tacit.report import write_report
 from tacit.runs.config import DataConfig, RunConfig
+from tacit.runs.verifying import publish_files
 from tacit.teachers import place_of, record_ids, shard_key
 
 _NOT_HELD_OUT = ("groups", "ignored")  # roles that a file of held-out rows need not have
@@ -283,16 +284,38 @@ def _measured(
             "right."
         ]
     metrics = {"accuracy": accuracy, "most_frequent": most_frequent, "held_out": held_out}
-    write_results(folder, model, metrics, notes, figures)
+    statement = write_results(folder, model, metrics, notes, figures)
     return RunResult(
-        folder, model.statement_, accuracy, held_out, model.ledger_, most_frequent=most_frequent
+        folder, statement, accuracy, held_out, model.ledger_, most_frequent=most_frequent
     )
 
 
 def write_results(
     folder: Path, model: Any, metrics: dict[str, Any], notes: list[str], figures: Figures
-) -> None:
-    """Write a finished run's metrics, and the report of its ledger."""
+) -> Statement:
+    """Write a finished run's metrics and report, and note every file in its ledger.
+
+    Parameters
+    ----------
+    folder : path
+        The run's; statement and student are there already.
+    model : PrivateEstimator
+        The fitted estimator.
+    metrics : dict
+        What was measured on public rows.
+    notes : list of str
+        Sentences for the report.
+    figures : list
+        Captions and figures for the report.
+
+    Returns
+    -------
+    Statement
+        That of the report: it names the ledger's head before these notes.
+    """
     write_atomically(folder / "metrics.json", json.dumps(metrics, indent=2).encode("utf-8"))
-    statement, target = model.statement_, folder / "report.html"
+    statement: Statement = model.statement_
+    target = folder / "report.html"
     write_report(target, model.ledger_, statement=statement, notes=notes, figures=figures)
+    publish_files(model.ledger_, folder)
+    return statement
