@@ -23,6 +23,13 @@ class BudgetExceeded(TacitError):
     """The ledger refused a release: it would cost more than is left, and nothing was spent."""
 
 
+class ReleaseLost(TacitError):
+    """A release was paid for, and the run was killed before it was stored: it stays spent.
+
+    The same command with `--again` pays for it once more, within the budget.
+    """
+
+
 class GrantError(TacitError):
     """A grant was used twice, kept after its block, or given answers that its plan did not price.
 

@@ -1,6 +1,7 @@
 """Who has spent what: budget, durable append-only record, refusal before release, statements."""
 
 from tacit.ledger.chain import Entry, clock_went_back
+from tacit.ledger.kept import KeptReleases
 from tacit.ledger.ledger import Grant, Ledger, Snapshot
 from tacit.ledger.sanitised import SANITISABLE, sanitised_statement
 from tacit.ledger.statement import STATEMENT_SCHEMA, Statement, epsilon_text
@@ -14,6 +15,7 @@ __all__ = [
     "Entry",
     "GaussianAccountant",
     "Grant",
+    "KeptReleases",
     "Ledger",
     "RdpAccountant",
     "Snapshot",
