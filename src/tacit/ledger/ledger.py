@@ -46,11 +46,11 @@ from tacit.ledger.store import Store
 from tacit.ledger.terms import (
     LARGE_DELTA,
     Budget,
-    Request,
     Terms,
     best_order,
     confidence_of,
     new_terms,
+    requested,
 )
 from tacit.mechanisms import Plan, Release, assumptions
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
@@ -111,7 +111,8 @@ class Grant:
         try:
             # Raised here, outside any handler, so that nothing secret hangs on as context.
             with quiet():
-                outcome = self._outcome(_read_once(answers), public)
+                read = _read_once(answers)
+                outcome = self._problem(read, public) or self._run(read, public)
             if isinstance(outcome, str):
                 raise self._refusal(outcome)
             return outcome
@@ -122,11 +123,6 @@ class Grant:
         """End the grant; the ledger calls this when the block ends."""
         self.__once.acquire(blocking=False)
         self.__noise.close()
-
-    def _outcome(self, answers: Any, public: dict[str, Any]) -> Release | str:
-        """Return the release, or why there is none."""
-        problem = self._problem(answers, public)
-        return self._run(answers, public) if problem is None else problem
 
     def _problem(self, answers: Any, public: dict[str, Any]) -> str | None:
         """Return why these answers cannot be released under this entry, without quoting them."""
@@ -243,7 +239,7 @@ class Ledger:
         n_units: int | None = None,
         allow_large_delta: bool | None = None,
     ) -> None:
-        request = Request(
+        asked = requested(
             budget=budget,
             unit=unit,
             dataset=dataset,
@@ -256,10 +252,10 @@ class Ledger:
         )
         self._store = Store(path)
         if not self._store.exists():
-            self._store.create(new_terms(request).as_header())
+            self._store.create(new_terms(**asked).as_header())
         chain = self._store.read()
         self._terms = Terms.from_header(chain.header)
-        self._terms.agree_with(request)
+        self._terms.agree_with(asked)
         self._accountant = self._terms.make_accountant()
         self._seen = (len(chain.entries), chain.head)
 
@@ -336,7 +332,7 @@ class Ledger:
 
     def entries(self) -> tuple[Entry, ...]:
         """Return every entry in order: `is_paid` tells releases from notes that cost nothing."""
-        return self._read().entries
+        return tuple(self._read().entries)
 
     def spent(self) -> float:
         """Return epsilon at the budget's delta for all entries: what the statement prints.
@@ -499,7 +495,7 @@ class Ledger:
             self._statement(chain),
             self._terms,
             chain.header,
-            chain.entries,
+            tuple(chain.entries),
             chain.genesis,
             spent=tuple(self._epsilons(totals, paid)),
             total=nearest(chain.totals.cost),

@@ -109,7 +109,7 @@ class Statement:
             "one unit by another touches two and counts as a group of two.",
             "".join(f"It presumes that {assumption}. " for assumption in self.assumes).rstrip(),
             f"The number covers {self.covers}.",
-            self._origin(),
+            f"It was obtained by {_BOUND.get(self.accountant, self.accountant)}.",
             self._budget_sentence(),
             _NOISE_SENTENCE[self.noise],
             "".join(f"Warning: {warning}. " for warning in self.warnings).rstrip(),
@@ -146,9 +146,6 @@ class Statement:
             f"The releases{about} {are} differentially private with {claim}, in the worst case "
             f"over all data.{empty}"
         )
-
-    def _origin(self) -> str:
-        return f"It was obtained by {_BOUND.get(self.accountant, self.accountant)}."
 
     def _budget_sentence(self) -> str:
         """Say what holds if plans were chosen in the light of earlier releases.
