@@ -25,7 +25,6 @@ from tacit.cli.show import (
 )
 from tacit.datasets import load_dataset, load_public
 from tacit.errors import InvalidArgument
-from tacit.features import digit_features
 from tacit.mechanisms import GNMax, Plan
 
 if TYPE_CHECKING:
@@ -186,6 +185,7 @@ def demo_config() -> RunConfig:
 
 def non_private_accuracy(config: RunConfig) -> float:
     """Return the accuracy of one teacher that sees all private rows."""
+    from tacit.features import digit_features
     from tacit.runs import split_rows
     from tacit.teachers import KernelRidgeTeachers, predict_with_teachers
 

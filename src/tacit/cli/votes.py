@@ -25,7 +25,7 @@ from tacit._files import write_atomically
 from tacit._registry import mechanism_class
 from tacit.cli.options import ENTRY_DIGITS, existing, open_ledger, vote_mechanism, writable
 from tacit.cli.show import csv_text, print_json, print_statement, print_table, screen
-from tacit.datasets import read_rows, read_votes
+from tacit.datasets import read_rows, read_votes, reading
 from tacit.errors import InvalidArgument
 from tacit.ledger import SANITISABLE, Entry, Ledger, sanitised_statement
 from tacit.mechanisms import (
@@ -153,10 +153,8 @@ def _student(path: Path | None, mechanism: Mechanism, shape: tuple[int, ...]) ->
         return {}
     if path is None or not path.is_file():
         raise InvalidArgument("Expected --student FILE.npy with the student's probabilities.")
-    try:
+    with reading(path, ".npy file"):
         raw = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        raise InvalidArgument(f"Expected {path.name!r} to be a whole .npy file.") from None
     return {"student": student_probabilities(raw, shape)}
 
 

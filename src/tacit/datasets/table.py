@@ -107,8 +107,7 @@ def load_csv(
     _column_name(target=target)
     roles = _declared_roles(target, numeric, categorical, groups, ignored, missing, other)
     declared = declared_classes(classes)
-    with reading(found, "CSV file in UTF-8"):
-        cells = read_cells(found, roles, delimiter=delimiter)
+    cells = read_cells(found, roles, delimiter=delimiter)
     called = found.stem if name is None else name
     return as_dataset([cells], roles, declared, called, repr(found.name))
 
@@ -133,8 +132,7 @@ def load_inputs(
     """
     found = existing_file(path)
     roles = _declared_roles(None, numeric, categorical, None, (), missing, other)
-    with reading(found, "CSV file in UTF-8"):
-        return read_cells(found, roles, delimiter=delimiter).X
+    return read_cells(found, roles, delimiter=delimiter).X
 
 
 def _declared_roles(
@@ -180,7 +178,7 @@ def read_cells(
     """Read the declared columns of a file; `header` names them where the file does not."""
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
         raise refuse("delimiter", delimiter, "one character between cells")
-    with utf8_text(path), open_binary(path) as binary:
+    with reading(path, "CSV file in UTF-8"), utf8_text(path), open_binary(path) as binary:
         text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
         lines = (line for line in text if comment is None or not line.startswith(comment))
         first = next(lines, "")
@@ -305,7 +303,6 @@ def as_dataset(
     return Dataset(
         np.concatenate([part.X for part in parts]),
         class_indices(labels, words, f"column {roles.target!r} of {source}"),
-        tuple(column.name for column in roles.columns),
         classes,
         name,
         columns=roles.columns,
