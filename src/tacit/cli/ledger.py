@@ -105,11 +105,7 @@ def _counted(count: int, one: str, many: str) -> str:
 
 
 def report(
-    file: Path,
-    *,
-    out: Path = Path("report.html"),
-    overwrite: bool = False,
-    as_json: bool = False,
+    file: Path, *, out: Path = Path("report.html"), overwrite: bool = False, as_json: bool = False
 ) -> None:
     """Write the report that a privacy officer reads: statement, budget, what was released when.
 

@@ -191,7 +191,7 @@ def open_ledger(path: Path, plan: Plan, asked: dict[str, Any]) -> Ledger:
     kept = reserved(delta, reserve)
     if asked["accountant"] == "auto":
         within = Budget(epsilon, delta - kept)
-        asked["accountant"] = cheaper_accountant(plan, within) if asked["order"] is None else "rdp"
+        asked["accountant"] = cheaper_accountant(plan, within)
     return Ledger(
         path, budget=budget, reserved_delta=kept, **{**asked, "unit": asked["unit"] or None}
     )

@@ -80,7 +80,7 @@ def plan(
     if plot is not None:
         _plot(plot, queries, budget)
     if as_json:
-        plain = [_plain(proposal, budget.delta) for proposal in proposals]
+        plain = [{**each.as_dict(), **each.price(budget.delta)._asdict()} for each in proposals]
         shown = None if plot is None else str(plot)
         print_json({"proposals": plain, "trade_off": trade_off, "plot": shown})
         return
@@ -114,21 +114,15 @@ def _settings(method: str, given: dict[str, Any]) -> dict[str, Any]:
 def _trade_off(
     method: str, queries: int, budget: Budget, classes: int, settings: dict[str, Any]
 ) -> list[dict[str, float]]:
-    """Return what other numbers of queries, or other sampling rates, would need."""
+    """Return what fewer and more queries, or other sampling rates, would need."""
+    from tacit.methods import sigma_for
+
     if method == "knn":
         reach = settings["k"] / settings.get("sampling_rate", 1.0)
         return compare_rates(reach, queries, budget, classes)
-    return compare_queries(queries, budget) if method == "pate" else []
-
-
-def compare_queries(queries: int, budget: Budget) -> list[dict[str, float]]:
-    """Return the noise of GNMax for fewer queries and for more."""
-    from tacit.methods import sigma_for
-
-    numbers = sorted({max(1, queries // 4), max(1, queries // 2), queries, 2 * queries})
-    return [
-        {"queries": n, "sigma": sigma_for(n, budget), "epsilon": budget.epsilon} for n in numbers
-    ]
+    numbers = {max(1, queries // 4), max(1, queries // 2), queries, 2 * queries}
+    asked = sorted(numbers) if method == "pate" else []
+    return [{"queries": n, "sigma": sigma_for(n, budget), "epsilon": budget.epsilon} for n in asked]
 
 
 def compare_rates(
@@ -156,11 +150,6 @@ def chance_of_right_label(mechanism: Mechanism, voters: int, agreement: float) -
     """Lower bound on the chance of the plurality's label if all others agree on one rival."""
     first = max(round(agreement * voters), voters - round(agreement * voters))
     return mechanism.reading().ahead(2 * first - voters)
-
-
-def _plain(proposal: Plan, delta: float) -> dict[str, Any]:
-    price = proposal.price(delta)
-    return {**proposal.as_dict(), "epsilon": price.epsilon, "accountant": price.accountant}
 
 
 def _show_proposals(

@@ -12,17 +12,8 @@ import numpy as np
 import typer
 
 from tacit._files import write_atomically
+from tacit.cli import show
 from tacit.cli.options import writable
-from tacit.cli.show import (
-    csv_text,
-    errors,
-    print_json,
-    print_result,
-    print_statement,
-    print_table,
-    screen,
-    working,
-)
 from tacit.datasets import load_dataset, load_public
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import GNMax, Plan
@@ -62,14 +53,14 @@ def train(
     try:
         result = _run(config, out, data, cluster)
     except KeyboardInterrupt:
-        errors().print(_interrupted(out), soft_wrap=True, highlight=False, markup=False)
+        show.errors().print(_interrupted(out), soft_wrap=True, highlight=False, markup=False)
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
-        print_json(_plain(result))
+        show.print_json(_plain(result))
         return
     rows = _rows_of_masks(result) if result.metrics else _rows(result)
     _show_run("The student", rows, result)
-    screen().print(f"Run: {result.folder}, report: {result.folder / 'report.html'}")
+    show.screen().print(f"Run: {result.folder}, report: {result.folder / 'report.html'}")
 
 
 def _run(config: Path, out: Path, data: str | None, cluster: str | None) -> RunResult:
@@ -109,8 +100,8 @@ def _plain(result: RunResult) -> dict[str, object]:
 
 
 def _show_run(title: str, rows: list[tuple[str, str]], result: RunResult) -> None:
-    print_table(title, ("what", "result"), rows)
-    print_statement(result.ledger, result.statement)
+    show.print_table(title, ("what", "result"), rows)
+    show.print_statement(result.ledger, result.statement)
 
 
 def _rows(result: RunResult) -> list[tuple[str, str]]:
@@ -148,13 +139,13 @@ def demo(*, out: Path = Path("tacit-demo"), as_json: bool = False) -> None:
     config = demo_config()
     # The next number: a ledger is never overwritten.
     folder = next(path for n in count(1) if not (path := out / f"run-{n}").exists())
-    with working("Training teachers, asking them, training the student ..."):
+    with show.working("Training teachers, asking them, training the student ..."):
         result = run_config(config, folder)
         baseline = non_private_accuracy(config)
     statement = result.statement
     if as_json:
         accuracies = {"accuracy": result.accuracy, "non_private_accuracy": baseline}
-        print_json({"folder": str(folder), **accuracies, "statement": statement.to_dict()})
+        show.print_json({"folder": str(folder), **accuracies, "statement": statement.to_dict()})
         return
     verdict = "refused" if result.ledger.would_exceed(Plan(GNMax(40), 100)) else "allowed"
     rows = [
@@ -168,7 +159,7 @@ def demo(*, out: Path = Path("tacit-demo"), as_json: bool = False) -> None:
     ]
     title = "Handwritten digits: 1,200 private, 300 public, the others held out"
     _show_run(title, rows, result)
-    screen().print(f"Open {folder / 'report.html'} in a browser.")
+    show.screen().print(f"Open {folder / 'report.html'} in a browser.")
 
 
 def demo_config() -> RunConfig:
@@ -216,6 +207,7 @@ def predict(run: Path, rows: str, *, out: Path, as_json: bool = False) -> None:
     out: A new CSV file: a label and its probability a row.
     """
     from tacit.runs import RunConfig
+    from tacit.students import load_student
 
     writable(out)
     if not (run / "config.toml").is_file():
@@ -226,22 +218,15 @@ def predict(run: Path, rows: str, *, out: Path, as_json: bool = False) -> None:
     config = RunConfig.of_finished(run)
     if config.method == "segmentation":
         raise InvalidArgument("Expected a run of rows; for scans use tacit segment.")
-    labels, chances = labelled(run / "student.tacit", load_public(rows, **config.data.options))
-    pairs = zip(labels, (f"{chance:.4f}" for chance in chances), strict=True)
-    write_atomically(out, csv_text(["label", "probability"], pairs))
-    result = {"rows": len(labels), "out": str(out)}
-    print_result(result, f"{len(labels)} rows in {out}", as_json=as_json)
-
-
-def labelled(model: Path, rows: Any) -> tuple[list[Any], list[float]]:
-    """Return the most probable label of each row, in the run's own words, and its probability."""
-    from tacit.students import load_student
-
-    student = load_student(model)
+    student = load_student(run / "student.tacit")
     if getattr(student, "classes_", None) is None:
-        raise InvalidArgument(f"Expected {model.name!r} to know its classes; it has none.")
-    chances = student.predict_proba(rows)
-    return student.classes_[chances.argmax(axis=1)].tolist(), chances.max(axis=1).tolist()
+        raise InvalidArgument("Expected 'student.tacit' to know its classes; it has none.")
+    chances = student.predict_proba(load_public(rows, **config.data.options))
+    labels = student.classes_[chances.argmax(axis=1)].tolist()
+    pairs = zip(labels, (f"{chance:.4f}" for chance in chances.max(axis=1)), strict=True)
+    write_atomically(out, show.csv_text(["label", "probability"], pairs))
+    result = {"rows": len(labels), "out": str(out)}
+    show.print_result(result, f"{len(labels)} rows in {out}", as_json=as_json)
 
 
 def segment(
@@ -272,7 +257,7 @@ def segment(
     masks = segmented(student, volumes, facts.get("grid"), _sides(window))
     save_masks(out, masks, volumes)
     result = {"masks": len(masks), "out": str(out), "classes": facts.get("classes")}
-    print_result(result, f"{len(masks)} masks in {out}", as_json=as_json)
+    show.print_result(result, f"{len(masks)} masks in {out}", as_json=as_json)
 
 
 def segmented(student: Any, volumes: Volumes, grid: Any, window: Any) -> list[Any]:

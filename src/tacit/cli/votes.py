@@ -39,7 +39,7 @@ from tacit.mechanisms import (
 from tacit.noise import InsecureNoise
 
 TERMS = (
-    *("epsilon", "delta", "reserve_delta", "accountant", "order", "unit", "dataset", "n_units"),
+    *("epsilon", "delta", "reserve_delta", "accountant", "unit", "dataset", "n_units"),
     "allow_large_delta",
 )
 """Options of `aggregate` that are terms of a new ledger."""
@@ -68,7 +68,6 @@ def aggregate(
     delta: float | None = None,
     reserve_delta: float | None = None,
     accountant: str = "auto",
-    order: float | None = None,
     unit: str | None = None,
     dataset: str | None = None,
     n_units: int | None = None,
@@ -98,7 +97,6 @@ def aggregate(
     epsilon: Budget of a new ledger.
     delta: Budget of a new ledger.
     accountant: auto, gaussian or rdp (new ledger).
-    order: Renyi order of a new rdp ledger; the best by default.
     unit: Whose privacy, e.g. patient; record by default.
     dataset: What the private data is called.
     n_units: How many units, if public.
@@ -202,9 +200,7 @@ def sanitise(
     labels: Path,
     ledger: Path,
     out: Path,
-    beta: float | None = None,
     sigma: float = 6.0,
-    sigma_log: float | None = None,
     report: Path | None = None,
     overwrite: bool = False,
     format: str | None = None,
@@ -218,15 +214,13 @@ def sanitise(
     labels: The labels that `tacit aggregate` wrote.
     ledger: The ledger that paid for them.
     out: Where the statement goes, as JSON.
-    beta: Smoothness; 0.2/order by default.
     sigma: Noise of the cost, in its scale.
-    sigma_log: Noise of the log-scale; 5 beta by default.
     """
     writable(out, report, overwrite=overwrite)
     book = existing(ledger)
     rows, released, paid = read_labels(labels)
     covered = _covered(book, paid)
-    mechanism = _sanitise(book, covered, beta, sigma, sigma_log)
+    mechanism = _sanitise(book, covered, sigma)
     asked = _asked(read_votes(votes, format=format, n_classes=classes), rows, covered)
     priced = mechanism_class(covered.plan["mechanism"])(**covered.plan["parameters"])
     secret = secret_cost_of(priced, asked, released, mechanism.order, mechanism.beta)
@@ -278,22 +272,20 @@ def _covered(book: Ledger, paid: str) -> Entry:
     )
 
 
-def _sanitise(
-    book: Ledger, covered: Entry, beta: float | None, sigma: float, sigma_log: float | None
-) -> Sanitise:
+def _sanitise(book: Ledger, covered: Entry, sigma: float) -> Sanitise:
     """Fill in defaults from public information alone."""
     if book.reserved_delta <= 0:
         raise InvalidArgument(
             "Expected a ledger with a reserved delta for confidence bounds; this one has none. "
             "Create ledgers with --reserve-delta."
         )
-    smooth = float(f"{0.2 / book.sanitise_order:.4g}") if beta is None else beta
+    beta = float(f"{0.2 / book.sanitise_order:.4g}")
     half = float(f"{book.reserved_delta / 2:.6g}")
     return Sanitise(
         order=book.sanitise_order,
-        beta=smooth,
+        beta=beta,
         sigma=sigma,
-        sigma_log=float(f"{5 * smooth:.4g}") if sigma_log is None else sigma_log,
+        sigma_log=float(f"{5 * beta:.4g}"),
         delta_value=half,
         delta_scale=half,
         covers=covered.hash,

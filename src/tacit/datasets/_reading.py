@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -47,15 +48,10 @@ def utf8_text(path: Path) -> Iterator[None]:
 
 def existing_file(path: PathLike) -> Path:
     """Return the path of a file that is there."""
-    found = Path(path)
-    try:
-        there, folder = found.is_file(), found.is_dir()
-    except (OSError, ValueError):  # a name too long, or with a zero byte
-        there = folder = False
-    if not there:
-        instead = ": that is a directory" if folder else ""
+    if not os.path.isfile(path):  # nor is one whose name is too long, or has a zero byte
+        instead = ": that is a directory" if os.path.isdir(path) else ""
         raise InvalidArgument(f"Expected a file at {str(path)!r}; there is none{instead}.")
-    return found
+    return Path(path)
 
 
 def file_in(folder: PathLike, *names: str) -> Path:

@@ -46,13 +46,12 @@ def load_digits() -> Dataset:
 
 def _declared(columns: dict[str, Any]) -> tuple[Column, ...]:
     """Return columns by name: words are categories, numbers the edges of bins."""
-    listed: dict[str, Any] = {
-        name: it.split() if isinstance(it, str) else it for name, it in columns.items()
-    }
-    return tuple(
-        Categorical(name, given) if isinstance(given[0], str) else Numeric(name, given)
-        for name, given in listed.items()
-    )
+    made: list[Column] = []
+    for name, given in columns.items():
+        listed: Any = given.split() if isinstance(given, str) else given
+        kind = Categorical if isinstance(listed[0], str) else Numeric
+        made.append(kind(name, listed))
+    return tuple(made)
 
 
 _JOBS = ("student", "unskilled", "skilled", "teacher or nurse", "managerial", "professional")

@@ -112,15 +112,7 @@ def load_csv(
     return as_dataset([cells], roles, declared, called, repr(found.name))
 
 
-def load_inputs(
-    path: PathLike,
-    *,
-    numeric: Mapping[str, Iterable[float]] | Iterable[str] = (),
-    categorical: Mapping[str, Iterable[str]] | None = None,
-    missing: float | None = None,
-    other: bool = True,
-    delimiter: str = ",",
-) -> Floats:
+def load_inputs(path: PathLike, *, delimiter: str = ",", **declared: Any) -> Floats:
     r"""Load the inputs alone of a CSV file, as `load_csv` would: public rows need no labels.
 
     >>> import tempfile
@@ -131,12 +123,18 @@ def load_inputs(
     [[40.0, 1.0], [17.0, 2.0]]
     """
     found = existing_file(path)
-    roles = _declared_roles(None, numeric, categorical, None, (), missing, other)
+    roles = _declared_roles(None, **declared)
     return read_cells(found, roles, delimiter=delimiter).X
 
 
 def _declared_roles(
-    target: str | None, numeric: Any, categorical: Any, groups: Any, ignored: Any, *fill: Any
+    target: str | None,
+    numeric: Any = (),
+    categorical: Any = None,
+    groups: str | None = None,
+    ignored: Any = (),
+    missing: float | None = None,
+    other: bool = True,
 ) -> Roles:
     """Check the declarations of a table's columns, before any row is read."""
     if isinstance(numeric, str) or not isinstance(numeric, Iterable):
@@ -155,7 +153,6 @@ def _declared_roles(
     if isinstance(ignored, str) or not isinstance(ignored, Iterable):
         raise refuse("ignored", ignored, "a list of columns")
     unused = tuple(_column_name(ignored=name) for name in ignored)
-    missing, other = fill
     absent = None if missing is None else finite(missing=missing)
     return Roles(target, columns, groups, absent, unused, flag(other=other))
 

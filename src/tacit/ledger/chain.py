@@ -73,17 +73,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _plain_dataclass(value)
+        fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        name = getattr(value, "name", type(value).__name__)
+        return {"mechanism": _plain(name), "parameters": _plain(fields)}
     raise InvalidArgument(
         f"Expected every parameter of a plan to be plain data that a ledger can record (finite "
         f"numbers, text, lists), got {type(value).__name__}."
     )
-
-
-def _plain_dataclass(value: Any) -> dict[str, Any]:
-    parameters = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    name = getattr(value, "name", type(value).__name__)
-    return {"mechanism": _plain(name), "parameters": _plain(parameters)}
 
 
 def digest(text: str) -> str:

@@ -321,8 +321,7 @@ class Ledger:
     @property
     def origin(self) -> str:
         """Hash of the header, which tells this ledger from others as long as it lives."""
-        chain = self._read()
-        return chain.entries[0].previous if chain.entries else chain.head
+        return self._read().genesis
 
     def __len__(self) -> int:
         return len(self._read().entries)
@@ -553,14 +552,10 @@ class Ledger:
                 "opened; do not trust its total."
             )
 
-    def __copy__(self) -> Ledger:
+    def __deepcopy__(self, memo: object = None) -> Ledger:
         return self  # two objects with one budget between them would be misleading
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
-        return self
-
-    def __sklearn_clone__(self) -> Ledger:
-        return self
+    __copy__ = __sklearn_clone__ = __deepcopy__
 
     def __reduce__(self) -> tuple[type[Ledger], tuple[str]]:
         return Ledger, (self.path,)
