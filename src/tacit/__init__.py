@@ -15,47 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "compare": "tacit.comparing",
-    "load_dataset": "tacit.datasets",
-    "load_student": "tacit.students",
-    "ConfidentGNMax": "tacit.mechanisms",
-    "GNMax": "tacit.mechanisms",
-    "GaussianMean": "tacit.mechanisms",
-    "InteractiveGNMax": "tacit.mechanisms",
-    "LNMax": "tacit.mechanisms",
-    "NoisyScreening": "tacit.mechanisms",
-    "NoisyVotes": "tacit.mechanisms",
-    "Plan": "tacit.mechanisms",
-    "Sanitise": "tacit.mechanisms",
-    "count_votes": "tacit.mechanisms",
-    "InsecureNoise": "tacit.noise",
-    "SecureNoise": "tacit.noise",
-    "DPSGDAutoencoder": "tacit.methods",
-    "DPSGDClassifier": "tacit.methods",
-    "DPSGDSegmenter": "tacit.masks",
-    "MACAutoencoder": "tacit.methods",
-    "MACClassifier": "tacit.methods",
-    "MACSteps": "tacit.methods",
-    "MomentClassifier": "tacit.methods",
-    "MomentRegressor": "tacit.methods",
-    "NewLedger": "tacit.methods",
-    "PATEClassifier": "tacit.methods",
-    "PATESegmenter": "tacit.masks",
-    "PrivateKNNClassifier": "tacit.methods",
-    "PrivateKNNMultiLabelClassifier": "tacit.methods",
-    "PrivateKNNRegressor": "tacit.methods",
-    "PrototypeClassifier": "tacit.methods",
-    "Queries": "tacit.methods",
-    "ResidualRidgeClassifier": "tacit.methods",
-    "ResidualRidgeRegressor": "tacit.methods",
-    "Training": "tacit.methods",
-    "calibrate": "tacit.methods",
-    "Budget": "tacit.ledger",
-    "Ledger": "tacit.ledger",
-    "Statement": "tacit.ledger",
-    "BudgetExceeded": "tacit.errors",
+_OFFERED = {
+    "tacit.comparing": "compare",
+    "tacit.datasets": "load_dataset",
+    "tacit.errors": "BudgetExceeded",
+    "tacit.ledger": "Budget Ledger Statement",
+    "tacit.masks": "DPSGDSegmenter PATESegmenter",
+    "tacit.mechanisms": "ConfidentGNMax GNMax GaussianMean InteractiveGNMax LNMax NoisyScreening "
+    "NoisyVotes Plan Sanitise count_votes",
+    "tacit.methods": "DPSGDAutoencoder DPSGDClassifier MACAutoencoder MACClassifier MACSteps "
+    "MomentClassifier MomentRegressor NewLedger PATEClassifier PrivateKNNClassifier "
+    "PrivateKNNMultiLabelClassifier PrivateKNNRegressor PrototypeClassifier Queries "
+    "ResidualRidgeClassifier ResidualRidgeRegressor Training calibrate",
+    "tacit.noise": "InsecureNoise SecureNoise",
+    "tacit.students": "load_student",
 }
+_HOME = {name: home for home, names in _OFFERED.items() for name in names.split()}
 
 __all__ = ["__version__", "audit", *_HOME]
 

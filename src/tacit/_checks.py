@@ -121,28 +121,27 @@ def set_checked(frozen: Any, **checks: Callable[..., Any]) -> None:
         object.__setattr__(frozen, name, check(**{name: getattr(frozen, name)}))
 
 
+def _value(named: dict[str, Any], expectation: str, fits: Callable[[Any], bool]) -> Any:
+    name, value = _one(named)
+    if not fits(value):
+        raise refuse(name, value, expectation)
+    return value
+
+
 def one_of(*choices: str, **named: Any) -> str:
     """Return the argument, which must be one of the given words."""
-    name, value = _one(named)
-    if not isinstance(value, str) or value not in choices:
-        raise refuse(name, value, "one of " + ", ".join(map(repr, choices)))
-    return str(value)
+    expectation = "one of " + ", ".join(map(repr, choices))
+    return str(_value(named, expectation, lambda it: isinstance(it, str) and it in choices))
 
 
 def flag(**named: Any) -> bool:
     """Return the argument, which must be True or False."""
-    name, value = _one(named)
-    if not isinstance(value, bool):
-        raise refuse(name, value, "true or false")
-    return value
+    return bool(_value(named, "true or false", lambda it: isinstance(it, bool)))
 
 
 def word(**named: Any) -> str:
     """Return the argument, which must be a string."""
-    name, value = _one(named)
-    if not isinstance(value, str):
-        raise refuse(name, value, "a word")
-    return value
+    return str(_value(named, "a word", lambda it: isinstance(it, str)))
 
 
 def finite_array(**named: ArrayLike) -> Floats:

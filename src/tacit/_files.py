@@ -110,11 +110,16 @@ def _locked(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def sync(path: Path, flags: int = os.O_RDONLY) -> None:
+    """Force a file, or the names in a directory, to disk."""
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def sync_directory(directory: Path) -> None:
     """Force a new name to disk; a system that cannot do this keeps names safe in its own way."""
     with contextlib.suppress(OSError):
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(directory)

@@ -87,7 +87,7 @@ def terminal() -> Iterator[TextIO]:
 def _begin(block: object) -> None:
     with _Process.lock:
         if not _Process.blocks:
-            for silence in (_descriptors, _streams, _logging, _hooks, _warnings):
+            for silence in (_descriptors, _streams, _hooks, _warnings):
                 silence()
         _Process.blocks.add(block)
 
@@ -163,13 +163,10 @@ class _Nowhere(io.RawIOBase):
         return self._number
 
 
-def _logging() -> None:
-    """Drop records at both doors: `logging.disable` is undone by whoever calls it again."""
-    _set(logging.Logger, "handle", _nothing)
-    _set(logging.Handler, "handle", _nothing)
-
-
 def _hooks() -> None:
+    """Drop records at both doors: `logging.disable` is undone by whoever calls it again."""
+    for owner in (logging.Logger, logging.Handler):
+        _set(owner, "handle", _nothing)
     _set(sys, "unraisablehook", _nothing)
     _set(threading, "excepthook", _nothing)
 

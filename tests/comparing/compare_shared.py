@@ -23,7 +23,7 @@ def blobs(rows: int = 400, n_train: int | None = None) -> Dataset:
     rng = np.random.default_rng(0)
     y = rng.integers(2, size=rows)
     X = np.column_stack([rng.normal(size=(rows, 2)) + 4 * y[:, None], np.arange(rows)])
-    return Dataset(X, y, ("a", "b", "row"), ("no", "yes"), "blobs", n_train=n_train)
+    return Dataset(X, y, ("no", "yes"), "blobs", n_train=n_train)
 
 
 class Stub(ClassifierMixin, BaseEstimator):

@@ -23,7 +23,6 @@ def make(n: int = 10, *, n_train: int | None = None, **changes) -> Dataset:
     fields = {
         "X": np.arange(float(n))[:, None],
         "y": np.arange(n) % 3,
-        "feature_names": ("row",),
         "classes": ("a", "b", "c"),
         "name": "made",
         "n_train": n_train,
@@ -51,13 +50,12 @@ def test_labels_are_the_declared_ones():
     [
         {"X": np.zeros(10)},
         {"X": np.zeros((10, 1, 1))},
-        {"X": np.zeros((10, 0)), "feature_names": ()},
+        {"X": np.zeros((10, 0))},
         {"X": np.zeros((9, 1))},
         {"y": np.zeros((10, 1), int)},
         {"y": np.full(10, 3)},
         {"y": np.full(10, -1)},
         {"y": np.zeros(10)},
-        {"feature_names": ("row", "more")},
         {"groups": np.arange(9)},
     ],
     ids=str,
@@ -145,9 +143,7 @@ def test_the_public_view_follows_from_what_is_declared():
     bins = make(columns=columns).features()
     assert isinstance(bins, PublicBins)
     assert bins.transform(make().X).argmax(axis=1).tolist() == [0] * 5 + [1] * 5
-    images = make(
-        X=np.zeros((10, 64)), feature_names=tuple(map(str, range(64))), image_shape=(8, 8)
-    )
+    images = make(X=np.zeros((10, 64)), image_shape=(8, 8))
     assert isinstance(images.features()[-1], HOG)
     assert images.features().transform(images.X).shape == (10, 768)
 

@@ -41,7 +41,8 @@ def test_numbers_and_indices_of_categories(tmp_path):
     assert data.X.tolist() == [[40, 1], [17, 0], [65.5, 2], [-1000, 2]]
     assert data.y.tolist() == [0, 1, 0, 1]
     assert data.groups.tolist() == ["a", "b", "a", "c"]
-    assert (data.feature_names, data.name, data.n_train) == (("age", "sex"), "people", None)
+    assert ([column.name for column in data.columns], data.name) == (["age", "sex"], "people")
+    assert data.n_train is None
     assert [column.name for column in data.columns] == ["age", "sex"]
 
 

@@ -8,14 +8,14 @@ import pytest
 
 from tacit.errors import BudgetExceeded, InvalidArgument, LedgerDamaged, LedgerError
 from tacit.ledger import Budget, Ledger
-from tacit.ledger.terms import Request, Terms, new_terms
+from tacit.ledger.terms import Terms, new_terms
 from tacit.mechanisms import GNMax, Plan
 
 BUDGET = Budget(2.0, 1e-5)
 
 
 def test_a_new_ledger_has_the_documented_defaults():
-    terms = new_terms(Request(budget=BUDGET))
+    terms = new_terms(budget=BUDGET)
     assert (terms.unit, terms.dataset, terms.accountant) == ("record", "", "gaussian")
     assert (terms.order, terms.plans, terms.price) == (None, (), None)
     assert (terms.reserved_delta, terms.n_units, terms.allow_large_delta) == (0.0, None, False)
@@ -62,11 +62,11 @@ def test_unsound_terms_are_refused_by_name_and_nothing_is_created(path, argument
 
 
 def test_a_delta_below_one_over_n_is_fine():
-    assert not new_terms(Request(budget=BUDGET, n_units=99_999)).large_delta
+    assert not new_terms(budget=BUDGET, n_units=99_999).large_delta
 
 
 def test_a_large_delta_can_be_allowed_and_is_remembered():
-    terms = new_terms(Request(budget=BUDGET, n_units=10**6, allow_large_delta=True))
+    terms = new_terms(budget=BUDGET, n_units=10**6, allow_large_delta=True)
     assert terms.large_delta
     assert Terms.from_header(terms.as_header()).allow_large_delta
 
@@ -86,7 +86,7 @@ def test_a_fixed_list_over_the_reserve_is_refused(path, fakes):
 
 
 def test_every_header_is_unique():
-    terms = new_terms(Request(budget=BUDGET))
+    terms = new_terms(budget=BUDGET)
     ids = {terms.as_header()["id"] for _ in range(20)}
     assert len(ids) == 20
     assert all(len(bytes.fromhex(one)) == 16 for one in ids)
@@ -145,7 +145,7 @@ def test_a_fixed_ledger_is_reopened_with_its_list_or_without(path):
     ],
 )
 def test_an_incomplete_header_is_damage(change):
-    header = new_terms(Request(budget=BUDGET)).as_header()
+    header = new_terms(budget=BUDGET).as_header()
     change(header)
     with pytest.raises(LedgerDamaged, match="header"):
         Terms.from_header(header)
@@ -153,6 +153,6 @@ def test_an_incomplete_header_is_damage(change):
 
 @pytest.mark.parametrize("accountant", ["rdp", "fixed", "barter"])
 def test_a_header_without_a_usable_accountant_is_damage(accountant):
-    header = {**new_terms(Request(budget=BUDGET)).as_header(), "accountant": accountant}
+    header = {**new_terms(budget=BUDGET).as_header(), "accountant": accountant}
     with pytest.raises(LedgerDamaged, match="accountant"):
         Terms.from_header(header).make_accountant()

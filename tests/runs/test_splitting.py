@@ -15,8 +15,7 @@ SHARES = DataConfig("csv:rows.csv", private=0.6, public=0.2, declare_public=True
 
 
 def table(X: np.ndarray, groups: np.ndarray | None = None) -> Dataset:
-    names = tuple(f"x{place}" for place in range(X.shape[1]))
-    return Dataset(X, np.zeros(len(X), np.int64), names, ("no", "yes"), "rows", groups=groups)
+    return Dataset(X, np.zeros(len(X), np.int64), ("no", "yes"), "rows", groups=groups)
 
 
 def sides(data: Dataset, where: DataConfig = SHARES) -> np.ndarray:

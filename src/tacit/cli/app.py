@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from tacit import __version__
+from tacit.cli import handover, ledger
 from tacit.cli.audit import audit
 from tacit.cli.compare import compare
-from tacit.cli.handover import package, verify
-from tacit.cli.ledger import ledger_app, report
+from tacit.cli.ledger import report, show
+from tacit.cli.options import add_commands
 from tacit.cli.plan import plan
 from tacit.cli.replicate import replicate
 from tacit.cli.runs import demo, predict, segment, train
@@ -25,7 +26,8 @@ from tacit.cli.show import errors
 from tacit.cli.votes import aggregate, analyze, sanitise
 from tacit.errors import BudgetExceeded, LedgerError, TacitError
 
-BAD_INPUT, OVER_BUDGET, LEDGER_TROUBLE = 2, 3, 4
+BAD_INPUT = 2
+_CODES = {BudgetExceeded: 3, LedgerError: 4}
 
 app = typer.Typer(
     name="tacit",
@@ -36,12 +38,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-COMMANDS: tuple[Callable[..., None], ...] = (
-    *(plan, train, predict, segment, aggregate, sanitise, analyze, audit, compare, report),
-    *(verify, package, replicate, demo),
-)
-for command in COMMANDS:
-    app.command()(command)
+ledger_app = typer.Typer(help="Look at a ledger; nothing is changed.", no_args_is_help=True)
+add_commands(app, plan, train, predict, segment, aggregate, sanitise, analyze, audit, compare)
+add_commands(app, report, handover.verify, handover.package, replicate, demo)
+add_commands(ledger_app, show, ledger.verify)
 app.add_typer(ledger_app, name="ledger")
 
 
@@ -66,17 +66,10 @@ def main() -> None:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             app()
-    except BudgetExceeded as error:
-        _stop(error, OVER_BUDGET)
-    except LedgerError as error:
-        _stop(error, LEDGER_TROUBLE)
     except (TacitError, OSError) as error:
-        _stop(error, BAD_INPUT)
-
-
-def _stop(error: Exception, code: int) -> None:
-    _say("[bold red]Error:[/]", error)
-    sys.exit(code)
+        _say("[bold red]Error:[/]", error)
+        codes = (code for kind, code in _CODES.items() if isinstance(error, kind))
+        sys.exit(next(codes, BAD_INPUT))
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
@@ -84,7 +77,5 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _say(what: str, message: object) -> None:
-    from rich.markup import escape
-
     text = escape(" ".join(str(message).split()))
     errors().print(f"{what} {text}", soft_wrap=True, highlight=False)

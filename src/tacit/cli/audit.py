@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tacit._registry import MECHANISMS
-from tacit.cli import options
 from tacit.cli.options import given, parse_mechanism, refuse_given
 from tacit.cli.show import print_json, print_table, screen, working
 from tacit.errors import InvalidArgument
+from tacit.mechanisms import Mechanism
 
 if TYPE_CHECKING:
     from tacit.audit import AuditResult, Finding
-    from tacit.mechanisms import Mechanism
 
 CONTRADICTED = 5
 """Exit code of an audit that refutes the claim."""
@@ -29,42 +27,16 @@ _FAIL = "The audit CONTRADICTS the claim: something is wrong. Do not publish."
 
 
 def audit(
-    config: Annotated[
-        Path | None, typer.Argument(help="A run's configuration, TOML.", show_default=False)
-    ] = None,
-    mechanism: Annotated[
-        str | None,
-        typer.Option(
-            help="Audit a mechanism instead: NAME:KEY=VALUE,... for example gnmax:sigma=40. "
-            f"Names: {', '.join(MECHANISMS)}."
-        ),
-    ] = None,
-    canaries: Annotated[int | None, typer.Option(help="How many canaries; 200 by default.")] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(help="mislabelled (inputs with wrong labels; default) or strange inputs."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The audit's directory, with its ledger; must not exist.")
-    ] = None,
-    trials: Annotated[
-        int | None,
-        typer.Option(
-            help="Releases on each side, for --mechanism; 200,000 by default, fewer where one "
-            "takes many numbers."
-        ),
-    ] = None,
-    error: Annotated[
-        float | None,
-        typer.Option(
-            help="Chance that an honest claim is contradicted: 0.05 for a run, 1e-6 for a "
-            "mechanism by default."
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Fix the canaries and their coins; never the noise.")
-    ] = None,
-    as_json: options.AsJson = False,
+    config: Path | None = None,
+    *,
+    mechanism: str | None = None,
+    canaries: int | None = None,
+    kind: str | None = None,
+    out: Path | None = None,
+    trials: int | None = None,
+    error: float | None = None,
+    seed: int | None = None,
+    as_json: bool = False,
 ) -> None:
     """Try to refute what a run or a mechanism claims. A pass proves nothing.
 
@@ -79,6 +51,18 @@ def audit(
     Example: tacit audit --mechanism gnmax:sigma=40
 
     Example: tacit audit --mechanism confident-gnmax:threshold=200,sigma_check=150,sigma_answer=40
+
+    config: A run's configuration, TOML.
+    mechanism: Audit a mechanism instead: NAME:KEY=VALUE,... for example gnmax:sigma=40.
+        Names: MECHANISMS.
+    canaries: How many canaries; 200 by default.
+    kind: mislabelled (inputs with wrong labels; default) or strange inputs.
+    out: The audit's directory, with its ledger; must not exist.
+    trials: Releases on each side, for --mechanism; 200,000 by default, fewer where one takes many
+        numbers.
+    error: Chance that an honest claim is contradicted: 0.05 for a run, 1e-6 for a mechanism by
+        default.
+    seed: Fix the canaries and their coins; never the noise.
     """
     from tacit.audit import audit_mechanism, audit_run
     from tacit.runs import RunConfig

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tacit.cli import options
 from tacit.cli.show import WIDE, errors, print_json, print_table, screen
 from tacit.errors import InvalidArgument
 
@@ -18,40 +18,40 @@ LEVELS = "0.1,0.2,0.5,1,2,8"
 
 
 def compare(
-    data: Annotated[
-        str,
-        typer.Option(
-            help="digits, affairs, mnist:DIR, adult:DIR, npz:FILE or csv:FILE: public data."
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="The folder of finished cells, tables and figures.")],
-    methods: Annotated[
-        str, typer.Option(help="Names with commas between them; all by default.")
-    ] = "",
-    epsilon: Annotated[str, typer.Option(help="Budgets, with commas between them.")] = LEVELS,
-    delta: Annotated[float, typer.Option(help="Delta of every budget.")] = 1e-5,
-    seeds: Annotated[int, typer.Option(help="How often each cell is repeated.")] = 3,
-    public: Annotated[int | None, typer.Option(help="Public inputs, if not by rule.")] = None,
-    held_out: Annotated[int | None, typer.Option(help="Held-out rows, if not by rule.")] = None,
-    loader: Annotated[
-        Path | None,
-        typer.Option(help="TOML with \\[data.options], as for `tacit train`: a CSV's roles."),
-    ] = None,
-    limit: Annotated[
-        float | None, typer.Option(help="Seconds after which a cell counts as failed.")
-    ] = None,
-    jobs: Annotated[int, typer.Option(help="Cells at a time, one thread each.")] = 1,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Run cells again that failed.")
-    ] = False,
-    as_json: options.AsJson = False,
+    *,
+    data: str,
+    out: Path,
+    methods: str = "",
+    epsilon: str = LEVELS,
+    delta: float = 1e-5,
+    seeds: int = 3,
+    public: int | None = None,
+    held_out: int | None = None,
+    loader: Path | None = None,
+    limit: float | None = None,
+    jobs: int = 1,
+    retry_failed: bool = False,
+    as_json: bool = False,
 ) -> None:
-    """Run methods on the same rows and budget; say which to use when. Resumes when run again.
+    r"""Run methods on the same rows and budget; say which to use when. Resumes when run again.
 
     NOT private: it reads the labels of all rows. For public data, or rows declared public.
     Methods: pate, knn, prototype, moments, ridge, mac, dpsgd, layerwise.
     More methods, epsilons or seeds may be added to a folder later.
     Example: tacit compare --data digits --methods prototype,ridge --epsilon 1,8 --out compared
+
+    data: digits, affairs, mnist:DIR, adult:DIR, npz:FILE or csv:FILE: public data.
+    out: The folder of finished cells, tables and figures.
+    methods: Names with commas between them; all by default.
+    epsilon: Budgets, with commas between them.
+    delta: Delta of every budget.
+    seeds: How often each cell is repeated.
+    public: Public inputs, if not by rule.
+    held_out: Held-out rows, if not by rule.
+    loader: TOML with \[data.options], as for `tacit train`: a CSV's roles.
+    limit: Seconds after which a cell counts as failed.
+    jobs: Cells at a time, one thread each.
+    retry_failed: Run cells again that failed.
     """
     from tacit.comparing import NOT_PRIVATE
     from tacit.comparing import compare as run
@@ -81,8 +81,6 @@ def _loader_options(path: Path | None) -> dict[str, Any] | None:
     """Read [data.options] of a configuration."""
     if path is None:
         return None
-    import tomllib
-
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))["data"]["options"]
     except (OSError, UnicodeError, tomllib.TOMLDecodeError, KeyError, TypeError):
@@ -94,8 +92,6 @@ def _loader_options(path: Path | None) -> dict[str, Any] | None:
 
 def _with_progress(run: Any, data: str, settings: dict[str, Any]) -> Comparison:
     """Run under a bar that counts cells, those of an earlier run included."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     counted = (MofNCompleteColumn(), TimeElapsedColumn())
     columns = (TextColumn("{task.description}"), BarColumn(), *counted)
     with Progress(*columns, console=errors(), transient=True) as bar:

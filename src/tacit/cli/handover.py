@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
 import typer
+from rich.markup import escape
 
-from tacit.cli import options
-from tacit.cli.show import print_json, screen, table
+from tacit.cli.options import writable
+from tacit.cli.show import print_json, print_result, screen
 from tacit.errors import InvalidArgument
 
 NOT_TRUSTED = 4
-RunFolder = Annotated[Path, typer.Argument(help="The run's folder.", show_default=False)]
 
 
-def verify(run: RunFolder, as_json: options.AsJson = False) -> None:
+def verify(run: Path, *, as_json: bool = False) -> None:
     """Check that a run's model, statement, report and ledger belong together; exit code 4 if not.
 
     Example: tacit verify runs/first
-    """
-    from rich.markup import escape
 
+    run: The run's folder.
+    """
     from tacit.runs import verify_run
 
     checks = verify_run(run)
     holds = all(check.holds for check in checks)
     if as_json:
-        names = ("what", "holds", "says")
-        found = [{name: getattr(check, name) for name in names} for check in checks]
-        print_json({"verified": holds, "checks": found})
+        print_json({"verified": holds, "checks": [asdict(check) for check in checks]})
     else:
-        listing = table(escape(f"{run}"), "what", "", "found")
-        listing.columns[2].justify = "left"
         for check in checks:
-            mark = "[green]ok[/]" if check.holds else "[bold red]FAILED[/]"
-            listing.add_row(check.what, mark, escape(check.says))
-        screen().print(listing)
+            mark = "[green]ok    [/]" if check.holds else "[bold red]FAILED[/]"
+            screen().print(f"{mark} {check.what}: {escape(check.says)}", soft_wrap=True)
         screen().print(
             "[green]Verified[/]: everything belongs together."
             if holds
@@ -46,24 +41,22 @@ def verify(run: RunFolder, as_json: options.AsJson = False) -> None:
         raise typer.Exit(NOT_TRUSTED)
 
 
-def package(
-    run: RunFolder,
-    out: Annotated[Path, typer.Argument(help="The archive to write.", show_default=False)],
-    overwrite: options.Overwrite = False,
-    as_json: options.AsJson = False,
-) -> None:
+def package(run: Path, out: Path, *, overwrite: bool = False, as_json: bool = False) -> None:
     """Write a finished run as one archive that others can check and use without tacit.
 
     Example: tacit package runs/first first.zip
+
+    run: The run's folder.
+    out: The archive to write, a .zip.
     """
     from tacit.runs import package_run
 
     if out.suffix != ".zip":
         raise InvalidArgument(f"Expected out={str(out)!r} to end with .zip.")
-    options.writable(out, overwrite=overwrite)
+    writable(out, overwrite=overwrite)
     members = package_run(run, out)
-    if as_json:
-        print_json({"archive": str(out), "files": members})
-    else:
-        screen().print(f"{out}: {', '.join(members)}")
-        screen().print("Whoever receives it unpacks it and runs: python verify.py")
+    print_result(
+        {"archive": str(out), "files": members},
+        f"{out}: {', '.join(members)}\nWhoever receives it unpacks it and runs: python verify.py",
+        as_json=as_json,
+    )

@@ -1,51 +1,68 @@
-"""Options that several commands share, and how they become a mechanism, a ledger, an output."""
+"""What commands take: their options, and how these become a mechanism, a ledger, an output."""
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import MISSING
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import typer
 
 from tacit._registry import MECHANISMS, mechanism_class
 from tacit.errors import InvalidArgument, LedgerUnavailable
-
-if TYPE_CHECKING:
-    from tacit.ledger import Ledger
-    from tacit.mechanisms import Mechanism, Plan
+from tacit.ledger import Budget, GaussianAccountant, Ledger, RdpAccountant, best_order
+from tacit.mechanisms import Mechanism, Plan, VoteMechanism
 
 ENTRY_DIGITS = 12
 """How much of an entry's hash stands beside the labels that it paid for."""
-Votes = Annotated[
-    Path, typer.Argument(help="Teacher votes: .npy, .npz or .csv.", show_default=False)
-]
-Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        help="histogram (queries, classes) or predictions (teachers, queries); needless for an "
-        ".npz with the key votes or predictions.",
-    ),
-]
-Classes = Annotated[
-    int | None, typer.Option("--classes", help="Number of classes; needed with predictions.")
-]
-Threshold = Annotated[float | None, typer.Option(help="Votes that the check asks for.")]
-SigmaCheck = Annotated[float | None, typer.Option(help="Noise of the check.")]
-SigmaAnswer = Annotated[float | None, typer.Option(help="Noise of the answer.")]
-Sigma = Annotated[float | None, typer.Option(help="Noise of gnmax and noisy-votes.")]
-Queries = Annotated[int | None, typer.Option(help="Ask only the first N rows.")]
-Indices = Annotated[Path | None, typer.Option(help="Ask only these rows: a file of row numbers.")]
-ReserveDelta = Annotated[
-    float | None, typer.Option(help="Part of delta kept for `tacit sanitise`; a tenth by default.")
-]
-Report = Annotated[Path | None, typer.Option(help="Write an HTML report here.")]
-Overwrite = Annotated[bool, typer.Option(help="Replace existing outputs.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-LedgerFile = Annotated[Path, typer.Argument(help="The ledger file.", show_default=False)]
+SHARED = {
+    "votes": "Teacher votes: .npy, .npz or .csv.",
+    "format": "histogram (queries, classes) or predictions (teachers, queries); needless for an "
+    ".npz with the key votes or predictions.",
+    "classes": "Number of classes; needed with predictions.",
+    "threshold": "Votes that the check asks for.",
+    "sigma_check": "Noise of the check.",
+    "sigma_answer": "Noise of the answer.",
+    "sigma": "Noise of gnmax and noisy-votes.",
+    "queries": "Ask only the first N rows.",
+    "indices": "Ask only these rows: a file of row numbers.",
+    "reserve_delta": "Part of delta kept for `tacit sanitise`; a tenth by default.",
+    "report": "Write an HTML report here.",
+    "overwrite": "Replace existing outputs.",
+    "as_json": "Print JSON for machines.",
+    "file": "The ledger file.",
+}
+"""What several commands take; a command's own docstring may say otherwise."""
+_SAID = re.compile(r"^(\w+): (.+(?:\n    .+)*)", re.MULTILINE)
+
+
+def add_commands(app: typer.Typer, *commands: Callable[..., None]) -> None:
+    """Add functions as commands: their keyword-only parameters are options, the others arguments.
+
+    Lines "name: what it is" at the end of the docstring are the help of each.
+    """
+    for command in commands:
+        signature, text = inspect.signature(command, eval_str=True), inspect.getdoc(command) or ""
+        said = [line for line in _SAID.finditer(text) if line[1] in signature.parameters]
+        about = {**SHARED, **{line[1]: " ".join(line[2].split()) for line in said}}
+        declared = [_declared(each, about) for each in signature.parameters.values()]
+        command.__signature__ = signature.replace(parameters=declared)  # type: ignore[attr-defined]
+        app.command(help=text[: said[0].start()] if said else text)(command)
+
+
+def _declared(parameter: inspect.Parameter, about: dict[str, str]) -> inspect.Parameter:
+    if parameter.annotation is typer.Context:
+        return parameter
+    default = ... if parameter.default is parameter.empty else parameter.default
+    said = about[parameter.name].replace("MECHANISMS", ", ".join(MECHANISMS))
+    if parameter.kind is parameter.KEYWORD_ONLY:
+        flag = parameter.name.removeprefix("as_").replace("_", "-")
+        return parameter.replace(default=typer.Option(default, f"--{flag}", help=said))
+    return parameter.replace(default=typer.Argument(default, help=said, show_default=False))
 
 
 def given(**asked: Any) -> dict[str, Any]:
@@ -86,8 +103,6 @@ def vote_mechanism(text: str, **asked: float | None) -> Mechanism:
     >>> vote_mechanism("lnmax:gamma=0.05", sigma=None)
     LNMax(gamma=0.05)
     """
-    from tacit.mechanisms import VoteMechanism
-
     if ":" in text or text not in MECHANISMS:
         made = parse_mechanism(text)
         refuse_given(text, **asked)
@@ -149,8 +164,6 @@ def _value(value: str, default: Any, part: str) -> Any:
 
 def existing(file: Path) -> Ledger:
     """Open a ledger that must exist."""
-    from tacit.ledger import Ledger
-
     if file.is_file():
         return Ledger(file)
     instead = "that is a directory." if file.is_dir() else "there is none."
@@ -159,40 +172,29 @@ def existing(file: Path) -> Ledger:
     raise LedgerUnavailable(f"Expected a ledger at {str(file)!r}; {instead}")
 
 
-def open_ledger(
-    path: Path,
-    plan: Plan,
-    *,
-    epsilon: float | None,
-    delta: float | None,
-    reserve_delta: float | None,
-    unit: str | None,
-    dataset: str | None,
-    **terms: Any,
-) -> Ledger:
-    """Open the ledger, or create it with the budget and the terms that were given.
+def open_ledger(path: Path, plan: Plan, asked: dict[str, Any]) -> Ledger:
+    """Open the ledger, or create it with the budget and the terms that were asked for.
 
     A new ledger's accountant, if left to us, is the one that prices this plan lower: the plan is
     public, so the choice is too. A tenth of delta is reserved so that a sanitised statement can
     be bought later.
     """
-    from tacit.ledger import Budget, Ledger
-
+    epsilon, delta, reserve = (asked.pop(name) for name in ("epsilon", "delta", "reserve_delta"))
+    budget = None if epsilon is None or delta is None else Budget(epsilon, delta)
     if path.exists():
-        budget = None if epsilon is None or delta is None else Budget(epsilon, delta)
-        return Ledger(path, budget=budget, unit=unit, dataset=dataset)
-    if epsilon is None or delta is None:
+        return Ledger(path, budget=budget, unit=asked["unit"], dataset=asked["dataset"])
+    if budget is None:
         raise InvalidArgument(
             f"Expected --epsilon and --delta: {str(path)!r} does not exist yet, and a new ledger "
             "needs its budget."
         )
-    budget, kept = Budget(epsilon, delta), reserved(delta, reserve_delta)
-    if terms["accountant"] == "auto":
+    kept = reserved(delta, reserve)
+    if asked["accountant"] == "auto":
         within = Budget(epsilon, delta - kept)
-        chosen = cheaper_accountant(plan, within) if terms["order"] is None else "rdp"
-        terms["accountant"] = chosen
-    terms |= {"unit": unit or None, "dataset": dataset}
-    return Ledger(path, budget=budget, reserved_delta=kept, **terms)
+        asked["accountant"] = cheaper_accountant(plan, within)
+    return Ledger(
+        path, budget=budget, reserved_delta=kept, **{**asked, "unit": asked["unit"] or None}
+    )
 
 
 def reserved(delta: float, reserve: float | None) -> float:
@@ -203,10 +205,8 @@ def reserved(delta: float, reserve: float | None) -> float:
     return kept
 
 
-def cheaper_accountant(plan: Plan, budget: Any) -> str:
+def cheaper_accountant(plan: Plan, budget: Budget) -> str:
     """Return "gaussian" or "rdp": which of them lets this plan use less of the budget."""
-    from tacit.ledger import GaussianAccountant, RdpAccountant, best_order
-
     if plan.mu_squared() is None:
         return "rdp"
     gaussian = GaussianAccountant.within(budget, budget.delta)

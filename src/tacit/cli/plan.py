@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
+from tacit._checks import at_least, one_of
+from tacit._registry import METHODS
 from tacit.cli import options
 from tacit.cli.show import print_json, print_table, screen
 from tacit.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from tacit.ledger import Budget
-    from tacit.mechanisms import Mechanism, Plan
+from tacit.ledger import Budget
+from tacit.mechanisms import Mechanism, Plan
+from tacit.privacy import gaussian_epsilon
+from tacit.report import save_figure, trade_off_figure
 
 AGREEMENTS = (0.6, 0.8, 0.95)
 """Shares of the voters that agree, for which the chance of a right label is shown."""
@@ -25,39 +26,39 @@ OPTIONS = {"n_teachers": "teachers"}
 
 
 def plan(
-    queries: Annotated[int, typer.Option(help="How many public inputs are to be labelled.")],
-    epsilon: Annotated[float, typer.Option(help="Worst-case epsilon to stay within.")],
-    delta: Annotated[float, typer.Option(help="Delta to stay within.")],
-    teachers: Annotated[int | None, typer.Option(help="How many teachers vote (pate).")] = None,
-    method: Annotated[
-        str, typer.Option(help="Who votes: teachers (pate) or private neighbours (knn).")
-    ] = "pate",
-    k: Annotated[int | None, typer.Option("--k", help="How many neighbours vote (knn).")] = None,
-    sampling_rate: Annotated[
-        float | None, typer.Option(help="Chance of a record to take part (knn); 1 by default.")
-    ] = None,
-    classes: Annotated[int, typer.Option(help="How many classes.")] = 10,
-    mechanism: Annotated[
-        str | None,
-        typer.Option(
-            help="Price this one beside the proposals (pate): NAME:KEY=VALUE,... for example "
-            "lnmax:gamma=0.05."
-        ),
-    ] = None,
-    reserve_delta: options.ReserveDelta = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a picture: .png, .svg or .pdf.")] = None,
-    overwrite: options.Overwrite = False,
-    as_json: options.AsJson = False,
+    *,
+    queries: int,
+    epsilon: float,
+    delta: float,
+    teachers: int | None = None,
+    method: str = "pate",
+    k: int | None = None,
+    sampling_rate: float | None = None,
+    classes: int = 10,
+    mechanism: str | None = None,
+    reserve_delta: float | None = None,
+    plot: Path | None = None,
+    overwrite: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Propose noise for a budget, without any data, and show the trade-off.
 
     Example: tacit plan --teachers 250 --queries 640 --delta 1e-5 --epsilon 2
 
     Neighbours: tacit plan --method knn --k 300 --queries 100 --delta 1e-5 --epsilon 1
+
+    queries: How many public inputs are to be labelled.
+    epsilon: Worst-case epsilon to stay within.
+    delta: Delta to stay within.
+    teachers: How many teachers vote (pate).
+    method: Who votes: teachers (pate) or private neighbours (knn).
+    k: How many neighbours vote (knn).
+    sampling_rate: Chance of a record to take part (knn); 1 by default.
+    classes: How many classes.
+    mechanism: Price this one beside the proposals (pate): NAME:KEY=VALUE,... for example
+        lnmax:gamma=0.05.
+    plot: Write a picture: .png, .svg or .pdf.
     """
-    from tacit._checks import at_least
-    from tacit.ledger import Budget
-    from tacit.mechanisms import Plan
     from tacit.methods import method_named
 
     budget = Budget(epsilon, delta)  # refuses what no ledger would take
@@ -79,7 +80,7 @@ def plan(
     if plot is not None:
         _plot(plot, queries, budget)
     if as_json:
-        plain = [_plain(proposal, budget.delta) for proposal in proposals]
+        plain = [{**each.as_dict(), **each.price(budget.delta)._asdict()} for each in proposals]
         shown = None if plot is None else str(plot)
         print_json({"proposals": plain, "trade_off": trade_off, "plot": shown})
         return
@@ -97,8 +98,6 @@ def plan(
 
 def _settings(method: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that the method's plan wants; refuse those of another instead."""
-    from tacit._checks import one_of
-    from tacit._registry import METHODS
     from tacit.methods import method_named
 
     known = [name for name in METHODS if method_named(name).propose is not None]
@@ -115,21 +114,15 @@ def _settings(method: str, given: dict[str, Any]) -> dict[str, Any]:
 def _trade_off(
     method: str, queries: int, budget: Budget, classes: int, settings: dict[str, Any]
 ) -> list[dict[str, float]]:
-    """Return what other numbers of queries, or other sampling rates, would need."""
+    """Return what fewer and more queries, or other sampling rates, would need."""
+    from tacit.methods import sigma_for
+
     if method == "knn":
         reach = settings["k"] / settings.get("sampling_rate", 1.0)
         return compare_rates(reach, queries, budget, classes)
-    return compare_queries(queries, budget) if method == "pate" else []
-
-
-def compare_queries(queries: int, budget: Budget) -> list[dict[str, float]]:
-    """Return the noise of GNMax for fewer queries and for more."""
-    from tacit.methods import sigma_for
-
-    numbers = sorted({max(1, queries // 4), max(1, queries // 2), queries, 2 * queries})
-    return [
-        {"queries": n, "sigma": sigma_for(n, budget), "epsilon": budget.epsilon} for n in numbers
-    ]
+    numbers = {max(1, queries // 4), max(1, queries // 2), queries, 2 * queries}
+    asked = sorted(numbers) if method == "pate" else []
+    return [{"queries": n, "sigma": sigma_for(n, budget), "epsilon": budget.epsilon} for n in asked]
 
 
 def compare_rates(
@@ -157,11 +150,6 @@ def chance_of_right_label(mechanism: Mechanism, voters: int, agreement: float) -
     """Lower bound on the chance of the plurality's label if all others agree on one rival."""
     first = max(round(agreement * voters), voters - round(agreement * voters))
     return mechanism.reading().ahead(2 * first - voters)
-
-
-def _plain(proposal: Plan, delta: float) -> dict[str, Any]:
-    price = proposal.price(delta)
-    return {**proposal.as_dict(), "epsilon": price.epsilon, "accountant": price.accountant}
 
 
 def _show_proposals(
@@ -217,8 +205,6 @@ def _show_trade_off(method: str, trade_off: list[dict[str, float]], teachers: An
 
 def _plot(path: Path, queries: int, budget: Budget) -> None:
     from tacit.methods import sigma_for
-    from tacit.privacy import gaussian_epsilon
-    from tacit.report import save_figure, trade_off_figure
 
     numbers = np.unique(np.geomspace(1, 4 * queries, 80).round())
     sigmas = [factor * sigma_for(queries, budget) for factor in (0.5, 1.0, 2.0)]

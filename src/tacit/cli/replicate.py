@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
 
 from tacit.cli.show import errors, print_table, screen
 from tacit.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from tacit.replication import Item, Workplace
+from tacit.replication import PAPERS, Item, Workplace, data_folder, find_item, items_of, missing
+from tacit.replication import replicate as run
 
 
 def replicate(
-    paper: Annotated[str, typer.Argument(help="pate, knn, masks or mac.")] = "",
-    item: Annotated[str, typer.Argument(help="One figure, table or remark; all if absent.")] = "",
-    out: Annotated[Path, typer.Option(help="The folder for tables and pictures.")] = Path(
-        "replicated"
-    ),
-    longest: Annotated[
-        float, typer.Option(help="Without ITEM: leave out what takes more minutes.")
-    ] = 1.0,
+    paper: str = "", item: str = "", *, out: Path = Path("replicated"), longest: float = 1.0
 ) -> None:
     """Run a paper's figures, tables and remarks again, or list what there is.
 
     Data is looked for in the folder that the variable TACIT_DATA names; what is missing is said.
     Without PAPER: what each paper holds, what came of it, how long it takes.
     Example: tacit replicate pate figure-4
-    """
-    from tacit.replication import PAPERS, Workplace, data_folder, find_item, items_of
 
+    paper: pate, knn, masks or mac.
+    item: One figure, table or remark; all if absent.
+    out: The folder for tables and pictures.
+    longest: Without ITEM: leave out what takes more minutes.
+    """
     if not paper:
         for name in PAPERS:
             _list(name)
@@ -50,8 +42,6 @@ def replicate(
 
 
 def _list(paper: str) -> None:
-    from tacit.replication import PAPERS, data_folder, items_of, missing
-
     rows = [
         [
             each.name,
@@ -68,8 +58,6 @@ def _list(paper: str) -> None:
 
 def _run(item: Item, place: Workplace, *, stop: bool = True) -> None:
     """Run one item; where several are asked for, say what is missing and go on."""
-    from tacit.replication import replicate as run
-
     try:
         seconds = run(item, place)
     except InvalidArgument as error:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import typer
 
-from tacit.cli import options
-from tacit.cli.show import (
-    csv_text,
-    errors,
-    print_budget,
-    print_json,
-    print_statement,
-    print_table,
-    screen,
-    working,
-)
+from tacit._files import write_atomically
+from tacit.cli import show
+from tacit.cli.options import writable
+from tacit.datasets import load_dataset, load_public
 from tacit.errors import InvalidArgument
+from tacit.mechanisms import GNMax, Plan
 
 if TYPE_CHECKING:
     from tacit.masks import Volumes
@@ -32,15 +28,12 @@ TEACHERS, QUERIES = 100, 20
 
 
 def train(
-    config: Annotated[Path, typer.Argument(help="The configuration, TOML.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="The run's directory: new, or empty.")],
-    data: Annotated[
-        str | None, typer.Option(help="Another source of data, e.g. mnist:DIR.")
-    ] = None,
-    cluster: Annotated[
-        str | None, typer.Option(help="Train teachers on the Dask cluster at this address.")
-    ] = None,
-    as_json: options.AsJson = False,
+    config: Path,
+    *,
+    out: Path,
+    data: str | None = None,
+    cluster: str | None = None,
+    as_json: bool = False,
 ) -> None:
     r"""Let private records label public inputs and train the student: all in one directory.
 
@@ -51,23 +44,26 @@ def train(
     method = "dpsgd" or "mac" trains a network on the records, with or without public inputs.
     Paths in the configuration are relative to the current directory, not to the file.
     Example: tacit train run.toml --out runs/first
+
+    config: The configuration, TOML.
+    out: The run's directory: new, or empty.
+    data: Another source of data, e.g. mnist:DIR.
+    cluster: Train teachers on the Dask cluster at this address.
     """
     try:
         result = _run(config, out, data, cluster)
     except KeyboardInterrupt:
-        errors().print(_interrupted(out), soft_wrap=True, highlight=False, markup=False)
+        show.errors().print(_interrupted(out), soft_wrap=True, highlight=False, markup=False)
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
-        print_json(_plain(result))
+        show.print_json(_plain(result))
         return
     rows = _rows_of_masks(result) if result.metrics else _rows(result)
     _show_run("The student", rows, result)
-    screen().print(f"Run: {result.folder}, report: {result.folder / 'report.html'}")
+    show.screen().print(f"Run: {result.folder}, report: {result.folder / 'report.html'}")
 
 
 def _run(config: Path, out: Path, data: str | None, cluster: str | None) -> RunResult:
-    from dataclasses import replace
-
     from tacit.runs import RunConfig, run_config
 
     settings = RunConfig.read(config)
@@ -104,9 +100,8 @@ def _plain(result: RunResult) -> dict[str, object]:
 
 
 def _show_run(title: str, rows: list[tuple[str, str]], result: RunResult) -> None:
-    print_table(title, ("what", "result"), rows)
-    print_budget(result.ledger)
-    print_statement(result.statement)
+    show.print_table(title, ("what", "result"), rows)
+    show.print_statement(result.ledger, result.statement)
 
 
 def _rows(result: RunResult) -> list[tuple[str, str]]:
@@ -132,27 +127,25 @@ def _rows_of_masks(result: RunResult) -> list[tuple[str, str]]:
     return [*rows, ("held-out scans", str(held_out["scans"]))]
 
 
-def demo(
-    out: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("tacit-demo"),
-    as_json: options.AsJson = False,
-) -> None:
+def demo(*, out: Path = Path("tacit-demo"), as_json: bool = False) -> None:
     """Train 100 teachers on private digits, release their votes, train and publish a student.
 
     Example: tacit demo
+
+    out: Where runs are kept.
     """
-    from tacit.mechanisms import GNMax, Plan
     from tacit.runs import run_config
 
     config = demo_config()
     # The next number: a ledger is never overwritten.
     folder = next(path for n in count(1) if not (path := out / f"run-{n}").exists())
-    with working("Training teachers, asking them, training the student ..."):
+    with show.working("Training teachers, asking them, training the student ..."):
         result = run_config(config, folder)
         baseline = non_private_accuracy(config)
     statement = result.statement
     if as_json:
         accuracies = {"accuracy": result.accuracy, "non_private_accuracy": baseline}
-        print_json({"folder": str(folder), **accuracies, "statement": statement.to_dict()})
+        show.print_json({"folder": str(folder), **accuracies, "statement": statement.to_dict()})
         return
     verdict = "refused" if result.ledger.would_exceed(Plan(GNMax(40), 100)) else "allowed"
     rows = [
@@ -166,7 +159,7 @@ def demo(
     ]
     title = "Handwritten digits: 1,200 private, 300 public, the others held out"
     _show_run(title, rows, result)
-    screen().print(f"Open {folder / 'report.html'} in a browser.")
+    show.screen().print(f"Open {folder / 'report.html'} in a browser.")
 
 
 def demo_config() -> RunConfig:
@@ -183,9 +176,6 @@ def demo_config() -> RunConfig:
 
 def non_private_accuracy(config: RunConfig) -> float:
     """Return the accuracy of one teacher that sees all private rows."""
-    import numpy as np
-
-    from tacit.datasets import load_dataset
     from tacit.features import digit_features
     from tacit.runs import split_rows
     from tacit.teachers import KernelRidgeTeachers, predict_with_teachers
@@ -205,25 +195,21 @@ def non_private_accuracy(config: RunConfig) -> float:
     return float((predictions[0] == data.y[split.held_out]).mean())
 
 
-def predict(
-    run: Annotated[Path, typer.Argument(help="A run's directory.", show_default=False)],
-    rows: Annotated[
-        str, typer.Argument(help="Rows without labels, e.g. csv:new.csv.", show_default=False)
-    ],
-    out: Annotated[Path, typer.Option(help="A new CSV file: a label and its probability a row.")],
-    as_json: options.AsJson = False,
-) -> None:
+def predict(run: Path, rows: str, *, out: Path, as_json: bool = False) -> None:
     """Write the student's label for each row, and how probable it thinks it is.
 
     Columns are read as the run's config.toml declares them. This costs no privacy: the student was
     made from releases alone.
     Example: tacit predict runs/first csv:new.csv --out labels.csv
-    """
-    from tacit._files import write_atomically
-    from tacit.datasets import load_public
-    from tacit.runs import RunConfig
 
-    options.writable(out)
+    run: A run's directory.
+    rows: Rows without labels, e.g. csv:new.csv.
+    out: A new CSV file: a label and its probability a row.
+    """
+    from tacit.runs import RunConfig
+    from tacit.students import load_student
+
+    writable(out)
     if not (run / "config.toml").is_file():
         raise InvalidArgument(
             f"Expected a run's directory, with its configuration, first, got {str(run)!r}; rows "
@@ -232,43 +218,29 @@ def predict(
     config = RunConfig.of_finished(run)
     if config.method == "segmentation":
         raise InvalidArgument("Expected a run of rows; for scans use tacit segment.")
-    labels, chances = labelled(run / "student.tacit", load_public(rows, **config.data.options))
-    pairs = zip(labels, (f"{chance:.4f}" for chance in chances), strict=True)
-    write_atomically(out, csv_text(["label", "probability"], pairs))
-    if as_json:
-        print_json({"rows": len(labels), "out": str(out)})
-    else:
-        screen().print(f"{len(labels)} rows in {out}")
-
-
-def labelled(model: Path, rows: Any) -> tuple[list[Any], list[float]]:
-    """Return the most probable label of each row, in the run's own words, and its probability."""
-    from tacit.students import load_student
-
-    student = load_student(model)
+    student = load_student(run / "student.tacit")
     if getattr(student, "classes_", None) is None:
-        raise InvalidArgument(f"Expected {model.name!r} to know its classes; it has none.")
-    chances = student.predict_proba(rows)
-    return student.classes_[chances.argmax(axis=1)].tolist(), chances.max(axis=1).tolist()
+        raise InvalidArgument("Expected 'student.tacit' to know its classes; it has none.")
+    chances = student.predict_proba(load_public(rows, **config.data.options))
+    labels = student.classes_[chances.argmax(axis=1)].tolist()
+    pairs = zip(labels, (f"{chance:.4f}" for chance in chances.max(axis=1)), strict=True)
+    write_atomically(out, show.csv_text(["label", "probability"], pairs))
+    result = {"rows": len(labels), "out": str(out)}
+    show.print_result(result, f"{len(labels)} rows in {out}", as_json=as_json)
 
 
 def segment(
-    model: Annotated[Path, typer.Argument(help="A run's student.tacit.", show_default=False)],
-    scans: Annotated[
-        str, typer.Argument(help="nifti:DIR, npz:FILE, or a folder of NIfTI.", show_default=False)
-    ],
-    out: Annotated[
-        Path, typer.Argument(help="A new folder for masks, or a new .npz.", show_default=False)
-    ],
-    window: Annotated[
-        str | None, typer.Option(help="Predict in windows, e.g. 64,64,64, where memory is short.")
-    ] = None,
-    as_json: options.AsJson = False,
+    model: Path, scans: str, out: Path, *, window: str | None = None, as_json: bool = False
 ) -> None:
     """Write a mask for each scan, with the scan's own grid, affine and spacing.
 
     This costs no privacy: the student was made from releases alone.
     Example: tacit segment runs/first/student.tacit scans masks
+
+    model: A run's student.tacit.
+    scans: nifti:DIR, npz:FILE, or a folder of NIfTI.
+    out: A new folder for masks, or a new .npz.
+    window: Predict in windows, e.g. 64,64,64, where memory is short.
     """
     from tacit.masks import check_file_names, load_segmenter, load_volumes, save_masks
     from tacit.students import saved_extra
@@ -277,17 +249,15 @@ def segment(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InvalidArgument(f"Expected {str(out)!r} to be new, or an empty folder.")
     if out.suffix == ".npz":
-        options.writable(out)
+        writable(out)
     student, facts = load_segmenter(model), saved_extra(model)
     source = scans if scans.startswith(("nifti:", "npz:")) else f"nifti:{scans}"
     volumes = load_volumes(source, n_classes=student.n_classes)
     check_file_names(volumes)
     masks = segmented(student, volumes, facts.get("grid"), _sides(window))
     save_masks(out, masks, volumes)
-    if as_json:
-        print_json({"masks": len(masks), "out": str(out), "classes": facts.get("classes")})
-    else:
-        screen().print(f"{len(masks)} masks in {out}")
+    result = {"masks": len(masks), "out": str(out), "classes": facts.get("classes")}
+    show.print_result(result, f"{len(masks)} masks in {out}", as_json=as_json)
 
 
 def segmented(student: Any, volumes: Volumes, grid: Any, window: Any) -> list[Any]:

@@ -14,128 +14,132 @@ import csv
 import inspect
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
 
+from tacit import report as reports
+from tacit._checks import Integers
+from tacit._files import write_atomically
 from tacit._registry import mechanism_class
-from tacit.cli import options
-from tacit.cli.options import existing, vote_mechanism, writable
-from tacit.cli.show import csv_text, print_budget, print_json, print_statement, screen, table
+from tacit.cli.options import ENTRY_DIGITS, existing, open_ledger, vote_mechanism, writable
+from tacit.cli.show import csv_text, print_json, print_statement, print_table, screen
+from tacit.datasets import read_rows, read_votes, reading
 from tacit.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from tacit.ledger import Entry, Ledger
-    from tacit.mechanisms import Mechanism, Release, Sanitise
-    from tacit.report import SecretAnalysis
+from tacit.ledger import SANITISABLE, Entry, Ledger, sanitised_statement
+from tacit.mechanisms import (
+    Mechanism,
+    Plan,
+    Release,
+    Sanitise,
+    secret_cost_of,
+    student_probabilities,
+)
+from tacit.noise import InsecureNoise
 
 TERMS = (
-    *("epsilon", "delta", "reserve_delta", "accountant", "order", "unit", "dataset", "n_units"),
+    *("epsilon", "delta", "reserve_delta", "accountant", "unit", "dataset", "n_units"),
     "allow_large_delta",
 )
 """Options of `aggregate` that are terms of a new ledger."""
+PARAMETERS = ("threshold", "sigma_check", "sigma_answer", "sigma", "gamma", "confidence")
+"""Options that are parameters of a mechanism."""
 
 
 def aggregate(
     context: typer.Context,
-    votes: options.Votes,
-    ledger: Annotated[Path, typer.Option(help="The ledger; made if there is none.")],
-    out: Annotated[Path, typer.Option(help="Where the released labels go: index,label,entry.")],
-    mechanism: Annotated[
-        str,
-        typer.Option(
-            help="How votes become labels: a mechanism on votes by its name, with the options "
-            "below, or as NAME:KEY=VALUE,... for example lnmax:gamma=0.05."
-        ),
-    ] = "confident-gnmax",
-    threshold: options.Threshold = None,
-    sigma_check: options.SigmaCheck = None,
-    sigma_answer: options.SigmaAnswer = None,
-    sigma: options.Sigma = None,
-    gamma: Annotated[float | None, typer.Option(help="Inverse noise scale of lnmax.")] = None,
-    confidence: Annotated[
-        float | None, typer.Option(help="How sure the student must be (interactive-gnmax).")
-    ] = None,
-    queries: options.Queries = None,
-    indices: options.Indices = None,
-    max_answers: Annotated[
-        int | None, typer.Option(help="Stop answering after so many answers.")
-    ] = None,
-    student: Annotated[
-        Path | None, typer.Option(help="The student's probabilities, .npy (interactive-gnmax).")
-    ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Budget of a new ledger.")] = None,
-    delta: Annotated[float | None, typer.Option(help="Budget of a new ledger.")] = None,
-    reserve_delta: options.ReserveDelta = None,
-    accountant: Annotated[str, typer.Option(help="auto, gaussian or rdp (new ledger).")] = "auto",
-    order: Annotated[
-        float | None, typer.Option(help="Renyi order of a new rdp ledger; the best by default.")
-    ] = None,
-    unit: Annotated[
-        str | None, typer.Option(help="Whose privacy, e.g. patient; record by default.")
-    ] = None,
-    dataset: Annotated[str | None, typer.Option(help="What the private data is called.")] = None,
-    n_units: Annotated[int | None, typer.Option(help="How many units, if public.")] = None,
-    allow_large_delta: Annotated[
-        bool, typer.Option(help="Accept a delta of 1/n-units or more.")
-    ] = False,
-    purpose: Annotated[str, typer.Option(help="Why, for the ledger.")] = "label public inputs",
-    report: options.Report = None,
-    insecure_seed: Annotated[
-        int | None, typer.Option(help="Seeded noise, for research only: not private.")
-    ] = None,
-    overwrite: options.Overwrite = False,
-    format: options.Format = None,
-    classes: options.Classes = None,
-    as_json: options.AsJson = False,
+    votes: Path,
+    *,
+    ledger: Path,
+    out: Path,
+    mechanism: str = "confident-gnmax",
+    threshold: float | None = None,
+    sigma_check: float | None = None,
+    sigma_answer: float | None = None,
+    sigma: float | None = None,
+    gamma: float | None = None,
+    confidence: float | None = None,
+    queries: int | None = None,
+    indices: Path | None = None,
+    max_answers: int | None = None,
+    student: Path | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    reserve_delta: float | None = None,
+    accountant: str = "auto",
+    unit: str | None = None,
+    dataset: str | None = None,
+    n_units: int | None = None,
+    allow_large_delta: bool = False,
+    purpose: str = "label public inputs",
+    report: Path | None = None,
+    insecure_seed: int | None = None,
+    overwrite: bool = False,
+    format: str | None = None,
+    classes: int | None = None,
+    as_json: bool = False,
 ) -> None:
     """Release labels from teacher votes, through a ledger.
 
     Example: tacit aggregate votes.npz --mechanism confident-gnmax --threshold 200 --sigma-check 150
     --sigma-answer 40 --queries 640 --epsilon 4 --delta 1e-5 --ledger run.ledger --out labels.csv
     --report report.html
-    """
-    from tacit._files import write_atomically
-    from tacit.mechanisms import Plan
-    from tacit.noise import InsecureNoise
-    from tacit.report import write_report
 
-    noises = {"threshold": threshold, "sigma_check": sigma_check, "sigma_answer": sigma_answer}
-    made = vote_mechanism(mechanism, **noises, sigma=sigma, gamma=gamma, confidence=confidence)
-    counts, rows = read_queries(votes, format, classes, queries, indices)
+    ledger: The ledger; made if there is none.
+    out: Where the released labels go: index,label,entry.
+    mechanism: How votes become labels: a mechanism on votes by its name, with the options below, or
+        as NAME:KEY=VALUE,... for example lnmax:gamma=0.05.
+    gamma: Inverse noise scale of lnmax.
+    confidence: How sure the student must be (interactive-gnmax).
+    max_answers: Stop answering after so many answers.
+    student: The student's probabilities, .npy (interactive-gnmax).
+    epsilon: Budget of a new ledger.
+    delta: Budget of a new ledger.
+    accountant: auto, gaussian or rdp (new ledger).
+    unit: Whose privacy, e.g. patient; record by default.
+    dataset: What the private data is called.
+    n_units: How many units, if public.
+    allow_large_delta: Accept a delta of 1/n-units or more.
+    purpose: Why, for the ledger.
+    insecure_seed: Seeded noise, for research only: not private.
+    """
+    made = _mechanism(context)
+    counts, rows = read_queries(context)
     public = _student(student, made, counts.shape)
     sizes = {"n_teachers": int(counts[0].sum()), "n_classes": counts.shape[1]}
     plan = Plan(made, len(rows), max_answers=max_answers, **sizes)
     writable(out, report, overwrite=overwrite)
-    book = options.open_ledger(ledger, plan, **{name: context.params[name] for name in TERMS})
+    book = open_ledger(ledger, plan, {name: context.params[name] for name in TERMS})
     noise = None if insecure_seed is None else InsecureNoise(insecure_seed)
     with book.release(plan, purpose=purpose, noise=noise) as grant:
         release = grant.release(counts, **public)
     write_atomically(out, as_csv(rows, release))
     if report is not None:
-        write_report(report, book)
+        reports.write_report(report, book)
     _show_release(book, release, out, report, as_json)
 
 
-def read_queries(
-    votes: Path, format: str | None, classes: int | None, queries: int | None, indices: Path | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the votes of the queries that are asked, and their row numbers."""
-    from tacit.datasets import read_rows, read_votes
+def _mechanism(context: typer.Context) -> Mechanism:
+    """Make the mechanism that the command's options describe."""
+    asked = context.params
+    return vote_mechanism(asked["mechanism"], **{name: asked.get(name) for name in PARAMETERS})
 
-    counts = read_votes(votes, format=format, n_classes=classes)
+
+def read_queries(context: typer.Context) -> tuple[Integers, Integers]:
+    """Return the votes of the queries that are asked, and their row numbers."""
+    asked = context.params
+    queries, indices = asked["queries"], asked["indices"]
+    counts = read_votes(asked["votes"], format=asked["format"], n_classes=asked["classes"])
     if queries is not None and indices is not None:
         raise InvalidArgument("Expected --queries or --indices, not both.")
     if indices is not None:
         rows = read_rows(indices, n_rows=len(counts))
     else:
-        asked = len(counts) if queries is None else queries
-        if not 1 <= asked <= len(counts):
-            raise InvalidArgument(f"Expected --queries={asked} to be 1 .. {len(counts)}.")
-        rows = np.arange(asked)
+        first = len(counts) if queries is None else queries
+        if not 1 <= first <= len(counts):
+            raise InvalidArgument(f"Expected --queries={first} to be 1 .. {len(counts)}.")
+        rows = np.arange(first)
     return counts[rows], rows
 
 
@@ -147,22 +151,18 @@ def _student(path: Path | None, mechanism: Mechanism, shape: tuple[int, ...]) ->
         return {}
     if path is None or not path.is_file():
         raise InvalidArgument("Expected --student FILE.npy with the student's probabilities.")
-    from tacit.mechanisms import student_probabilities
-
-    try:
+    with reading(path, ".npy file"):
         raw = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
-        raise InvalidArgument(f"Expected {path.name!r} to be a whole .npy file.") from None
     return {"student": student_probabilities(raw, shape)}
 
 
-def as_csv(rows: NDArray[np.int64], release: Release) -> bytes:
+def as_csv(rows: Integers, release: Release) -> bytes:
     """Return `index,label,entry`, or `index,class_0,…` for released histograms.
 
     The entry is the beginning of the hash of what paid: `tacit sanitise` asks for it.
     """
     if release.labels is not None:
-        paid = str(release.entry)[: options.ENTRY_DIGITS]
+        paid = str(release.entry)[:ENTRY_DIGITS]
         pairs = zip(rows.tolist(), release.labels.tolist(), strict=True)
         return csv_text(["index", "label", "entry"], ((*pair, paid) for pair in pairs))
     values = np.asarray(release.values).astype(np.int64)
@@ -189,42 +189,38 @@ def _show_release(
         )
         return
     screen().print(f"Released {answered} answers to {len(release)} queries: {out}")
-    print_budget(book)
-    print_statement(statement)
+    print_statement(book, statement)
     if report is not None:
         screen().print(f"Report: {report}")
 
 
 def sanitise(
-    votes: options.Votes,
-    labels: Annotated[Path, typer.Option(help="The labels that `tacit aggregate` wrote.")],
-    ledger: Annotated[Path, typer.Option(help="The ledger that paid for them.")],
-    out: Annotated[Path, typer.Option(help="Where the statement goes, as JSON.")],
-    beta: Annotated[float | None, typer.Option(help="Smoothness; 0.2/order by default.")] = None,
-    sigma: Annotated[float, typer.Option(help="Noise of the cost, in its scale.")] = 6.0,
-    sigma_log: Annotated[
-        float | None, typer.Option(help="Noise of the log-scale; 5 beta by default.")
-    ] = None,
-    report: options.Report = None,
-    overwrite: options.Overwrite = False,
-    format: options.Format = None,
-    classes: options.Classes = None,
-    as_json: options.AsJson = False,
+    votes: Path,
+    *,
+    labels: Path,
+    ledger: Path,
+    out: Path,
+    sigma: float = 6.0,
+    report: Path | None = None,
+    overwrite: bool = False,
+    format: str | None = None,
+    classes: int | None = None,
+    as_json: bool = False,
 ) -> None:
     """Publish what a run cost on its actual votes, privately, with the worst case beside it.
 
     Example: tacit sanitise votes.npz --labels labels.csv --ledger run.ledger --out statement.json
-    """
-    from tacit.datasets import read_votes
-    from tacit.ledger import sanitised_statement
-    from tacit.mechanisms import Plan, secret_cost_of
-    from tacit.report import write_report
 
+    labels: The labels that `tacit aggregate` wrote.
+    ledger: The ledger that paid for them.
+    out: Where the statement goes, as JSON.
+    sigma: Noise of the cost, in its scale.
+    """
     writable(out, report, overwrite=overwrite)
     book = existing(ledger)
     rows, released, paid = read_labels(labels)
     covered = _covered(book, paid)
-    mechanism = _sanitise(book, covered, beta, sigma, sigma_log)
+    mechanism = _sanitise(book, covered, sigma)
     asked = _asked(read_votes(votes, format=format, n_classes=classes), rows, covered)
     priced = mechanism_class(covered.plan["mechanism"])(**covered.plan["parameters"])
     secret = secret_cost_of(priced, asked, released, mechanism.order, mechanism.beta)
@@ -233,12 +229,11 @@ def sanitise(
     statement = sanitised_statement(book, [release])
     statement.write(out)
     if report is not None:
-        write_report(report, book, statement=statement)
+        reports.write_report(report, book, statement=statement)
     if as_json:
         print_json({"statement": statement.to_dict(), "out": str(out)})
         return
-    print_budget(book)
-    print_statement(statement)
+    print_statement(book, statement)
     if statement.epsilon >= (statement.worst_case_epsilon or 0.0):
         screen().print(
             "[yellow]Sanitising did not pay here: the worst case is the better claim.[/]"
@@ -246,7 +241,7 @@ def sanitise(
     screen().print(f"Statement: {out}")
 
 
-def read_labels(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], str]:
+def read_labels(path: Path) -> tuple[Integers, Integers, str]:
     """Read `index,label,entry` as `tacit aggregate` wrote it: rows, labels, what paid for them."""
     if not path.is_file():
         raise InvalidArgument(f"Expected a file at {str(path)!r}; there is none.")
@@ -258,7 +253,7 @@ def read_labels(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], str]:
         (paid,) = {str(line["entry"]) for line in lines}
     except (KeyError, TypeError, ValueError, OverflowError, UnicodeError, csv.Error):
         paid = ""
-    if len(paid) < options.ENTRY_DIGITS:
+    if len(paid) < ENTRY_DIGITS:
         raise InvalidArgument(
             f"Expected {path.name!r} to hold index,label,entry as `tacit aggregate` wrote it, all "
             "of one entry."
@@ -268,8 +263,6 @@ def read_labels(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], str]:
 
 def _covered(book: Ledger, paid: str) -> Entry:
     """Return the entry that paid for the labels: the cost of another would be another's claim."""
-    from tacit.ledger import SANITISABLE
-
     for item in book.entries():
         if item.plan.get("mechanism") in SANITISABLE and item.hash.startswith(paid):
             return item
@@ -279,31 +272,27 @@ def _covered(book: Ledger, paid: str) -> Entry:
     )
 
 
-def _sanitise(
-    book: Ledger, covered: Entry, beta: float | None, sigma: float, sigma_log: float | None
-) -> Sanitise:
+def _sanitise(book: Ledger, covered: Entry, sigma: float) -> Sanitise:
     """Fill in defaults from public information alone."""
-    from tacit.mechanisms import Sanitise
-
     if book.reserved_delta <= 0:
         raise InvalidArgument(
             "Expected a ledger with a reserved delta for confidence bounds; this one has none. "
             "Create ledgers with --reserve-delta."
         )
-    smooth = float(f"{0.2 / book.sanitise_order:.4g}") if beta is None else beta
+    beta = float(f"{0.2 / book.sanitise_order:.4g}")
     half = float(f"{book.reserved_delta / 2:.6g}")
     return Sanitise(
         order=book.sanitise_order,
-        beta=smooth,
+        beta=beta,
         sigma=sigma,
-        sigma_log=float(f"{5 * smooth:.4g}") if sigma_log is None else sigma_log,
+        sigma_log=float(f"{5 * beta:.4g}"),
         delta_value=half,
         delta_scale=half,
         covers=covered.hash,
     )
 
 
-def _asked(counts: NDArray[np.int64], rows: NDArray[np.int64], covered: Entry) -> NDArray[np.int64]:
+def _asked(counts: Integers, rows: Integers, covered: Entry) -> Integers:
     plan = covered.plan
     inside = rows.size and rows.min() >= 0 and rows.max() < len(counts)
     if not inside or rows.size != plan["queries"] or np.unique(rows).size != rows.size:
@@ -321,46 +310,46 @@ def _asked(counts: NDArray[np.int64], rows: NDArray[np.int64], covered: Entry) -
 
 
 def analyze(
-    votes: options.Votes,
-    delta: Annotated[float, typer.Option(help="Delta of the comparison.")],
-    mechanism: Annotated[str, typer.Option(help="gnmax or confident-gnmax.")] = "confident-gnmax",
-    threshold: options.Threshold = None,
-    sigma_check: options.SigmaCheck = None,
-    sigma_answer: options.SigmaAnswer = None,
-    sigma: options.Sigma = None,
-    queries: options.Queries = None,
-    indices: options.Indices = None,
-    secret: Annotated[
-        bool, typer.Option("--secret", help="Yes, show quantities that must not be published.")
-    ] = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Write the paper's figures into this directory.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the numbers as JSON here.")] = None,
-    overwrite: options.Overwrite = False,
-    format: options.Format = None,
-    classes: options.Classes = None,
-    as_json: options.AsJson = False,
+    context: typer.Context,
+    votes: Path,
+    *,
+    delta: float,
+    mechanism: str = "confident-gnmax",
+    threshold: float | None = None,
+    sigma_check: float | None = None,
+    sigma_answer: float | None = None,
+    sigma: float | None = None,
+    queries: int | None = None,
+    indices: Path | None = None,
+    secret: bool = False,
+    plot: Path | None = None,
+    out: Path | None = None,
+    overwrite: bool = False,
+    format: str | None = None,
+    classes: int | None = None,
+    as_json: bool = False,
 ) -> None:
     """Price a run on the actual votes. The result is SECRET: it may never be published as it is.
 
     Example: tacit analyze votes.npz --secret --mechanism confident-gnmax --threshold 200
     --sigma-check 150 --sigma-answer 40 --queries 640 --delta 1e-5
-    """
-    from tacit._files import write_atomically
-    from tacit.report import secret_analysis
 
+    delta: Delta of the comparison.
+    mechanism: gnmax or confident-gnmax.
+    secret: Yes, show quantities that must not be published.
+    plot: Write the paper's figures into this directory.
+    out: Write the numbers as JSON here.
+    """
     if not secret:
         raise InvalidArgument(
             "Expected --secret: this prints quantities that depend on the private votes and may "
             "never be published."
         )
-    noises = {"threshold": threshold, "sigma_check": sigma_check, "sigma_answer": sigma_answer}
-    made = vote_mechanism(mechanism, **noises, sigma=sigma)
+    made = _mechanism(context)
     writable(out, overwrite=overwrite)
-    counts, rows = read_queries(votes, format, classes, queries, indices)
+    counts, rows = read_queries(context)
     with screen().status("Pricing the run on its votes ..."):
-        analysis = secret_analysis(made, counts, delta)
+        analysis = reports.secret_analysis(made, counts, delta)
     result = _plain(analysis, rows)
     if out is not None:
         write_atomically(out, json.dumps(result, indent=2).encode("utf-8"), mode=0o600)
@@ -383,7 +372,7 @@ _NUMBERS = {
 }
 
 
-def _plain(analysis: SecretAnalysis, rows: Any) -> dict[str, Any]:
+def _plain(analysis: reports.SecretAnalysis, rows: Any) -> dict[str, Any]:
     dearest = np.argsort(analysis.per_query)[::-1][:5].tolist()
     return {
         "SECRET": "depends on private votes; may never be published",
@@ -400,36 +389,37 @@ def _plain(analysis: SecretAnalysis, rows: Any) -> dict[str, Any]:
 def _show_secret(result: dict[str, Any], pictures: list[Path]) -> None:
     console = screen()
     console.print("[bold red]SECRET: for the data owner's eyes only; do not publish.[/]")
-    costs = table("What this run costs on these votes", "quantity", "value")
-    for key, meaning in _NUMBERS.items():
-        costs.add_row(meaning, f"{result[key]:.4g}")
-    dearest = table("The dearest queries", "row", "share of the cost")
-    for item in result["dearest_queries"]:
-        dearest.add_row(str(item["index"]), f"{item['share_of_cost']:.2%}")
-    for shown in (costs, dearest):
-        shown.style = "red"
-        console.print(shown)
+    costs = [(meaning, f"{result[key]:.4g}") for key, meaning in _NUMBERS.items()]
+    print_table("What this run costs on these votes", ("quantity", "value"), costs, style="red")
+    dearest = [
+        (str(item["index"]), f"{item['share_of_cost']:.2%}") for item in result["dearest_queries"]
+    ]
+    print_table("The dearest queries", ("row", "share of the cost"), dearest, style="red")
     for path in pictures:
         console.print(f"[red]SECRET picture:[/] {path}")
 
 
 def _plot(
-    folder: Path, mechanism: Mechanism, analysis: SecretAnalysis, counts: Any, overwrite: bool
+    folder: Path,
+    mechanism: Mechanism,
+    analysis: reports.SecretAnalysis,
+    counts: Any,
+    overwrite: bool,
 ) -> list[Path]:
-    from tacit import report
-
     paths = [folder / f"SECRET-{name}.png" for name in ("votes", "cumulative", "sigma")]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     writable(*paths, overwrite=overwrite)
     with screen().status("Pricing other noise levels ..."):
-        sweep = report.sigma_sweep(mechanism, counts, analysis.delta)
+        sweep = reports.sigma_sweep(mechanism, counts, analysis.delta)
     top, teachers = counts.max(axis=1), int(counts[0].sum())
     threshold = getattr(mechanism, "threshold", None)
     figures = (
-        report.votes_cost_figure(top, analysis.per_query, n_teachers=teachers, threshold=threshold),
-        report.cumulative_cost_figure(analysis.cumulative),
-        report.sigma_cost_figure(*sweep.values(), delta=analysis.delta),
+        reports.votes_cost_figure(
+            top, analysis.per_query, n_teachers=teachers, threshold=threshold
+        ),
+        reports.cumulative_cost_figure(analysis.cumulative),
+        reports.sigma_cost_figure(*sweep.values(), delta=analysis.delta),
     )
     for path, figure in zip(paths, figures, strict=True):
-        report.save_figure(figure, path, secret=True)
+        reports.save_figure(figure, path, secret=True)
     return paths

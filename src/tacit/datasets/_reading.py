@@ -7,13 +7,8 @@ expected of it, never what stands in it, for the file may hold private records.
 from __future__ import annotations
 
 import contextlib
-import csv
 import gzip
-import lzma
-import struct
-import tokenize
-import zipfile
-import zlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,35 +19,15 @@ from numpy.typing import NDArray
 from tacit._files import PathLike
 from tacit.errors import InvalidArgument, TacitError
 
-_DAMAGE = (
-    OSError,
-    EOFError,
-    ValueError,  # UnicodeError and NumPy's complaints about headers included
-    KeyError,
-    TypeError,  # a header that declares a type NumPy does not know
-    SyntaxError,
-    MemoryError,  # a header that claims more than the machine has
-    OverflowError,
-    NotImplementedError,  # an unknown compression
-    RuntimeError,  # an encrypted archive
-    Warning,  # a complaint about the header, where warnings are errors
-    tokenize.TokenError,  # NumPy reads headers as Python
-    csv.Error,
-    struct.error,
-    zlib.error,
-    lzma.LZMAError,
-    zipfile.BadZipFile,
-)
-
 
 @contextlib.contextmanager
 def reading(path: Path, kind: str) -> Iterator[None]:
-    """Turn whatever damage a reader meets into one line about the file."""
+    """Turn whatever a reader meets into one line about the file: no error of its may quote it."""
     try:
         yield
     except TacitError:
         raise
-    except _DAMAGE:
+    except Exception:
         raise InvalidArgument(
             f"Expected {path.name!r} to be a whole, readable {kind}; it is truncated, damaged or "
             "holds something else."
@@ -73,15 +48,10 @@ def utf8_text(path: Path) -> Iterator[None]:
 
 def existing_file(path: PathLike) -> Path:
     """Return the path of a file that is there."""
-    found = Path(path)
-    try:
-        there, folder = found.is_file(), found.is_dir()
-    except (OSError, ValueError):  # a name too long, or with a zero byte
-        there = folder = False
-    if not there:
-        instead = ": that is a directory" if folder else ""
+    if not os.path.isfile(path):  # nor is one whose name is too long, or has a zero byte
+        instead = ": that is a directory" if os.path.isdir(path) else ""
         raise InvalidArgument(f"Expected a file at {str(path)!r}; there is none{instead}.")
-    return found
+    return Path(path)
 
 
 def file_in(folder: PathLike, *names: str) -> Path:

@@ -74,7 +74,6 @@ def load_idx(
     return Dataset(
         _fractions(np.concatenate([train_images, test_images]).reshape(-1, height * width)),
         class_indices(labels, declared, f"{str(folder)!r}"),
-        pixel_names(height, width),
         declared,
         Path(folder).resolve().name if name is None else name,
         (height, width),
@@ -96,11 +95,6 @@ def _read_part(folder: PathLike, part: str) -> tuple[NDArray[np.uint8], NDArray[
 
 def _fractions(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
     return pixels.astype(np.float32) / np.float32(255)
-
-
-def pixel_names(height: int, width: int) -> tuple[str, ...]:
-    """Name the features of an image by row and column."""
-    return tuple(f"pixel_{y}_{x}" for y in range(height) for x in range(width))
 
 
 def load_npz(
@@ -136,7 +130,6 @@ def load_npz(
     return Dataset(
         X.reshape(len(X), -1),
         class_indices(_plain(labels), declared, repr(found.name)),
-        pixel_names(*shape) if shape else tuple(f"x{k}" for k in range(X.shape[1])),
         declared,
         found.stem if name is None else name,
         shape,

@@ -38,14 +38,13 @@ class Dataset:
     - `groups`: whose record each is, where the file says so.
     - `n_train`: the first so many records are the set's own training part; None if it has none.
 
-    >>> data = Dataset(np.eye(3), np.array([0, 1, 0]), ("a", "b", "c"), ("no", "yes"), "tiny")
+    >>> data = Dataset(np.eye(3), np.array([0, 1, 0]), ("no", "yes"), "tiny")
     >>> data, len(data), data.labels.tolist()
     (Dataset(name='tiny', features=3, classes=2), 3, ['no', 'yes', 'no'])
     """
 
     X: NDArray[Any]
     y: Integers
-    feature_names: tuple[str, ...]
     classes: tuple[Label, ...]
     name: str
     image_shape: tuple[int, int] | None = None
@@ -58,10 +57,8 @@ class Dataset:
             raise InvalidArgument(f"Expected X to be (records, features), got {self.X.shape}.")
         if self.y.shape != (len(self.X),):
             raise InvalidArgument("Expected one label for each record; the counts differ.")
-        if self.y.dtype.kind not in "iu" or not _within(self.y, len(self.classes)):
+        if self.y.dtype.kind not in "iu" or not np.isin(self.y, range(len(self.classes))).all():
             raise InvalidArgument(f"Expected y to hold indices 0 .. {len(self.classes) - 1}.")
-        if len(self.feature_names) != self.X.shape[1]:
-            raise InvalidArgument(f"Expected {self.X.shape[1]} feature names.")
         if self.groups is not None and len(self.groups) != len(self.X):
             raise InvalidArgument("Expected one group for each record; the counts differ.")
 
@@ -105,7 +102,7 @@ class Dataset:
         another takes them from its first rows. A random state shuffles the rows to choose from
         first; None keeps the file's order.
 
-        >>> load = Dataset(np.eye(6), np.zeros(6, int), tuple("abcdef"), (0, 1), "tiny", n_train=4)
+        >>> load = Dataset(np.eye(6), np.zeros(6, int), (0, 1), "tiny", n_train=4)
         >>> [len(part) for part in load.split(public=1, held_out=1)]
         [4, 1, 1]
         """
@@ -156,7 +153,3 @@ def class_indices(labels: Sequence[Any], classes: Sequence[Label], source: str) 
             "at least one is not."
         )
     return np.array(found, dtype=np.int64)
-
-
-def _within(indices: NDArray[Any], size: int) -> bool:
-    return bool(((indices >= 0) & (indices < size)).all())

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._files import PathLike
-from tacit.datasets._reading import file_in, reading
-from tacit.datasets.arrays import load_idx, load_npz, pixel_names
+from tacit.datasets._reading import file_in
+from tacit.datasets.arrays import load_idx, load_npz
 from tacit.datasets.dataset import Dataset
 from tacit.datasets.table import Roles, as_dataset, load_csv, load_inputs, read_cells
 from tacit.errors import InvalidArgument, MissingExtra
@@ -41,18 +41,17 @@ def load_digits() -> Dataset:
 
     pixels, labels = load(return_X_y=True)
     X, y = (pixels / _BRIGHTEST).astype(np.float32), labels.astype(np.int64)
-    return Dataset(X, y, pixel_names(8, 8), tuple(range(10)), "digits", (8, 8))
+    return Dataset(X, y, tuple(range(10)), "digits", (8, 8))
 
 
 def _declared(columns: dict[str, Any]) -> tuple[Column, ...]:
     """Return columns by name: words are categories, numbers the edges of bins."""
-    listed: dict[str, Any] = {
-        name: it.split() if isinstance(it, str) else it for name, it in columns.items()
-    }
-    return tuple(
-        Categorical(name, given) if isinstance(given[0], str) else Numeric(name, given)
-        for name, given in listed.items()
-    )
+    made: list[Column] = []
+    for name, given in columns.items():
+        listed: Any = given.split() if isinstance(given, str) else given
+        kind = Categorical if isinstance(listed[0], str) else Numeric
+        made.append(kind(name, listed))
+    return tuple(made)
 
 
 _JOBS = ("student", "unskilled", "skilled", "teacher or nurse", "managerial", "professional")
@@ -87,7 +86,7 @@ def load_affairs(path: PathLike | None = None) -> Dataset:
     if not np.isin(X[:, jobs], range(len(_JOBS))).all():
         raise InvalidArgument(f"Expected {file.name!r} to hold occupations 1 .. 6 only.")
     y = (time[:, 0] > 0).astype(np.int64)
-    return Dataset(X, y, names, ("none", "some"), "affairs", columns=AFFAIRS)
+    return Dataset(X, y, ("none", "some"), "affairs", columns=AFFAIRS)
 
 
 def _shipped_affairs() -> Path:
@@ -140,8 +139,7 @@ def load_adult(folder: PathLike) -> Dataset:
     """
     roles, parts = Roles("income", ADULT), []
     for path in [file_in(folder, name) for name in ("adult.data", "adult.test")]:
-        with reading(path, "file in the format of UCI Adult"):
-            parts.append(read_cells(path, roles, header=roles.names, comment="|"))
+        parts.append(read_cells(path, roles, header=roles.names, comment="|"))
         # The test file writes a full stop after each label.
         parts[-1].labels[:] = [label.removesuffix(".") for label in parts[-1].labels]
     return as_dataset(parts, roles, ("<=50K", ">50K"), "adult", "UCI Adult")

@@ -107,21 +107,12 @@ def load_csv(
     _column_name(target=target)
     roles = _declared_roles(target, numeric, categorical, groups, ignored, missing, other)
     declared = declared_classes(classes)
-    with reading(found, "CSV file in UTF-8"):
-        cells = read_cells(found, roles, delimiter=delimiter)
+    cells = read_cells(found, roles, delimiter=delimiter)
     called = found.stem if name is None else name
     return as_dataset([cells], roles, declared, called, repr(found.name))
 
 
-def load_inputs(
-    path: PathLike,
-    *,
-    numeric: Mapping[str, Iterable[float]] | Iterable[str] = (),
-    categorical: Mapping[str, Iterable[str]] | None = None,
-    missing: float | None = None,
-    other: bool = True,
-    delimiter: str = ",",
-) -> Floats:
+def load_inputs(path: PathLike, *, delimiter: str = ",", **declared: Any) -> Floats:
     r"""Load the inputs alone of a CSV file, as `load_csv` would: public rows need no labels.
 
     >>> import tempfile
@@ -132,13 +123,18 @@ def load_inputs(
     [[40.0, 1.0], [17.0, 2.0]]
     """
     found = existing_file(path)
-    roles = _declared_roles(None, numeric, categorical, None, (), missing, other)
-    with reading(found, "CSV file in UTF-8"):
-        return read_cells(found, roles, delimiter=delimiter).X
+    roles = _declared_roles(None, **declared)
+    return read_cells(found, roles, delimiter=delimiter).X
 
 
 def _declared_roles(
-    target: str | None, numeric: Any, categorical: Any, groups: Any, ignored: Any, *fill: Any
+    target: str | None,
+    numeric: Any = (),
+    categorical: Any = None,
+    groups: str | None = None,
+    ignored: Any = (),
+    missing: float | None = None,
+    other: bool = True,
 ) -> Roles:
     """Check the declarations of a table's columns, before any row is read."""
     if isinstance(numeric, str) or not isinstance(numeric, Iterable):
@@ -157,7 +153,6 @@ def _declared_roles(
     if isinstance(ignored, str) or not isinstance(ignored, Iterable):
         raise refuse("ignored", ignored, "a list of columns")
     unused = tuple(_column_name(ignored=name) for name in ignored)
-    missing, other = fill
     absent = None if missing is None else finite(missing=missing)
     return Roles(target, columns, groups, absent, unused, flag(other=other))
 
@@ -180,7 +175,7 @@ def read_cells(
     """Read the declared columns of a file; `header` names them where the file does not."""
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
         raise refuse("delimiter", delimiter, "one character between cells")
-    with utf8_text(path), open_binary(path) as binary:
+    with reading(path, "CSV file in UTF-8"), utf8_text(path), open_binary(path) as binary:
         text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
         lines = (line for line in text if comment is None or not line.startswith(comment))
         first = next(lines, "")
@@ -305,7 +300,6 @@ def as_dataset(
     return Dataset(
         np.concatenate([part.X for part in parts]),
         class_indices(labels, words, f"column {roles.target!r} of {source}"),
-        tuple(column.name for column in roles.columns),
         classes,
         name,
         columns=roles.columns,

@@ -73,17 +73,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _plain_dataclass(value)
+        fields = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        name = getattr(value, "name", type(value).__name__)
+        return {"mechanism": _plain(name), "parameters": _plain(fields)}
     raise InvalidArgument(
         f"Expected every parameter of a plan to be plain data that a ledger can record (finite "
         f"numbers, text, lists), got {type(value).__name__}."
     )
-
-
-def _plain_dataclass(value: Any) -> dict[str, Any]:
-    parameters = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    name = getattr(value, "name", type(value).__name__)
-    return {"mechanism": _plain(name), "parameters": _plain(parameters)}
 
 
 def digest(text: str) -> str:
@@ -362,18 +358,20 @@ def clock() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Chain:
     """A verified ledger: header, its hash, the entries in order, and what they add up to.
 
-    `latest` is the latest time that a line names: a clock that goes back does not move it.
+    `latest` is the latest time that a line names: a clock that goes back does not move it. `kinds`
+    has the kind of each entry by its hash.
     """
 
     header: Mapping[str, Any]
     genesis: str
-    entries: tuple[Entry, ...] = ()
+    latest: str | None
+    entries: list[Entry] = field(default_factory=list)
+    kinds: dict[str, str] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
-    latest: str | None = None
 
     @property
     def head(self) -> str:
@@ -422,8 +420,7 @@ class Chain:
         terms, genesis = _hashed(header)
         if header["hash"] != genesis or not _columns_agree(header, terms):
             raise LedgerDamaged("The header of the ledger was altered; restore it from a copy.")
-        linked: list[Entry] = []
-        tail = _Tail(genesis, latest=_later(terms.get("created"), None))
+        chain = cls(terms, genesis, latest=_later(terms.get("created"), None))
         for place, row in enumerate(entries, start=1):
             line, text_hash = _hashed(row)
             entry = Entry.read(line, text_hash)
@@ -431,49 +428,28 @@ class Chain:
             if (
                 stated != (text_hash, place)
                 or not _columns_agree(row, line)
-                or not tail.takes(entry)
+                or not chain.takes(entry)
             ):
                 raise LedgerDamaged(
                     f"Entry {place} of the ledger does not continue the chain: it was altered, or "
                     "an entry before it is missing; restore the ledger from a copy."
                 )
-            linked.append(entry)
-        return cls(terms, genesis, tuple(linked), tail.totals, tail.latest)
-
-    def admits(self, entry: Entry) -> bool:
-        """Tell whether an entry continues this chain: asked before it is written."""
-        kinds = {each.hash: each.kind for each in self.entries}
-        add_up = bool(self.entries) and self.entries[-1].totals is not None
-        count = len(self.entries)
-        return _Tail(self.head, count, self.totals, self.latest, add_up, kinds).takes(entry)
-
-
-@dataclass(slots=True)
-class _Tail:
-    """The end of a chain that is being read: what the next line must say of the lines before."""
-
-    head: str
-    count: int = 0
-    totals: Totals = field(default_factory=Totals)
-    latest: str | None = None
-    add_up: bool = False
-    kinds: dict[str, str] = field(default_factory=dict)
+        return chain
 
     def takes(self, entry: Entry) -> bool:
         """Take one entry more, and tell whether it continues the chain."""
-        linked = (entry.previous, entry.sequence) == (self.head, self.count + 1)
+        linked = (entry.previous, entry.sequence) == (self.head, len(self.entries) + 1)
         self.totals = self.totals.plus(entry.cost, entry.confidence_delta)
         right = linked and self._says_what_is_so(entry)
-        self.head, self.count = entry.hash, self.count + 1
-        self.latest = _later(entry.time, self.latest)
-        self.add_up = entry.totals is not None
+        self.entries.append(entry)
         self.kinds[entry.hash] = entry.kind
+        self.latest = _later(entry.time, self.latest)
         return right
 
     def _says_what_is_so(self, entry: Entry) -> bool:
         """Compare with the lines before; older schemas say less, and never after a newer one."""
         if entry.totals is None:
-            return not self.add_up
+            return not self.entries or self.entries[-1].totals is None
         return (
             entry.totals == self.totals.as_dict()
             and entry.behind == _behind(entry.time, self.latest)

@@ -47,11 +47,11 @@ from tacit.ledger.store import Store
 from tacit.ledger.terms import (
     LARGE_DELTA,
     Budget,
-    Request,
     Terms,
     best_order,
     confidence_of,
     new_terms,
+    requested,
 )
 from tacit.mechanisms import Plan, Release, assumptions
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
@@ -112,7 +112,8 @@ class Grant:
         try:
             # Raised here, outside any handler, so that nothing secret hangs on as context.
             with quiet():
-                outcome = self._outcome(_read_once(answers), public)
+                read = _read_once(answers)
+                outcome = self._problem(read, public) or self._run(read, public)
             if isinstance(outcome, str):
                 raise self._refusal(outcome)
             return outcome
@@ -123,11 +124,6 @@ class Grant:
         """End the grant; the ledger calls this when the block ends."""
         self.__once.acquire(blocking=False)
         self.__noise.close()
-
-    def _outcome(self, answers: Any, public: dict[str, Any]) -> Release | str:
-        """Return the release, or why there is none."""
-        problem = self._problem(answers, public)
-        return self._run(answers, public) if problem is None else problem
 
     def _problem(self, answers: Any, public: dict[str, Any]) -> str | None:
         """Return why these answers cannot be released under this entry, without quoting them."""
@@ -244,7 +240,7 @@ class Ledger:
         n_units: int | None = None,
         allow_large_delta: bool | None = None,
     ) -> None:
-        request = Request(
+        asked = requested(
             budget=budget,
             unit=unit,
             dataset=dataset,
@@ -257,10 +253,10 @@ class Ledger:
         )
         self._store = Store(path)
         if not self._store.exists():
-            self._store.create(new_terms(request).as_header())
+            self._store.create(new_terms(**asked).as_header())
         chain = self._store.read()
         self._terms = Terms.from_header(chain.header)
-        self._terms.agree_with(request)
+        self._terms.agree_with(asked)
         self._accountant = self._terms.make_accountant()
         self._seen = (len(chain.entries), chain.head)
 
@@ -326,8 +322,7 @@ class Ledger:
     @property
     def origin(self) -> str:
         """Hash of the header, which tells this ledger from others as long as it lives."""
-        chain = self._read()
-        return chain.entries[0].previous if chain.entries else chain.head
+        return self._read().genesis
 
     def __len__(self) -> int:
         return len(self._read().entries)
@@ -337,7 +332,7 @@ class Ledger:
 
     def entries(self) -> tuple[Entry, ...]:
         """Return every entry in order: `is_paid` tells releases from notes that cost nothing."""
-        return self._read().entries
+        return tuple(self._read().entries)
 
     def spent(self) -> float:
         """Return epsilon at the budget's delta for all entries: what the statement prints.
@@ -563,7 +558,7 @@ class Ledger:
             self._statement(chain),
             self._terms,
             chain.header,
-            chain.entries,
+            tuple(chain.entries),
             chain.genesis,
             spent=tuple(self._epsilons(totals, paid)),
             total=nearest(chain.totals.cost),
@@ -621,14 +616,10 @@ class Ledger:
                 "opened; do not trust its total."
             )
 
-    def __copy__(self) -> Ledger:
+    def __deepcopy__(self, memo: object = None) -> Ledger:
         return self  # two objects with one budget between them would be misleading
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
-        return self
-
-    def __sklearn_clone__(self) -> Ledger:
-        return self
+    __copy__ = __sklearn_clone__ = __deepcopy__
 
     def __reduce__(self) -> tuple[type[Ledger], tuple[str]]:
         return Ledger, (self.path,)

@@ -23,8 +23,8 @@ from tacit.errors import InvalidArgument
 from tacit.ledger.chain import Entry, canonical
 from tacit.ledger.ledger import Ledger
 from tacit.ledger.statement import Statement
+from tacit.ledger.terms import conversion
 from tacit.mechanisms import ConfidentGNMax, GNMax, Plan, Release, Sanitise
-from tacit.privacy import conversion_term
 
 SANITISABLE: dict[str, type[GNMax] | type[ConfidentGNMax]] = {
     kind.name: kind for kind in (GNMax, ConfidentGNMax)
@@ -42,11 +42,12 @@ def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statemen
     worst = ledger.statement()
     # Another process may append meanwhile: count the entries that the statement names, no others.
     entries = {entry.hash: entry for entry in ledger.entries()[: worst.entries]}
-    _check_releases(releases, entries, ledger.sanitise_order)
     order = ledger.sanitise_order
+    if not releases:
+        raise InvalidArgument("Expected at least one release of Sanitise.")
     covered: dict[str, float] = {}
     for release in releases:
-        mechanism, paid = _sanitise(release), entries[str(release.entry)]
+        mechanism, paid = _paid_for(release, entries, order)
         price = entries.get(mechanism.covers)
         if price is None or price.hash in covered or not _can_cover(price, paid):
             raise InvalidArgument(
@@ -57,12 +58,10 @@ def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statemen
         covered[price.hash] = min(released, _most(price, order))
     others = [_rdp(entry, ledger, order) for key, entry in entries.items() if key not in covered]
     rdp = math.fsum([*covered.values(), *others])
-    delta = ledger.usable_delta
-    conversion = float(conversion_term(np.array([order]), delta)[0])
     return replace(
         worst,
         kind="sanitised",
-        epsilon=max(0.0, rdp + conversion),
+        epsilon=max(0.0, rdp + conversion(order, ledger.usable_delta)),
         worst_case_epsilon=worst.epsilon,
         accountant=f"sanitised data-dependent Renyi cost at order {order:g}, with the improved "
         f"conversion; with probability at most {ledger.reserved_delta:g}, which is part of delta, "
@@ -70,29 +69,25 @@ def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statemen
     )
 
 
-def _sanitise(release: Release) -> Sanitise:
-    if not isinstance(release.mechanism, Sanitise):
-        raise InvalidArgument("Expected releases of Sanitise; others publish no cost.")
-    return release.mechanism
-
-
-def _check_releases(releases: Sequence[Release], entries: dict[str, Entry], order: float) -> None:
-    if not releases:
-        raise InvalidArgument("Expected at least one release of Sanitise.")
-    if any(release.entry not in entries for release in releases):
+def _paid_for(release: Release, entries: dict[str, Entry], order: float) -> tuple[Sanitise, Entry]:
+    """Return the mechanism of a release, and the entry that paid for exactly that."""
+    paid = entries.get(str(release.entry))
+    if paid is None:
         raise InvalidArgument("Expected releases that this ledger paid for.")
-    for release in releases:
-        # A parameter that differs from what was paid for would bound something else.
-        recorded = canonical(entries[str(release.entry)].plan)
-        if canonical(Plan(_sanitise(release), 1).as_dict()) != recorded:
-            raise InvalidArgument("Expected releases of Sanitise as their entries record it.")
-        if entries[str(release.entry)].confidence_delta < _sanitise(release).confidence_delta():
-            raise InvalidArgument("Expected releases whose confidence delta the ledger reserved.")
-        if _sanitise(release).order != order:
-            raise InvalidArgument(
-                f"Expected order={_sanitise(release).order:g} to be {order:g}, the order of "
-                "sanitised statements that was fixed when the ledger was created."
-            )
+    mechanism = release.mechanism
+    if not isinstance(mechanism, Sanitise):
+        raise InvalidArgument("Expected releases of Sanitise; others publish no cost.")
+    # A parameter that differs from what was paid for would bound something else.
+    if canonical(Plan(mechanism, 1).as_dict()) != canonical(paid.plan):
+        raise InvalidArgument("Expected releases of Sanitise as their entries record it.")
+    if paid.confidence_delta < mechanism.confidence_delta():
+        raise InvalidArgument("Expected releases whose confidence delta the ledger reserved.")
+    if mechanism.order != order:
+        raise InvalidArgument(
+            f"Expected order={mechanism.order:g} to be {order:g}, the order of sanitised "
+            "statements that was fixed when the ledger was created."
+        )
+    return mechanism, paid
 
 
 def _can_cover(price: Entry, paid: Entry) -> bool:

@@ -103,26 +103,20 @@ class Statement:
     def __str__(self) -> str:
         """Return the paragraph to sign."""
         parts = [
-            self._alarm(),
+            _SECRET if self.kind == "secret" else "",
+            _SEEDED if self._seeded else "",
             self._claim(),
             f"Privacy unit: one {self.unit}; neighbouring data sets: {self.adjacency}; replacing "
             "one unit by another touches two and counts as a group of two.",
             "".join(f"It presumes that {assumption}. " for assumption in self.assumes).rstrip(),
             f"The number covers {self.covers}.",
-            self._origin(),
+            f"It was obtained by {_BOUND.get(self.accountant, self.accountant)}.",
             self._budget_sentence(),
             _NOISE_SENTENCE[self.noise],
             "".join(f"Warning: {warning}. " for warning in self.warnings).rstrip(),
             self._provenance(),
         ]
         return " ".join(part for part in parts if part)
-
-    def _alarm(self) -> str:
-        alarms = {
-            "SECRET, for the data owner's eyes only, not to be published.": self.kind == "secret",
-            "NOT private: seeded noise, which whoever knows the seed removes.": self._seeded,
-        }
-        return " ".join(alarm for alarm, rings in alarms.items() if rings)
 
     @property
     def _seeded(self) -> bool:
@@ -146,9 +140,6 @@ class Statement:
             f"The releases{about} {are} differentially private with {claim}, in the worst case "
             f"over all data.{empty}"
         )
-
-    def _origin(self) -> str:
-        return f"It was obtained by {_BOUND.get(self.accountant, self.accountant)}."
 
     def _budget_sentence(self) -> str:
         """Say what holds if plans were chosen in the light of earlier releases.
@@ -254,6 +245,8 @@ _BOUND: Mapping[str, str] = {
     "rdp": "Renyi differential privacy of the worst case, with the improved conversion to epsilon",
     "pld": "a privacy loss distribution of the worst case",
 }
+_SECRET = "SECRET, for the data owner's eyes only, not to be published."
+_SEEDED = "NOT private: seeded noise, which whoever knows the seed removes."
 _NOISE_SENTENCE: Mapping[str, str] = {
     "exact": "Noise: exact (Gaussian rounded exactly to a public grid, from a cryptographic "
     "generator).",

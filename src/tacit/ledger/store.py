@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tacit._checks import refuse
-from tacit._files import name_without_overwriting, remove_temporaries_of, temporary_beside
+from tacit._files import name_without_overwriting, remove_temporaries_of, sync, temporary_beside
 from tacit.errors import LedgerDamaged, LedgerError, LedgerUnavailable
 from tacit.ledger.chain import Chain, Entry, canonical, digest, read_json
 
@@ -86,19 +86,16 @@ class Store:
 
     def create(self, header: Mapping[str, Any]) -> None:
         """Create the ledger in one step, unless another process was faster."""
-        self._refuse_orphaned_log()
-        with self._translated("create"), temporary_beside(self.path) as temporary:
-            _build(temporary, canonical(header), header)
-            _sync_file(temporary)
-            name_without_overwriting(temporary, self.path)
-
-    def _refuse_orphaned_log(self) -> None:
-        """Refuse to create beside the log of a ledger that was removed: SQLite would replay it."""
+        # Beside the log of a ledger that was removed, SQLite would replay it.
         if not self._is_at_rest() and not self.exists():
             raise LedgerError(
                 f"Expected no log beside the new ledger {str(self.path)!r}: a ledger of that name "
                 "was removed while in use; put it back, or remove its -wal and -journal files."
             )
+        with self._translated("create"), temporary_beside(self.path) as temporary:
+            _build(temporary, canonical(header), header)
+            sync(temporary, os.O_RDWR)
+            name_without_overwriting(temporary, self.path)
 
     def read(self) -> Chain:
         """Read and verify pages and chain, without writing anything."""
@@ -236,14 +233,6 @@ def _build(path: Path, text: str, header: Mapping[str, Any]) -> None:
         database.execute("PRAGMA journal_mode = WAL")
 
 
-def _sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _migrate(database: sqlite3.Connection) -> None:
     """Bring an older file to this schema, inside the transaction that goes on to append."""
     version = _schema_version(database)
@@ -256,11 +245,10 @@ def _migrate(database: sqlite3.Connection) -> None:
 
 def _schema_version(database: sqlite3.Connection) -> int:
     """Return the file's schema version; refuse a file of another program or of a newer tacit."""
-    application = database.execute("PRAGMA application_id").fetchone()["application_id"]
-    version = int(database.execute("PRAGMA user_version").fetchone()["user_version"])
-    if database.execute("PRAGMA schema_version").fetchone()["schema_version"] == 0:
+    version = int(_pragma(database, "user_version"))
+    if _pragma(database, "schema_version") == 0:
         raise LedgerDamaged("Expected a ledger, got an empty file; restore it from a copy.")
-    if application != APPLICATION_ID:
+    if _pragma(database, "application_id") != APPLICATION_ID:
         raise LedgerError("Expected a ledger, got the SQLite database of another program.")
     if version > SCHEMA_VERSION:
         raise LedgerError(
@@ -270,6 +258,10 @@ def _schema_version(database: sqlite3.Connection) -> int:
     if version not in (*MIGRATIONS, SCHEMA_VERSION):
         raise LedgerError(f"Expected a ledger of a known schema, got schema {version}.")
     return version
+
+
+def _pragma(database: sqlite3.Connection, name: str) -> Any:
+    return database.execute(f"PRAGMA {name}").fetchone()[name]
 
 
 def _load(database: sqlite3.Connection) -> Chain:
@@ -302,7 +294,7 @@ def _rows(database: sqlite3.Connection, query: str, needed: set[str]) -> sqlite3
 def _insert(database: sqlite3.Connection, chain: Chain, text: str) -> Entry:
     """Write the line, having read it as every later reader will."""
     entry = Entry.read(read_json(text), digest(text))
-    if not chain.admits(entry):
+    if not chain.takes(entry):
         raise LedgerError("Expected a line that continues the ledger. Nothing was written.")
     row = {"payload": text, **{name: getattr(entry, name) for name in _COLUMNS}}
     marks = ", ".join(f":{name}" for name in row)

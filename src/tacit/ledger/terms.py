@@ -84,7 +84,6 @@ class GaussianAccountant:
 
     def cost(self, plan: Plan, position: int) -> float:
         """mu^2 of the plan."""
-        del position
         mu_squared = plan.mu_squared()
         if mu_squared is None:
             raise InvalidArgument(
@@ -110,7 +109,7 @@ class RdpAccountant:
     @classmethod
     def within(cls, budget: Budget, delta: float, order: float) -> RdpAccountant:
         """Return the accountant of this order; refuse one that leaves nothing to spend."""
-        capacity = budget.epsilon - _conversion(order, delta)
+        capacity = budget.epsilon - conversion(order, delta)
         if capacity <= 0:
             raise InvalidArgument(
                 f"Expected order={order:g} to leave something to spend at epsilon="
@@ -120,7 +119,6 @@ class RdpAccountant:
 
     def cost(self, plan: Plan, position: int) -> float:
         """RDP of the plan at the ledger's order."""
-        del position
         cost = float(plan.cost([self.order]).total().values[0])
         if not math.isfinite(cost):
             raise BudgetExceeded(
@@ -131,10 +129,11 @@ class RdpAccountant:
 
     def epsilon(self, total: Any) -> Any:
         """Improved conversion at the ledger's order."""
-        return np.maximum(0.0, np.add(total, _conversion(self.order, self.delta)))
+        return np.maximum(0.0, np.add(total, conversion(self.order, self.delta)))
 
 
-def _conversion(order: float, delta: float) -> float:
+def conversion(order: float, delta: float) -> float:
+    """Return what the improved conversion adds to RDP at one order."""
     return float(conversion_term(np.array([order]), delta)[0])
 
 
@@ -206,26 +205,6 @@ _AS_THEY_ARE = ("unit", "dataset", "accountant", "order", "n_units", "allow_larg
 """Terms that a header holds under their own names, as they are."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What the caller of `Ledger(...)` asked for; None where nothing was said."""
-
-    budget: Budget | None = None
-    unit: str | None = None
-    dataset: str | None = None
-    accountant: str | None = None
-    order: float | None = None
-    plans: Sequence[Plan] | None = None
-    reserved_delta: float | None = None
-    n_units: int | None = None
-    allow_large_delta: bool | None = None
-
-    def __post_init__(self) -> None:
-        for name, check in _CHECKS.items():
-            if (value := getattr(self, name)) is not None:
-                check(**{name: value})
-
-
 def _budget(budget: Any) -> None:
     if not isinstance(budget, Budget):
         raise refuse("budget", budget, "a Budget, e.g. Budget(epsilon=2, delta=1e-5)")
@@ -251,6 +230,14 @@ _CHECKS: Mapping[str, Callable[..., Any]] = {
 """What each argument of `Ledger(...)` must be, where it is given."""
 
 
+def requested(**asked: Any) -> dict[str, Any]:
+    """Return the terms that the caller of `Ledger(...)` asked for: those that are not None."""
+    given = {name: value for name, value in asked.items() if value is not None}
+    for name, value in given.items():
+        _CHECKS[name](**{name: value})
+    return given
+
+
 LARGE_DELTA = (
     "delta was not compared with the number of units (allow_large_delta=True): if it is one over "
     "that number or more, it allows one unit to be published in full"
@@ -262,16 +249,16 @@ class Terms:
     """The header of a ledger, as read from disk."""
 
     budget: Budget
-    unit: str
-    dataset: str
+    unit: str = "record"
+    dataset: str = ""
     accountant: str
     order: float | None
     plans: tuple[Mapping[str, Any], ...]
     price: WorstCase | None
     list_priced_by: Mapping[str, str] | None
     reserved_delta: float
-    n_units: int | None
-    allow_large_delta: bool
+    n_units: int | None = None
+    allow_large_delta: bool = False
 
     @property
     def delta(self) -> float:
@@ -337,19 +324,18 @@ class Terms:
         except (KeyError, TypeError, ValueError, InvalidArgument):
             raise LedgerDamaged("The header of the ledger is incomplete; restore it.") from None
 
-    def agree_with(self, request: Request) -> None:
+    def agree_with(self, asked: Mapping[str, Any]) -> None:
         """Raise `LedgerError` if the caller asked for other terms than these."""
-        for name in Request.__dataclass_fields__:
-            asked, fixed = getattr(request, name), getattr(self, name)
-            if name == "plans" and asked is not None:
-                asked, fixed = canonical([plan.as_dict() for plan in asked]), canonical(fixed)
-                if asked != fixed:
+        for name, value in asked.items():
+            fixed = getattr(self, name)
+            if name == "plans":
+                if canonical([plan.as_dict() for plan in value]) != canonical(fixed):
                     raise LedgerError(
                         "Expected plans to be those that the ledger was created for; omit plans."
                     )
-            elif asked is not None and asked != fixed:
+            elif value != fixed:
                 raise LedgerError(
-                    f"Expected {name}={asked!r} to be {fixed!r}, as fixed when the ledger was "
+                    f"Expected {name}={value!r} to be {fixed!r}, as fixed when the ledger was "
                     f"created; omit it, or create another ledger."
                 )
 
@@ -366,60 +352,57 @@ def _read_pricing(header: Mapping[str, Any]) -> Mapping[str, str] | None:
     return dict(header.get("priced_by") or {"accountant": bound, "tacit": header["library"]})
 
 
-def new_terms(request: Request) -> Terms:
+def new_terms(
+    *,
+    budget: Budget | None = None,
+    accountant: str | None = None,
+    order: float | None = None,
+    plans: Sequence[Plan] | None = None,
+    reserved_delta: float = 0.0,
+    **others: Any,
+) -> Terms:
     """Make the terms of a new ledger, with the defaults filled in; refuse unsound ones."""
-    budget = request.budget
     if budget is None:
         raise InvalidArgument(
             "Expected a budget for a new ledger, e.g. budget=Budget(epsilon=2, delta=1e-5)."
         )
-    _check_size_of_delta(budget, request)
-    reserved = float(request.reserved_delta or 0.0)
+    reserved = float(reserved_delta)
     if reserved >= budget.delta:
         raise refuse("reserved_delta", reserved, f"less than the budget's delta={budget.delta!r}")
-    accountant = request.accountant or ("gaussian" if request.plans is None else "fixed")
-    price = _price(accountant, request, budget, reserved)
+    chosen = accountant or ("gaussian" if plans is None else "fixed")
+    price = _price(chosen, plans, budget, reserved)
     terms = Terms(
         budget=budget,
-        unit="record" if request.unit is None else request.unit,
-        dataset=request.dataset or "",
-        accountant=accountant,
-        order=_order(accountant, request, budget, budget.delta - reserved),
-        plans=tuple(plan.as_dict() for plan in request.plans or ()),
+        accountant=chosen,
+        order=_order(chosen, order, budget, budget.delta - reserved),
+        plans=tuple(plan.as_dict() for plan in plans or ()),
         price=price,
         list_priced_by=None if price is None else _pricing(price.accountant),
         reserved_delta=reserved,
-        n_units=request.n_units,
-        allow_large_delta=bool(request.allow_large_delta),
+        **others,
     )
+    if terms.large_delta and not terms.allow_large_delta:
+        raise InvalidArgument(
+            f"Expected delta={budget.delta!r} to be below 1/n_units={1 / others['n_units']:g}: a "
+            "larger delta would allow one unit to be published in full; choose a smaller delta "
+            "(or, knowing this, allow_large_delta=True)."
+        )
     terms.make_accountant()  # refuses an order that leaves nothing to spend
     return terms
 
 
-def _check_size_of_delta(budget: Budget, request: Request) -> None:
-    n_units = request.n_units
-    if n_units is None or budget.delta < 1 / n_units or request.allow_large_delta:
-        return
-    raise InvalidArgument(
-        f"Expected delta={budget.delta!r} to be below 1/n_units={1 / n_units:g}: a larger delta "
-        "would allow one unit to be published in full; choose a smaller delta (or, knowing this, "
-        "allow_large_delta=True)."
-    )
-
-
-def _order(accountant: str, request: Request, budget: Budget, delta: float) -> float | None:
+def _order(accountant: str, order: float | None, budget: Budget, delta: float) -> float | None:
     if accountant == "rdp":
-        return best_order(budget, delta) if request.order is None else float(request.order)
-    if request.order is not None:
-        raise refuse("order", request.order, "omitted: only accountant='rdp' has an order")
+        return best_order(budget, delta) if order is None else float(order)
+    if order is not None:
+        raise refuse("order", order, "omitted: only accountant='rdp' has an order")
     return None
 
 
 def _price(
-    accountant: str, request: Request, budget: Budget, reserved_delta: float
+    accountant: str, plans: Sequence[Plan] | None, budget: Budget, reserved_delta: float
 ) -> WorstCase | None:
     """Price the fixed list, and refuse one that exceeds the budget."""
-    plans = request.plans
     if (accountant == "fixed") != (plans is not None):
         raise InvalidArgument(
             f"Expected plans=[...] with accountant='fixed' and with no other, got "
