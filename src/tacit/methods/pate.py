@@ -11,10 +11,10 @@ import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from tacit._checks import Integers, at_least
@@ -29,7 +29,7 @@ from tacit.mechanisms import (
     Release,
     count_votes,
 )
-from tacit.methods.base import PrivateClassifier
+from tacit.methods.base import PrivateClassifier, Targets
 from tacit.methods.calibration import calibrate, readable, rounded_up
 from tacit.methods.method import (
     CLEAR,
@@ -43,7 +43,7 @@ from tacit.methods.method import (
     strength,
 )
 from tacit.methods.settings import Count, Features, Queries, Student, Teacher, choices
-from tacit.records import count_units, view_alone
+from tacit.records import PrivateRecords, view_alone
 from tacit.students import choose_queries, label_posterior
 from tacit.teachers import (
     KernelRidgeTeachers,
@@ -102,38 +102,24 @@ class PATEClassifier(PrivateClassifier):
     checkpoint: Any = None
     _own: ClassVar = {"queries": Queries(100, "medoids", 1)}
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        X_public: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Train teachers on the private rows, release their votes, train the student.
-
-        Everything is validated, and the plan is priced, before a teacher is trained; the ledger is
-        charged before noise is drawn.
-        """
-        private, task, outside = self._admit(X, y, X_public, groups)
-        records, y_index, people = private.rows, private.targets, private.people
+    def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
+        """Train teachers on the private rows, release their votes, train the student."""
         n_classes = task.n_classes or 0
-        self._check_teachers(count_units(people, len(records)))
+        self._check_teachers(private.n_units)
         self._new_student()  # refuses, before anything is spent, what is no student
-        inside, view = self._views(records, outside)
-        placed = np.isfinite(inside).all(axis=1)  # a row whose features are not teaches nobody
+        inside, view = self._views(private.rows, outside)
         rows = self._choose(view)
+        asked = np.concatenate(rows)
         plans = self._plans([len(part) for part in rows], n_classes)
-        ledger = self._open_ledger(by_person=people is not None)
+        ledger = self._open_ledger(by_person=private.by_person)
         self._refuse_early(ledger, plans)
-        # Ids come from the raw rows: a feature's last bit may depend on the rows beside it.
-        ids = record_ids(records, y_index) if people is None else people
-        shards = shard_of(ids[placed], self.n_teachers, self._shard_key())
-        asked = view[np.concatenate(rows)]
-        votes = self._votes(inside[placed], y_index[placed], shards, asked, n_classes)
+        shards = self._teachers_of(private)
+        placed = np.isfinite(inside).all(axis=1)  # a row whose features are not teaches nobody
+        taught = (inside[placed], private.targets[placed], shards[placed])
+        votes = self._votes(*taught, view[asked], n_classes)
         self.__dict__.pop("student_", None)  # an earlier fit's: it would get this fit's statement
-        self.__dict__.update(task.public, ledger_=ledger, queries_=np.concatenate(rows))
-        self._learn(plans, rows, votes, outside)
-        return self
+        self.__dict__.update(task.public, ledger_=ledger, queries_=asked)
+        self._release(plans, rows, votes, outside)
 
     def _check_teachers(self, n_units: int) -> None:
         """Refuse too many; that depends on the private number of units, as `_check_delta` does."""
@@ -143,10 +129,17 @@ class PATEClassifier(PrivateClassifier):
                 "records; ask fewer teachers."
             )
 
-    def _shard_key(self) -> bytes:
-        if self.random_state is None:
-            return secrets.token_bytes(16)
-        return shard_key(self.random_state)
+    def _teachers_of(self, private: PrivateRecords) -> Integers:
+        """Return each row's teacher. Secret.
+
+        Ids come from the raw rows: a feature's last bit may depend on the rows beside it.
+        """
+        ids = private.people
+        if ids is None:
+            ids = record_ids(private.rows, private.targets)
+        seed = self.random_state
+        key = secrets.token_bytes(16) if seed is None else shard_key(seed)
+        return shard_of(ids, self.n_teachers, key)
 
     def _views(self, X: NDArray[Any], outside: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return private and public inputs in the public feature space.
@@ -234,7 +227,7 @@ class PATEClassifier(PrivateClassifier):
 
         return make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
 
-    def _learn(
+    def _release(
         self, plans: list[Plan], rows: list[Integers], votes: Integers, outside: NDArray[Any]
     ) -> None:
         """Release round by round, each student from all releases so far."""

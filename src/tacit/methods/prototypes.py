@@ -74,13 +74,12 @@ class PrototypeClassifier(SummaryClassifier):
         if votes > places.size:
             raise refuse("votes", votes, f"at most {places.size}, the number of prototypes")
         plans = self._plans((1.0, int(places.size), columns))
-        return PublicPart(space, view[places], plans, places)
+        prototypes = view[places]
 
-    def _look_at(self, public: PublicPart, private: PrivateRecords) -> PrivateRecords:
         def near(view: Floats) -> Integers:
-            return nearest_prototypes(view, public.view, self.votes, radius=public.space.radius)
+            return nearest_prototypes(view, prototypes, votes, radius=space.radius)
 
-        return private.seen_in(public.space, near)
+        return PublicPart(space, prototypes, plans, places, near)
 
     def _release_and_learn(
         self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
@@ -122,14 +121,8 @@ class PrototypeClassifier(SummaryClassifier):
 
         With `image_shape` it shows the prototypes, each with what was released about its label.
         """
-        from tacit.report import render_report, write_report
-
-        check_is_fitted(self, "ledger_")
-        figures = [] if image_shape is None else self.figures(image_shape)
-        statement = self.statement_
-        if path is not None:
-            write_report(path, self.ledger_, statement=statement, figures=figures)
-        return render_report(self.ledger_, statement=statement, figures=figures)
+        shown = {} if image_shape is None else {"figures": self.figures(image_shape)}
+        return self._report(path, **shown)
 
     def figures(self, image_shape: tuple[int, int]) -> list[tuple[str, Any]]:
         """Return a picture of the prototypes, each with what was released about its label."""

@@ -14,12 +14,13 @@ from tacit.records.inputs import (
     unquoted,
     view_alone,
 )
-from tacit.records.spaces import PrivateRecords, PublicSpace
+from tacit.records.spaces import HeldRecords, PrivateRecords, PublicSpace
 
 __all__ = [
     "ALLOWED_OVERLAP",
     "FROM_DATA",
     "READ_CLASSES",
+    "HeldRecords",
     "PrivateRecords",
     "PublicSpace",
     "class_indices",
