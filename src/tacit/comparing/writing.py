@@ -54,14 +54,10 @@ def accuracy_figure(result: Comparison) -> Figure:
 
     curves = {}
     for name in result.methods:
-        rows = [r for r in result.rows() if r.method == name and r.accuracy is not None]
-        if rows:
-            curves[result.about.title(name)] = Points(
-                [r.epsilon or 0.0 for r in rows],
-                [r.accuracy or 0.0 for r in rows],
-                [r.least or 0.0 for r in rows],
-                [r.most or 0.0 for r in rows],
-            )
+        if rows := [row for row in result.of(name) if row.accuracy is not None]:
+            parts = ("epsilon", "accuracy", "least", "most")
+            lists = ([getattr(row, part) for row in rows] for part in parts)
+            curves[result.about.title(name)] = Points(*lists)
     lines = {result.about.title(name): reference(result, name) for name in result.about.references}
     known = {name: value for name, value in lines.items() if value is not None}
     title = f"{result.about.data}: held-out accuracy at worst-case epsilon"

@@ -120,13 +120,7 @@ def readable(plan: Plan, budget: Budget) -> Plan:
     mechanism: Any = plan.mechanism
     sigmas = [item.name for item in fields(mechanism) if item.name.startswith("sigma")]
     rounded = replace(mechanism, **{name: rounded_up(getattr(mechanism, name)) for name in sigmas})
-    made = Plan(
-        rounded,
-        plan.queries,
-        max_answers=plan.max_answers,
-        n_teachers=plan.n_teachers,
-        n_classes=plan.n_classes,
-    )
+    made = replace(plan, mechanism=rounded)
     return made if made.epsilon(budget.delta) <= budget.epsilon else plan
 
 

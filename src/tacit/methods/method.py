@@ -24,7 +24,7 @@ from tacit._registry import METHODS, method_of
 from tacit.datasets import Dataset
 from tacit.features import Column
 from tacit.methods.base import PrivateEstimator
-from tacit.methods.settings import arguments_of, read_settings
+from tacit.methods.settings import arguments_of, bins_view, digits_view, read_settings
 from tacit.privacy import gaussian_mu
 
 if TYPE_CHECKING:
@@ -66,13 +66,9 @@ def strength(facts: Facts, epsilon: float, delta: float) -> float:
 def features_of(facts: Facts) -> Any:
     """Return the public view by kind of data: HOG of deskewed images, public bins, or scaling."""
     if facts.kind == "images":
-        from tacit.features import digit_features
-
-        return digit_features(facts.image_shape or (28, 28))
+        return digits_view(facts.image_shape)
     if facts.kind == "table":
-        from tacit.features import PublicBins
-
-        return PublicBins(facts.columns or (), unit_norm=True)
+        return bins_view(facts.columns)
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 

@@ -9,14 +9,14 @@ network and a ledger, and nothing private.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import Floats, at_least
+from tacit._checks import at_least
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
 from tacit.ledger import Ledger
@@ -142,14 +142,12 @@ class NoisyTrainingEstimator(PrivateEstimator):
     _own: ClassVar[dict[str, Parameters]] = {"training": TRAINING}
 
     def _declared_faults(self) -> tuple[str, ...]:
-        asked = {
-            READ_SIZE: is_from_data(self.n_records),
-            SHARED_BATCH: self._settings("training").engine == "hooks",
-        }
-        return (
-            *super()._declared_faults(),
-            *(fault for fault, is_asked in asked.items() if is_asked),
-        )
+        faults = list(super()._declared_faults())
+        if is_from_data(self.n_records):
+            faults.append(READ_SIZE)
+        if self._settings("training").engine == "hooks":
+            faults.append(SHARED_BATCH)
+        return tuple(faults)
 
     def _declared_size(self, n_units: int) -> int:
         """Return the public number of units, or what stands for it if that is asked for."""
@@ -207,23 +205,35 @@ class NoisyTrainingEstimator(PrivateEstimator):
         ledger = self._open_ledger(by_person=by_person, **terms)
         self._refuse_early(ledger, [plan])
         examples = private()
-        purpose = f"train {blocks.dimension} parameters in {recipe.steps} noisy steps"
-        with training_bar("Training in noisy steps", recipe.steps) as tick:
-            run = GradientSteps(recipe, module, engine, examples, blocks, tick)
-            with self._paid(ledger, plan, purpose) as grant:
-                release = grant.release(run)
-        self._take_over(module, np.asarray(release.values))
+
+        def run(tick: Any) -> GradientSteps:
+            return GradientSteps(recipe, module, engine, examples, blocks, tick)
+
+        self._take_steps(module, recipe, plan, ledger, run)
         return module, ledger
 
-    def _take_over(self, module: Module, learned: Floats) -> None:
-        """Put what was learned into the network, if it is numbers."""
+    def _take_steps(
+        self,
+        module: Module,
+        recipe: Recipe,
+        plan: Plan,
+        ledger: Ledger,
+        run: Callable[[Any], GradientSteps],
+    ) -> None:
+        """Pay, release the steps, and put what was learned into the network, if it is numbers."""
+        parameters = trained_parameters(module)
+        count = sum(parameter.numel() for parameter in parameters)
+        purpose = f"train {count} parameters in {recipe.steps} noisy steps"
+        with training_bar("Training in noisy steps", recipe.steps) as tick:
+            steps = run(tick)
+            with self._paid(ledger, plan, purpose) as grant:
+                learned = np.asarray(grant.release(steps).values)
         if not np.isfinite(learned).all():
-            rate = self._settings("training").learning_rate
             raise InvalidArgument(
-                f"Expected learning_rate={rate!r} to be small enough: training diverged. The run "
-                "stays charged."
+                f"Expected learning_rate={recipe.learning_rate!r} to be small enough: training "
+                "diverged. The run stays charged."
             )
-        set_parameters(trained_parameters(module), learned)
+        set_parameters(parameters, learned)
 
 
 def public_rows(width: int, targets: Any, seed: int = 0) -> Any:

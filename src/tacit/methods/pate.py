@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from tacit._checks import Integers, at_least
+from tacit._checks import Integers, at_least, refuse
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget
 from tacit.mechanisms import (
@@ -157,7 +157,7 @@ class PATEClassifier(PrivateClassifier):
         """Return the rows of each round: chosen from public inputs alone."""
         asked = self._settings("queries")
         if asked.rounds > 2:
-            raise InvalidArgument(f"Expected rounds={asked.rounds} to be 1 or 2.")
+            raise refuse("rounds", asked.rounds, "1 or 2")
         chosen = choose_queries(
             view,
             None if asked.number is None else asked.number * asked.rounds,
@@ -180,18 +180,16 @@ class PATEClassifier(PrivateClassifier):
                 )
             return [Plan(self.mechanism, queries[0], **public)]
         if self.mechanism not in MECHANISMS:
-            raise InvalidArgument(
-                f"Expected mechanism={self.mechanism!r} to be 'noisy-votes', 'gnmax', "
-                "'confident-gnmax' or a mechanism such as GNMax(sigma=40)."
+            known = (
+                "'noisy-votes', 'gnmax', 'confident-gnmax' or a mechanism such as GNMax(sigma=40)"
             )
-        first = 1.0 if len(queries) == 1 else ROUND_ONE_SHARE
-        shares = [("interactive-gnmax", 1 - first)] * (len(queries) - 1)
+            raise refuse("mechanism", self.mechanism, known)
+        shares = [1.0] if len(queries) == 1 else [ROUND_ONE_SHARE, 1 - ROUND_ONE_SHARE]
+        rounds = list(zip((self.mechanism, "interactive-gnmax"), queries, shares, strict=False))
         return self._calibrated(
             lambda noise: [
                 vote_plan(name, count, noise / math.sqrt(share), **public)
-                for count, (name, share) in zip(
-                    queries, [(self.mechanism, first), *shares], strict=True
-                )
+                for name, count, share in rounds
             ]
         )
 
@@ -241,9 +239,8 @@ class PATEClassifier(PrivateClassifier):
                 release = grant.release(votes[start : start + len(part)], **public)
             start += len(part)
             self.releases_.append(release)
-            self.posteriors_.append(
-                label_posterior(release, n_classes=self.classes_.size, n_teachers=self.n_teachers)
-            )
+            about = {"n_classes": self.classes_.size, "n_teachers": self.n_teachers}
+            self.posteriors_.append(label_posterior(release, **about))
             self.student_ = self._new_student().fit(
                 outside, np.concatenate(rows[:number]), np.concatenate(self.posteriors_)
             )
@@ -267,11 +264,10 @@ def vote_plan(
         "sigma_answer": noise * math.sqrt(2 * cap / (1 - CHECK_SHARE)),
     }
     teachers = public["n_teachers"]
+    mechanism: Any = ConfidentGNMax(threshold=round(AGREEMENT * teachers), **sigmas)
     if interactive:
-        one = InteractiveGNMax(threshold=round(0.3 * teachers), confidence=0.95, **sigmas)
-        return Plan(one, queries, max_answers=cap, **public)
-    two = ConfidentGNMax(threshold=round(AGREEMENT * teachers), **sigmas)
-    return Plan(two, queries, max_answers=cap, **public)
+        mechanism = InteractiveGNMax(threshold=round(0.3 * teachers), confidence=0.95, **sigmas)
+    return Plan(mechanism, queries, max_answers=cap, **public)
 
 
 def sigma_for(queries: int, budget: Budget) -> float:

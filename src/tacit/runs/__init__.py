@@ -9,7 +9,6 @@ from tacit.runs.running import (
     releasing,
     run_config,
     split_rows,
-    write_results,
 )
 
 __all__ = [
@@ -24,5 +23,4 @@ __all__ = [
     "run_config",
     "section_of",
     "split_rows",
-    "write_results",
 ]
