@@ -30,7 +30,7 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tacit._checks import finite, positive, refuse
+from tacit._checks import Integers, finite, positive, refuse
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.ledger import LARGE_DELTA, Budget, Grant, Ledger, Statement
 from tacit.mechanisms import NoisySum, Plan
@@ -48,7 +48,7 @@ from tacit.records import (
     refuse_overlap,
     units_of,
 )
-from tacit.students import LabelSpreadingStudent, ValueStudent
+from tacit.students import LabelSpreadingStudent, ValueStudent, choose_queries
 
 RECORD = "record"
 """The unit of a ledger where each row is its own."""
@@ -224,6 +224,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         return ledger.release(
             plan, purpose=purpose, noise=self.noise, faults=self._declared_faults()
         )
+
+    def _chosen(self, view: NDArray[Any], number: int | None) -> Integers:
+        """Return the public inputs to ask, so many, chosen from public inputs alone."""
+        strategy, seed = self._settings("queries").strategy, self.random_state
+        return choose_queries(view, number, strategy=strategy, random_state=seed)
 
     def _refuse_early(self, ledger: Ledger, plans: Sequence[Plan]) -> None:
         """Let the ledger refuse before any private row is worked on."""

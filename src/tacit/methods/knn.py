@@ -21,8 +21,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tacit._checks import Floats, Integers, at_least, finite_array, one_of, refuse
-from tacit._checks import sampling_rate as checked_rate
+from tacit._checks import (
+    Floats,
+    Integers,
+    at_least,
+    count,
+    finite_array,
+    one_of,
+    refuse,
+    sampling_rate,
+    set_checked,
+)
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget, Ledger, Statement
 from tacit.mechanisms import (
@@ -54,7 +63,7 @@ from tacit.methods.settings import Count, Features, Positive, Queries, Rate, Stu
 from tacit.neighbours import Neighbourhoods, NeighbourIndex, default_reach
 from tacit.privacy import gaussian_mu
 from tacit.records import HeldRecords, PrivateRecords, PublicSpace
-from tacit.students import ValueStudent, choose_queries, label_posterior
+from tacit.students import ValueStudent, label_posterior
 from tacit.teachers import record_ids
 
 MECHANISMS = ("sampled-votes", "sampled-max", "noisy-screening")
@@ -76,6 +85,9 @@ class Neighbourly:
     votes_per_unit: int
     n_classes: int | None
 
+    def __post_init__(self) -> None:
+        set_checked(self, k=count, sampling_rate=sampling_rate, votes_per_unit=count)
+
     def plan(self, mechanism: Mechanism, queries: int, max_answers: int | None = None) -> Plan:
         """Return so many uses of the mechanism."""
         return Plan(mechanism, queries, max_answers=max_answers, n_classes=self.n_classes)
@@ -83,11 +95,8 @@ class Neighbourly:
     @property
     def sample(self) -> dict[str, Any]:
         """What every mechanism on neighbours wants to know."""
-        return {
-            "k": self.k,
-            "sampling_rate": self.sampling_rate,
-            "votes_per_unit": self.votes_per_unit,
-        }
+        names = ("k", "sampling_rate", "votes_per_unit")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -191,12 +200,7 @@ class PrivateNeighbours(RowEstimator):
 
     def _asking(self, people: NDArray[Any] | None, n_classes: int | None) -> Neighbourly:
         votes = at_least(1, votes_per_unit=self.votes_per_unit)
-        return Neighbourly(
-            at_least(1, k=self.k),
-            checked_rate(sampling_rate=self.sampling_rate),
-            1 if people is None else votes,
-            n_classes,
-        )
+        return Neighbourly(self.k, self.sampling_rate, 1 if people is None else votes, n_classes)
 
     def _become(self, state: dict[str, Any]) -> None:
         """Take a new fit's state; leave nothing of an earlier one, above all no private records."""
@@ -216,8 +220,8 @@ class PrivateNeighbours(RowEstimator):
     def _keep(self, private: PrivateRecords, asked: Neighbourly, task: Targets) -> None:
         """Make ready to answer: the ledger is charged by each answer."""
         queries = self._settings("queries")
-        count = len(queries.strategy) if queries.number is None else queries.number
-        plan = self._plan(asked, count, listed=False)
+        number = len(queries.strategy) if queries.number is None else queries.number
+        plan = self._plan(asked, number, listed=False)
         space = PublicSpace.given(self.features, self.radius, private.rows.shape[1])
         terms = {} if plan.mu_squared() is not None else {"accountant": "rdp"}
         ledger = self._open_ledger(by_person=private.by_person, **terms)
@@ -238,7 +242,10 @@ class PrivateNeighbours(RowEstimator):
         self._check_student(rounds)
         space = PublicSpace.around(self.features, outside, self.radius)
         chosen = self._choose(space, outside)
-        plan = self._share(self._plan(asked, rounds * chosen.size, listed=True), chosen.size)
+        plan = self._plan(asked, rounds * chosen.size, listed=True)
+        # A round's share of the whole; of the answers that it allows, rounded down.
+        cap = None if plan.max_answers is None else plan.max_answers // rounds
+        plan = replace(plan, queries=chosen.size, max_answers=cap)
         # A mechanism that selects may have a lower price than the sum of its Gaussians.
         selects = isinstance(plan.mechanism, SelectiveMechanism)
         adds_up = plan.mu_squared() is not None and not selects
@@ -257,13 +264,6 @@ class PrivateNeighbours(RowEstimator):
             self.queries_ = np.concatenate([self.queries_, chosen])
             self.student_ = self._train_student(self._new_student(), outside)
 
-    @staticmethod
-    def _share(plan: Plan, count: int) -> Plan:
-        """Return a round's share of the whole plan; of the answers it allows, rounded down."""
-        cap = plan.max_answers
-        most = None if cap is None else cap * count // plan.queries
-        return replace(plan, queries=count, max_answers=most)
-
     def _check_student(self, rounds: int) -> None:
         """Refuse, before anything is spent, a student that could not learn or be looked through."""
         student = self._new_student()
@@ -280,12 +280,7 @@ class PrivateNeighbours(RowEstimator):
             raise InvalidArgument(
                 f"Expected strategy= a name where rounds={asked.rounds}: rows are chosen."
             )
-        return choose_queries(
-            space.view(outside),
-            asked.number,
-            strategy=asked.strategy,
-            random_state=self.random_state,
-        )
+        return self._chosen(space.view(outside), asked.number)
 
     def _planned(
         self, with_noise: Callable[[float], Mechanism], asked: Neighbourly, queries: int, **how: Any
@@ -429,7 +424,7 @@ def propose_neighbours(
     queries: int, budget: Budget, classes: int, *, k: int, sampling_rate: float = 1.0
 ) -> list[Plan]:
     """Return plans that spend the budget: label, histogram, screening."""
-    asked = Neighbourly(at_least(1, k=k), checked_rate(sampling_rate=sampling_rate), 1, classes)
+    asked = Neighbourly(k, sampling_rate, 1, classes)
     label, screened = (
         propose_class_plan(name, asked, queries, budget)
         for name in ("sampled-max", "noisy-screening")

@@ -128,22 +128,13 @@ class Rule:
     private: bool = True
 
 
-def no_figures(model: Any, public: NDArray[Any], shape: tuple[int, int]) -> Figures:
-    """Show nothing: the releases of this method speak of no single input."""
-    del model, public, shape
-    return []
-
-
 def asked_figures(model: Any, public: NDArray[Any], shape: tuple[int, int]) -> Figures:
     """Show the public inputs that were asked, each with what the releases say of it."""
     from tacit.report import gallery_figure
 
     posterior = np.concatenate(model.posteriors_)
-    best = posterior.argmax(axis=1)
-    captions = [
-        f"{model.classes_[label]}  {chance:.0%}"
-        for label, chance in zip(best, posterior.max(axis=1), strict=True)
-    ]
+    likely = zip(model.classes_[posterior.argmax(axis=1)], posterior.max(axis=1), strict=True)
+    captions = [f"{label}  {chance:.0%}" for label, chance in likely]
     images = public[model.queries_].reshape(-1, *shape)
     caption = (
         "The public inputs that were asked: the label that the noisy votes support, and how sure."
@@ -157,7 +148,7 @@ class Method:
 
     rules: its rows in a comparison, by name.
     figures: what of its releases can be shown, from the fitted model, the public inputs and the
-        shape of an image; only asked where inputs are images.
+        shape of an image; only asked where inputs are images. None: they speak of no single input.
     needs_public: whether it cannot do without public inputs.
     propose: plans that spend a budget, before any data is looked at, for `tacit plan`: from a
         number of queries, a budget, how many classes, and the settings named in `proposes_with`.
@@ -167,7 +158,7 @@ class Method:
     name: str
     estimator: type[Any]
     rules: Mapping[str, Rule] = field(default_factory=dict)
-    figures: Callable[[Any, NDArray[Any], tuple[int, int]], Figures] = no_figures
+    figures: Callable[[Any, NDArray[Any], tuple[int, int]], Figures] | None = None
     needs_public: bool = True
     propose: Callable[..., list[Plan]] | None = None
     proposes_with: tuple[str, ...] = ()

@@ -44,7 +44,7 @@ from tacit.methods.method import (
 )
 from tacit.methods.settings import Count, Features, Queries, Student, Teacher, choices
 from tacit.records import PrivateRecords, view_alone
-from tacit.students import choose_queries, label_posterior
+from tacit.students import label_posterior
 from tacit.teachers import (
     KernelRidgeTeachers,
     predict_with_teachers,
@@ -158,17 +158,11 @@ class PATEClassifier(PrivateClassifier):
         asked = self._settings("queries")
         if asked.rounds > 2:
             raise refuse("rounds", asked.rounds, "1 or 2")
-        chosen = choose_queries(
-            view,
-            None if asked.number is None else asked.number * asked.rounds,
-            strategy=asked.strategy,
-            random_state=self.random_state,
-        )
+        chosen = self._chosen(view, asked.number and asked.number * asked.rounds)
         if asked.rounds == 1:
             return [chosen]
         order = np.random.default_rng(self.random_state).permutation(chosen.size)
-        half = chosen.size // 2
-        return [chosen[order[:half]], chosen[order[half:]]]
+        return np.split(chosen[order], [chosen.size // 2])
 
     def _plans(self, queries: Sequence[int], n_classes: int) -> list[Plan]:
         """Return one plan per round, which together spend the budget in the worst case."""

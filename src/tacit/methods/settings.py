@@ -283,9 +283,8 @@ def arguments_of(kind: type[Any], settings: Mapping[str, Any], data: Dataset) ->
     for name, key in table_of(kind).items():
         if name in settings:
             value, check = settings[name], key.check
-            made = (
-                check.make(value, data, settings) if isinstance(check, Words) and value else value
-            )
+            if isinstance(check, Words) and value:
+                value = check.make(value, data, settings)
             into = parts.setdefault(key.argument, {}) if key.part else arguments
             into[key.part or key.argument] = value
     return arguments | {each: type(kind._own[each])(**given) for each, given in parts.items()}

@@ -258,7 +258,7 @@ def run_config(config: RunConfig, folder: str | Path) -> RunResult:
     metrics, notes = _measured(model, rows.held_out, by_share=config.data.by_share)
     write_atomically(folder / "metrics.json", json.dumps(metrics, indent=2).encode("utf-8"))
     shape, figures = private.image_shape, []
-    if shape is not None and public is not None:
+    if method.figures is not None and shape is not None and public is not None:
         figures = method.figures(model, public, shape)
     statement, page = model.statement_, folder / "report.html"
     write_report(page, model.ledger_, statement=statement, notes=notes, figures=figures)
