@@ -35,11 +35,8 @@ REFERENCES: dict[str, Rule] = {
         build_reference,
         "Images: 5 nearest neighbours in the same features; else gradient boosting of the inputs; "
         "scikit-learn's defaults.",
-        private=False,
     ),
-    "majority": Rule(
-        "most frequent label", build_majority, "Says one label always.", private=False
-    ),
+    "majority": Rule("most frequent label", build_majority, "Says one label always."),
 }
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tacit._checks import at_least, positive, probability
+from tacit._checks import at_least, positive, probability, refuse
 from tacit._files import write_atomically
 from tacit.comparing.cells import (
     FAILED,
@@ -135,9 +135,7 @@ def _chosen(
     """Return the methods to run, each once, in the order given."""
     names = list(all_rules()) if methods is None else list(methods)
     if unknown := [name for name in names if name not in known]:
-        raise InvalidArgument(
-            f"Expected methods={unknown[0]!r} to be one of {', '.join(sorted(known))}."
-        )
+        raise refuse("methods", unknown[0], f"one of {', '.join(sorted(known))}")
     names = list(dict.fromkeys([*names, *(own or {})]))
     if not names or set(own or {}) & set(REFERENCES):
         raise InvalidArgument("Expected at least one method, none of them named as a reference.")

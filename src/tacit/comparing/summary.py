@@ -102,11 +102,6 @@ class Row:
     reasons: tuple[str, ...] = ()
     stated: bool = False
 
-    @property
-    def complete(self) -> bool:
-        """Whether every cell succeeded."""
-        return self.runs == self.asked > 0
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
@@ -152,11 +147,6 @@ class Comparison:
         """The budgets at which anything was run."""
         return sorted({r.epsilon for r in self.rows() if r.epsilon is not None})
 
-    @property
-    def cpu_seconds(self) -> float:
-        """CPU-seconds of all fits and predictions that succeeded."""
-        return sum(outcome.cpu or 0.0 for _, outcome in self.results)
-
     def at(self, epsilon: float) -> list[Row]:
         """Return what succeeded at an epsilon, the best first."""
         rows = [r for r in self.rows() if r.epsilon == epsilon and r.accuracy is not None]
@@ -181,7 +171,7 @@ class Comparison:
         if not good:
             return Row(method, epsilon, 0, len(outcomes), reasons=reasons)
         scores = np.array([outcome.accuracy for outcome in good], dtype=np.float64)
-        spent = _known(good, "spent")
+        spent, cpu, wall = (_known(good, name) for name in ("spent", "cpu", "wall"))
         return Row(
             method,
             epsilon,
@@ -192,8 +182,8 @@ class Comparison:
             least=float(scores.min()),
             most=float(scores.max()),
             error=standard_error(scores, self.about.held_out_rows),
-            cpu=_mean(_known(good, "cpu")),
-            wall=_mean(_known(good, "wall")),
+            cpu=float(np.mean(cpu)) if cpu else None,
+            wall=float(np.mean(wall)) if wall else None,
             memory=max(_known(good, "peak_mib"), default=None),
             spent=max(spent, default=None),
             reasons=reasons,
@@ -221,9 +211,8 @@ def standard_error(scores: np.ndarray[Any, Any], held_out_rows: int) -> float:
     """
     mean = min(max(float(scores.mean()), 0.0), 1.0)
     of_rows = math.sqrt(mean * (1 - mean) / held_out_rows)
-    if scores.size < 2:
-        return of_rows
-    return max(of_rows, float(scores.std(ddof=1)) / math.sqrt(scores.size))
+    of_runs = float(scores.std(ddof=1)) / math.sqrt(scores.size) if scores.size > 1 else 0.0
+    return max(of_rows, of_runs)
 
 
 def _behind(row: Row, best: Row) -> bool:
@@ -234,10 +223,6 @@ def _behind(row: Row, best: Row) -> bool:
 def _known(outcomes: list[Outcome], name: str) -> list[float]:
     values = [getattr(outcome, name) for outcome in outcomes]
     return [value for value in values if value is not None]
-
-
-def _mean(values: list[float]) -> float | None:
-    return float(np.mean(values)) if values else None
 
 
 def recommended(result: Comparison, epsilon: float) -> Row | None:

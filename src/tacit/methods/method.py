@@ -125,7 +125,6 @@ class Rule:
     title: str
     build: Callable[[Facts, float, float, int], Any]
     words: str
-    private: bool = True
 
 
 def asked_figures(model: Any, public: NDArray[Any], shape: tuple[int, int]) -> Figures:
@@ -170,7 +169,7 @@ class Method:
 
     def read(self, table: Any) -> dict[str, Any]:
         """Return all settings of a table in run.toml, defaults included."""
-        return read_settings(self.estimator, table, self.name, without=_OF_THE_RUN)
+        return read_settings(self.estimator, table, self.name, _OF_THE_RUN)
 
     def build(self, settings: Mapping[str, Any], data: Dataset, **of_the_run: Any) -> Any:
         """Return the unfitted estimator with these settings."""

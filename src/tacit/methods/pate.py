@@ -124,10 +124,8 @@ class PATEClassifier(PrivateClassifier):
     def _check_teachers(self, n_units: int) -> None:
         """Refuse too many; that depends on the private number of units, as `_check_delta` does."""
         if at_least(1, n_teachers=self.n_teachers) > n_units:
-            raise InvalidArgument(
-                f"Expected n_teachers={self.n_teachers} to be at most the number of people or "
-                "records; ask fewer teachers."
-            )
+            most = "at most the number of people or records; ask fewer teachers"
+            raise refuse("n_teachers", self.n_teachers, most)
 
     def _teachers_of(self, private: PrivateRecords) -> Integers:
         """Return each row's teacher. Secret.

@@ -261,9 +261,7 @@ def only_known(table: Any, known: Iterable[str], name: str) -> None:
         )
 
 
-def read_settings(
-    kind: type[Any], table: Any, name: str, *, without: frozenset[str] = frozenset()
-) -> dict[str, Any]:
+def read_settings(kind: type[Any], table: Any, name: str, without: Iterable[str]) -> dict[str, Any]:
     """Return all settings of a method, defaults included; whatever is wrong in a table is named."""
     known = {each: key for each, key in table_of(kind).items() if key.argument not in without}
     for each in table if isinstance(table, dict) else ():

@@ -1,26 +1,15 @@
-"""A run: one TOML file in, a directory with everything that may be kept or published out."""
+"""A run: one TOML file in, a directory with everything that may be kept or published out.
 
-from tacit.runs.config import DataConfig, PrivacyConfig, RunConfig, section_of
-from tacit.runs.running import (
-    RunResult,
-    forget_teachers,
-    load_rows,
-    make_classifier,
-    releasing,
-    run_config,
-    split_rows,
-)
+Names that are not in `__all__` are for the packages above.
+"""
 
-__all__ = [
-    "DataConfig",
-    "PrivacyConfig",
-    "RunConfig",
-    "RunResult",
-    "forget_teachers",
-    "load_rows",
-    "make_classifier",
-    "releasing",
-    "run_config",
-    "section_of",
-    "split_rows",
-]
+from tacit.runs.config import DataConfig, PrivacyConfig, RunConfig
+from tacit.runs.config import section_of as section_of
+from tacit.runs.running import RunResult, run_config
+from tacit.runs.running import forget_teachers as forget_teachers
+from tacit.runs.running import load_rows as load_rows
+from tacit.runs.running import make_classifier as make_classifier
+from tacit.runs.running import releasing as releasing
+from tacit.runs.running import split_rows as split_rows
+
+__all__ = ["DataConfig", "PrivacyConfig", "RunConfig", "RunResult", "run_config"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from tacit._checks import at_least, flag, one_of, refuse, word
+from tacit._checks import at_least, flag, one_of, refuse, set_checked, word
 from tacit._registry import METHODS
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget
@@ -50,12 +50,10 @@ class DataConfig:
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for key in ("source", "public_source", "held_out_source", "name"):
-            word(**{key: getattr(self, key)})
+        set_checked(self, source=word, public_source=word, held_out_source=word, name=word)
         if not isinstance(self.options, dict):
             raise refuse("options", self.options, "a table, [data.options]")
-        flag(declare_public=self.declare_public)
-        flag(allow_overlap=self.allow_overlap)
+        set_checked(self, declare_public=flag, allow_overlap=flag)
         self._check_sizes()
         if not (self.private or self.public):
             return
