@@ -11,7 +11,7 @@ import json
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tacit._files import write_atomically
 
@@ -65,6 +65,11 @@ class Outcome:
     baseline_mib: float | None = None
     warnings: tuple[str, ...] = ()
 
+    @classmethod
+    def read(cls, raw: dict[str, Any]) -> Self:
+        """Return what `asdict` made plain."""
+        return cls(**(raw | {"warnings": tuple(raw["warnings"])}))
+
 
 Result = tuple[Cell, Outcome]
 
@@ -97,17 +102,14 @@ def read_cell(path: Path) -> Result | None:
     """Return a finished cell, or None where there is none or the file is not whole."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
-            return None
-        raw = dict(content["outcome"])
-        outcome = Outcome(**(raw | {"warnings": tuple(raw["warnings"])}))
-        cell = Cell(**content["cell"])
+        outcome, cell = Outcome.read(content["outcome"]), Cell(**content["cell"])
+        known = content["format"] == FORMAT and cell.file_name == path.name
     except (OSError, UnicodeError, ValueError, KeyError, TypeError):
         return None
     complete = outcome.status in (REFUSED, FAILED) or (
         outcome.status == OK and isinstance(outcome.accuracy, float)
     )
-    return (cell, outcome) if complete and cell.file_name == path.name else None
+    return (cell, outcome) if known and complete else None
 
 
 def finished(folder: Path, cell: Cell) -> Outcome | None:

@@ -95,27 +95,19 @@ class ComparedData:
 
     def facts(self) -> Facts:
         """Return what is publicly known."""
-        data = self.data
+        data, rule = self.data, self.rule
         kind = "numbers" if data.columns is None else "table"
-        if data.image_shape is not None:
-            kind = "images"
-        return Facts(
-            kind,
-            len(self.parts(0).private),
-            self.rule.public,
-            data.X.shape[1],
-            data.classes,
-            data.image_shape,
-            data.columns,
-        )
+        kind = kind if data.image_shape is None else "images"
+        private, width = len(self.parts(0).private), data.X.shape[1]
+        known = (data.classes, data.image_shape, data.columns)
+        return Facts(kind, private, rule.public, width, *known)
 
     def held_out_rows(self, seeds: int) -> int:
         """Return how many different rows score in all: what an error of sampling depends on."""
         if not self.rule.shuffled:
             return self.rule.held_out
-        first = 0 if self.data.n_train is None else self.data.n_train
         start, end = self.rule.public, self.rule.public + self.rule.held_out
-        pool = np.arange(first, len(self.data))
+        pool = np.arange(self.data.n_train or 0, len(self.data))
         rows = [np.random.default_rng(s).permutation(pool)[start:end] for s in range(seeds)]
         return int(np.unique(np.concatenate(rows)).size)
 

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,20 +53,24 @@ def run_job(job: Job) -> Outcome:
         warnings.simplefilter("always")
         outcome = _attempt(job)
     told = tuple(dict.fromkeys(one_line(item.message) for item in caught))[:5]
-    return Outcome(**(asdict(outcome) | {"warnings": told}))
+    return replace(outcome, warnings=told)
 
 
 def _attempt(job: Job) -> Outcome:
     baseline, cpu, wall = peak_mib(), time.process_time(), time.perf_counter()
     try:
-        model = _allowing_equal_rows(job.estimator)
-        model.fit(job.X, job.y, **_public(model, job))
+        model = job.estimator
+        # Equal rows are other people's: all rows of a comparison are public, as in Adult's own.
+        if hasattr(model, "get_params") and "allow_overlap" in model.get_params(deep=False):
+            model.set_params(allow_overlap=True)
+        takes_public = "X_public" in inspect.signature(model.fit).parameters
+        model.fit(job.X, job.y, **({"X_public": job.X_public} if takes_public else {}))
         accuracy = float(np.mean(np.asarray(model.predict(job.held_out)) == job.truth))
     except TacitError as error:
         return Outcome(REFUSED, one_line(error))
     except Exception as error:
         return Outcome(FAILED, one_line(f"{type(error).__name__}: {error}"))
-    seconds = time.process_time() - cpu, time.perf_counter() - wall
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     spent, noise, excess = _claim(model, job)
     return Outcome(
         FAILED if excess else OK,
@@ -74,39 +78,27 @@ def _attempt(job: Job) -> Outcome:
         accuracy=None if excess else accuracy,
         spent=spent,
         noise=noise,
-        cpu=round(seconds[0], 3),
-        wall=round(seconds[1], 3),
+        cpu=round(cpu, 3),
+        wall=round(wall, 3),
         peak_mib=peak_mib(),
         baseline_mib=baseline,
     )
-
-
-def _allowing_equal_rows(model: Any) -> Any:
-    """Let equal rows be other people's: all rows of a comparison are public, as in Adult's own."""
-    if hasattr(model, "get_params") and "allow_overlap" in model.get_params(deep=False):
-        model.set_params(allow_overlap=True)
-    return model
-
-
-def _public(model: Any, job: Job) -> dict[str, Any]:
-    """Offer the public inputs to whatever takes them."""
-    takes = "X_public" in inspect.signature(model.fit).parameters
-    return {"X_public": job.X_public} if takes else {}
 
 
 def _claim(model: Any, job: Job) -> tuple[float | None, str, str]:
     """Return what the model states, and why it must not count: the budget is the same for all."""
     if job.epsilon is None or not hasattr(model, "statement_"):
         return None, "", ""
-    statement = model.statement_
-    spent = float(statement.epsilon)
-    if spent > job.epsilon * (1 + 1e-9) or statement.delta > job.delta:
-        return spent, statement.noise, "it stated a larger epsilon or delta than the budget"
-    if statement.unit != "record":
-        return spent, statement.noise, f"its unit is one {statement.unit}, not one record"
-    if statement.noise == "insecure-seeded":
-        return spent, statement.noise, "its noise is seeded, so that nothing it says is private"
-    return spent, statement.noise, ""
+    stated = model.statement_
+    spent = float(stated.epsilon)
+    excess = ""
+    if spent > job.epsilon * (1 + 1e-9) or stated.delta > job.delta:
+        excess = "it stated a larger epsilon or delta than the budget"
+    elif stated.unit != "record":
+        excess = f"its unit is one {stated.unit}, not one record"
+    elif stated.noise == "insecure-seeded":
+        excess = "its noise is seeded, so that nothing it says is private"
+    return spent, stated.noise, excess
 
 
 def one_line(text: object) -> str:
@@ -150,9 +142,8 @@ class Starter:
                 late = time.monotonic() > end
                 if late or (stopped is not None and stopped.is_set()):
                     self.close()
-                    return Outcome(
-                        FAILED, f"stopped after {limit:g} seconds" if late else "stopped"
-                    )
+                    after = f" after {limit:g} seconds" if late else ""
+                    return Outcome(FAILED, f"stopped{after}")
             if not code:  # the starter itself is gone, too
                 self.close()
             answer.seek(0)
@@ -167,12 +158,14 @@ class Starter:
         ours, theirs = socket.socketpair()
         ours.settimeout(_GLANCE)
         code = f"from tacit.comparing.processes import serve; serve({theirs.fileno()})"
+        places = os.pathsep.join(place for place in sys.path if place)
         self._process = subprocess.Popen(
             [sys.executable, "-c", code],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=_environment(),
+            # One thread, and the modules that are found here are found there.
+            env=os.environ | dict.fromkeys(_THREADS, "1") | {"PYTHONPATH": places},
             pass_fds=[theirs.fileno()],
             start_new_session=True,
         )
@@ -201,12 +194,6 @@ def _received(line: socket.socket) -> bytes | None:
         return b""
 
 
-def _environment() -> dict[str, str]:
-    """One thread, and the modules that are found here are found there."""
-    places = os.pathsep.join(place for place in sys.path if place)
-    return os.environ | dict.fromkeys(_THREADS, "1") | {"PYTHONPATH": places}
-
-
 def _outcome(answer: bytes, code: int) -> Outcome:
     """Read what the process said; if it died instead, say of what."""
     if code < 0:
@@ -214,8 +201,7 @@ def _outcome(answer: bytes, code: int) -> Outcome:
         hint = ", as when memory runs out" if name == "SIGKILL" else ""
         return Outcome(FAILED, f"its process was ended by {name}{hint}")
     try:
-        raw = json.loads(answer)
-        return Outcome(**(raw | {"warnings": tuple(raw["warnings"])}))
+        return Outcome.read(json.loads(answer))
     except (ValueError, TypeError, KeyError):
         return Outcome(FAILED, f"its process ended with code {code} and without an answer")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from tacit.methods import Facts, Rule, features_of
@@ -34,39 +35,25 @@ REFERENCES: dict[str, Rule] = {
         build_reference,
         "Images: 5 nearest neighbours in the same features; else gradient boosting of the inputs; "
         "scikit-learn's defaults.",
-        private=False,
     ),
-    "majority": Rule(
-        "most frequent label", build_majority, "Says one label always.", private=False
-    ),
+    "majority": Rule("most frequent label", build_majority, "Says one label always."),
 }
 
 
 def custom_methods(estimators: Mapping[str, Any] | None) -> dict[str, Rule]:
-    """Return methods of the caller's own: estimators, or functions that build them.
-
-    An estimator is cloned, and gets epsilon, delta, random_state and classes where it has them.
-    """
-    found = {}
-    for name, given in (estimators or {}).items():
-        is_function = not hasattr(given, "fit")
-        build = given if is_function else _builder_of(given)
-        found[name] = Rule(name, build, "As given by the caller.")
-    return found
+    """Return methods of the caller's own: estimators, or functions that build them."""
+    built = {
+        name: partial(_copy, given) if hasattr(given, "fit") else given
+        for name, given in (estimators or {}).items()
+    }
+    return {name: Rule(name, build, "As given by the caller.") for name, build in built.items()}
 
 
-def _builder_of(estimator: Any) -> Callable[..., Any]:
+def _copy(estimator: Any, facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
+    """Clone it, with epsilon, delta, random_state and classes where it has them."""
     from sklearn.base import clone
 
-    def build(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
-        copy = clone(estimator)
-        offered = {
-            "epsilon": epsilon,
-            "delta": delta,
-            "random_state": seed,
-            "classes": facts.classes,
-        }
-        own = copy.get_params(deep=False)
-        return copy.set_params(**{key: value for key, value in offered.items() if key in own})
-
-    return build
+    copy = clone(estimator)
+    known = {"epsilon": epsilon, "delta": delta, "random_state": seed, "classes": facts.classes}
+    own = copy.get_params(deep=False)
+    return copy.set_params(**{key: value for key, value in known.items() if key in own})

@@ -17,14 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tacit._checks import at_least, positive, probability
+from tacit._checks import at_least, positive, probability, refuse
 from tacit._files import write_atomically
 from tacit.comparing.cells import (
     FAILED,
     REFUSED,
     Cell,
     Outcome,
-    Result,
     cells_of,
     finished,
     settings_of,
@@ -135,11 +134,8 @@ def _chosen(
 ) -> list[str]:
     """Return the methods to run, each once, in the order given."""
     names = list(all_rules()) if methods is None else list(methods)
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise InvalidArgument(
-            f"Expected methods={unknown[0]!r} to be one of {', '.join(sorted(known))}."
-        )
+    if unknown := [name for name in names if name not in known]:
+        raise refuse("methods", unknown[0], f"one of {', '.join(sorted(known))}")
     names = list(dict.fromkeys([*names, *(own or {})]))
     if not names or set(own or {}) & set(REFERENCES):
         raise InvalidArgument("Expected at least one method, none of them named as a reference.")
@@ -182,15 +178,15 @@ class _Plan:
 
     def collect(self, cells: Path) -> Comparison:
         """Gather all finished cells of the folder, whichever run they came from."""
-        about = self.describe()
-        found = [item for item in cells_of(cells, about["task"]) if self.current(item[0])]
+        task, data = self.task, self.task.data
+        found = [item for item in cells_of(cells, task.fingerprint()) if self.current(item[0])]
         seeds = 1 + max((cell.seed for cell, _ in found), default=0)
         description = Description(
-            data=about["data"],
-            split=about["split"],
+            data=data.name,
+            split=task.rule.words(data),
             delta=self.delta,
-            kind=self.task.facts().kind,
-            held_out_rows=self.task.held_out_rows(seeds),
+            kind=task.facts().kind,
+            held_out_rows=task.held_out_rows(seeds),
             rules={name: rule.words for name, rule in self.methods.items()},
             titles={name: rule.title for name, rule in self.methods.items()},
             references=tuple(REFERENCES),
@@ -205,9 +201,10 @@ def _enter(folder: Path, plan: _Plan) -> Path:
     if path.exists():
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, UnicodeError):
-            kept = None
-        if not isinstance(kept, dict) or any(kept.get(k) != about[k] for k in ("task", "delta")):
+            same = all(kept[key] == about[key] for key in ("task", "delta"))
+        except (ValueError, KeyError, TypeError):
+            same = False
+        if not same:
             raise InvalidArgument(
                 f"Expected {str(folder)!r} to be new, or to hold a comparison of the same data, "
                 "split and delta; choose another folder."
@@ -231,13 +228,12 @@ class _Runner:
         self, work: list[tuple[str, float | None, int]], jobs: int, watch: Watcher | None
     ) -> None:
         """Run all cells, several at a time if asked to; stop cleanly when interrupted."""
-        task, done = self.plan.task.fingerprint(), 0
+        task = self.plan.task.fingerprint()
         pool, starters = ThreadPoolExecutor(jobs), [Starter() for _ in range(jobs)]
         for starter in starters:
             self.starters.put(starter)
         try:
-            for cell, _ in pool.map(lambda w: self._one(w[0], w[1], w[2], task), work):
-                done += 1
+            for done, cell in enumerate(pool.map(lambda one: self._one(task, *one), work), start=1):
                 if watch is not None:
                     watch(cell.label, done, len(work))
         except BaseException:
@@ -248,29 +244,21 @@ class _Runner:
             for starter in starters:
                 starter.close()
 
-    def _one(self, name: str, epsilon: float | None, seed: int, task: str) -> Result:
+    def _one(self, task: str, name: str, epsilon: float | None, seed: int) -> Cell:
         estimator, reason = self.plan.build(name, epsilon, seed)
         cell = Cell(name, epsilon, self.plan.delta, seed, task, settings_of(estimator))
         kept = finished(self.folder, cell)
         if kept is not None and not (self.retry_failed and kept.status == FAILED):
-            return cell, kept
+            return cell
         outcome = Outcome(REFUSED, reason) if reason else self._measure(estimator, cell)
         if not self.stopped.is_set():
             write_cell(self.folder, cell, outcome)
-        return cell, outcome
+        return cell
 
     def _measure(self, estimator: Any, cell: Cell) -> Outcome:
         private, public, held_out = self.plan.task.parts(cell.seed)
-        job = Job(
-            estimator,
-            cell.epsilon,
-            cell.delta,
-            private.X,
-            private.labels,
-            public.X,
-            held_out.X,
-            held_out.labels,
-        )
+        rows = (private.X, private.labels, public.X, held_out.X, held_out.labels)
+        job = Job(estimator, cell.epsilon, cell.delta, *rows)
         starter = self.starters.get()
         try:
             return starter.run(job, self.limit, self.stopped)

@@ -15,7 +15,6 @@ Which method to use when is said in words that follow from the figures by fixed 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,11 +102,6 @@ class Row:
     reasons: tuple[str, ...] = ()
     stated: bool = False
 
-    @property
-    def complete(self) -> bool:
-        """Whether every cell succeeded."""
-        return self.runs == self.asked > 0
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
@@ -134,10 +128,14 @@ class Comparison:
 
     def row(self, method: str, epsilon: float | None = None) -> Row:
         """Return one row."""
-        for row in self.rows():
-            if row.method == method and row.epsilon == epsilon:
+        for row in self.of(method):
+            if row.epsilon == epsilon:
                 return row
         raise InvalidArgument(f"Expected {method!r} at epsilon={epsilon!r} to have been run.")
+
+    def of(self, method: str) -> list[Row]:
+        """Return the rows of one method."""
+        return [row for row in self.rows() if row.method == method]
 
     @property
     def methods(self) -> list[str]:
@@ -148,11 +146,6 @@ class Comparison:
     def epsilons(self) -> list[float]:
         """The budgets at which anything was run."""
         return sorted({r.epsilon for r in self.rows() if r.epsilon is not None})
-
-    @property
-    def cpu_seconds(self) -> float:
-        """CPU-seconds of all fits and predictions that succeeded."""
-        return sum(outcome.cpu or 0.0 for _, outcome in self.results)
 
     def at(self, epsilon: float) -> list[Row]:
         """Return what succeeded at an epsilon, the best first."""
@@ -178,7 +171,7 @@ class Comparison:
         if not good:
             return Row(method, epsilon, 0, len(outcomes), reasons=reasons)
         scores = np.array([outcome.accuracy for outcome in good], dtype=np.float64)
-        spent = [outcome.spent for outcome in good if outcome.spent is not None]
+        spent, cpu, wall = (_known(good, name) for name in ("spent", "cpu", "wall"))
         return Row(
             method,
             epsilon,
@@ -189,10 +182,10 @@ class Comparison:
             least=float(scores.min()),
             most=float(scores.max()),
             error=standard_error(scores, self.about.held_out_rows),
-            cpu=_mean(outcome.cpu for outcome in good),
-            wall=_mean(outcome.wall for outcome in good),
-            memory=max((o.peak_mib for o in good if o.peak_mib is not None), default=None),
-            spent=max(spent) if spent else None,
+            cpu=float(np.mean(cpu)) if cpu else None,
+            wall=float(np.mean(wall)) if wall else None,
+            memory=max(_known(good, "peak_mib"), default=None),
+            spent=max(spent, default=None),
             reasons=reasons,
             stated=len(spent) == len(good),
         )
@@ -218,9 +211,8 @@ def standard_error(scores: np.ndarray[Any, Any], held_out_rows: int) -> float:
     """
     mean = min(max(float(scores.mean()), 0.0), 1.0)
     of_rows = math.sqrt(mean * (1 - mean) / held_out_rows)
-    if scores.size < 2:
-        return of_rows
-    return max(of_rows, float(scores.std(ddof=1)) / math.sqrt(scores.size))
+    of_runs = float(scores.std(ddof=1)) / math.sqrt(scores.size) if scores.size > 1 else 0.0
+    return max(of_rows, of_runs)
 
 
 def _behind(row: Row, best: Row) -> bool:
@@ -228,15 +220,15 @@ def _behind(row: Row, best: Row) -> bool:
     return gap > max(best.error or 0.0, row.error or 0.0)
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
+def _known(outcomes: list[Outcome], name: str) -> list[float]:
+    values = [getattr(outcome, name) for outcome in outcomes]
+    return [value for value in values if value is not None]
 
 
 def recommended(result: Comparison, epsilon: float) -> Row | None:
     """Return the best mean at an epsilon; None where nothing beat the most frequent label."""
-    tied = [row for row in result.tied(epsilon) if not learned_nothing(result, row)]
-    return tied[0] if tied else None
+    tied = (row for row in result.tied(epsilon) if not learned_nothing(result, row))
+    return next(tied, None)
 
 
 def quicker(result: Comparison, epsilon: float) -> Row | None:
@@ -258,10 +250,7 @@ def learned_nothing(result: Comparison, row: Row) -> bool:
 
 def reference(result: Comparison, name: str) -> float | None:
     """Return a reference's accuracy, if it was run."""
-    for row in result.rows():
-        if row.method == name and row.epsilon is None:
-            return row.accuracy
-    return None
+    return next((row.accuracy for row in result.of(name) if row.epsilon is None), None)
 
 
 def advice(result: Comparison) -> list[str]:
@@ -278,9 +267,10 @@ def advice(result: Comparison) -> list[str]:
         One sentence for each epsilon, then what holds over all of them, then the limits.
 
     """
+    over_all = (_wins, _gap, _useless, _troubled, _limits)
     sentences = [_at(result, epsilon) for epsilon in result.epsilons]
-    sentences += [_wins(result), *_gap(result), *_useless(result), *_troubled(result)]
-    return [sentence for sentence in [*sentences, _limits(result)] if sentence]
+    sentences += [say(result) for say in over_all]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _at(result: Comparison, epsilon: float) -> str:
@@ -288,18 +278,18 @@ def _at(result: Comparison, epsilon: float) -> str:
     if best is None:
         return f"At epsilon {epsilon:g} no method was better than the most frequent label."
     name = result.about.title
+
+    def shown(row: Row) -> str:
+        return f"{name(row.method)} {_percent(row.accuracy)}"
+
     others = [row for row in result.tied(epsilon) if row.method != best.method]
     text = f"At epsilon {epsilon:g}: {name(best.method)}, {_percent(best.accuracy)}"
     if others:
-        equal = ", ".join(f"{name(row.method)} {_percent(row.accuracy)}" for row in others)
-        text += f" (not told apart from it: {equal})"
-    quick = quicker(result, epsilon)
-    if quick is not None:
+        text += f" (not told apart from it: {', '.join(map(shown, others))})"
+    if (quick := quicker(result, epsilon)) is not None:
         text += f"; {name(quick.method)} takes {quick.cpu:.1f} CPU-s instead of {best.cpu:.1f}"
-    behind = [row for row in result.at(epsilon) if row not in (best, *others)]
-    if behind:
-        next_best = behind[0]
-        text += f"; next is {name(next_best.method)}, {_percent(next_best.accuracy)}"
+    for row in [row for row in result.at(epsilon) if row not in (best, *others)][:1]:
+        text += f"; next is {name(row.method)}, {_percent(row.accuracy)}"
     return text + "."
 
 
@@ -310,44 +300,41 @@ def _wins(result: Comparison) -> str:
         for row in result.tied(epsilon):
             counts[row.method] += not learned_nothing(result, row)
     ordered = sorted(counts.items(), key=lambda item: -item[1])
-    run = {name: sum(r.method == name for r in result.rows()) for name in counts}
-    parts = [f"{result.about.title(name)} at {won} of {run[name]}" for name, won in ordered if won]
+    parts = [
+        f"{result.about.title(name)} at {won} of {len(result.of(name))}"
+        for name, won in ordered
+        if won
+    ]
     return f"Best, or not told apart from the best: {', '.join(parts)} epsilons." if parts else ""
 
 
-def _gap(result: Comparison) -> list[str]:
+def _gap(result: Comparison) -> str:
     ceiling = reference(result, "non-private")
     if ceiling is None:
-        return []
-    reached = [
-        epsilon
-        for epsilon in result.epsilons
-        for row in result.at(epsilon)[:1]
-        if ceiling - (row.accuracy or 0.0) <= (row.error or 0.0)
-    ]
+        return ""
+    best = [row for epsilon in result.epsilons for row in result.at(epsilon)[:1]]
+    reached = [r.epsilon or 0.0 for r in best if ceiling - (r.accuracy or 0.0) <= (r.error or 0.0)]
     text = f"Without privacy the reference reaches {_percent(ceiling)}"
     if not reached:
-        return [f"{text}; no method came within one standard error of it."]
-    return [f"{text}; the best method is within one standard error of it from {min(reached):g} on."]
+        return f"{text}; no method came within one standard error of it."
+    return f"{text}; the best method is within one standard error of it from {min(reached):g} on."
 
 
-def _useless(result: Comparison) -> list[str]:
+def _useless(result: Comparison) -> str:
     """Name, for each method, the epsilons at which it learned nothing."""
     found = []
     for name in result.methods:
-        rows = [r for r in result.rows() if r.method == name and r.accuracy is not None]
-        levels = [f"{r.epsilon:g}" for r in rows if learned_nothing(result, r)]
+        levels = [f"{row.epsilon:g}" for row in result.of(name) if learned_nothing(result, row)]
         if levels:
             found.append(f"{result.about.title(name)} (epsilon {', '.join(levels)})")
-    return [f"No better than the most frequent label: {'; '.join(found)}."] if found else []
+    return f"No better than the most frequent label: {'; '.join(found)}." if found else ""
 
 
-def _troubled(result: Comparison) -> list[str]:
-    rows = [row for row in result.rows() if row.reasons]
-    if not rows:
-        return []
-    names = sorted({result.about.title(row.method) for row in rows})
-    return [f"Refused or failed at some epsilon, with the reason below: {', '.join(names)}."]
+def _troubled(result: Comparison) -> str:
+    names = sorted({result.about.title(row.method) for row in result.rows() if row.reasons})
+    if not names:
+        return ""
+    return f"Refused or failed at some epsilon, with the reason below: {', '.join(names)}."
 
 
 def _limits(result: Comparison) -> str:

@@ -54,14 +54,10 @@ def accuracy_figure(result: Comparison) -> Figure:
 
     curves = {}
     for name in result.methods:
-        rows = [r for r in result.rows() if r.method == name and r.accuracy is not None]
-        if rows:
-            curves[result.about.title(name)] = Points(
-                [r.epsilon or 0.0 for r in rows],
-                [r.accuracy or 0.0 for r in rows],
-                [r.least or 0.0 for r in rows],
-                [r.most or 0.0 for r in rows],
-            )
+        if rows := [row for row in result.of(name) if row.accuracy is not None]:
+            parts = ("epsilon", "accuracy", "least", "most")
+            lists = ([getattr(row, part) for row in rows] for part in parts)
+            curves[result.about.title(name)] = Points(*lists)
     lines = {result.about.title(name): reference(result, name) for name in result.about.references}
     known = {name: value for name, value in lines.items() if value is not None}
     title = f"{result.about.data}: held-out accuracy at worst-case epsilon"
@@ -98,7 +94,7 @@ def to_csv(result: Comparison) -> str:
 
 def to_markdown(result: Comparison) -> str:
     """Return the page that says what to use when, and on what grounds."""
-    about = result.about
+    about, seconds = result.about, sum(outcome.cpu or 0.0 for _, outcome in result.results)
     parts = [
         f"# Methods compared on {about.data}",
         f"**{NOT_PRIVATE}**",
@@ -117,7 +113,7 @@ def to_markdown(result: Comparison) -> str:
         "and its features included, loading the data not), mean at the smallest and the largest "
         "epsilon; memory is the process's highest peak, interpreter and data included.",
         cost_table(result),
-        f"All {len(result.results)} cells took {result.cpu_seconds:,.0f} CPU-seconds.",
+        f"All {len(result.results)} cells took {seconds:,.0f} CPU-seconds.",
         "## Settings",
         "Chosen by these rules from public facts and the budget; in brackets the data on which "
         "the rule was found.",
@@ -152,11 +148,10 @@ def _cell(row: Row | None, best: bool) -> str:
         return "not run"
     if row.accuracy is None or row.least is None:
         return row.reasons[0].partition(":")[0] if row.reasons else "failed"
-    mean = f"{100 * row.accuracy:.1f}"
-    text = f"**{mean}**" if best else mean
-    if row.asked > 1:
-        text += f" ({100 * row.least:.1f})"
-    return text if row.complete else f"{text}, {row.runs} of {row.asked} runs"
+    mean, bold = f"{100 * row.accuracy:.1f}", "**" if best else ""
+    least = f" ({100 * row.least:.1f})" if row.asked > 1 else ""
+    text = f"{bold}{mean}{bold}{least}"
+    return text if row.runs == row.asked else f"{text}, {row.runs} of {row.asked} runs"
 
 
 def cost_table(result: Comparison) -> str:
@@ -189,13 +184,10 @@ def _troubles(result: Comparison) -> list[str]:
         for row in result.rows()
         if row.reasons
     ]
-    unstated = sorted({result.about.title(r.method) for r in result.rows() if _unstated(r)})
+    claimed = [r for r in result.rows() if r.epsilon is not None and r.accuracy is not None]
+    unstated = sorted({result.about.title(row.method) for row in claimed if not row.stated})
     lines += [f"- {name} makes no statement: its epsilon is its own claim." for name in unstated]
     return ["## Refused, failed or unproved", "\n".join(lines)] if lines else []
-
-
-def _unstated(row: Row) -> bool:
-    return row.epsilon is not None and row.accuracy is not None and not row.stated
 
 
 def _table(head: list[str], lines: list[list[str]]) -> str:

@@ -11,6 +11,7 @@ import json
 import math
 import os
 import tempfile
+from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, field
@@ -29,7 +30,7 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tacit._checks import finite, positive, refuse
+from tacit._checks import Integers, finite, positive, refuse
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.ledger import LARGE_DELTA, Budget, Grant, Ledger, Statement
 from tacit.mechanisms import NoisySum, Plan
@@ -41,14 +42,13 @@ from tacit.records import (
     READ_CLASSES,
     PrivateRecords,
     class_indices,
-    count_units,
     is_from_data,
     private_rows,
     public_matrix,
     refuse_overlap,
     units_of,
 )
-from tacit.students import LabelSpreadingStudent, ValueStudent
+from tacit.students import LabelSpreadingStudent, ValueStudent, choose_queries
 
 RECORD = "record"
 """The unit of a ledger where each row is its own."""
@@ -99,7 +99,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
 
     _own: ClassVar[dict[str, Parameters]] = {}
     """Of each argument that holds settings, this method's own."""
-    _y_checks: ClassVar[dict[str, bool]] = {}
     _fixed: ClassVar[frozenset[str]] = frozenset()
     """Which of those settings this method does not leave to anybody."""
 
@@ -162,32 +161,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
                 "allow_large_delta = true in [privacy])."
             )
 
-    def _read(self, y: NDArray[Any]) -> Targets:
-        """Check y against what was declared about it; nothing private is quoted."""
-        raise NotImplementedError
-
-    def _admit(
-        self, X: Any, y: Any, X_public: Any, groups: Any, *, needs_public: bool = True
-    ) -> tuple[PrivateRecords, Targets, Any]:
-        """Check private rows, whose they are, and public inputs, before anything is made or paid.
-
-        Returns the records, what is public of their targets, and the public inputs or None. Secret.
-        """
-        rows, said = private_rows(self, X, y, **self._y_checks)
-        task = self._read(said)
-        people = units_of(groups, len(rows))
-        outside = None
-        if needs_public or X_public is not None:
-            outside = self._public_matrix(X_public, rows.shape[1])
-        self._keep_apart(rows, outside)
-        self._check_unit(people is not None)
-        self._check_delta(count_units(people, len(rows)))
-        return PrivateRecords(rows, task.targets, people), task, outside
-
-    def _public_matrix(self, X_public: ArrayLike | None, n_features: int) -> NDArray[np.float64]:
-        """Return the public inputs, whose columns are those of the private rows."""
-        return public_matrix(X_public, n_features, getattr(self, "feature_names_in_", None))
-
     def _keep_apart(self, rows: NDArray[Any], outside: NDArray[Any] | None) -> None:
         """Refuse a private row or scan that is also a public one, unless that was allowed."""
         if not isinstance(self.allow_overlap, bool):
@@ -202,18 +175,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         person says around, which moves a sum by two bounds.
         """
         ledger = self._given_ledger()
-        if ledger is None:
+        if ledger is None or by_person == (ledger.unit != RECORD):
             return
-        if by_person and ledger.unit == RECORD:
+        if by_person:
             raise InvalidArgument(
                 f"Expected a ledger whose unit is the person where groups= are given, got one of "
                 f'unit={ledger.unit!r}; create it with unit="person".'
             )
-        if not by_person and ledger.unit != RECORD:
-            raise InvalidArgument(
-                f"Expected groups= for a ledger whose unit is {ledger.unit!r}: whose each "
-                "row is. Where each has one row, groups=range(len(X)) says so."
-            )
+        raise InvalidArgument(
+            f"Expected groups= for a ledger whose unit is {ledger.unit!r}: whose each "
+            "row is. Where each has one row, groups=range(len(X)) says so."
+        )
 
     def _open_ledger(self, *, by_person: bool, **terms: Any) -> Ledger:
         """Return the ledger that was given, or make one for this fit's budget."""
@@ -252,6 +224,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         return ledger.release(
             plan, purpose=purpose, noise=self.noise, faults=self._declared_faults()
         )
+
+    def _chosen(self, view: NDArray[Any], number: int | None) -> Integers:
+        """Return the public inputs to ask, so many, chosen from public inputs alone."""
+        strategy, seed = self._settings("queries").strategy, self.random_state
+        return choose_queries(view, number, strategy=strategy, random_state=seed)
 
     def _refuse_early(self, ledger: Ledger, plans: Sequence[Plan]) -> None:
         """Let the ledger refuse before any private row is worked on."""
@@ -307,17 +284,65 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
 
     def report(self, path: str | Path | None = None) -> str:
         """Return the HTML report of the ledger; write it, too, where a path is given."""
+        return self._report(path)
+
+    def _report(self, path: str | Path | None, **shown: Any) -> str:
         from tacit.report import render_report, write_report
 
         check_is_fitted(self, "ledger_")
-        statement = self.statement_
+        shown["statement"] = self.statement_
         if path is not None:
-            write_report(path, self.ledger_, statement=statement)
-        return render_report(self.ledger_, statement=statement)
+            write_report(path, self.ledger_, **shown)
+        return render_report(self.ledger_, **shown)
 
 
 @dataclass(eq=False, repr=False)
-class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]  # sklearn is untyped
+class RowEstimator(PrivateEstimator):
+    """An estimator of private rows; subclasses say what y means, and how it is learned."""
+
+    _y_checks: ClassVar[dict[str, bool]] = {}
+    _needs_public: ClassVar[bool] = True
+    _needs_y: ClassVar[bool] = True
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        X_public: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Learn what private rows say, through the ledger; see the class for the public inputs.
+
+        Everything is validated, the run is priced and the ledger asked before private rows are
+        worked on; the ledger is charged before noise is drawn. `groups` says whose each row is:
+        then one person is one unit, with all records.
+        """
+        said = y if self._needs_y else "no_validation"
+        rows, said = private_rows(self, X, said, **self._y_checks)
+        task = self._read(said)
+        people = units_of(groups, len(rows))
+        outside = None
+        if self._needs_public or X_public is not None:
+            names = getattr(self, "feature_names_in_", None)
+            outside = public_matrix(X_public, rows.shape[1], names)
+        self._keep_apart(rows, outside)
+        private = PrivateRecords(rows, task.targets, people)
+        self._check_unit(private.by_person)
+        self._check_delta(private.n_units)
+        self._learn(private, task, outside)
+        return self
+
+    @abstractmethod
+    def _read(self, y: NDArray[Any]) -> Targets:
+        """Check y against what was declared about it; nothing private is quoted."""
+
+    @abstractmethod
+    def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
+        """Price, ask the ledger, release and learn; `outside` is None without public inputs."""
+
+
+@dataclass(eq=False, repr=False)
+class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  # sklearn is untyped
     """A classifier whose predictions are a student's."""
 
     _: KW_ONLY
@@ -344,7 +369,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
 
 
 @dataclass(eq=False, repr=False)
-class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]  # sklearn is untyped
+class PrivateRegressor(RegressorMixin, RowEstimator):  # type: ignore[misc]  # sklearn is untyped
     """A regressor whose predictions are a student's, within public bounds."""
 
     _: KW_ONLY

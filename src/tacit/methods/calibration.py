@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any
 
 from tacit.errors import InvalidArgument
@@ -41,7 +42,7 @@ def calibrate(
     order = None if ledger is None else ledger.order
     first = list(plans_with(1.0))
     squares = [plan.mu_squared() for plan in first]
-    excess = _excess(budget, listed=listed, order=order)
+    excess = partial(_excess, budget=budget, listed=listed, order=order)
     selects = any(isinstance(plan.mechanism, SelectiveMechanism) for plan in first)
     if None not in squares and order is None and not (listed and selects):
         # A mechanism that selects may cost less as a list than the sum of its Gaussians.
@@ -53,11 +54,8 @@ def calibrate(
     if steps is not None and steps.noise_multiplier == 1 and steps.sampling_rate < 1:
         # Noisy steps on samples are composed by their losses, whose search is certified.
         spent = math.fsum(square or 0.0 for square in squares[:-1])
-        _, rate, count = steps
-        found = calibrate_steps(
-            budget.epsilon, budget.delta, steps=count, rate=rate, mu_squared=spent
-        )
-        return list(plans_with(found))
+        terms = {"steps": steps.steps, "rate": steps.sampling_rate, "mu_squared": spent}
+        return list(plans_with(calibrate_steps(budget.epsilon, budget.delta, **terms)))
     found = _least_fitting(lambda noise: excess(plans_with(noise)), budget, least, most)
     return list(plans_with(found))
 
@@ -87,25 +85,19 @@ def _least_fitting(
     return high
 
 
-def _excess(
-    budget: Budget, *, listed: bool, order: float | None
-) -> Callable[[Sequence[Plan]], float]:
+def _excess(plans: Sequence[Plan], budget: Budget, *, listed: bool, order: float | None) -> float:
     """Return log(cost/budget) as the ledger will see it: plans fit where it is at most 0."""
     if listed:
-        return lambda plans: _log_ratio(price_of_list(plans, budget.delta).epsilon, budget.epsilon)
-
-    def one_by_one(plans: Sequence[Plan]) -> float:
-        squares = [plan.mu_squared() for plan in plans]
-        # A ledger of Gaussians adds up mu^2 and knows no other price.
-        if None not in squares and order is None:
-            capacity = GaussianAccountant.within(budget, budget.delta).capacity
-            return _log_ratio(math.fsum(square or 0.0 for square in squares), capacity)
-        one = best_order(budget, budget.delta) if order is None else order
-        accountant = RdpAccountant.within(budget, budget.delta, one)
-        cost = math.fsum(float(plan.cost([one]).total().values[0]) for plan in plans)
-        return _log_ratio(cost, accountant.capacity)
-
-    return one_by_one
+        return _log_ratio(price_of_list(plans, budget.delta).epsilon, budget.epsilon)
+    squares = [plan.mu_squared() for plan in plans]
+    # A ledger of Gaussians adds up mu^2 and knows no other price.
+    if None not in squares and order is None:
+        capacity = GaussianAccountant.within(budget, budget.delta).capacity
+        return _log_ratio(math.fsum(square or 0.0 for square in squares), capacity)
+    one = best_order(budget, budget.delta) if order is None else order
+    accountant = RdpAccountant.within(budget, budget.delta, one)
+    cost = math.fsum(float(plan.cost([one]).total().values[0]) for plan in plans)
+    return _log_ratio(cost, accountant.capacity)
 
 
 def _log_ratio(cost: float, budget: float) -> float:
@@ -120,13 +112,7 @@ def readable(plan: Plan, budget: Budget) -> Plan:
     mechanism: Any = plan.mechanism
     sigmas = [item.name for item in fields(mechanism) if item.name.startswith("sigma")]
     rounded = replace(mechanism, **{name: rounded_up(getattr(mechanism, name)) for name in sigmas})
-    made = Plan(
-        rounded,
-        plan.queries,
-        max_answers=plan.max_answers,
-        n_teachers=plan.n_teachers,
-        n_classes=plan.n_classes,
-    )
+    made = replace(plan, mechanism=rounded)
     return made if made.epsilon(budget.delta) <= budget.epsilon else plan
 
 

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import copy
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, at_least, one_of
 from tacit.errors import InvalidArgument
-from tacit.methods.base import PrivateClassifier
+from tacit.methods.base import PrivateClassifier, RowEstimator, Targets
 from tacit.methods.method import Facts, Method, Rule, common
 from tacit.methods.noisy_training import (
     TRAINING,
@@ -30,8 +30,14 @@ from tacit.methods.noisy_training import (
     public_rows,
 )
 from tacit.methods.settings import Features, Widths, choices
-from tacit.noisy_training import PrivateExamples, cross_entropy, half_squares, need_torch
-from tacit.records import count_units, private_rows, units_of
+from tacit.noisy_training import (
+    ACTIVATIONS,
+    PrivateExamples,
+    cross_entropy,
+    half_squares,
+    need_torch,
+)
+from tacit.records import PrivateRecords
 from tacit.students import (
     NetworkStudent,
     ReconstructionStudent,
@@ -44,8 +50,6 @@ from tacit.students import (
 
 if TYPE_CHECKING:
     from torch.nn import Module
-
-ACTIVATIONS = ("tanh", "relu", "softplus")
 
 
 @dataclass(eq=False, repr=False)
@@ -79,49 +83,30 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier):
     activation: Annotated[str, choices(*ACTIVATIONS)] = "tanh"
     features: Features = None
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        X_public: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Train on the private rows; public inputs, if given, tell features, centre and scale.
+    _needs_public: ClassVar[bool] = False
 
-        `groups` says whose each row is: then one person is one unit, with all records.
-        """
-        private, task, outside = self._admit(X, y, X_public, groups, needs_public=False)
-        rows, people = private.rows, private.people
-        frame = PublicFrame.around(self.features, outside, rows.shape[1])
-        width, n_classes = frame.width(), task.n_classes or 0
-        module = self._network(width, n_classes)
+    def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
+        """Train on the private rows; public inputs, if given, tell features, centre and scale."""
+        n_features, n_classes = private.rows.shape[1], task.n_classes or 0
+        frame = PublicFrame.around(self.features, outside, n_features)
+        width = frame.width()
         network, ledger = self._train(
-            module,
+            self._network(width, n_classes),
             cross_entropy,
             public_rows(width, lambda draw, made: draw.integers(n_classes, size=len(made))),
-            lambda: PrivateExamples(frame.inside(rows), private.targets, people),
-            n_units=count_units(people, len(rows)),
-            by_person=people is not None,
+            lambda: PrivateExamples(frame.inside(private.rows), private.targets, private.people),
+            n_units=private.n_units,
+            by_person=private.by_person,
         )
-        self.student_ = NetworkStudent(describe_layers(network), self.features).told(
-            network,
-            n_features=rows.shape[1],
-            outputs=n_classes,
-            features=frame.features,
-            centre=frame.centre,
-            scale=frame.scale,
-        )
+        student = NetworkStudent(describe_layers(network), self.features)
+        self.student_ = frame.told(student, network, n_features, n_classes)
         self.__dict__.update(task.public, ledger_=ledger)
-        return self
 
     def _network(self, width: int, n_classes: int) -> Module:
         """Return the network in its first state, in float64; its scores must be one a class."""
         torch = need_torch()
         if self.module is None:
-            one_of(*ACTIVATIONS, activation=self.activation)
-            hidden = [at_least(1, hidden=size) for size in self.hidden]
-            layers = perceptron((width, *hidden, n_classes), self.activation)
-            return seeded(lambda: build_layers(layers), seed_of(self.random_state)).double()
+            return first_state(self, layers_of(self, width, n_classes))
         if not isinstance(self.module, torch.nn.Module):
             raise InvalidArgument(
                 f"Expected module= a torch.nn.Module or None, got {type(self.module).__name__}."
@@ -143,7 +128,7 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier):
 
 
 @dataclass(eq=False, repr=False)
-class DPSGDAutoencoder(TransformerMixin, NoisyTrainingEstimator):  # type: ignore[misc]  # untyped
+class DPSGDAutoencoder(TransformerMixin, NoisyTrainingEstimator, RowEstimator):  # type: ignore[misc]  # untyped
     """Train an autoencoder of private rows by DP-SGD.
 
     hidden: widths of the layers between input and output; the narrowest one is the code. Its output
@@ -165,54 +150,34 @@ class DPSGDAutoencoder(TransformerMixin, NoisyTrainingEstimator):  # type: ignor
         )
     }
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: Any = None,
-        X_public: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Train on the private rows; public inputs, if given, tell their centre and scale."""
-        del y
-        rows: Any = private_rows(self, X, "no_validation")
-        people = units_of(groups, len(rows))
-        outside = None if X_public is None else self._public_matrix(X_public, rows.shape[1])
-        self._keep_apart(rows, outside)
-        n_units = count_units(people, len(rows))
-        self._check_delta(n_units)
-        width = int(rows.shape[1])
-        frame = PublicFrame.around(None, outside, width)
-        module = self._network(width)
+    _needs_public: ClassVar[bool] = False
+    _needs_y: ClassVar[bool] = False
 
-        def private() -> PrivateExamples:
-            inside = frame.inside(rows)
-            return PrivateExamples(inside, inside, people)
+    def _read(self, y: Any) -> Targets:
+        return Targets(y)
 
-        network, ledger = self._train(
-            module,
-            half_squares,
-            public_rows(width, lambda _, made: made),
-            private,
-            n_units=n_units,
-            by_person=people is not None,
-        )
-        code = 2 * int(np.argmin(self.hidden)) + 2  # layers up to the narrowest, each with its f
-        self.student_ = ReconstructionStudent(self._layers(width), None, code).told(
-            network, n_features=width, outputs=width, centre=frame.centre, scale=frame.scale
-        )
-        self.ledger_ = ledger
-        return self
-
-    def _layers(self, width: int) -> Any:
-        one_of(*ACTIVATIONS, activation=self.activation)
+    def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
         if not len(self.hidden):
             raise InvalidArgument("Expected hidden= at least one width, that of the code.")
-        hidden = [at_least(1, hidden=size) for size in self.hidden]
-        return perceptron((width, *hidden, width), self.activation)
+        width = int(private.rows.shape[1])
+        frame = PublicFrame.around(None, outside, width)
+        layers = layers_of(self, width, width)
 
-    def _network(self, width: int) -> Module:
-        layers = self._layers(width)
-        return seeded(lambda: build_layers(layers), seed_of(self.random_state)).double()
+        def examples() -> PrivateExamples:
+            inside = frame.inside(private.rows)
+            return PrivateExamples(inside, inside, private.people)
+
+        network, self.ledger_ = self._train(
+            first_state(self, layers),
+            half_squares,
+            public_rows(width, lambda _, made: made),
+            examples,
+            n_units=private.n_units,
+            by_person=private.by_person,
+        )
+        code = 2 * int(np.argmin(self.hidden)) + 2  # layers up to the narrowest, each with its f
+        student = ReconstructionStudent(layers, None, code)
+        self.student_ = frame.told(student, network, width, width)
 
     def transform(self, X: ArrayLike) -> Floats:
         """Return the codes of rows."""
@@ -225,8 +190,20 @@ class DPSGDAutoencoder(TransformerMixin, NoisyTrainingEstimator):  # type: ignor
 
     def reconstruct(self, X: ArrayLike) -> Floats:
         """Return what is left of rows after encoding and decoding."""
-        check_is_fitted(self, "student_")
-        return np.asarray(self.student_.predict(validate_data(self, X, reset=False)))
+        inputs = self._student_inputs(X)
+        return np.asarray(self.student_.predict(inputs))
+
+
+def layers_of(estimator: Any, width: int, outputs: int) -> Any:
+    """Return the description of linear layers of the estimator's widths."""
+    one_of(*ACTIVATIONS, activation=estimator.activation)
+    hidden = [at_least(1, hidden=size) for size in estimator.hidden]
+    return perceptron((width, *hidden, outputs), estimator.activation)
+
+
+def first_state(estimator: Any, layers: Any) -> Module:
+    """Return such layers with the weights that the estimator's seed tells, in float64."""
+    return seeded(lambda: build_layers(layers), seed_of(estimator.random_state)).double()
 
 
 def compared_steps(facts: Facts, **shape: Any) -> dict[str, Any]:

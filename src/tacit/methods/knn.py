@@ -14,7 +14,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Annotated, Any, ClassVar, NoReturn, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,11 +25,13 @@ from tacit._checks import (
     Floats,
     Integers,
     at_least,
+    count,
     finite_array,
     one_of,
     refuse,
+    sampling_rate,
+    set_checked,
 )
-from tacit._checks import sampling_rate as checked_rate
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget, Ledger, Statement
 from tacit.mechanisms import (
@@ -45,12 +47,7 @@ from tacit.mechanisms import (
     SampledVotes,
     SelectiveMechanism,
 )
-from tacit.methods.base import (
-    PrivateClassifier,
-    PrivateEstimator,
-    PrivateRegressor,
-    Targets,
-)
+from tacit.methods.base import PrivateClassifier, PrivateRegressor, RowEstimator, Targets
 from tacit.methods.calibration import calibrate, readable
 from tacit.methods.method import (
     Facts,
@@ -65,8 +62,8 @@ from tacit.methods.pate import AGREEMENT, CHECK_SHARE
 from tacit.methods.settings import Count, Features, Positive, Queries, Rate, Student, choices
 from tacit.neighbours import Neighbourhoods, NeighbourIndex, default_reach
 from tacit.privacy import gaussian_mu
-from tacit.records import PrivateRecords, PublicSpace
-from tacit.students import ValueStudent, choose_queries, label_posterior
+from tacit.records import HeldRecords, PrivateRecords, PublicSpace
+from tacit.students import ValueStudent, label_posterior
 from tacit.teachers import record_ids
 
 MECHANISMS = ("sampled-votes", "sampled-max", "noisy-screening")
@@ -88,6 +85,9 @@ class Neighbourly:
     votes_per_unit: int
     n_classes: int | None
 
+    def __post_init__(self) -> None:
+        set_checked(self, k=count, sampling_rate=sampling_rate, votes_per_unit=count)
+
     def plan(self, mechanism: Mechanism, queries: int, max_answers: int | None = None) -> Plan:
         """Return so many uses of the mechanism."""
         return Plan(mechanism, queries, max_answers=max_answers, n_classes=self.n_classes)
@@ -95,15 +95,12 @@ class Neighbourly:
     @property
     def sample(self) -> dict[str, Any]:
         """What every mechanism on neighbours wants to know."""
-        return {
-            "k": self.k,
-            "sampling_rate": self.sampling_rate,
-            "votes_per_unit": self.votes_per_unit,
-        }
+        names = ("k", "sampling_rate", "votes_per_unit")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RecordIndex:
+class RecordIndex(HeldRecords):
     """Private records ready to be asked. Secret; it refuses to be pickled."""
 
     space: PublicSpace
@@ -114,12 +111,6 @@ class RecordIndex:
         """Rank the records around public inputs. Secret."""
         reach = default_reach(self.asked.k, self.asked.sampling_rate)
         return self.index.search(self.space.view(inputs), reach)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Expected private records to stay where they are; save the student.")
-
-    def __repr__(self) -> str:
-        return "RecordIndex(secret)"
 
 
 def index_records(
@@ -162,8 +153,12 @@ class LearnedView:
 
 
 @dataclass(eq=False, repr=False)
-class PrivateNeighbours(PrivateEstimator):
-    """Fit, answer and statement; a subclass says what neighbours say and how it is released."""
+class PrivateNeighbours(RowEstimator):
+    """Fit, answer and statement; a subclass says what neighbours say and how it is released.
+
+    With `X_public`, `fit` trains a student and drops the private rows. Without, they stay in this
+    object, which then cannot be pickled, and only `answer` works.
+    """
 
     student: Student = None
     _: KW_ONLY
@@ -178,6 +173,7 @@ class PrivateNeighbours(PrivateEstimator):
     releases_: list[Release] = field(init=False)
     _fit_faults: tuple[str, ...] = field(init=False)
     _own: ClassVar = {"queries": Queries(100, "medoids", 1)}
+    _needs_public: ClassVar[bool] = False
 
     @abstractmethod
     def _plan(self, asked: Neighbourly, queries: int, *, listed: bool) -> Plan:
@@ -195,39 +191,21 @@ class PrivateNeighbours(PrivateEstimator):
     def _answers(self, release: Release) -> Any:
         """Return what one release answers."""
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        X_public: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Let the private rows answer public inputs and train the student, or keep them to answer.
-
-        With `X_public` a student is trained, and the private rows are dropped. Without, they stay
-        in this object, which then cannot be pickled, and only `answer` works. Everything is
-        validated, and the plan is priced, before features of private rows are computed.
-        """
-        private, task, outside = self._admit(X, y, X_public, groups, needs_public=False)
+    def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
         asked = self._asking(private.people, task.n_classes)
         if outside is None:
-            return self._keep(private, asked, task)
-        return self._teach(private, asked, outside, task)
+            self._keep(private, asked, task)
+        else:
+            self._teach(private, asked, outside, task)
 
     def _asking(self, people: NDArray[Any] | None, n_classes: int | None) -> Neighbourly:
         votes = at_least(1, votes_per_unit=self.votes_per_unit)
-        return Neighbourly(
-            at_least(1, k=self.k),
-            checked_rate(sampling_rate=self.sampling_rate),
-            1 if people is None else votes,
-            n_classes,
-        )
+        return Neighbourly(self.k, self.sampling_rate, 1 if people is None else votes, n_classes)
 
     def _become(self, state: dict[str, Any]) -> None:
         """Take a new fit's state; leave nothing of an earlier one, above all no private records."""
         self._fit_faults = self._faults_with(state["ledger_"])
-        earlier = ("student_", "queries_", "releases_", "posteriors_", "_index", "_mechanism")
-        for name in earlier:
+        for name in ("student_", "queries_", "releases_", "posteriors_", "_index", "_mechanism"):
             self.__dict__.pop(name, None)
         self.__dict__.update(state)
 
@@ -239,11 +217,11 @@ class PrivateNeighbours(PrivateEstimator):
             unwritten = tuple(fault for fault in self._fit_faults if fault not in written)
         return tuple(dict.fromkeys((*unwritten, *self._declared_faults())))
 
-    def _keep(self, private: PrivateRecords, asked: Neighbourly, task: Targets) -> Self:
+    def _keep(self, private: PrivateRecords, asked: Neighbourly, task: Targets) -> None:
         """Make ready to answer: the ledger is charged by each answer."""
         queries = self._settings("queries")
-        count = len(queries.strategy) if queries.number is None else queries.number
-        plan = self._plan(asked, count, listed=False)
+        number = len(queries.strategy) if queries.number is None else queries.number
+        plan = self._plan(asked, number, listed=False)
         space = PublicSpace.given(self.features, self.radius, private.rows.shape[1])
         terms = {} if plan.mu_squared() is not None else {"accountant": "rdp"}
         ledger = self._open_ledger(by_person=private.by_person, **terms)
@@ -251,47 +229,39 @@ class PrivateNeighbours(PrivateEstimator):
         index, _ = index_records(private, space, asked)
         state = {"ledger_": ledger, "_mechanism": plan.mechanism, "_index": index}
         self._become({**task.public, **state})
-        return self
 
     def _teach(
         self, private: PrivateRecords, asked: Neighbourly, outside: NDArray[Any], task: Targets
-    ) -> Self:
-        """Ask public inputs round by round, each student from all releases so far."""
+    ) -> None:
+        """Ask public inputs round by round, each student from all releases so far.
+
+        From the second on, in the last student's space. From the first release on nothing is
+        refused because of a private row.
+        """
         rounds = self._settings("queries").rounds
         self._check_student(rounds)
         space = PublicSpace.around(self.features, outside, self.radius)
         chosen = self._choose(space, outside)
         plan = self._plan(asked, rounds * chosen.size, listed=True)
-        plans = [_share(asked, plan, chosen.size)] * rounds
-        ledger = self._open_ledger(by_person=private.by_person, **_terms(plans))
-        self._refuse_early(ledger, plans)
+        # A round's share of the whole; of the answers that it allows, rounded down.
+        cap = None if plan.max_answers is None else plan.max_answers // rounds
+        plan = replace(plan, queries=chosen.size, max_answers=cap)
+        # A mechanism that selects may have a lower price than the sum of its Gaussians.
+        selects = isinstance(plan.mechanism, SelectiveMechanism)
+        adds_up = plan.mu_squared() is not None and not selects
+        terms = {} if adds_up else {"plans": [plan] * rounds}
+        ledger = self._open_ledger(by_person=private.by_person, **terms)
+        self._refuse_early(ledger, [plan] * rounds)
         state = {"ledger_": ledger, "releases_": [], "queries_": chosen[:0]}
         self._become({**task.public, **state})
-        self._ask(private, asked, outside, space, chosen, plans)
-        return self
-
-    def _ask(
-        self,
-        private: PrivateRecords,
-        asked: Neighbourly,
-        outside: NDArray[Any],
-        space: PublicSpace,
-        chosen: Integers,
-        plans: list[Plan],
-    ) -> None:
-        """Release round by round; from the second on, in the last student's space.
-
-        From the first release on nothing is refused because of a private row.
-        """
-        for number, each in enumerate(plans, start=1):
+        for number in range(1, rounds + 1):
             if number > 1:
                 space = PublicSpace.around(LearnedView(self.student_), outside)
                 chosen = self._choose(space, outside)
-            purpose = f"ask {each.queries} public inputs, round {number} of {len(plans)}"
+            purpose = f"ask {plan.queries} public inputs, round {number} of {rounds}"
             index, private = index_records(private, space, asked)
-            release = self._release(each, index, outside[chosen], purpose)
+            self.releases_.append(self._release(plan, index, outside[chosen], purpose))
             self.queries_ = np.concatenate([self.queries_, chosen])
-            self.releases_.append(release)
             self.student_ = self._train_student(self._new_student(), outside)
 
     def _check_student(self, rounds: int) -> None:
@@ -310,15 +280,13 @@ class PrivateNeighbours(PrivateEstimator):
             raise InvalidArgument(
                 f"Expected strategy= a name where rounds={asked.rounds}: rows are chosen."
             )
-        return choose_queries(
-            space.view(outside),
-            asked.number,
-            strategy=asked.strategy,
-            random_state=self.random_state,
-        )
+        return self._chosen(space.view(outside), asked.number)
 
-    def _one_plan(self, plan_with: Callable[[float], Plan], **how: Any) -> Plan:
-        (plan,) = self._calibrated(lambda noise: [plan_with(noise)], **how)
+    def _planned(
+        self, with_noise: Callable[[float], Mechanism], asked: Neighbourly, queries: int, **how: Any
+    ) -> Plan:
+        """Return so many uses of a mechanism, with the noise that epsilon needs."""
+        (plan,) = self._calibrated(lambda noise: [asked.plan(with_noise(noise), queries)], **how)
         return plan
 
     def _release(
@@ -363,23 +331,6 @@ class PrivateNeighbours(PrivateEstimator):
         return super()._student_inputs(X)
 
 
-def _share(asked: Neighbourly, plan: Plan, count: int) -> Plan:
-    """Return a round's share of the whole plan; of the answers it allows, rounded down."""
-    cap = plan.max_answers
-    return asked.plan(plan.mechanism, count, None if cap is None else cap * count // plan.queries)
-
-
-def _terms(plans: list[Plan]) -> dict[str, Any]:
-    """Return terms of a new ledger: exact Gaussians add up; others are priced as a list.
-
-    A mechanism that selects may have a lower price than the sum of its Gaussians.
-    """
-    selects = isinstance(plans[0].mechanism, SelectiveMechanism)
-    if not selects and all(plan.mu_squared() is not None for plan in plans):
-        return {}
-    return {"plans": plans}
-
-
 @dataclass(eq=False, repr=False)
 class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours):
     """Private k-nearest-neighbour votes, worst-case priced.
@@ -403,6 +354,8 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours):
     ledger: a `Ledger`, a path, a `NewLedger`, or None for one in a temporary directory.
     random_state seeds training and queries, never noise.
 
+    `answer` returns one label per row; a row that noisy screening left unanswered is masked.
+
     Unit: one record, or one person with `groups=`. Features, `radius` and k must be public: chosen
     on private records they break the claim. Source: Private-kNN (2020) as corrected in
     docs/theory/private-knn.md; the time that an answer takes is not protected.
@@ -415,9 +368,11 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours):
         name = self.mechanism
         if isinstance(name, str):
             capped = listed and self._given_ledger() is None
-            return self._one_plan(
-                lambda noise: class_plan(name, asked, queries, noise, capped=capped), listed=listed
+            (plan,) = self._calibrated(
+                lambda noise: [class_plan(name, asked, queries, noise, capped=capped)],
+                listed=listed,
             )
+            return plan
         if any(getattr(name, key, None) != value for key, value in asked.sample.items()):
             raise InvalidArgument(
                 f"Expected mechanism={name!r} to have k={asked.k}, sampling_rate="
@@ -434,19 +389,9 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours):
         return label_posterior(release, n_classes=self.classes_.size, n_teachers=voters)
 
     def _answers(self, release: Release) -> np.ma.MaskedArray[Any, Any]:
-        best = release.labels
-        if best is None:
-            best = self._posterior(release).argmax(axis=1)
+        labels = release.labels
+        best = self._posterior(release).argmax(axis=1) if labels is None else labels
         return np.ma.MaskedArray(self.classes_[best.clip(0)], mask=best == NO_ANSWER)
-
-    def answer(self, X: ArrayLike) -> np.ma.MaskedArray[Any, Any]:
-        """Let the private records label public inputs now, and pay for it.
-
-        Returns one label per row; a row that noisy screening left unanswered is masked. Raises
-        `BudgetExceeded`, with nothing spent or released, once the ledger refuses.
-        """
-        labels: np.ma.MaskedArray[Any, Any] = super().answer(X)
-        return labels
 
 
 def class_plan(name: str, asked: Neighbourly, queries: int, noise: float, *, capped: bool) -> Plan:
@@ -479,7 +424,7 @@ def propose_neighbours(
     queries: int, budget: Budget, classes: int, *, k: int, sampling_rate: float = 1.0
 ) -> list[Plan]:
     """Return plans that spend the budget: label, histogram, screening."""
-    asked = Neighbourly(at_least(1, k=k), checked_rate(sampling_rate=sampling_rate), 1, classes)
+    asked = Neighbourly(k, sampling_rate, 1, classes)
     label, screened = (
         propose_class_plan(name, asked, queries, budget)
         for name in ("sampled-max", "noisy-screening")
@@ -517,18 +462,16 @@ class PrivateKNNRegressor(PrivateRegressor, PrivateNeighbours):
         if one_of(*STATISTICS, statistic=self.statistic) == "mean":
             one = (high - low) / asked.k  # what a displaced record can change is the noise's unit
 
-            def mean(noise: float) -> Plan:
-                mechanism = SampledMean(sigma=noise * one, low=low, high=high, **asked.sample)
-                return asked.plan(mechanism, queries)
+            def mean(noise: float) -> Mechanism:
+                return SampledMean(sigma=noise * one, low=low, high=high, **asked.sample)
 
-            return self._one_plan(mean, listed=listed, most=_MOST_ON_GRID)
+            return self._planned(mean, asked, queries, listed=listed, most=_MOST_ON_GRID)
         grid = (low, high, at_least(2, grid_points=self.grid_points))
 
-        def median(noise: float) -> Plan:
-            mechanism = SampledMedian(epsilon_per_query=1 / noise, grid=grid, **asked.sample)
-            return asked.plan(mechanism, queries)
+        def median(noise: float) -> Mechanism:
+            return SampledMedian(epsilon_per_query=1 / noise, grid=grid, **asked.sample)
 
-        return self._one_plan(median, listed=listed, least=0.01, most=2.0**12)
+        return self._planned(median, asked, queries, listed=listed, least=0.01, most=2.0**12)
 
     def _train_student(self, student: Any, outside: NDArray[Any]) -> Any:
         values = np.concatenate([np.asarray(release.values) for release in self.releases_])
@@ -595,21 +538,20 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
         except (TypeError, ValueError):
             raise refuse("clip", self.clip, 'a norm and a number, such as ("l2", 1.0)') from None
 
-        def plan_with(sigma: float) -> Plan:
-            mechanism = SampledLabels(sigma=sigma, tau=tau, clip=norm, **asked.sample)
-            return asked.plan(mechanism, queries)
+        def labels(sigma: float) -> Mechanism:
+            return SampledLabels(sigma=sigma, tau=tau, clip=norm, **asked.sample)
 
-        return self._one_plan(plan_with, listed=listed, most=_MOST_ON_GRID)
+        return self._planned(labels, asked, queries, listed=listed, most=_MOST_ON_GRID)
 
     def _default_student(self) -> Any:
         return ValueStudent()
 
-    def _keep(self, private: PrivateRecords, asked: Neighbourly, task: Targets) -> Self:
+    def _keep(self, private: PrivateRecords, asked: Neighbourly, task: Targets) -> None:
         if self._matched:
             raise InvalidArgument(
                 f"Expected threshold={self.threshold!r} with X_public= only: it is a student's."
             )
-        return super()._keep(private, asked, task)
+        super()._keep(private, asked, task)
 
     @property
     def _matched(self) -> bool:

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from tacit._checks import Floats, at_least, one_of, positive, refuse
-from tacit._progress import training_bar
+from tacit._checks import at_least, one_of, positive, refuse
 from tacit.ledger import Ledger
 from tacit.mechanisms import Plan
 from tacit.methods.dpsgd import DPSGDAutoencoder, DPSGDClassifier, compared_steps
@@ -116,13 +116,12 @@ class MACTraining(NoisyTrainingEstimator):
         """Price, ask the ledger, train and return the network; `private()` makes the examples."""
         del loss, probes  # DP-MAC has its own objective, and rows apart by arithmetic
         public = self._public_run(module, *self._recipe(self._declared_size(n_units)))
-        terms = {} if self._given_ledger() is not None else {"plans": public.plans}
-        ledger = self._open_ledger(by_person=by_person, **terms)
+        ledger = self._open_ledger(by_person=by_person, plans=public.plans)
         self._refuse_early(ledger, public.plans)
         examples = private()
         thresholds = self._find_thresholds(module, public, ledger, examples)
-        learned = self._run(module, public, thresholds, ledger, examples)
-        self._take_over(module, learned)
+        run = partial(self._steps_of, module, public, thresholds, examples)
+        self._take_steps(module, public.recipe, public.plans[-1], ledger, run)
         self.thresholds_ = thresholds
         return module, ledger
 
@@ -156,22 +155,6 @@ class MACTraining(NoisyTrainingEstimator):
             steps=at_least(0, z_steps=steps),
             rate=positive(z_rate=how.z_rate),
         )
-
-    def _run(
-        self,
-        module: Module,
-        public: MACPlan,
-        thresholds: tuple[float, ...],
-        ledger: Ledger,
-        examples: PrivateExamples,
-    ) -> Floats:
-        """Release the run and return the parameters learned."""
-        recipe, plan = public.recipe, public.plans[-1]
-        purpose = f"train {sum(public.network.sizes)} parameters in {recipe.steps} noisy steps"
-        with training_bar("Training in noisy steps", recipe.steps) as tick:
-            run = self._steps_of(module, public, thresholds, examples, tick)
-            with self._paid(ledger, plan, purpose) as grant:
-                return np.asarray(grant.release(run).values)
 
     def _find_thresholds(
         self, module: Module, public: MACPlan, ledger: Ledger, examples: PrivateExamples

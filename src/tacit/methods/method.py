@@ -24,7 +24,7 @@ from tacit._registry import METHODS, method_of
 from tacit.datasets import Dataset
 from tacit.features import Column
 from tacit.methods.base import PrivateEstimator
-from tacit.methods.settings import arguments_of, read_settings
+from tacit.methods.settings import arguments_of, bins_view, digits_view, read_settings
 from tacit.privacy import gaussian_mu
 
 if TYPE_CHECKING:
@@ -66,13 +66,9 @@ def strength(facts: Facts, epsilon: float, delta: float) -> float:
 def features_of(facts: Facts) -> Any:
     """Return the public view by kind of data: HOG of deskewed images, public bins, or scaling."""
     if facts.kind == "images":
-        from tacit.features import digit_features
-
-        return digit_features(facts.image_shape or (28, 28))
+        return digits_view(facts.image_shape)
     if facts.kind == "table":
-        from tacit.features import PublicBins
-
-        return PublicBins(facts.columns or (), unit_norm=True)
+        return bins_view(facts.columns)
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
@@ -129,13 +125,6 @@ class Rule:
     title: str
     build: Callable[[Facts, float, float, int], Any]
     words: str
-    private: bool = True
-
-
-def no_figures(model: Any, public: NDArray[Any], shape: tuple[int, int]) -> Figures:
-    """Show nothing: the releases of this method speak of no single input."""
-    del model, public, shape
-    return []
 
 
 def asked_figures(model: Any, public: NDArray[Any], shape: tuple[int, int]) -> Figures:
@@ -143,11 +132,8 @@ def asked_figures(model: Any, public: NDArray[Any], shape: tuple[int, int]) -> F
     from tacit.report import gallery_figure
 
     posterior = np.concatenate(model.posteriors_)
-    best = posterior.argmax(axis=1)
-    captions = [
-        f"{model.classes_[label]}  {chance:.0%}"
-        for label, chance in zip(best, posterior.max(axis=1), strict=True)
-    ]
+    likely = zip(model.classes_[posterior.argmax(axis=1)], posterior.max(axis=1), strict=True)
+    captions = [f"{label}  {chance:.0%}" for label, chance in likely]
     images = public[model.queries_].reshape(-1, *shape)
     caption = (
         "The public inputs that were asked: the label that the noisy votes support, and how sure."
@@ -161,7 +147,7 @@ class Method:
 
     rules: its rows in a comparison, by name.
     figures: what of its releases can be shown, from the fitted model, the public inputs and the
-        shape of an image; only asked where inputs are images.
+        shape of an image; only asked where inputs are images. None: they speak of no single input.
     needs_public: whether it cannot do without public inputs.
     propose: plans that spend a budget, before any data is looked at, for `tacit plan`: from a
         number of queries, a budget, how many classes, and the settings named in `proposes_with`.
@@ -171,7 +157,7 @@ class Method:
     name: str
     estimator: type[Any]
     rules: Mapping[str, Rule] = field(default_factory=dict)
-    figures: Callable[[Any, NDArray[Any], tuple[int, int]], Figures] = no_figures
+    figures: Callable[[Any, NDArray[Any], tuple[int, int]], Figures] | None = None
     needs_public: bool = True
     propose: Callable[..., list[Plan]] | None = None
     proposes_with: tuple[str, ...] = ()
@@ -183,7 +169,7 @@ class Method:
 
     def read(self, table: Any) -> dict[str, Any]:
         """Return all settings of a table in run.toml, defaults included."""
-        return read_settings(self.estimator, table, self.name, without=_OF_THE_RUN)
+        return read_settings(self.estimator, table, self.name, _OF_THE_RUN)
 
     def build(self, settings: Mapping[str, Any], data: Dataset, **of_the_run: Any) -> Any:
         """Return the unfitted estimator with these settings."""

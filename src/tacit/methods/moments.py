@@ -14,14 +14,13 @@ what the last public solution leaves unexplained, shortened to a public length.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
-from tacit._checks import Floats, Integers, at_least, positive, refuse
+from tacit._checks import Floats, Integers, at_least, refuse
 from tacit.features import PublicBins
 from tacit.ledger import Ledger
 from tacit.mechanisms import STEP, Contributions, unit_steps
@@ -34,6 +33,7 @@ from tacit.methods.summary import (
     SummaryRegressor,
     believed_counts,
     measured,
+    said_by,
 )
 from tacit.records import PrivateRecords, PublicSpace
 from tacit.students import LinearStudent, ValueStudent
@@ -41,7 +41,6 @@ from tacit.summaries import (
     NoisyEcho,
     NoisyMoment,
     Solution,
-    WeightPrior,
     best_centre,
     bins_prior,
     exact_scores,
@@ -89,15 +88,17 @@ class MomentClassifier(SummaryClassifier):
     def _prepare(self, outside: NDArray[Any], columns: int) -> PublicPart:
         if at_least(1, rounds=self.rounds) > 2:
             raise refuse("rounds", self.rounds, "1 or 2")
-        space = moment_space(self.features, outside, self.radius)
+        # Features keep the norm that they were made with; its largest is the radius.
+        plain = self.features is None
+        space = PublicSpace.around(self.features, outside, self.radius, centred=plain)
         view = space.view(outside)
         shares = [1.0] if self.rounds == 1 else [_FIRST_SHARE, 1 - _FIRST_SHARE]
         moments = [(share * (1 - COUNT_SHARE), view.shape[1], columns) for share in shares]
         plans = self._plans((COUNT_SHARE, 1, columns), *moments)
-        return PublicPart(space, view, plans, weight_prior(space.features, view.shape[1]))
-
-    def _look_at(self, public: PublicPart, private: PrivateRecords) -> PrivateRecords:
-        return private.seen_in(public.space, np.asarray)
+        # Weights of a declared column are known to belong together.
+        bins = isinstance(self.features, PublicBins)
+        prior = bins_prior(self.features.columns) if bins else plain_prior(view.shape[1])
+        return PublicPart(space, view, plans, prior)
 
     def _release_and_learn(
         self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
@@ -107,22 +108,20 @@ class MomentClassifier(SummaryClassifier):
         reach, plan = public.space.radius, public.plans[1]
         mechanism: Any = plan.mechanism
         centre = best_centre(public.view, total, shares, 1 / mechanism.sigma, reach)
-        inside = private.rows
-        bound = reach * longest_label(centre)
-        said = moments_of(private, inside, reach, centre)
+        said = moments_of(private, reach, centre)
         first = self._release(ledger, plan, said, "a centred moment of the features")
-        values, variance = measured(first, bound)
+        values, variance = measured(first, reach * longest_label(centre))
         moment = NoisyMoment(values, variance, total, shares, centre)
         solution = fit_moment(public.view, moment, public.basis)
         releases = [counts, first]
         for plan in public.plans[2:]:
-            said = echo_of(private, inside, reach, solution)
+            said = echo_of(private, reach, solution)
             releases.append(self._release(ledger, plan, said, "a moment of the residuals"))
             echo = NoisyEcho(*measured(releases[-1], reach * _CLIP), solution)
             solution = fit_moment(public.view, moment, public.basis, echo)
         bias = solution.bias - public.space.centre @ solution.weights
         linear = LinearStudent(self.features).told(outside, solution.weights, bias)
-        student = self._taught(linear, outside)
+        student = self._taught(linear, linear.predict_proba, outside)
         return {"releases_": releases, "solution_": solution, "student_": student}
 
 
@@ -155,45 +154,15 @@ class MomentRegressor(SummaryRegressor):
         return ValueStudent(features=self.features).told_line(outside, slopes, level)
 
 
-def weight_prior(features: Any, n_features: int) -> WeightPrior:
-    """Return the prior of the weights: those of a declared column are known to belong together."""
-    if isinstance(features, PublicBins):
-        return bins_prior(features.columns)
-    return plain_prior(n_features)
-
-
-def moment_space(features: Any, outside: NDArray[Any], radius: float | None) -> PublicSpace:
-    """Return the feature space: about the public mean, or, with features of the caller's, about 0.
-
-    Bins keep the norm that they were made with; its largest among public inputs is the radius.
-    """
-    if features is None:
-        return PublicSpace.around(None, outside, radius)
-    space = PublicSpace(clone(features).fit(outside), np.zeros(1), 1.0, outside)
-    view = space.view(outside)
-    reach = float(np.linalg.norm(view, axis=1).max())
-    radius = positive(radius=reach if radius is None else radius)
-    return replace(space, centre=np.zeros(view.shape[1]), radius=radius)
-
-
-def moments_of(
-    private: PrivateRecords, inside: Floats, radius: float, centre: Floats
-) -> Contributions:
+def moments_of(private: PrivateRecords, radius: float, centre: Floats) -> Contributions:
     """Return phi(x)/radius and (e_y - centre)/longest, whose product has norm at most 1. Secret."""
     own = private.shares()[:, None] / longest_label(centre)
     label = one_hot(private.targets, centre.size, centre)
-
-    def left(rows: Integers) -> Floats:
-        return inside[rows] / radius
-
-    return Contributions(
-        len(private.targets), left, lambda rows: label(rows) * own[rows], private.people
-    )
+    left, right = private.rows, lambda rows: label(rows) * own[rows]
+    return said_by(private, lambda rows: left[rows] / radius, right)
 
 
-def echo_of(
-    private: PrivateRecords, inside: Floats, radius: float, solution: Solution
-) -> Contributions:
+def echo_of(private: PrivateRecords, radius: float, solution: Solution) -> Contributions:
     """Return phi(x)/radius and (e_y - p(x))/clip, each shortened to norm 1. Secret.
 
     p(x) depends on that record and on the public solution alone, bit for bit.
@@ -202,16 +171,16 @@ def echo_of(
     label = one_hot(private.targets, solution.bias.size)
 
     def left(rows: Integers) -> Floats:
-        return inside[rows] / radius
+        return np.asarray(private.rows[rows] / radius)
 
     def right(rows: Integers) -> Floats:
-        steps = unit_steps(left(rows), (len(rows), inside.shape[1]))
-        scores = exact_scores(steps, solution.weights * radius) + solution.bias
-        residual = (label(rows) - exact_softmax(scores)) / _CLIP
+        inside = left(rows)
+        scores = exact_scores(unit_steps(inside, inside.shape), solution.weights * radius)
+        residual = (label(rows) - exact_softmax(scores + solution.bias)) / _CLIP
         # Shortened before a person's records are averaged.
         return np.asarray(unit_steps(residual, residual.shape) * STEP * own[rows])
 
-    return Contributions(len(private.targets), left, right, private.people)
+    return said_by(private, left, right)
 
 
 def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:

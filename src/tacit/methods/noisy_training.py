@@ -9,18 +9,16 @@ network and a ledger, and nothing private.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
-from tacit._checks import Floats, at_least
+from tacit._checks import at_least
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
-from tacit.features import is_row_wise
 from tacit.ledger import Ledger
 from tacit.mechanisms import NoisySteps, Plan
 from tacit.methods.base import PrivateEstimator
@@ -39,7 +37,7 @@ from tacit.noisy_training import (
     steps_of,
     trained_parameters,
 )
-from tacit.records import is_from_data, view_alone
+from tacit.records import PublicSpace, is_from_data
 
 if TYPE_CHECKING:
     from torch.nn import Module
@@ -59,43 +57,38 @@ _LEAST_NOISE, _MOST_NOISE = 0.05, 1024.0
 
 @dataclass(frozen=True, slots=True)
 class PublicFrame:
-    """How inputs are brought to the network: fitted features, a centre, a scale. Public.
+    """How inputs are brought to the network: a public space, and one scale for all its features."""
 
-    `public` rows are those on which the features are tried out before they meet a private one.
-    """
-
-    features: Any
-    centre: Floats
-    scale: float
-    public: NDArray[Any]
+    space: PublicSpace
+    scale: float = 1.0
 
     @classmethod
     def around(cls, features: Any, outside: NDArray[Any] | None, n_features: int) -> Self:
         """Fit on public inputs, which tell centre and scale; without them inputs stay as they are.
 
-        The scale is one number for all features: the root of their mean variance.
+        The scale is the root of the mean variance of the features.
         """
         if outside is None:
-            zeros = np.zeros((1, n_features))
-            if features is not None and is_row_wise(features):
-                features = clone(features).fit(zeros)
-            return cls(features, np.zeros(1), 1.0, zeros)
-        fitted = None if features is None else clone(features).fit(outside)
-        view = np.asarray(outside if fitted is None else fitted.transform(outside), np.float64)
+            return cls(PublicSpace.given(features, 1.0, n_features))
+        space = PublicSpace.around(features, outside)
+        view = replace(space, centre=np.zeros(1)).view(outside)
         scale = math.sqrt(float(view.var(axis=0).mean()))
-        return cls(fitted, view.mean(axis=0), scale if scale > 0 else 1.0, outside)
+        return cls(space, scale if scale > 0 else 1.0)
 
     def width(self) -> int:
         """Return how many numbers the network sees of a row."""
-        one = self.public[:1]
-        return int(np.shape(one if self.features is None else self.features.transform(one))[1])
+        return int(self.space.view(self.space.public[:1]).shape[1])
 
     def inside(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         """Return private rows for the network, each as if it were alone. Secret."""
-        view = rows if self.features is None else view_alone(self.features, rows, self.public)
+        view = np.asarray(self.space.inside(rows), dtype=np.float64)
         with np.errstate(all="ignore"):  # what is not finite afterwards says nothing
-            scaled = (np.asarray(view, dtype=np.float64) - self.centre) / self.scale
-            return np.asarray(scaled, dtype=np.float32)
+            return np.asarray((view - self.space.centre) / self.scale, dtype=np.float32)
+
+    def told(self, student: Any, network: Module, n_features: int, outputs: int) -> Any:
+        """Return the student, which brings inputs to the network as they were for training."""
+        seen = {"features": self.space.features, "centre": self.space.centre, "scale": self.scale}
+        return student.told(network, n_features=n_features, outputs=outputs, **seen)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -149,14 +142,12 @@ class NoisyTrainingEstimator(PrivateEstimator):
     _own: ClassVar[dict[str, Parameters]] = {"training": TRAINING}
 
     def _declared_faults(self) -> tuple[str, ...]:
-        asked = {
-            READ_SIZE: is_from_data(self.n_records),
-            SHARED_BATCH: self._settings("training").engine == "hooks",
-        }
-        return (
-            *super()._declared_faults(),
-            *(fault for fault, is_asked in asked.items() if is_asked),
-        )
+        faults = list(super()._declared_faults())
+        if is_from_data(self.n_records):
+            faults.append(READ_SIZE)
+        if self._settings("training").engine == "hooks":
+            faults.append(SHARED_BATCH)
+        return tuple(faults)
 
     def _declared_size(self, n_units: int) -> int:
         """Return the public number of units, or what stands for it if that is asked for."""
@@ -214,30 +205,42 @@ class NoisyTrainingEstimator(PrivateEstimator):
         ledger = self._open_ledger(by_person=by_person, **terms)
         self._refuse_early(ledger, [plan])
         examples = private()
-        purpose = f"train {blocks.dimension} parameters in {recipe.steps} noisy steps"
-        with training_bar("Training in noisy steps", recipe.steps) as tick:
-            run = GradientSteps(recipe, module, engine, examples, blocks, tick)
-            with self._paid(ledger, plan, purpose) as grant:
-                release = grant.release(run)
-        self._take_over(module, np.asarray(release.values))
+
+        def run(tick: Any) -> GradientSteps:
+            return GradientSteps(recipe, module, engine, examples, blocks, tick)
+
+        self._take_steps(module, recipe, plan, ledger, run)
         return module, ledger
 
-    def _take_over(self, module: Module, learned: Floats) -> None:
-        """Put what was learned into the network, if it is numbers."""
+    def _take_steps(
+        self,
+        module: Module,
+        recipe: Recipe,
+        plan: Plan,
+        ledger: Ledger,
+        run: Callable[[Any], GradientSteps],
+    ) -> None:
+        """Pay, release the steps, and put what was learned into the network, if it is numbers."""
+        parameters = trained_parameters(module)
+        count = sum(parameter.numel() for parameter in parameters)
+        purpose = f"train {count} parameters in {recipe.steps} noisy steps"
+        with training_bar("Training in noisy steps", recipe.steps) as tick:
+            steps = run(tick)
+            with self._paid(ledger, plan, purpose) as grant:
+                learned = np.asarray(grant.release(steps).values)
         if not np.isfinite(learned).all():
-            rate = self._settings("training").learning_rate
             raise InvalidArgument(
-                f"Expected learning_rate={rate!r} to be small enough: training diverged. The run "
-                "stays charged."
+                f"Expected learning_rate={recipe.learning_rate!r} to be small enough: training "
+                "diverged. The run stays charged."
             )
-        set_parameters(trained_parameters(module), learned)
+        set_parameters(parameters, learned)
 
 
-def public_rows(width: int, targets: Any, seed: int = 0) -> Any:
+def public_rows(width: int, targets: Any) -> Any:
     """Return a maker of public random examples, to try a module and an engine out."""
 
     def make(count: int) -> PrivateExamples:
-        generator = np.random.default_rng(seed)
+        generator = np.random.default_rng(0)
         inputs = generator.normal(size=(count, width)).astype(np.float32)
         return PrivateExamples(inputs, targets(generator, inputs))
 

@@ -11,13 +11,13 @@ import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import clone
 
-from tacit._checks import Integers, at_least
+from tacit._checks import Integers, at_least, refuse
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget
 from tacit.mechanisms import (
@@ -29,7 +29,7 @@ from tacit.mechanisms import (
     Release,
     count_votes,
 )
-from tacit.methods.base import PrivateClassifier
+from tacit.methods.base import PrivateClassifier, Targets
 from tacit.methods.calibration import calibrate, readable, rounded_up
 from tacit.methods.method import (
     CLEAR,
@@ -43,8 +43,8 @@ from tacit.methods.method import (
     strength,
 )
 from tacit.methods.settings import Count, Features, Queries, Student, Teacher, choices
-from tacit.records import count_units, view_alone
-from tacit.students import choose_queries, label_posterior
+from tacit.records import PrivateRecords, view_alone
+from tacit.students import label_posterior
 from tacit.teachers import (
     KernelRidgeTeachers,
     predict_with_teachers,
@@ -102,51 +102,42 @@ class PATEClassifier(PrivateClassifier):
     checkpoint: Any = None
     _own: ClassVar = {"queries": Queries(100, "medoids", 1)}
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        X_public: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
-        """Train teachers on the private rows, release their votes, train the student.
-
-        Everything is validated, and the plan is priced, before a teacher is trained; the ledger is
-        charged before noise is drawn.
-        """
-        private, task, outside = self._admit(X, y, X_public, groups)
-        records, y_index, people = private.rows, private.targets, private.people
+    def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
+        """Train teachers on the private rows, release their votes, train the student."""
         n_classes = task.n_classes or 0
-        self._check_teachers(count_units(people, len(records)))
+        self._check_teachers(private.n_units)
         self._new_student()  # refuses, before anything is spent, what is no student
-        inside, view = self._views(records, outside)
-        placed = np.isfinite(inside).all(axis=1)  # a row whose features are not teaches nobody
+        inside, view = self._views(private.rows, outside)
         rows = self._choose(view)
+        asked = np.concatenate(rows)
         plans = self._plans([len(part) for part in rows], n_classes)
-        ledger = self._open_ledger(by_person=people is not None)
+        ledger = self._open_ledger(by_person=private.by_person)
         self._refuse_early(ledger, plans)
-        # Ids come from the raw rows: a feature's last bit may depend on the rows beside it.
-        ids = record_ids(records, y_index) if people is None else people
-        shards = shard_of(ids[placed], self.n_teachers, self._shard_key())
-        asked = view[np.concatenate(rows)]
-        votes = self._votes(inside[placed], y_index[placed], shards, asked, n_classes)
+        shards = self._teachers_of(private)
+        placed = np.isfinite(inside).all(axis=1)  # a row whose features are not teaches nobody
+        taught = (inside[placed], private.targets[placed], shards[placed])
+        votes = self._votes(*taught, view[asked], n_classes)
         self.__dict__.pop("student_", None)  # an earlier fit's: it would get this fit's statement
-        self.__dict__.update(task.public, ledger_=ledger, queries_=np.concatenate(rows))
-        self._learn(plans, rows, votes, outside)
-        return self
+        self.__dict__.update(task.public, ledger_=ledger, queries_=asked)
+        self._release(plans, rows, votes, outside)
 
     def _check_teachers(self, n_units: int) -> None:
         """Refuse too many; that depends on the private number of units, as `_check_delta` does."""
         if at_least(1, n_teachers=self.n_teachers) > n_units:
-            raise InvalidArgument(
-                f"Expected n_teachers={self.n_teachers} to be at most the number of people or "
-                "records; ask fewer teachers."
-            )
+            most = "at most the number of people or records; ask fewer teachers"
+            raise refuse("n_teachers", self.n_teachers, most)
 
-    def _shard_key(self) -> bytes:
-        if self.random_state is None:
-            return secrets.token_bytes(16)
-        return shard_key(self.random_state)
+    def _teachers_of(self, private: PrivateRecords) -> Integers:
+        """Return each row's teacher. Secret.
+
+        Ids come from the raw rows: a feature's last bit may depend on the rows beside it.
+        """
+        ids = private.people
+        if ids is None:
+            ids = record_ids(private.rows, private.targets)
+        seed = self.random_state
+        key = secrets.token_bytes(16) if seed is None else shard_key(seed)
+        return shard_of(ids, self.n_teachers, key)
 
     def _views(self, X: NDArray[Any], outside: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return private and public inputs in the public feature space.
@@ -164,18 +155,12 @@ class PATEClassifier(PrivateClassifier):
         """Return the rows of each round: chosen from public inputs alone."""
         asked = self._settings("queries")
         if asked.rounds > 2:
-            raise InvalidArgument(f"Expected rounds={asked.rounds} to be 1 or 2.")
-        chosen = choose_queries(
-            view,
-            None if asked.number is None else asked.number * asked.rounds,
-            strategy=asked.strategy,
-            random_state=self.random_state,
-        )
+            raise refuse("rounds", asked.rounds, "1 or 2")
+        chosen = self._chosen(view, asked.number and asked.number * asked.rounds)
         if asked.rounds == 1:
             return [chosen]
         order = np.random.default_rng(self.random_state).permutation(chosen.size)
-        half = chosen.size // 2
-        return [chosen[order[:half]], chosen[order[half:]]]
+        return np.split(chosen[order], [chosen.size // 2])
 
     def _plans(self, queries: Sequence[int], n_classes: int) -> list[Plan]:
         """Return one plan per round, which together spend the budget in the worst case."""
@@ -187,18 +172,16 @@ class PATEClassifier(PrivateClassifier):
                 )
             return [Plan(self.mechanism, queries[0], **public)]
         if self.mechanism not in MECHANISMS:
-            raise InvalidArgument(
-                f"Expected mechanism={self.mechanism!r} to be 'noisy-votes', 'gnmax', "
-                "'confident-gnmax' or a mechanism such as GNMax(sigma=40)."
+            known = (
+                "'noisy-votes', 'gnmax', 'confident-gnmax' or a mechanism such as GNMax(sigma=40)"
             )
-        first = 1.0 if len(queries) == 1 else ROUND_ONE_SHARE
-        shares = [("interactive-gnmax", 1 - first)] * (len(queries) - 1)
+            raise refuse("mechanism", self.mechanism, known)
+        shares = [1.0] if len(queries) == 1 else [ROUND_ONE_SHARE, 1 - ROUND_ONE_SHARE]
+        rounds = list(zip((self.mechanism, "interactive-gnmax"), queries, shares, strict=False))
         return self._calibrated(
             lambda noise: [
                 vote_plan(name, count, noise / math.sqrt(share), **public)
-                for count, (name, share) in zip(
-                    queries, [(self.mechanism, first), *shares], strict=True
-                )
+                for name, count, share in rounds
             ]
         )
 
@@ -234,7 +217,7 @@ class PATEClassifier(PrivateClassifier):
 
         return make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
 
-    def _learn(
+    def _release(
         self, plans: list[Plan], rows: list[Integers], votes: Integers, outside: NDArray[Any]
     ) -> None:
         """Release round by round, each student from all releases so far."""
@@ -248,9 +231,8 @@ class PATEClassifier(PrivateClassifier):
                 release = grant.release(votes[start : start + len(part)], **public)
             start += len(part)
             self.releases_.append(release)
-            self.posteriors_.append(
-                label_posterior(release, n_classes=self.classes_.size, n_teachers=self.n_teachers)
-            )
+            about = {"n_classes": self.classes_.size, "n_teachers": self.n_teachers}
+            self.posteriors_.append(label_posterior(release, **about))
             self.student_ = self._new_student().fit(
                 outside, np.concatenate(rows[:number]), np.concatenate(self.posteriors_)
             )
@@ -274,11 +256,10 @@ def vote_plan(
         "sigma_answer": noise * math.sqrt(2 * cap / (1 - CHECK_SHARE)),
     }
     teachers = public["n_teachers"]
+    mechanism: Any = ConfidentGNMax(threshold=round(AGREEMENT * teachers), **sigmas)
     if interactive:
-        one = InteractiveGNMax(threshold=round(0.3 * teachers), confidence=0.95, **sigmas)
-        return Plan(one, queries, max_answers=cap, **public)
-    two = ConfidentGNMax(threshold=round(AGREEMENT * teachers), **sigmas)
-    return Plan(two, queries, max_answers=cap, **public)
+        mechanism = InteractiveGNMax(threshold=round(0.3 * teachers), confidence=0.95, **sigmas)
+    return Plan(mechanism, queries, max_answers=cap, **public)
 
 
 def sigma_for(queries: int, budget: Budget) -> float:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, Integers, at_least, refuse
 from tacit.ledger import Ledger
-from tacit.methods.method import Facts, Figures, Method, Rule, common, strength
+from tacit.methods.method import Facts, Method, Rule, common, strength
 from tacit.methods.settings import Count, Strategy
 from tacit.methods.summary import PublicPart, SummaryClassifier
 from tacit.records import PrivateRecords, PublicSpace
@@ -74,46 +74,31 @@ class PrototypeClassifier(SummaryClassifier):
         if votes > places.size:
             raise refuse("votes", votes, f"at most {places.size}, the number of prototypes")
         plans = self._plans((1.0, int(places.size), columns))
-        return PublicPart(space, view[places], plans, places)
+        prototypes = view[places]
 
-    def _look_at(self, public: PublicPart, private: PrivateRecords) -> PrivateRecords:
         def near(view: Floats) -> Integers:
-            return nearest_prototypes(view, public.view, self.votes, radius=public.space.radius)
+            return nearest_prototypes(view, prototypes, votes, radius=space.radius)
 
-        return private.seen_in(public.space, near)
+        return PublicPart(space, prototypes, plans, places, near)
 
     def _release_and_learn(
         self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
         mechanism: Any = public.plans[0].mechanism
-        said = prototype_votes(
-            private.rows,
-            private.targets,
-            n_prototypes=mechanism.rows,
-            n_classes=mechanism.columns,
-            units=private.people,
-        )
+        sizes = {"n_prototypes": mechanism.rows, "n_classes": mechanism.columns}
+        said = prototype_votes(private.rows, private.targets, units=private.people, **sizes)
         purpose = f"vote once at {mechanism.rows} public prototypes"
         release = self._release(ledger, public.plans[0], said, purpose)
-        table = np.asarray(release.values)
-        return {
-            "table_": release,
-            "prototypes_": public.basis,
-            "prototype_inputs_": outside[public.basis],
-            **self._learned(outside, public.basis, table, mechanism.sigma),
-        }
-
-    def _learned(
-        self, outside: NDArray[Any], places: Integers, table: Floats, sigma: float
-    ) -> dict[str, Any]:
-        """Teach the student that was asked for, or the one that the table supports."""
+        table, places = np.asarray(release.values), public.basis
+        found = {"table_": release, "prototypes_": places, "prototype_inputs_": outside[places]}
         if self.student is not None:
-            posterior = table_posterior(table, sigma)
+            posterior = table_posterior(table, mechanism.sigma)
             student = self._new_student().fit(outside, places, posterior)
-            return {"posterior_": posterior, "student_": student, "choice_": None}
+            return {**found, "posterior_": posterior, "student_": student, "choice_": None}
         students = [self._with_features(student) for student in default_students()]
-        choice = choose_student(students, outside, places, table, sigma)
-        return {"posterior_": choice.posterior, "student_": choice.student, "choice_": choice}
+        choice = choose_student(students, outside, places, table, mechanism.sigma)
+        found |= {"posterior_": choice.posterior, "student_": choice.student}
+        return {**found, "choice_": choice}
 
     def report(
         self, path: str | Path | None = None, *, image_shape: tuple[int, int] | None = None
@@ -122,14 +107,8 @@ class PrototypeClassifier(SummaryClassifier):
 
         With `image_shape` it shows the prototypes, each with what was released about its label.
         """
-        from tacit.report import render_report, write_report
-
-        check_is_fitted(self, "ledger_")
-        figures = [] if image_shape is None else self.figures(image_shape)
-        statement = self.statement_
-        if path is not None:
-            write_report(path, self.ledger_, statement=statement, figures=figures)
-        return render_report(self.ledger_, statement=statement, figures=figures)
+        shown = {} if image_shape is None else {"figures": self.figures(image_shape)}
+        return self._report(path, **shown)
 
     def figures(self, image_shape: tuple[int, int]) -> list[tuple[str, Any]]:
         """Return a picture of the prototypes, each with what was released about its label."""
@@ -147,11 +126,6 @@ def _caption(classes: NDArray[Any], shares: Floats) -> str:
     first, second = np.argsort(-shares, kind="stable")[:2]
     text = f"{classes[first]} {shares[first]:.0%}"
     return text if shares[second] < 0.1 else f"{text}, {classes[second]} {shares[second]:.0%}"
-
-
-def _pictures(model: Any, public: NDArray[Any], shape: tuple[int, int]) -> Figures:
-    del public  # the model keeps its prototypes
-    return list(model.figures(shape))
 
 
 def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
@@ -174,5 +148,5 @@ METHOD = Method(
             "prototypes, whichever the release supports.",
         ),
     },
-    figures=_pictures,
+    figures=lambda model, public, shape: model.figures(shape),  # it keeps its prototypes
 )

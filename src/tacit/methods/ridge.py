@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from tacit._checks import Floats, at_least, positive
 from tacit.ledger import Ledger
-from tacit.mechanisms import STEP
 from tacit.methods.method import Facts, Method, Rule, common
 from tacit.methods.settings import Count, Positive
 from tacit.methods.summary import (
     PublicPart,
+    ResidualEstimator,
     SummaryClassifier,
     SummaryRegressor,
     believed_counts,
@@ -31,12 +31,19 @@ from tacit.students import KernelStudent, ValueStudent, choose_queries, kernel_w
 from tacit.summaries import Descent, ExactNystroem, compact_view, longest_label, one_hot
 
 
-def public_kernel(estimator: Any, space: PublicSpace, view: Floats) -> ExactNystroem:
-    """Return kernel features on medoids of the public inputs."""
-    count = min(at_least(1, n_landmarks=estimator.n_landmarks), len(view))
-    chosen = choose_queries(compact_view(view), count, random_state=estimator.random_state)
-    gamma = kernel_width(view, share=positive(width=estimator.width))
-    return ExactNystroem(view[chosen], gamma=gamma, radius=space.radius)
+@dataclass(eq=False, repr=False)
+class LandmarkEstimator(ResidualEstimator):
+    """Residual moments of kernel features on medoids of the public inputs."""
+
+    _: KW_ONLY
+    n_landmarks: Count = 500
+    width: Positive = 0.3
+
+    def _kernel(self, space: PublicSpace, view: Floats) -> ExactNystroem:
+        count = min(at_least(1, n_landmarks=self.n_landmarks), len(view))
+        chosen = choose_queries(compact_view(view), count, random_state=self.random_state)
+        gamma = kernel_width(view, share=positive(width=self.width))
+        return ExactNystroem(view[chosen], gamma=gamma, radius=space.radius)
 
 
 def _landmarks(public: PublicPart) -> Floats:
@@ -45,7 +52,7 @@ def _landmarks(public: PublicPart) -> Floats:
 
 
 @dataclass(eq=False, repr=False)
-class ResidualRidgeClassifier(SummaryClassifier):
+class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
     """Least squares on kernel features from noisy residual moments, worst-case priced.
 
     n_landmarks: how many medoids of the public inputs carry the kernel.
@@ -67,24 +74,8 @@ class ResidualRidgeClassifier(SummaryClassifier):
     speaks with the mean of the records. After `fit`: `releases_`, `student_`.
     """
 
-    _: KW_ONLY
-    n_landmarks: Count = 500
-    width: Positive = 0.3
-    rounds: Count = 2
-    clip: Positive = 0.5
-
     def _default_student(self) -> Any:
         return KernelStudent()
-
-    def _prepare(self, outside: NDArray[Any], columns: int) -> PublicPart:
-        space = PublicSpace.around(self.features, outside, self.radius)
-        view = space.view(outside)
-        kernel = public_kernel(self, space, view)
-        plans = self._plans_in_rounds((1, columns), (kernel.n_features, columns))
-        return PublicPart(space, np.asarray(kernel.steps(view) * STEP), plans, kernel)
-
-    def _look_at(self, public: PublicPart, private: PrivateRecords) -> PrivateRecords:
-        return private.seen_in(public.space, public.basis.steps)
 
     def _release_and_learn(
         self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
@@ -102,11 +93,12 @@ class ResidualRidgeClassifier(SummaryClassifier):
             weights=descent.weights,
             bias=shares,
         )
-        return {"releases_": [counts, *later], "student_": self._taught(kernel, outside)}
+        student = self._taught(kernel, kernel.predict_proba, outside)
+        return {"releases_": [counts, *later], "student_": student}
 
 
 @dataclass(eq=False, repr=False)
-class ResidualRidgeRegressor(SummaryRegressor):
+class ResidualRidgeRegressor(SummaryRegressor, LandmarkEstimator):
     """Kernel regression from noisy residual moments, worst-case priced.
 
     target_range: (low, high), public bounds to which y is clipped; there is no default.
@@ -119,13 +111,6 @@ class ResidualRidgeRegressor(SummaryRegressor):
 
     Unit: one record, or one person with `groups=`. After `fit`: `releases_`, `student_`.
     """
-
-    _: KW_ONLY
-    n_landmarks: int = 500
-    width: float = 0.3
-
-    def _kernel(self, space: PublicSpace, view: Floats) -> ExactNystroem:
-        return public_kernel(self, space, view)
 
     def _solution(
         self, public: PublicPart, outside: NDArray[Any], weights: Floats, level: float

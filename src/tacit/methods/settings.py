@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, NamedTuple, Self
@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator
 from tacit._checks import at_least, finite, flag, one_of, positive, refuse, sampling_rate, word
 from tacit.datasets import Dataset
 from tacit.errors import InvalidArgument
+from tacit.students import CNNStudent, LabelSpreadingStudent, SupervisedStudent, VATStudent
 
 Made = Callable[[Dataset, Mapping[str, Any]], Any]
 """From the private rows' public kind and the other settings to what a word stands for."""
@@ -85,22 +86,22 @@ PublicSize = Annotated[Any, _size]
 """A public number of records, or "from_data"."""
 
 
-def _digits(data: Dataset, settings: Mapping[str, Any]) -> Any:
+def digits_view(shape: tuple[int, int] | None) -> Any:
+    """Return HOG of deskewed images."""
     from tacit.features import digit_features
 
-    del settings
-    if data.image_shape is None:
+    if shape is None:
         raise InvalidArgument("Expected images for features = 'digits'; use features = 'none'.")
-    return digit_features(data.image_shape)
+    return digit_features(shape)
 
 
-def _bins(data: Dataset, settings: Mapping[str, Any]) -> Any:
+def bins_view(columns: Sequence[Any] | None) -> Any:
+    """Return public bins of declared columns."""
     from tacit.features import PublicBins
 
-    del settings
-    if data.columns is None:
+    if columns is None:
         raise InvalidArgument("Expected a table with declared columns for features = 'bins'.")
-    return PublicBins(data.columns, unit_norm=True)
+    return PublicBins(columns, unit_norm=True)
 
 
 def _kernel_ridge(data: Dataset, settings: Mapping[str, Any]) -> Any:
@@ -116,25 +117,32 @@ def _kernel_ridge(data: Dataset, settings: Mapping[str, Any]) -> Any:
     return KernelRidgeTeachers(gamma=0.1) if bins else KernelRidgeTeachers()
 
 
-def _student(word: str, data: Dataset, settings: Mapping[str, Any]) -> Any:
+def _logistic(*_: Any) -> Any:
     from sklearn.linear_model import LogisticRegression
 
-    from tacit import students
-
-    del settings
-    if word == "cnn":
-        if data.image_shape is None:
-            raise InvalidArgument("Expected images for student = 'cnn'.")
-        return students.CNNStudent(image_shape=data.image_shape)
-    if word == "logistic":
-        return students.SupervisedStudent(LogisticRegression(max_iter=200))
-    return students.VATStudent() if word == "vat" else students.LabelSpreadingStudent()
+    return SupervisedStudent(LogisticRegression(max_iter=200))
 
 
-_STUDENTS = ("label-spreading", "logistic", "cnn", "vat")
-Features = Annotated[Any, Words({"none": lambda *_: None, "digits": _digits, "bins": _bins})]
+def _cnn(data: Dataset, _: Mapping[str, Any]) -> Any:
+    if data.image_shape is None:
+        raise InvalidArgument("Expected images for student = 'cnn'.")
+    return CNNStudent(image_shape=data.image_shape)
+
+
+_VIEWS: dict[str, Made | None] = {
+    "none": lambda *_: None,
+    "digits": lambda data, _: digits_view(data.image_shape),
+    "bins": lambda data, _: bins_view(data.columns),
+}
+_STUDENTS: dict[str, Made | None] = {
+    "label-spreading": lambda *_: LabelSpreadingStudent(),
+    "logistic": _logistic,
+    "cnn": _cnn,
+    "vat": lambda *_: VATStudent(),
+}
+Features = Annotated[Any, Words(_VIEWS)]
 Teacher = Annotated[Any, Words({"logistic": lambda *_: None, "kernel-ridge": _kernel_ridge})]
-Student = Annotated[Any, Words({word: partial(_student, word) for word in _STUDENTS})]
+Student = Annotated[Any, Words(_STUDENTS)]
 Strategy = Annotated[Any, choices("medoids", "random")]
 
 
@@ -193,6 +201,10 @@ class Queries(Parameters):
         return filled
 
 
+_PLAIN: dict[Any, Callable[..., Any]] = {bool: flag, float: finite, str: word}
+"""Checks of types that carry none; another type is a mistake of the estimator's, not the user's."""
+
+
 class Key(NamedTuple):
     """What a key of a table sets: an argument, or a part of one; which values; its default."""
 
@@ -200,6 +212,15 @@ class Key(NamedTuple):
     part: str | None
     kind: Any
     default: Any
+
+    @property
+    def check(self) -> Callable[..., Any]:
+        """What checks a value of a file: the note of the type, None left aside."""
+        kind = self.kind
+        if typing.get_origin(kind) in (types.UnionType, typing.Union):
+            (kind,) = [each for each in typing.get_args(kind) if each is not type(None)]
+        noted = typing.get_origin(kind) is Annotated
+        return typing.get_args(kind)[1] if noted else _PLAIN[kind]
 
 
 def table_of(kind: type[Any]) -> dict[str, Key]:
@@ -209,8 +230,9 @@ def table_of(kind: type[Any]) -> dict[str, Key]:
         if hint is Any or not item.init:
             continue
         own = getattr(kind, "_own", {}).get(item.name)
-        keys = {item.name: Key(item.name, None, hint, item.default)}
-        if own is not None:
+        if own is None:
+            keys = {item.name: Key(item.name, None, hint, item.default)}
+        else:
             keys = {
                 part.metadata.get("key", part.name): Key(
                     item.name, part.name, each, getattr(own, part.name)
@@ -229,60 +251,38 @@ def _fields(kind: type[Any]) -> list[tuple[dataclasses.Field[Any], Any]]:
     return [(item, hints[item.name]) for item in dataclasses.fields(kind)]
 
 
-def read_settings(
-    kind: type[Any], table: Any, name: str, *, without: frozenset[str] = frozenset()
-) -> dict[str, Any]:
-    """Return all settings of a method, defaults included; whatever is wrong in a table is named."""
+def only_known(table: Any, known: Iterable[str], name: str) -> None:
+    """Refuse what is no table, or has keys that nothing knows."""
     if not isinstance(table, dict):
         raise InvalidArgument(f"Expected a table [{name}] in the configuration.")
-    known = {each: key for each, key in table_of(kind).items() if key.argument not in without}
-    for each in table:
-        if each not in known and RENAMED.get(each) in known:
-            raise InvalidArgument(
-                f"Expected {RENAMED[each]} in [{name}]: {each} was its name before 0.2."
-            )
     if unknown := sorted(map(str, set(table) - set(known))):
         raise InvalidArgument(
             f"Expected no {', '.join(unknown)} in {name}; known are {', '.join(known)}."
         )
-    given = {each: _read(known[each].kind, each, value) for each, value in table.items()}
+
+
+def read_settings(kind: type[Any], table: Any, name: str, without: Iterable[str]) -> dict[str, Any]:
+    """Return all settings of a method, defaults included; whatever is wrong in a table is named."""
+    known = {each: key for each, key in table_of(kind).items() if key.argument not in without}
+    for each in table if isinstance(table, dict) else ():
+        if each not in known and RENAMED.get(each) in known:
+            raise InvalidArgument(
+                f"Expected {RENAMED[each]} in [{name}]: {each} was its name before 0.2."
+            )
+    only_known(table, known, name)
+    given = {each: known[each].check(**{each: value}) for each, value in table.items()}
     return {each: given.get(each, key.default) for each, key in known.items()}
 
 
 def arguments_of(kind: type[Any], settings: Mapping[str, Any], data: Dataset) -> dict[str, Any]:
     """Return the constructor's arguments: settings, with objects in place of their words."""
-    keys = table_of(kind)
     arguments: dict[str, Any] = {}
     parts: dict[str, dict[str, Any]] = {}
-    for name, value in settings.items():
-        key = keys[name]
-        note = _note(_without_none(key.kind))
-        made = note.make(value, data, settings) if isinstance(note, Words) and value else value
-        if key.part is None:
-            arguments[key.argument] = made
-        else:
-            parts.setdefault(key.argument, {})[key.part] = made
+    for name, key in table_of(kind).items():
+        if name in settings:
+            value, check = settings[name], key.check
+            if isinstance(check, Words) and value:
+                value = check.make(value, data, settings)
+            into = parts.setdefault(key.argument, {}) if key.part else arguments
+            into[key.part or key.argument] = value
     return arguments | {each: type(kind._own[each])(**given) for each, given in parts.items()}
-
-
-def _without_none(kind: Any) -> Any:
-    """Return a type without None."""
-    if typing.get_origin(kind) not in (types.UnionType, typing.Union):
-        return kind
-    (kept,) = [each for each in typing.get_args(kind) if each is not type(None)]
-    return kept
-
-
-def _note(kind: Any) -> Any:
-    return typing.get_args(kind)[1] if typing.get_origin(kind) is Annotated else None
-
-
-def _read(kind: Any, name: str, value: Any) -> Any:
-    """Check a value of a file against a field's type."""
-    kind = _without_none(kind)
-    check = _note(kind) or _PLAIN[kind]
-    return check(**{name: value})
-
-
-_PLAIN: dict[Any, Callable[..., Any]] = {bool: flag, float: finite, str: word}
-"""Checks of types that carry none; another type is a mistake of the estimator's, not the user's."""

@@ -12,22 +12,17 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tacit._checks import Floats, Integers, at_least, positive
 from tacit.errors import InvalidArgument
 from tacit.ledger import Ledger
 from tacit.mechanisms import STEP, Contributions, NoisySum, Plan, Release, unit_steps
-from tacit.methods.base import (
-    PrivateClassifier,
-    PrivateEstimator,
-    PrivateRegressor,
-    Targets,
-)
-from tacit.methods.settings import Features, Positive, Student
+from tacit.methods.base import PrivateClassifier, PrivateRegressor, RowEstimator, Targets
+from tacit.methods.settings import Count, Features, Positive, Student
 from tacit.records import PrivateRecords, PublicSpace
 from tacit.summaries import Descent, ExactNystroem, exact_scores, one_hot
 
@@ -41,17 +36,18 @@ class PublicPart(NamedTuple):
     """What a fit rests on, made of public inputs alone, and the plans that it pays for.
 
     view: public inputs as the records are seen. basis: what else shapes what a record says, such as
-        landmarks of a kernel.
+        landmarks of a kernel. look: what is seen of private rows in the space, of each alone.
     """
 
     space: PublicSpace
     view: Floats
     plans: list[Plan]
     basis: Any = None
+    look: Callable[[Floats], NDArray[Any]] = np.asarray
 
 
 @dataclass(eq=False, repr=False)
-class SummaryEstimator(PrivateEstimator):
+class SummaryEstimator(RowEstimator):
     """What all estimators share whose records speak once; a subclass says what and who learns."""
 
     student: Student = None
@@ -64,10 +60,6 @@ class SummaryEstimator(PrivateEstimator):
         """Check all settings and build what is public; nothing private is seen."""
 
     @abstractmethod
-    def _look_at(self, public: PublicPart, private: PrivateRecords) -> PrivateRecords:
-        """Look at the private rows in the public space, before anything is paid."""
-
-    @abstractmethod
     def _release_and_learn(
         self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
@@ -76,27 +68,18 @@ class SummaryEstimator(PrivateEstimator):
         From the first release on nothing private may be refused: that would tell of one record.
         """
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        X_public: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-    ) -> Self:
+    def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
         """Let each private record speak once (a round) over public inputs, then train the student.
 
-        Everything is validated, and the ledger asked, before features of private rows are computed.
-        `groups` says whose each row is: then one person is one unit, with all records.
+        The ledger is asked before features of private rows are computed.
         """
-        private, task, outside = self._admit(X, y, X_public, groups)
         self._new_student()
         public = self._prepare(outside, task.n_classes or 1)
         ledger = self._open_ledger(by_person=private.by_person)
         self._refuse_early(ledger, public.plans)
-        private = self._look_at(public, private)
+        private = private.seen_in(public.space, public.look)
         learned = self._release_and_learn(public, private, ledger, outside)
         self.__dict__.update(learned | task.public, ledger_=ledger)
-        return self
 
     def _plans(self, *sums: tuple[float, int, int]) -> list[Plan]:
         """Return a plan for each (share of mu^2, rows, columns), which together spend epsilon."""
@@ -106,11 +89,64 @@ class SummaryEstimator(PrivateEstimator):
             for share, rows, columns in sums
         ]
 
-    def _plans_in_rounds(self, first: tuple[int, int], each: tuple[int, int]) -> list[Plan]:
-        """Return plans of counts, and of `rounds` sums that share the rest of mu^2 evenly."""
+    def _release(self, ledger: Ledger, plan: Plan, said: Contributions, purpose: str) -> Release:
+        paid = self._paid(ledger, plan, purpose)
+        with paid as grant, np.errstate(all="ignore"):  # a warning would tell of a record
+            return grant.release(said)
+
+    def _taught(self, solution: Any, say: Callable[[Any], Any], outside: NDArray[Any]) -> Any:
+        """Return the solution, or the given student, taught what it says of all public inputs."""
+        if self.student is None:
+            return solution
+        return self._new_student().fit(outside, np.arange(len(outside)), say(outside))
+
+
+class SummaryClassifier(PrivateClassifier, SummaryEstimator):
+    """Fit and statement; a subclass says what records contribute and what a student makes of it."""
+
+    def _count(self, ledger: Ledger, plan: Plan, private: PrivateRecords) -> Release:
+        """Release how many records, or people, each class has."""
+        classes = one_hot(private.targets, plan.mechanism.columns)  # type: ignore[attr-defined]
+        shares = private.shares()[:, None]
+        said = said_by(private, lambda rows: shares[rows], classes)
+        return self._release(ledger, plan, said, "count the classes")
+
+
+@dataclass(eq=False, repr=False)
+class ResidualEstimator(SummaryEstimator):
+    """What those share that release moments of residuals, round by round, to a public descent."""
+
+    _: KW_ONLY
+    rounds: Count = 2
+    clip: Positive = 0.5
+
+    @abstractmethod
+    def _kernel(self, space: PublicSpace, view: Floats) -> ExactNystroem | None:
+        """Return the features, made of public inputs; None for these themselves."""
+
+    def _columns_of_counts(self, columns: int) -> int:
+        """Return how many numbers the first release counts."""
+        return columns
+
+    def _prepare(self, outside: NDArray[Any], columns: int) -> PublicPart:
+        space = PublicSpace.around(self.features, outside, self.radius)
+        view = space.view(outside)
+        kernel = self._kernel(space, view)
+
+        def look(view: Floats) -> NDArray[Any]:
+            # Features of norm at most 1 in whole steps of 2^-14, each row's bits its own.
+            if kernel is not None:
+                return kernel.steps(view)
+            return unit_steps(view / space.radius, view.shape)
+
+        seen = np.asarray(look(view) * STEP)
+        if not seen.any():
+            raise InvalidArgument("Expected public inputs that differ from each other.")
         rounds, _ = at_least(1, rounds=self.rounds), positive(clip=self.clip)
-        share = (1 - COUNT_SHARE) / rounds
-        return self._plans((COUNT_SHARE, *first), *[(share, *each)] * rounds)
+        # Of what counts leave of mu^2, each round has the same share.
+        each = ((1 - COUNT_SHARE) / rounds, seen.shape[1], columns)
+        counts = (COUNT_SHARE, 1, self._columns_of_counts(columns))
+        return PublicPart(space, seen, self._plans(counts, *[each] * rounds), kernel, look)
 
     def _descend(
         self,
@@ -131,43 +167,10 @@ class SummaryEstimator(PrivateEstimator):
             clip = min(clip, float(self.clip))
         return releases
 
-    def _release(self, ledger: Ledger, plan: Plan, said: Contributions, purpose: str) -> Release:
-        paid = self._paid(ledger, plan, purpose)
-        with paid as grant, np.errstate(all="ignore"):  # a warning would tell of a record
-            return grant.release(said)
-
-
-class SummaryClassifier(PrivateClassifier, SummaryEstimator):
-    """Fit and statement; a subclass says what records contribute and what a student makes of it."""
-
-    def _count(self, ledger: Ledger, plan: Plan, private: PrivateRecords) -> Release:
-        """Release how many records, or people, each class has."""
-        classes = one_hot(private.targets, plan.mechanism.columns)  # type: ignore[attr-defined]
-        shares = private.shares()[:, None]
-        said = Contributions(
-            len(private.targets), lambda rows: shares[rows], classes, private.people
-        )
-        return self._release(ledger, plan, said, "count the classes")
-
-    def _taught(self, solution: Any, outside: NDArray[Any]) -> Any:
-        """Return the solution, or the given student, taught what it says of all public inputs."""
-        if self.student is None:
-            return solution
-        posterior = solution.predict_proba(outside)
-        return self._new_student().fit(outside, np.arange(len(outside)), posterior)
-
 
 @dataclass(eq=False, repr=False)
-class SummaryRegressor(PrivateRegressor, SummaryEstimator):
+class SummaryRegressor(PrivateRegressor, ResidualEstimator):
     """Fit and predict; a subclass says which features the records speak of."""
-
-    _: KW_ONLY
-    rounds: int = 2
-    clip: float = 0.5
-
-    @abstractmethod
-    def _kernel(self, space: PublicSpace, view: Floats) -> ExactNystroem | None:
-        """Return the features, made of public inputs; None for these themselves."""
 
     @abstractmethod
     def _solution(
@@ -182,26 +185,14 @@ class SummaryRegressor(PrivateRegressor, SummaryEstimator):
         targets = np.clip((np.clip(y, low, high) - middle) / half, -1, 1)
         return Targets(targets, public={"bounds_": bounds})
 
-    def _prepare(self, outside: NDArray[Any], columns: int) -> PublicPart:
-        space = PublicSpace.around(self.features, outside, self.radius)
-        view = space.view(outside)
-        kernel = self._kernel(space, view)
-        seen = np.asarray(_steps(space, kernel, view) * STEP)
-        if not seen.any():
-            raise InvalidArgument("Expected public inputs that differ from each other.")
-        plans = self._plans_in_rounds((1, 3), (seen.shape[1], columns))
-        return PublicPart(space, seen, plans, kernel)
-
-    def _look_at(self, public: PublicPart, private: PrivateRecords) -> PrivateRecords:
-        space, kernel = public.space, public.basis
-        return private.seen_in(space, lambda view: _steps(space, kernel, view))
+    def _columns_of_counts(self, columns: int) -> int:
+        return 3  # the number of records, the sum of y and that of its squares
 
     def _release_and_learn(
         self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
-        first = self._release(
-            ledger, public.plans[0], level_of(private), "count, and add up y and its square"
-        )
+        purpose = "count, and add up y and its square"
+        first = self._release(ledger, public.plans[0], level_of(private), purpose)
         count, level, variance = believed_level(first)
         descent = Descent(public.view, count, 1, variance=variance)
 
@@ -209,20 +200,21 @@ class SummaryRegressor(PrivateRegressor, SummaryEstimator):
             return np.asarray(private.targets[rows, None] - level)
 
         later = self._descend(descent, public, private, targets, 1 + abs(level), ledger)
-        student = self._train_student(public, outside, descent.weights[:, 0], level)
-        return {"releases_": [first, *later], "student_": student}
-
-    def _train_student(
-        self, public: PublicPart, outside: NDArray[Any], weights: Floats, level: float
-    ) -> Any:
-        """Return the solution, or the given student, taught what it says of all public inputs."""
         low, high = self._bounds()
         half = high / 2 - low / 2
-        told = self._solution(public, outside, weights * half, low / 2 + high / 2 + level * half)
-        if self.student is None:
-            return told
-        values = np.clip(told.predict(outside), low, high)
-        return self._new_student().fit(outside, np.arange(len(outside)), values)
+        weights, level = descent.weights[:, 0] * half, low / 2 + high / 2 + level * half
+        told = self._solution(public, outside, weights, level)
+        student = self._taught(told, lambda X: np.clip(told.predict(X), low, high), outside)
+        return {"releases_": [first, *later], "student_": student}
+
+
+def said_by(
+    private: PrivateRecords,
+    left: Callable[[Integers], Floats],
+    right: Callable[[Integers], Floats],
+) -> Contributions:
+    """Return what the records say, a product each. Secret."""
+    return Contributions(len(private.targets), left, right, private.people)
 
 
 def believed_counts(release: Release) -> tuple[float, Floats]:
@@ -262,14 +254,7 @@ def residuals_of(
         # Shortened before a person's records are averaged; exactly, row by row.
         return np.asarray(unit_steps(residual, residual.shape) * STEP * own[rows])
 
-    return Contributions(len(private.targets), left, right, private.people)
-
-
-def _steps(space: PublicSpace, kernel: ExactNystroem | None, view: Floats) -> NDArray[Any]:
-    """Return features of norm at most 1 in whole steps of 2^-14, each row's bits its own."""
-    if kernel is not None:
-        return kernel.steps(view)
-    return unit_steps(view / space.radius, view.shape)
+    return said_by(private, left, right)
 
 
 def level_of(private: PrivateRecords) -> Contributions:
@@ -280,9 +265,7 @@ def level_of(private: PrivateRecords) -> Contributions:
         t = private.targets[rows]
         return np.column_stack([np.ones(len(rows)), t, t * t]) * (own[rows, None] / math.sqrt(3))
 
-    return Contributions(
-        len(private.targets), lambda rows: np.ones((len(rows), 1)), right, private.people
-    )
+    return said_by(private, lambda rows: np.ones((len(rows), 1)), right)
 
 
 def believed_level(release: Release) -> tuple[float, float, float]:

@@ -1,34 +1,24 @@
-"""The door: private rows, whose they are, and public inputs; what a row says is its own."""
+"""The door: private rows, whose they are, and public inputs; what a row says is its own.
 
-from tacit.records.inputs import (
-    ALLOWED_OVERLAP,
-    FROM_DATA,
-    READ_CLASSES,
-    class_indices,
-    count_units,
-    is_from_data,
-    private_rows,
-    public_matrix,
-    refuse_overlap,
-    units_of,
-    unquoted,
-    view_alone,
-)
+Names that are not in `__all__` are for the packages above.
+"""
+
+from tacit.records.inputs import ALLOWED_OVERLAP as ALLOWED_OVERLAP
+from tacit.records.inputs import READ_CLASSES as READ_CLASSES
+from tacit.records.inputs import class_indices, private_rows, public_matrix, units_of, view_alone
+from tacit.records.inputs import count_units as count_units
+from tacit.records.inputs import is_from_data as is_from_data
+from tacit.records.inputs import refuse_overlap as refuse_overlap
+from tacit.records.inputs import unquoted as unquoted
+from tacit.records.spaces import HeldRecords as HeldRecords
 from tacit.records.spaces import PrivateRecords, PublicSpace
 
 __all__ = [
-    "ALLOWED_OVERLAP",
-    "FROM_DATA",
-    "READ_CLASSES",
     "PrivateRecords",
     "PublicSpace",
     "class_indices",
-    "count_units",
-    "is_from_data",
     "private_rows",
     "public_matrix",
-    "refuse_overlap",
     "units_of",
-    "unquoted",
     "view_alone",
 ]

@@ -163,16 +163,16 @@ def private_rows(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, An
     `y_numeric=True`, so does y.
     """
     found = unquoted(lambda: _validated(estimator, X, y, checks))
-    if isinstance(found, tuple) and found[1].ndim < unquoted(lambda: np.asarray(y).ndim):
+    if found[1] is not None and found[1].ndim < unquoted(lambda: np.asarray(y).ndim):
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected; its one column is used.",
             DataConversionWarning,
             stacklevel=3,
         )
-    return found  # type: ignore[no-any-return]
+    return found
 
 
-def _validated(estimator: Any, X: Any, y: Any, checks: dict[str, Any]) -> Any:
+def _validated(estimator: Any, X: Any, y: Any, checks: dict[str, Any]) -> tuple[Any, Any]:
     numeric = checks.get("y_numeric", False)
     if y is not None and not isinstance(y, str) and not checks.get("multi_output"):
         y = _numbers(y) if numeric else _labels(y)
@@ -183,7 +183,7 @@ def _validated(estimator: Any, X: Any, y: Any, checks: dict[str, Any]) -> Any:
     rows, said = own_floats(X=rows), said.astype(np.float64) if numeric else said
     if not np.isfinite(rows).all() or (numeric and not np.isfinite(said).all()):
         raise InvalidArgument(_NOT_FINITE)
-    return rows if said is None else (rows, said)
+    return rows, said
 
 
 def unquoted(work: Callable[[], _Read]) -> _Read:
@@ -300,11 +300,9 @@ def refuse_overlap(X: NDArray[Any], others: NDArray[Any], kind: str = "public") 
     it: a by-product, listed with why in docs/sharp-edges.md.
     """
     private, public = _ids(X), _ids(others)
-    halves: list[np.dtype[Any]] = [np.dtype(np.float16)] * (
-        _may_be_halves(X) or _may_be_halves(others)
-    )
     equal = not private.isdisjoint(public)
-    for narrow in (np.dtype(np.float32), *halves):
+    halves = _may_be_halves(X) or _may_be_halves(others)
+    for narrow in ("float32", "float16") if halves else ("float32",):
         equal |= not private.isdisjoint(_rounded(others, narrow))
         equal |= not public.isdisjoint(_rounded(X, narrow))
     if equal:
@@ -328,7 +326,7 @@ def _may_be_halves(rows: NDArray[Any]) -> bool:
         return bool((rows.astype(np.float16) == rows).all() and (rows != np.floor(rows)).any())
 
 
-def _rounded(rows: NDArray[Any], narrow: np.dtype[Any]) -> set[bytes]:
+def _rounded(rows: NDArray[Any], narrow: str) -> set[bytes]:
     """Return ids of the rows that change when they are stored in a narrower type, so stored."""
     with np.errstate(all="ignore"):
         stored = rows.astype(narrow)

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from tacit._checks import Floats, positive
 from tacit.errors import InvalidArgument
 from tacit.features import is_row_wise
-from tacit.records.inputs import view_alone
+from tacit.records.inputs import count_units, view_alone
 
 _AT_ONCE = 2048
 """Private rows that are brought into the space at a time."""
@@ -33,22 +33,30 @@ class PublicSpace:
     """
 
     features: Any
-    centre: Floats | float
+    centre: Floats
     radius: float
     public: NDArray[Any]
 
     @classmethod
-    def around(cls, features: Any, outside: NDArray[Any], radius: float | None = None) -> Self:
+    def around(
+        cls,
+        features: Any,
+        outside: NDArray[Any],
+        radius: float | None = None,
+        *,
+        centred: bool = True,
+    ) -> Self:
         """Fit the features on public inputs, which also tell the centre and the radius.
 
-        Unless it is given, the radius is the largest norm among them.
+        Unless it is given, the radius is the largest norm among them. Features that keep a norm
+        with which they were made are not `centred`: theirs is 0.
         """
         fitted = None if features is None else clone(features).fit(outside)
         view = _public_view(fitted, outside)
-        centre = view.mean(axis=0)
+        centre = view.mean(axis=0) if centred else np.zeros(view.shape[1])
         if radius is None:
             reach = float(np.linalg.norm(view - centre, axis=1).max())
-            radius = reach if reach > 0 else 1.0
+            radius = 1.0 if centred and not reach > 0 else reach
         return cls(fitted, centre, positive(radius=radius), outside)
 
     @classmethod
@@ -66,11 +74,15 @@ class PublicSpace:
         zeros = np.zeros((1, n_features))
         if features is not None and is_row_wise(features):
             features = clone(features).fit(zeros)
-        return cls(features, 0.0, positive(radius=radius), zeros)
+        return cls(features, np.zeros(1), positive(radius=radius), zeros)
 
     def view(self, inputs: NDArray[Any]) -> Floats:
         """Return public inputs in this space."""
         return _public_view(self.features, inputs) - self.centre
+
+    def inside(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return features of private rows, not centred, each as if it were alone. Secret."""
+        return rows if self.features is None else view_alone(self.features, rows, self.public)
 
     def seen(
         self, rows: NDArray[Any], look: Callable[[Floats], NDArray[Any]]
@@ -81,7 +93,7 @@ class PublicSpace:
         has no place and is left out: to refuse it, or to warn of it, would tell that it is in the
         data.
         """
-        inside = rows if self.features is None else view_alone(self.features, rows, self.public)
+        inside = self.inside(rows)
         looks = [look(np.empty((0, inside.shape[1])))]
         places: list[NDArray[np.bool_]] = [np.empty(0, dtype=np.bool_)]
         for start in range(0, len(rows), _AT_ONCE):
@@ -98,8 +110,20 @@ def _public_view(features: Any, inputs: NDArray[Any]) -> Floats:
     return np.asarray(view, dtype=np.float64)
 
 
+class HeldRecords:
+    """What holds private records: it shows none of them, and refuses to be copied or pickled."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Expected private records to stay where they are; save the student.")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(secret)"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class PrivateRecords:
+class PrivateRecords(HeldRecords):
     """The private rows of a fit, their class indices or numbers, and whose they are. Secret.
 
     `rows` are inputs, or what is seen of them in a public space.
@@ -113,6 +137,11 @@ class PrivateRecords:
     def by_person(self) -> bool:
         """Whether the unit is a person."""
         return self.people is not None
+
+    @property
+    def n_units(self) -> int:
+        """How many units there are."""
+        return count_units(self.people, len(self.rows))
 
     def shares(self) -> Floats:
         """Return one over the number of records of each record's own person."""
@@ -133,9 +162,3 @@ class PrivateRecords:
         """Return some of them."""
         people = None if self.people is None else self.people[placed]
         return PrivateRecords(self.rows[placed], self.targets[placed], people)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Expected private records to stay where they are; save the student.")
-
-    def __repr__(self) -> str:
-        return "PrivateRecords(secret)"

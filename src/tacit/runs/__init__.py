@@ -1,17 +1,18 @@
-"""A run: one TOML file in, a directory with everything that may be kept or published out."""
+"""A run: one TOML file in, a directory with everything that may be kept or published out.
 
-from tacit.runs.config import DataConfig, PrivacyConfig, RunConfig, section_of
+Names that are not in `__all__` are for the packages above.
+"""
+
+from tacit.runs.config import DataConfig, PrivacyConfig, RunConfig
+from tacit.runs.config import section_of as section_of
 from tacit.runs.packaging import model_card, package_run
-from tacit.runs.running import (
-    RunResult,
-    forget_teachers,
-    load_rows,
-    make_classifier,
-    releasing,
-    run_config,
-    split_rows,
-    write_results,
-)
+from tacit.runs.running import RunResult, run_config
+from tacit.runs.running import forget_teachers as forget_teachers
+from tacit.runs.running import load_rows as load_rows
+from tacit.runs.running import make_classifier as make_classifier
+from tacit.runs.running import releasing as releasing
+from tacit.runs.running import split_rows as split_rows
+from tacit.runs.running import write_results as write_results
 from tacit.runs.verifying import Check, verify_run
 
 __all__ = [
@@ -20,15 +21,8 @@ __all__ = [
     "PrivacyConfig",
     "RunConfig",
     "RunResult",
-    "forget_teachers",
-    "load_rows",
-    "make_classifier",
     "model_card",
     "package_run",
-    "releasing",
     "run_config",
-    "section_of",
-    "split_rows",
     "verify_run",
-    "write_results",
 ]

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from tacit._checks import at_least, flag, one_of, refuse, word
+from tacit._checks import at_least, flag, one_of, refuse, set_checked, word
 from tacit._registry import METHODS
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget
-from tacit.methods import RENAMED, method_named
+from tacit.methods import RENAMED, method_named, only_known
 
 Kind = TypeVar("Kind")
 _ROUNDING = 1e-9  # what the sum of two shares may be above one
@@ -50,19 +50,15 @@ class DataConfig:
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for key in ("source", "public_source", "held_out_source", "name"):
-            word(**{key: getattr(self, key)})
+        set_checked(self, source=word, public_source=word, held_out_source=word, name=word)
         if not isinstance(self.options, dict):
             raise refuse("options", self.options, "a table, [data.options]")
-        flag(declare_public=self.declare_public)
-        flag(allow_overlap=self.allow_overlap)
+        set_checked(self, declare_public=flag, allow_overlap=flag)
         self._check_sizes()
-        if self.public_source:
-            if self.private or self.public:
-                raise InvalidArgument("Expected public_source, or private and public; not both.")
-            return
         if not (self.private or self.public):
             return
+        if self.public_source:
+            raise InvalidArgument("Expected public_source, or private and public; not both.")
         if self.held_out_source:
             raise InvalidArgument(
                 "Expected public_source with held_out_source, or neither: of one source that is "
@@ -254,13 +250,8 @@ def _as_named_now(raw: dict[str, Any]) -> dict[str, Any]:
 
 def section_of(kind: type[Kind], table: Any, name: str) -> Kind:
     """Return a section of the configuration; what is unknown or missing in its table is named."""
-    if not isinstance(table, dict):
-        raise InvalidArgument(f"Expected a table [{name}] in the configuration.")
     takes = inspect.signature(kind).parameters
-    if unknown := sorted(set(table) - set(takes)):
-        raise InvalidArgument(
-            f"Expected no {', '.join(unknown)} in {name}; known are {', '.join(takes)}."
-        )
+    only_known(table, takes, name)
     required = [key for key, item in takes.items() if item.default is item.empty]
     if missing := [key for key in required if key not in table]:
         raise InvalidArgument(f"Expected {', '.join(missing)} in {name}.")

@@ -34,7 +34,7 @@ from tacit._files import name_without_overwriting, temporary_beside, write_atomi
 from tacit.datasets import Dataset, load_dataset, load_public
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.ledger import Ledger, Statement
-from tacit.methods import Figures, NewLedger, PrivateClassifier, method_named
+from tacit.methods import NewLedger, PrivateClassifier, method_named
 from tacit.records import refuse_overlap
 from tacit.report import write_report
 from tacit.runs.config import DataConfig, RunConfig
@@ -154,10 +154,8 @@ def split_file(where: DataConfig, data: Dataset) -> Split:
     The inputs are hashed without their label, so that equal rows are on one side.
     """
     place = place_of(record_ids(data.X) if data.groups is None else data.groups, _KEY)
-    end = where.private + where.public
-    private, outside = place < where.private, place >= where.private
-    public = outside & (place < end)
-    split = Split(*(np.flatnonzero(side) for side in (private, public, outside & ~public)))
+    side = np.digitize(place, [where.private, where.private + where.public])
+    split = Split(*(np.flatnonzero(side == each) for each in range(3)))
     if split.private.size < _FEWEST or (where.public and split.public.size < _FEWEST):
         raise InvalidArgument(  # without numbers: how many rows fall on a side is secret
             f"Expected private={where.private} and public={where.public} to put rows of "
@@ -258,64 +256,42 @@ def run_config(config: RunConfig, folder: str | Path) -> RunResult:
         model.fit(private.X, private.labels, X_public=public, groups=private.groups)
     model.statement_.write(folder / "statement.json")
     model.save(folder / "student.tacit")
-    shape = private.image_shape
-    figures: Figures = []
-    if shape is not None and public is not None:
+    metrics, notes = _measured(model, rows.held_out, by_share=config.data.by_share)
+    shape, figures = private.image_shape, []
+    if method.figures is not None and shape is not None and public is not None:
         figures = method.figures(model, public, shape)
-    return _measured(config, model, rows, folder, figures)
-
-
-def _measured(
-    config: RunConfig, model: PrivateClassifier, rows: Rows, folder: Path, figures: Figures
-) -> RunResult:
-    """Write the metrics and the report; no numbers of rows of a file that was split."""
-    accuracy, most_frequent, notes = None, None, []
-    held_out = None if config.data.by_share else 0
-    if rows.held_out is not None:
-        accuracy = float(model.score(rows.held_out.X, rows.held_out.labels))
-        most_frequent = float(np.bincount(rows.held_out.y).max() / len(rows.held_out))
-        if config.data.by_share:  # all digits of a fraction would tell its denominator
-            accuracy, most_frequent = round(accuracy, 3), round(most_frequent, 3)
-        else:
-            held_out = len(rows.held_out)
-        notes = [
-            f"Student: {accuracy:.1%} right on {'the' if held_out is None else held_out} held-out "
-            f"rows, declared public; their most frequent label alone would be {most_frequent:.1%} "
-            "right."
-        ]
-    metrics = {"accuracy": accuracy, "most_frequent": most_frequent, "held_out": held_out}
     statement = write_results(folder, model, metrics, notes, figures)
-    return RunResult(
-        folder, statement, accuracy, held_out, model.ledger_, most_frequent=most_frequent
-    )
+    return RunResult(folder, statement, ledger=model.ledger_, **metrics)
 
 
 def write_results(
-    folder: Path, model: Any, metrics: dict[str, Any], notes: list[str], figures: Figures
+    folder: Path, model: Any, metrics: dict[str, Any], notes: list[str], figures: list[Any]
 ) -> Statement:
     """Write a finished run's metrics and report, and note every file in its ledger.
 
-    Parameters
-    ----------
-    folder : path
-        The run's; statement and student are there already.
-    model : PrivateEstimator
-        The fitted estimator.
-    metrics : dict
-        What was measured on public rows.
-    notes : list of str
-        Sentences for the report.
-    figures : list
-        Captions and figures for the report.
-
-    Returns
-    -------
-    Statement
-        That of the report: it names the ledger's head before these notes.
+    The statement that is returned is the report's: it names the ledger's head before these notes.
     """
     write_atomically(folder / "metrics.json", json.dumps(metrics, indent=2).encode("utf-8"))
     statement: Statement = model.statement_
-    target = folder / "report.html"
-    write_report(target, model.ledger_, statement=statement, notes=notes, figures=figures)
+    page = folder / "report.html"
+    write_report(page, model.ledger_, statement=statement, notes=notes, figures=figures)
     publish_files(model.ledger_, folder)
     return statement
+
+
+def _measured(
+    model: PrivateClassifier, held_out: Dataset | None, *, by_share: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """Return metrics, and a note of them; no numbers of rows of a file that was split."""
+    count = None if by_share else len(held_out or ())
+    if held_out is None:
+        return {"accuracy": None, "most_frequent": None, "held_out": count}, []
+    accuracy = float(model.score(held_out.X, held_out.labels))
+    most_frequent = float(np.bincount(held_out.y).max() / len(held_out))
+    if by_share:  # all digits of a fraction would tell its denominator
+        accuracy, most_frequent = round(accuracy, 3), round(most_frequent, 3)
+    note = (
+        f"Student: {accuracy:.1%} right on {'the' if count is None else count} held-out rows, "
+        f"declared public; their most frequent label alone would be {most_frequent:.1%} right."
+    )
+    return {"accuracy": accuracy, "most_frequent": most_frequent, "held_out": count}, [note]
