@@ -18,13 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats, at_least, finite_array, positive
 from tacit.errors import InvalidArgument
-from tacit.masks.codecs import (
-    LinearCodec,
-    answer_rows,
-    code_rows,
-    combine_rounds,
-    wiener_weights,
-)
+from tacit.masks.codecs import LinearCodec, answer_rows, code_rows, combine_rounds, wiener_weights
 from tacit.mechanisms import GaussianMean, Plan, Release, UnitMean
 
 SHARES = {1: (1.0,), 2: (0.3, 0.7), 4: (0.1, 0.15, 0.25, 0.5)}  # shares of mu^2 for so many rounds
