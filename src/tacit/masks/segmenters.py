@@ -23,7 +23,7 @@ from tacit.masks.pca import PCACodec
 from tacit.masks.results import organ_dice
 from tacit.masks.rounds import EncodeMasks, MaskRounds, cut_masks, foreground, one_hot_masks
 from tacit.masks.teachers import AtlasTeacher, segment_with_teachers
-from tacit.masks.unet import UNetRecipe, UNetStudent, channelled, make_unet, scan_floats
+from tacit.masks.unet import UNetRecipe, UNetStudent, channelled, make_unet, scan_floats, targets_of
 from tacit.mechanisms import Release
 from tacit.methods import (
     TRAINING,
@@ -254,7 +254,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
         if known.shape[1:] != shape or known.dtype.kind not in "biu":
             raise InvalidArgument(f"Expected public_masks of classes, shape (n, *{shape}).")
         self._keep_apart(truth[truth.any(axis=tuple(range(1, truth.ndim)))], known)
-        answers = foreground(np.eye(self.n_classes)[known], self.n_classes, last=True)
+        answers = foreground(targets_of(known, self.n_classes), self.n_classes)
         return PCACodec.fit(answers, blur=0.7, copies=3, dimensions=len(shape))
 
     def _default_student(self) -> Any:
