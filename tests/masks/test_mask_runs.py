@@ -44,7 +44,7 @@ def test_the_segmenter_is_told_whether_delta_may_be_large(hospital, tmp_path):
         )
         scans = load_scans(config.data, ScanOptions.of(config.data))
         model = make_segmenter(config, scans, tmp_path)
-        assert model.allow_large_delta is allowed
+        assert model.ledger.allow_large_delta is allowed
 
 
 class TestWhatIsLeftBehind:
