@@ -151,29 +151,18 @@ def trade_off_figure(
     'Worst-case epsilon against queries'
     """
     places, *drawn = named_curves(curves, x=x)
-    named = dict(zip(curves, drawn, strict=True))
-    figure = epsilon_figure("Worst-case epsilon against queries", "queries", places, named)
+    figure = new_figure("Worst-case epsilon against queries")
     axes = figure.axes[0]
-    label(axes, x="queries", y="epsilon", delta=delta)
+    for place, (name, values) in enumerate(zip(curves, drawn, strict=True)):
+        line(axes, place, places, values, name=name)
     if budget is not None:
         limit = positive(budget=budget)
         axes.axhline(limit, color=INK, linewidth=1.2, linestyle=DOTTED)
         text, axis = f"budget {limit:g}", ("axes fraction", "data")
         note(axes, text, (1.0, limit), axis, (-2, 3), ha="right", va="bottom")
-    axes.margins(x=0.02)
-    return figure
-
-
-def epsilon_figure(
-    title: str, along: str, x: Floats, curves: Mapping[str, Floats], **style: Any
-) -> Figure:
-    """Draw curves of epsilon along something, each with its name."""
-    figure = new_figure(title)
-    axes = figure.axes[0]
-    for place, (name, values) in enumerate(curves.items()):
-        line(axes, place, x, values, name=name, **style)
     axes.set_ylim(bottom=0)
-    label(axes, x=along, y="epsilon")
+    axes.margins(x=0.02)
+    label(axes, x="queries", y="epsilon", delta=delta)
     legend(axes, "best")
     return figure
 

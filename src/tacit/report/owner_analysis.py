@@ -22,7 +22,7 @@ from tacit.errors import InvalidArgument
 from tacit.mechanisms import ConfidentGNMax, GNMax, Mechanism, Plan
 from tacit.privacy import RdpCurve
 from tacit.report import figures
-from tacit.report.figures import BLUE, DOTTED, INK, VERMILION, epsilon_figure, mark_secret
+from tacit.report.figures import BLUE, DOTTED, INK, VERMILION, mark_secret, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -176,7 +176,7 @@ def votes_cost_figure(
     edges = np.linspace(0, teachers, BINS + 1)
     tenth, share = _dearest_tenth(each)
     title = f"The dearest {tenth} of {each.size} queries carry {share:.0%} of the cost"
-    figure = figures.new_figure(title, rows=2, size=(6.2, 5.0))
+    figure = new_figure(title, rows=2, size=(6.2, 5.0))
     panels = ((None, "queries", BLUE), (each, "cost, sum", VERMILION))
     for axes, (weights, name, colour) in zip(figure.axes, panels, strict=True):
         heights, _ = np.histogram(top, bins=edges, weights=weights)
@@ -199,10 +199,14 @@ def cumulative_cost_figure(curves: Mapping[str, ArrayLike]) -> Figure:
     """
     drawn = figures.named_curves(curves)
     queries = np.arange(1, drawn[0].size + 1, dtype=np.float64)
-    named = {f"{name}: {y[-1]:.3g}": y for name, y in zip(curves, drawn, strict=True)}
-    title = f"Running epsilon over {queries.size} queries"
-    figure = epsilon_figure(title, "queries", queries, named)
-    figure.axes[0].set_xlim(left=0)
+    figure = new_figure(f"Running epsilon over {queries.size} queries")
+    axes = figure.axes[0]
+    for place, (name, values) in enumerate(zip(curves, drawn, strict=True)):
+        figures.line(axes, place, queries, values, name=f"{name}: {values[-1]:.3g}")
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(left=0)
+    figures.label(axes, x="queries", y="epsilon")
+    figures.legend(axes, "upper left")
     return mark_secret(figure)
 
 
@@ -217,8 +221,11 @@ def sigma_cost_figure(
     x, own, worst = figures.curves_of(
         sigmas=sigmas, data_dependent=data_dependent, worst_case=worst_case
     )
-    named = {"for these votes (secret)": own, "worst case over all votes": worst}
-    title = "Epsilon against noise: these votes, and the worst case"
-    figure = epsilon_figure(title, "sigma", x, named, marker="o", markersize=3.5)
-    figures.label(figure.axes[0], x="sigma", y="epsilon", delta=delta)
+    figure = new_figure("Epsilon against noise: these votes, and the worst case")
+    axes = figure.axes[0]
+    figures.line(axes, 0, x, own, name="for these votes (secret)", marker="o", markersize=3.5)
+    figures.line(axes, 1, x, worst, name="worst case over all votes", marker="s", markersize=3.5)
+    axes.set_ylim(bottom=0)
+    figures.label(axes, x="sigma", y="epsilon", delta=delta)
+    figures.legend(axes, "upper right")
     return mark_secret(figure)
