@@ -24,7 +24,7 @@ from tacit.masks.results import organ_dice
 from tacit.masks.rounds import EncodeMasks, MaskRounds, cut_masks, foreground, one_hot_masks
 from tacit.masks.teachers import AtlasTeacher, segment_with_teachers
 from tacit.masks.unet import UNetStudent, channelled, scan_floats, targets_of
-from tacit.masks.volumes import holds_classes
+from tacit.masks.volumes import holds_classes, most_probable
 from tacit.mechanisms import Release
 from tacit.methods import (
     TRAINING,
@@ -85,8 +85,7 @@ class StudentMasks:
         self, images: ArrayLike, *, window: Sequence[int] | None = None
     ) -> NDArray[np.uint8]:
         """Return the student's masks: post-processing of the releases, free of charge."""
-        soft = self.predict_proba(images, window=window)
-        return np.asarray(soft.argmax(axis=1), dtype=np.uint8)
+        return most_probable(self.predict_proba(images, window=window), axis=1)
 
     def score(self, images: ArrayLike, masks: ArrayLike) -> float:
         """Return the mean Dice of all that is not background, on scans declared public."""

@@ -206,11 +206,13 @@ def segment_with_teachers(
         called="masks",
     )
     job = MaskJob(as_mask_teacher(teacher), asked, n_classes, encode)
-    answers: dict[int, NDArray[Any]] = {}
+    blank = np.zeros((len(asked), n_classes, *labels.shape[1:]), dtype=np.float32)
+    shape = np.shape(blank if encode is None else encode(blank))
+    result = np.full((run.n_teachers, *shape), np.nan, dtype=np.float32)
 
     def take(number: int, answer: NDArray[Any] | None) -> None:
         if answer is not None:
-            answers[number] = answer
+            result[number] = answer
         if on_teacher is not None:
             on_teacher(number)
 
@@ -223,14 +225,6 @@ def segment_with_teachers(
         checkpoint=checkpoint,
         look="call segment_queries on the scans of one shard after another",
     )
-    if answers:
-        shape = next(iter(answers.values())).shape
-    else:
-        blank = np.zeros((len(asked), n_classes, *run.y.shape[1:]), dtype=np.float32)
-        shape = blank.shape if encode is None else np.asarray(encode(blank)).shape
-    result = np.full((run.n_teachers, *shape), np.nan, dtype=np.float32)
-    for number, answer in answers.items():
-        result[number] = answer
     return result
 
 

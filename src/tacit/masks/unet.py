@@ -22,7 +22,7 @@ from tacit._checks import at_least, count, non_negative, own_floats, positive, r
 from tacit._files import PathLike
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument, MissingExtra, TacitError
-from tacit.masks.volumes import holds_classes, one_hot
+from tacit.masks.volumes import holds_classes, most_probable, one_hot
 from tacit.students import (
     damaged,
     read_container,
@@ -401,8 +401,7 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self, images: ArrayLike, *, window: Sequence[int] | None = None
     ) -> NDArray[np.uint8]:
         """Return the most probable class of each voxel (n, *spatial)."""
-        soft = self.predict_proba(images, window=window)
-        return np.asarray(soft.argmax(axis=1), dtype=np.uint8)
+        return most_probable(self.predict_proba(images, window=window), axis=1)
 
     def save(self, path: PathLike, *, extra: Mapping[str, Any] | None = None) -> None:
         """Write the fitted student to one file without pickle; `load_segmenter` reads it back."""
