@@ -37,7 +37,7 @@ def components(task: Task) -> list[dict[str, float]]:
         shrunk = noisy * wiener_weights(codec.spectrum, sigma)
         wiener = energy - np.square(codes).sum(axis=1).mean()
         wiener += np.square(shrunk - codes).sum(axis=2).mean()
-        rule, papers = codec.n_useful(sigma), fitted.n_useful(sigma)
+        rule, papers = (int(one.useful(sigma).weights.sum()) for one in (codec, fitted))
         rows.append(
             {
                 "sigma": sigma,

@@ -173,9 +173,9 @@ def paper_answers(draw: Draw, *, diameter: float = 2.0) -> Array:
     sigma = GaussianMean.with_noise(
         noise, queries=cell.queries, radius=radius, n_teachers=cell.teachers
     ).mechanism.sigma
-    if not codec.n_useful(sigma):
-        return np.broadcast_to(codec.mean, draw.masks.shape)
     kept = codec.useful(sigma)
+    if not kept.weights.any():
+        return np.broadcast_to(codec.mean, draw.masks.shape)
     codes, _ = draw.release(kept, radius, joint=False, centres=centre)
     return kept.decode(np.where(kept.weights > 0, codes, 0.0))
 

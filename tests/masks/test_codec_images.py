@@ -72,7 +72,7 @@ def test_ridge_regression_against_a_plain_solution(lesson):
     train, test = np.arange(COUNT) % 5 != 0, np.arange(COUNT) % 5 == 0
     rows = telling._features[train].reshape(-1, telling._features.shape[2]).astype(np.float64)
     targets = (answers - codec.mean)[train][:, inside].ravel()
-    ridge = telling.penalty * np.square(rows).sum() / rows.shape[1]
+    ridge = module._PENALTY * np.square(rows).sum() / rows.shape[1]
     extended = np.concatenate([rows, np.sqrt(ridge) * np.eye(rows.shape[1])])
     wanted = np.concatenate([targets, np.zeros(rows.shape[1])])
     coefficients = np.linalg.lstsq(extended, wanted, rcond=None)[0]

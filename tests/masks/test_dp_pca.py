@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from blobs import blobs
 
-from tacit import Budget, BudgetExceeded, GNMax, InsecureNoise, Ledger
+from tacit import Budget, BudgetExceeded, InsecureNoise, Ledger
 from tacit.errors import InvalidArgument
 from tacit.masks import DPPCACodec, PCACodec
 from tacit.masks.pca import explained
-from tacit.mechanisms import NoisySecondMoment, Release
+from tacit.mechanisms import NoisySecondMoment
 
 MASKS = blobs(2000, (8, 8), seed=3)
 NUMBERS = {"sigma": 3.0, "radius": 4.0, "n_masks": 2000, "n_components": 8}
@@ -93,11 +93,8 @@ def test_a_public_mean_may_be_given(ledger):
         DPPCACodec.buy(MASKS, ledger, mean=np.zeros(7), **NUMBERS)
 
 
-def test_other_releases_are_refused():
-    with pytest.raises(InvalidArgument, match="NoisySecondMoment"):
-        DPPCACodec.from_release(
-            Release(GNMax(1.0), values=np.eye(4)), np.zeros(4), n_masks=1, n_components=1
-        )
-    release = Release(NoisySecondMoment(1.0, 4), values=np.eye(4))
-    with pytest.raises(InvalidArgument, match="4 numbers"):
-        DPPCACodec.from_release(release, np.zeros(5), n_masks=1, n_components=1)
+def test_what_would_be_refused_is_refused_before_anything_is_paid(ledger):
+    for wrong in ({"n_components": 0}, {"n_masks": 0}, {"mean": np.zeros(5)}):
+        with pytest.raises(InvalidArgument):
+            DPPCACodec.buy(MASKS, ledger, **{**NUMBERS, **wrong})
+    assert len(ledger) == 0

@@ -1,4 +1,4 @@
-"""The U-Net student: learns hard and soft masks, heeds weights, repeats itself, is saved."""
+"""The U-Net student: learns hard and soft masks, repeats itself, is saved."""
 
 from __future__ import annotations
 
@@ -62,20 +62,6 @@ class TestLearning:
         """Four of them were a division by zero, after everything had been released."""
         student = UNetStudent(**BRIEF | {"steps": steps}).fit(flat[0][:2], flat[1][:2])
         assert np.isfinite(student.predict_proba(flat[0][:1])).all()
-
-    @pytest.mark.parametrize("each", ["scan", "voxel"])
-    def test_what_has_no_weight_teaches_nothing(self, flat, each):
-        images, masks = flat
-        wrong = masks[:16].copy()
-        wrong[8:] = 1 - wrong[8:]
-        weights = np.r_[np.ones(8), np.zeros(8)]
-        if each == "voxel":
-            weights = np.broadcast_to(weights[:, None, None], masks[:16].shape)
-        right = UNetStudent(**SMALL).fit(images[:16], wrong, weights)
-        misled = UNetStudent(**SMALL).fit(images[:16], wrong)
-        scores = [organ_dice(s.predict(images[16:]), masks[16:]).mean() for s in (right, misled)]
-        assert scores[0] > 0.8
-        assert scores[0] > scores[1] + 0.2
 
     def test_the_same_bits_again_and_nobody_disturbed(self, flat):
         import torch
@@ -196,21 +182,18 @@ class TestRefusals:
             student.fit(np.zeros((1, 8, 8)), np.zeros((1, 8, 8), int))
 
     @pytest.mark.parametrize(
-        ("images", "targets", "weights"),
+        ("images", "targets"),
         [
-            (np.zeros((2, 8, 8)), np.full((2, 8, 8), 2), None),
-            (np.zeros((2, 8, 8)), np.zeros((2, 8, 9), int), None),
-            (np.zeros((2, 8, 8)), np.zeros((1, 8, 8), int), None),
-            (np.full((2, 8, 8), np.nan), np.zeros((2, 8, 8), int), None),
-            (np.zeros((2, 8, 8)), np.full((2, 8, 8), np.nan), None),
-            (np.zeros((2, 8, 8)), np.zeros((2, 8, 8), int), [1.0]),
-            (np.zeros((2, 8, 8)), np.zeros((2, 8, 8), int), [0.0, 0.0]),
-            (np.zeros((2, 8, 8)), np.zeros((2, 8, 8), int), [-1.0, 1.0]),
+            (np.zeros((2, 8, 8)), np.full((2, 8, 8), 2)),
+            (np.zeros((2, 8, 8)), np.zeros((2, 8, 9), int)),
+            (np.zeros((2, 8, 8)), np.zeros((1, 8, 8), int)),
+            (np.full((2, 8, 8), np.nan), np.zeros((2, 8, 8), int)),
+            (np.zeros((2, 8, 8)), np.full((2, 8, 8), np.nan)),
         ],
     )
-    def test_lessons_that_do_not_fit(self, images, targets, weights):
+    def test_lessons_that_do_not_fit(self, images, targets):
         with pytest.raises(InvalidArgument):
-            UNetStudent(**BRIEF).fit(images, targets, weights)
+            UNetStudent(**BRIEF).fit(images, targets)
 
     def test_soft_targets_of_other_classes_than_declared(self):
         with pytest.raises(InvalidArgument, match=r"soft targets \(n, 3"):

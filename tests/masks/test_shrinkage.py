@@ -12,10 +12,21 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from tacit.errors import InvalidArgument
-from tacit.masks import combine_rounds, noise_to_signal, water_filling, wiener_weights
-from tacit.masks.codecs import useful
+from tacit.masks import PCACodec, combine_rounds, noise_to_signal, water_filling, wiener_weights
 
 SPECTRA = st.lists(st.floats(0.0, 100.0), min_size=1, max_size=7)
+
+
+def useful(spectrum, sigma):
+    """Return which coordinates the L* rule keeps."""
+    size = len(spectrum)
+    codec = PCACodec(
+        mean=np.zeros(size),
+        components=np.eye(size),
+        spectrum=np.asarray(spectrum),
+        weights=np.ones(size),
+    )
+    return codec.useful(sigma).weights > 0
 
 
 @given(SPECTRA, st.floats(0.01, 5.0))

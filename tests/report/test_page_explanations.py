@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tacit.report import CURRENCY, render_report
+from tacit.report import render_report
+from tacit.report.page import CURRENCY
 
 NUMBER = r"([0-9.]+(?:e-?[0-9]+)?)"
 

@@ -180,7 +180,7 @@ def audit_estimator(
             refuse_overlap(np.asarray(X), inputs)
         outside = np.concatenate([inputs, np.asarray(canaries.inputs, dtype=inputs.dtype)])
         n_public = len(inputs)
-    model = _attacked(estimator, np.arange(n_public, n_public + len(canaries)))
+    model = asked_about(estimator, np.arange(n_public, n_public + len(canaries)))
     if not hasattr(model, "predict_proba"):
         raise InvalidArgument(f"Expected a classifier to audit, got {type(model).__name__}.")
     _refuse_early(model, len(canaries))
@@ -227,16 +227,11 @@ def audit_run(
         random_state=random_state,
     )
     model = make_classifier(config, rows.private, folder)
+    private = rows.private
     with own_folder(folder, config.to_toml()):
-        private = rows.private
+        given = private.X, private.labels, rows.public, planted
         result = audit_estimator(
-            model,
-            private.X,
-            private.labels,
-            rows.public,
-            planted,
-            groups=private.groups,
-            confidence_delta=confidence_delta,
+            model, *given, groups=private.groups, confidence_delta=confidence_delta
         )
     text = json.dumps(result.as_dict(), indent=2)
     write_atomically(folder / "audit.json", text.encode("utf-8"))
@@ -261,19 +256,16 @@ def own_folder(folder: Path, settings: str) -> Iterator[None]:
             shutil.rmtree(folder)
 
 
-def _attacked(estimator: Any, rows: Integers) -> Any:
-    """Return a copy that may meet canaries: public inputs and, some of them, private records."""
-    model = asked_about(estimator, rows)
-    model._faults_of_run = getattr(estimator, "_faults_of_run", ())
-    if "allow_overlap" in model.get_params(deep=False):
-        model.set_params(allow_overlap=True)
-    return model
-
-
 def asked_about(estimator: Any, rows: Integers) -> Any:
-    """Return a copy that asks about these public inputs, where it asks about public inputs."""
+    """Return a copy that asks about these public inputs, where it asks about public inputs.
+
+    They are canaries: some of them are private records, too, which the copy allows.
+    """
     model = clone(estimator)
+    model._faults_of_run = getattr(estimator, "_faults_of_run", ())
     known = model.get_params(deep=False)
+    if "allow_overlap" in known:
+        model.set_params(allow_overlap=True)
     if "queries" in known:
         rounds = at_least(1, rounds=Queries.of(queries=known["queries"]).rounds or 1)
         rows = rows[: rows.size // rounds * rounds]
@@ -349,11 +341,11 @@ def _seen(model: Any, canaries: Canaries, n_public: int) -> dict[str, Floats]:
 def _fit(model: Any, records: Any, labels: Any, outside: Any, groups: Any) -> None:
     """Fit, with public inputs and people where the estimator takes them."""
     taken = signature(model.fit).parameters
-    offered = {"X_public": outside, "groups": groups}
-    given = {name: value for name, value in offered.items() if value is not None}
     if groups is not None and "groups" not in taken:
         raise InvalidArgument(f"Expected no groups for {type(model).__name__}.")
-    model.fit(records, labels, **{name: given[name] for name in given if name in taken})
+    offered = {"X_public": outside, "groups": groups}
+    given = {name: offered[name] for name in taken if offered.get(name) is not None}
+    model.fit(records, labels, **given)
 
 
 def _people(groups: Any, n_planted: int) -> list[Any] | None:

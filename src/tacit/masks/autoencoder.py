@@ -9,9 +9,9 @@ Formulas: docs/theory/high-dimensional.md#codes-of-autoencoders.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from tacit._checks import Floats, at_least, non_negative, one_of, positive, refuse
 from tacit._extras import need
 from tacit.masks.codecs import PUBLIC, answer_rows, code_rows, public_masks
+from tacit.students import seeded
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,6 +38,8 @@ _BATCH = 64
 
 _FEW = 16  # masks of one step while fitting: there are few of them, so steps are many and small
 _RARE = 0.01
+_PENALTY = 0.01  # on what the clip cuts off
+_WIDTHS = (8, 16)  # channels of the convolutions
 
 
 def need_torch() -> Any:
@@ -69,6 +72,7 @@ def bounded(outputs: Tensor, bound: str) -> Tensor:
     return outputs / (square + _TINY).sqrt().clamp(min=1.0)
 
 
+@dataclass(eq=False, slots=True)
 class AutoencoderCodec:
     """A small convolutional autoencoder whose codes lie in the unit ball: diameter 2.
 
@@ -79,28 +83,15 @@ class AutoencoderCodec:
         gradient has no radial part there; "smooth" f/sqrt(1+|f|^2); "ball" as in PCA-PATE 2020.
     """
 
-    def __init__(
-        self,
-        network: tuple[Module, Module],
-        shape: tuple[int, ...],
-        sides: int,
-        length: int,
-        bound: str,
-        prior: Tensor,
-    ) -> None:
-        self._encoder, self._decoder = network
-        self._prior = prior
-        self._planes = (-1, *shape[-sides:])
-        self.shape = shape
-        self.length = length
-        self.bound = bound
-        self.provenance = "public"
-        self.statement = PUBLIC
-
-    @property
-    def diameter(self) -> float:
-        """The unit ball's: 2."""
-        return 2.0
+    encoder: Module = field(repr=False)
+    decoder: Module = field(repr=False)
+    prior: Tensor = field(repr=False)
+    shape: tuple[int, ...]
+    length: int
+    bound: str
+    diameter: ClassVar[float] = 2.0
+    provenance: ClassVar[str] = "public"
+    statement: ClassVar[str] = PUBLIC
 
     @classmethod
     def fit(
@@ -111,10 +102,8 @@ class AutoencoderCodec:
         dimensions: int | None = None,
         bound: str = "clip",
         sigma: float = 0.0,
-        channels: Sequence[int] = (8, 16),
         epochs: int = 50,
         learning_rate: float = 3e-3,
-        penalty: float = 0.01,
         random_state: int = 0,
     ) -> AutoencoderCodec:
         """Train on public masks; `sigma` is the noise of the plan that it will be used for.
@@ -125,31 +114,42 @@ class AutoencoderCodec:
         shape = array.shape[1:]
         sides = _sides(shape, dimensions)
         one_of(*BOUNDS, bound=bound)
-        positive(learning_rate=learning_rate)
+        non_negative(sigma=sigma)
         length = at_least(1, length=length)
+        seed = at_least(0, random_state=random_state)
         torch = need_torch()
-        generator = torch.Generator().manual_seed(at_least(0, random_state=random_state))
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(random_state)
-            halves = _halves(shape, sides, length + (bound == "ball"), length, channels)
         inputs = torch.from_numpy(array.astype(np.float32)).reshape(len(array), -1, *sides)
         # The decoder adds to the mean mask, which it would otherwise have to learn first.
         prior = torch.logit(inputs.mean(dim=0).clamp(_RARE, 1 - _RARE))
-        weights = [*halves[0].parameters(), *halves[1].parameters()]
-        optimiser = torch.optim.Adam(weights, lr=learning_rate)
+        halves: Any = seeded(lambda: _halves(prior.shape, length + (bound == "ball"), length), seed)
+        codec = cls(halves[0], halves[1], prior, shape, length, bound)
+        generator = torch.Generator().manual_seed(seed)
+        optimiser = torch.optim.Adam(halves.parameters(), lr=positive(learning_rate=learning_rate))
         for _ in range(at_least(1, epochs=epochs)):
             order = torch.randperm(len(inputs), generator=generator)
             for batch in order.split(_FEW):
-                loss = _loss(halves, prior, inputs[batch], bound, sigma, penalty, generator)
                 optimiser.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
+                codec._loss(inputs[batch], sigma, generator).backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
-        return cls(halves, shape, len(sides), length, bound, prior)
+        return codec
+
+    def _loss(self, batch: Tensor, sigma: float, generator: Any) -> Tensor:
+        """Cross entropy of the decoded code with fresh noise, and the clip's penalty."""
+        torch = need_torch()
+        outputs = self.encoder(batch)
+        codes = bounded(outputs, self.bound)
+        codes = codes + sigma * torch.randn(codes.shape, generator=generator)
+        scores = self.prior + self.decoder(codes)
+        loss: Tensor = torch.nn.functional.binary_cross_entropy_with_logits(scores, batch)
+        if self.bound == "clip":
+            excess = torch.relu((outputs.square().sum(1) + _TINY).sqrt() - 1)
+            loss = loss + _PENALTY * excess.square().mean()
+        return loss
 
     def fingerprint_parts(self) -> dict[str, Any]:
         """Return what the codes follow from, without the addresses that a pickle would hold."""
-        weights = {name: value.numpy() for name, value in self._encoder.state_dict().items()}
-        return {"layers": repr(self._encoder), "weights": weights, "bound": self.bound}
+        weights = {name: value.numpy() for name, value in self.encoder.state_dict().items()}
+        return {"layers": repr(self.encoder), "weights": weights, "bound": self.bound}
 
     def encode(self, answers: ArrayLike) -> Floats:
         """Return codes (n, length), of norm at most 1 up to float32's rounding."""
@@ -158,27 +158,19 @@ class AutoencoderCodec:
         with np.errstate(all="ignore"):
             inputs = torch.from_numpy(rows.astype(np.float32))
         with torch.no_grad():
-            batches = inputs.reshape(len(rows), *self._planes).split(_BATCH)
-            parts = [bounded(self._encoder(batch), self.bound) for batch in batches]
+            batches = inputs.reshape(len(rows), *self.prior.shape).split(_BATCH)
+            parts = [bounded(self.encoder(batch), self.bound) for batch in batches]
         return np.asarray(torch.cat(parts).numpy(), dtype=np.float64)
 
     def decode(self, codes: ArrayLike) -> Floats:
         """Return answers in [0, 1] from codes (n, length), noisy or not."""
         torch = need_torch()
         rows = code_rows(codes, self.length)
-        inputs = torch.from_numpy(rows.astype(np.float32))
+        batches = torch.from_numpy(rows.astype(np.float32)).split(_BATCH)
         with torch.no_grad():
-            parts = [
-                torch.sigmoid(self._prior + self._decoder(part)) for part in inputs.split(_BATCH)
-            ]
+            parts = [torch.sigmoid(self.prior + self.decoder(batch)) for batch in batches]
         whole = np.asarray(torch.cat(parts).numpy(), dtype=np.float64)
         return whole.reshape(len(rows), *self.shape)
-
-    def __repr__(self) -> str:
-        return (
-            f"AutoencoderCodec(shape={self.shape}, length={self.length}, bound={self.bound!r}, "
-            f"provenance={self.provenance!r})"
-        )
 
 
 def _sides(shape: tuple[int, ...], dimensions: int | None) -> tuple[int, ...]:
@@ -189,41 +181,13 @@ def _sides(shape: tuple[int, ...], dimensions: int | None) -> tuple[int, ...]:
     return shape[-wanted:]
 
 
-def _loss(
-    halves: tuple[Module, Module],
-    prior: Tensor,
-    batch: Tensor,
-    bound: str,
-    sigma: float,
-    penalty: float,
-    generator: Any,
-) -> Tensor:
-    """Cross entropy of the decoded noisy code, fresh noise each time, and the clip's penalty."""
-    torch = need_torch()
-    encoder, decoder = halves
-    outputs = encoder(batch)
-    codes = bounded(outputs, bound)
-    codes = codes + non_negative(sigma=sigma) * torch.randn(codes.shape, generator=generator)
-    loss = torch.nn.functional.binary_cross_entropy_with_logits(prior + decoder(codes), batch)
-    if bound == "clip":
-        excess = torch.relu((outputs.square().sum(1) + _TINY).sqrt() - 1)
-        loss = loss + non_negative(penalty=penalty) * excess.square().mean()
-    return loss  # type: ignore[no-any-return]
-
-
-def _halves(
-    shape: tuple[int, ...],
-    sides: tuple[int, ...],
-    outputs: int,
-    length: int,
-    channels: Sequence[int],
-) -> tuple[Module, Module]:
-    """Make strided convolutions down to a linear layer, and the way back."""
-    torch = need_torch()
-    nn, flat = torch.nn, len(sides) == 2
+def _halves(planes: tuple[int, ...], outputs: int, length: int) -> Module:
+    """Make strided convolutions of (channels, *sides) down to a linear layer, and the way back."""
+    nn: Any = need_torch().nn
+    channels, *sides = planes
+    flat = len(sides) == 2
     down, up = (nn.Conv2d, nn.ConvTranspose2d) if flat else (nn.Conv3d, nn.ConvTranspose3d)
-    planes = 1 if len(shape) == len(sides) else shape[0]
-    widths = [planes, *(at_least(1, channels=width) for width in channels)]
+    widths = [channels, *_WIDTHS]
     factor = 2 ** (len(widths) - 1)
     small = tuple(-(-side // factor) for side in sides)
     inner = widths[-1] * math.prod(small)
@@ -239,4 +203,5 @@ def _halves(
         decoder += [nn.ReLU(), up(before, after, 4, stride=2, padding=1)]
     encoder += [nn.Flatten(), nn.Linear(inner, outputs)]
     decoder += [pad([-side for side in padding], 0.0)]
-    return nn.Sequential(*encoder), nn.Sequential(*decoder)
+    halves: Module = nn.ModuleList([nn.Sequential(*encoder), nn.Sequential(*decoder)])
+    return halves

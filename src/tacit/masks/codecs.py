@@ -12,10 +12,10 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tacit._checks import (
     Floats,
@@ -25,7 +25,6 @@ from tacit._checks import (
     number_array,
     positive,
     refuse,
-    sampling_rate,
 )
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import TeacherCodes
@@ -151,6 +150,8 @@ class IdentityCodec:
     """
 
     shape: tuple[int, ...]
+    provenance: ClassVar[str] = "public"
+    statement: ClassVar[str] = "made without any data"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", shape_of(self.shape))
@@ -164,16 +165,6 @@ class IdentityCodec:
     def diameter(self) -> float:
         """sqrt(length), the diagonal of the cube."""
         return math.sqrt(self.length)
-
-    @property
-    def provenance(self) -> str:
-        """It was made from nothing: "public"."""
-        return "public"
-
-    @property
-    def statement(self) -> str:
-        """Say that no data was used."""
-        return "made without any data"
 
     def encode(self, answers: ArrayLike) -> Floats:
         """Return answers less 1/2, flat."""
@@ -213,17 +204,6 @@ def wiener_weights(spectrum: ArrayLike, deviations: ArrayLike) -> Floats:
     weights = np.ones(moments.shape)  # without noise everything is kept, 0/0 included
     np.divide(moments, moments + noise, out=weights, where=noise > 0)
     return weights
-
-
-def useful(spectrum: ArrayLike, sigma: float) -> NDArray[np.bool_]:
-    """Tell which coordinates have lambda > sigma^2: the L* rule; their number may be 0.
-
-    It minimises L sigma^2 + sum of lambda over what is dropped.
-
-    >>> useful([4.0, 2.0, 0.5], sigma=1.0).tolist()
-    [True, True, False]
-    """
-    return np.asarray(second_moments(spectrum) > non_negative(sigma=sigma) ** 2)
 
 
 def water_filling(spectrum: ArrayLike, noise: float) -> Floats:
@@ -289,18 +269,16 @@ class LinearCodec(ABC):
     """A codec of orthonormal coordinates; `fit` of a subclass makes one.
 
     mean: the public mean answer. spectrum: second moments of the coordinates about it.
-    weights: of the norm in which codes are clipped. radius: of that clip, for one query.
+    weights: of the norm in which codes are clipped.
     examples: codes of the public masks, None where there were none.
     """
 
     mean: Floats
     spectrum: Floats
     weights: Floats
-    radius: float
-    examples: Floats | None
-    coverage: float
-    provenance: str
-    statement: str
+    examples: Floats | None = None
+    provenance: str = "public"
+    statement: str = PUBLIC
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -311,6 +289,18 @@ class LinearCodec(ABC):
     def length(self) -> int:
         """How many numbers a code has."""
         return self.spectrum.size
+
+    @property
+    def radius(self) -> float:
+        """Of the clip, for one query: a public quantile of |weight * code|, rms if there is none.
+
+        At least a tiny number.
+        """
+        radius = self.rms_radius
+        if self.examples is not None:
+            norms = np.sqrt(np.square(self.examples * self.weights).sum(axis=1))
+            radius = float(np.quantile(norms, COVERAGE))
+        return max(radius, np.finfo(np.float64).eps)
 
     @property
     def diameter(self) -> float:
@@ -343,14 +333,13 @@ class LinearCodec(ABC):
 
     def encode(self, answers: ArrayLike) -> Floats:
         """Return codes (n, length): orthonormal coordinates of (answer - mean)."""
-        rows = answer_rows(answers, self.shape)
-        with np.errstate(all="ignore"):  # the mechanism makes a centre of what is not finite
-            return self._project(self._prepare(rows) - self.mean)
+        with np.errstate(all="ignore"):
+            return self.coordinates(self._prepare(answer_rows(answers, self.shape)))
 
     def coordinates(self, decoded: ArrayLike) -> Floats:
         """Return codes of answers as `decode` makes them, which no blur touches again."""
         rows = answer_rows(decoded, self.shape)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # the mechanism makes a centre of what is not finite
             return self._project(rows - self.mean)
 
     def deviations(self, sigma: float) -> Floats:
@@ -367,13 +356,12 @@ class LinearCodec(ABC):
         weights = wiener_weights(self.spectrum, self.deviations(sigma))
         return self._expand(weights * code_rows(codes, self.length)) + self.mean
 
-    def n_useful(self, sigma: float) -> int:
-        """L*: how many coordinates have lambda > sigma^2. At 0, decode the mean instead."""
-        return int(useful(self.spectrum, sigma).sum())
-
     def useful(self, sigma: float) -> Self:
-        """Return the codec that releases only coordinates with lambda > sigma^2."""
-        return self.weighted(useful(self.spectrum, sigma).astype(np.float64))
+        """Return the codec that releases only coordinates with lambda > sigma^2: the L* rule.
+
+        It minimises L sigma^2 + sum of lambda over what is dropped; if L is 0, decode the mean.
+        """
+        return self.weighted((self.spectrum > non_negative(sigma=sigma) ** 2).astype(np.float64))
 
     def ellipsoid(self, noise: float) -> Self:
         """Return the codec whose weights are those of water-filling at this `noise_to_signal`.
@@ -387,27 +375,15 @@ class LinearCodec(ABC):
 
     def remaining(self, spectrum: ArrayLike) -> Self:
         """Return the codec for another round, in which codes differ so much from their centres."""
-        moments = second_moments(spectrum)
-        made = dataclasses.replace(self, spectrum=moments, examples=None)
+        made = dataclasses.replace(self, spectrum=second_moments(spectrum), examples=None)
         return made.weighted(np.ones(self.length))
 
     def weighted(self, weights: ArrayLike) -> Self:
         """Return the codec with these weights, and the radius that goes with them."""
-        scales = finite_array(weights=weights)
-        made = dataclasses.replace(self, weights=scales)
-        norms = None if self.examples is None else self.examples * scales
-        radius = made.rms_radius if norms is None else radius_of(norms, self.coverage)
-        return dataclasses.replace(made, radius=radius)
+        return dataclasses.replace(self, weights=finite_array(weights=weights))
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(shape={self.shape}, length={self.length}, "
             f"radius={self.radius:.4g}, provenance={self.provenance!r})"
         )
-
-
-def radius_of(codes: Floats, coverage: float) -> float:
-    """Return the public quantile of the codes' norms, at least a tiny number."""
-    norms = np.sqrt(np.square(codes).sum(axis=1))
-    quantile = float(np.quantile(norms, sampling_rate(coverage=coverage)))
-    return positive(radius=max(quantile, np.finfo(np.float64).eps))

@@ -19,16 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats, at_least, finite_array, non_negative
 from tacit.errors import InvalidArgument
-from tacit.masks.codecs import (
-    COVERAGE,
-    PUBLIC,
-    LinearCodec,
-    answer_rows,
-    public_masks,
-    radius_of,
-    shape_of,
-    spatial_sides,
-)
+from tacit.masks.codecs import LinearCodec, answer_rows, public_masks, shape_of, spatial_sides
 from tacit.mechanisms import NoisySecondMoment, Plan, Release
 
 if TYPE_CHECKING:
@@ -63,14 +54,13 @@ class PCACodec(LinearCodec):
         masks: ArrayLike,
         *,
         n_components: int | None = None,
-        coverage: float = COVERAGE,
         folds: int = 5,
         blur: float = 0.0,
         copies: int = 0,
         dimensions: int | None = None,
         random_state: int = 0,
     ) -> PCACodec:
-        """Fit public masks (n, ...): mean, components, spectrum, and the radius by `coverage`.
+        """Fit public masks (n, ...): mean, components, spectrum, and codes of the masks.
 
         Components explain the masks that they were fitted on better than any others, so spectrum
         and radius come from held-out masks, `folds` times; from the same ones if there are fewer
@@ -98,11 +88,7 @@ class PCACodec(LinearCodec):
             blur=widths if width else (),
             spectrum=np.square(examples).mean(axis=0),
             weights=np.ones(len(components)),
-            radius=radius_of(examples, coverage),
             examples=examples,
-            coverage=coverage,
-            provenance="public",
-            statement=PUBLIC,
         )
 
     def _prepare(self, answers: Floats) -> Floats:
@@ -191,48 +177,30 @@ class DPPCACodec(PCACodec):
         n_masks: int,
         n_components: int,
         mean: ArrayLike | None = None,
-        shape: Sequence[int] | None = None,
         noise: InsecureNoise | None = None,
     ) -> DPPCACodec:
         """Fit private masks (n, ...), one for each unit, and pay mu^2 = 1/sigma^2 for it.
 
         radius: to which |mask - mean| is clipped, public. n_masks: how many masks there are, as
-        far as the public knows; it only scales the spectrum. shape: of a mask, public.
+        far as the public knows; it only scales the spectrum.
         """
-        rows = np.asarray(masks)
-        sides = shape_of(rows.shape[1:] if shape is None else shape)
-        centre = public_mean(mean, sides)
-        with np.errstate(all="ignore"):  # the mechanism makes 0 of what is not finite
-            vectors = (answer_rows(masks, sides) - centre).reshape(len(rows), -1)
-        plan = Plan(NoisySecondMoment(sigma, centre.size, radius), 1)
-        with ledger.release(plan, purpose="components of a codec", noise=noise) as grant:
-            release = grant.release(vectors)
-        return cls.from_release(release, centre, n_masks=n_masks, n_components=n_components)
-
-    @classmethod
-    def from_release(
-        cls, release: Release, mean: ArrayLike, *, n_masks: int, n_components: int
-    ) -> DPPCACodec:
-        """Make the codec from a release of `NoisySecondMoment` about this mean: post-processing."""
-        mechanism = release.mechanism
-        if not isinstance(mechanism, NoisySecondMoment) or release.values is None:
-            raise InvalidArgument("Expected a release of NoisySecondMoment.")
-        centre = finite_array(mean=mean)
-        if centre.size != mechanism.dimension:
-            raise InvalidArgument(
-                f"Expected a mean of {mechanism.dimension} numbers, got {centre.size}."
-            )
-        roots, vectors = np.linalg.eigh(release.values)
+        shape = np.shape(masks)[1:]
+        centre = public_mean(mean, shape)
+        mechanism = NoisySecondMoment(sigma, centre.size, radius)
+        count = at_least(1, n_masks=n_masks)
         kept = min(at_least(1, n_components=n_components), mechanism.dimension)
-        largest = explained(roots[::-1][:kept], mechanism) / at_least(1, n_masks=n_masks)
+        with np.errstate(all="ignore"):  # the mechanism makes 0 of what is not finite
+            rows = (answer_rows(masks, shape) - centre).reshape(-1, centre.size)
+        plan = Plan(mechanism, 1)
+        with ledger.release(plan, purpose="components of a codec", noise=noise) as grant:
+            release = grant.release(rows)
+        roots, vectors = np.linalg.eigh(np.asarray(release.values))  # from here on all is public
+        largest = explained(roots[::-1][:kept], mechanism) / count
         return cls(
             mean=centre,
             components=np.ascontiguousarray(vectors[:, ::-1][:, :kept].T),
             spectrum=largest,
             weights=np.ones(kept),
-            radius=max(math.sqrt(largest.sum()), mechanism.radius * 1e-6),
-            examples=None,
-            coverage=1.0,
             provenance="dp",
             statement=_statement(mechanism, release),
         )
@@ -263,11 +231,10 @@ def public_mean(mean: ArrayLike | None, shape: tuple[int, ...]) -> Floats:
 
 
 def _statement(mechanism: NoisySecondMoment, release: Release) -> str:
-    paid = "no ledger paid for it" if release.entry is None else f"ledger entry {release.entry}"
     warning = "" if release.secure else " with seeded noise, NOT private"
     return (
         f"bought from private masks by {mechanism!r}, mu^2 = {mechanism.gaussian_cost():.6g}, "
-        f"{paid}{warning}"
+        f"ledger entry {release.entry}{warning}"
     )
 
 
@@ -350,12 +317,7 @@ class BlockPCACodec(LinearCodec):
 
     @classmethod
     def fit(
-        cls,
-        masks: ArrayLike,
-        *,
-        block_shape: Sequence[int],
-        n_components: int,
-        coverage: float = COVERAGE,
+        cls, masks: ArrayLike, *, block_shape: Sequence[int], n_components: int
     ) -> BlockPCACodec:
         """Fit public masks (n, ...), whose blocks share one basis, one mask at a time."""
         array = np.asarray(masks)
@@ -376,11 +338,7 @@ class BlockPCACodec(LinearCodec):
             block_shape=block,
             spectrum=np.square(examples).mean(axis=0),
             weights=np.ones(examples.shape[1]),
-            radius=radius_of(examples, coverage),
             examples=examples,
-            coverage=coverage,
-            provenance="public",
-            statement=PUBLIC,
         )
 
     @property
@@ -389,17 +347,13 @@ class BlockPCACodec(LinearCodec):
         return math.prod(blocks_per_side(self.shape, self.block_shape))
 
     def _project(self, offsets: Floats) -> Floats:
-        codes = np.empty((len(offsets), self.length))
-        for place, volume in enumerate(offsets):
-            codes[place] = (to_blocks(volume, self.block_shape) @ self.components.T).ravel()
-        return codes
+        codes = [to_blocks(volume, self.block_shape) @ self.components.T for volume in offsets]
+        return np.reshape(codes, (len(offsets), self.length))
 
     def _expand(self, codes: Floats) -> Floats:
-        volumes = np.empty((len(codes), *self.shape))
-        for place, code in enumerate(codes):
-            blocks = code.reshape(self.n_blocks, -1) @ self.components
-            volumes[place] = from_blocks(blocks, self.shape, self.block_shape)
-        return volumes
+        cut = (code.reshape(self.n_blocks, -1) @ self.components for code in codes)
+        volumes = [from_blocks(blocks, self.shape, self.block_shape) for blocks in cut]
+        return np.reshape(volumes, (len(codes), *self.shape))
 
 
 def _basis(masks: NDArray[Any], mean: Floats, block: tuple[int, ...], n_components: int) -> Floats:
@@ -440,8 +394,8 @@ def to_blocks(volume: Floats, block: tuple[int, ...]) -> Floats:
     [[0.0, 1.0, 3.0, 4.0], [2.0, 0.0, 5.0, 0.0]]
     """
     counts = blocks_per_side(volume.shape, block)
-    padded = np.zeros([count * part for count, part in zip(counts, block, strict=True)])
-    padded[tuple(slice(0, side) for side in volume.shape)] = volume
+    room = [(0, -side % part) for side, part in zip(volume.shape, block, strict=True)]
+    padded = np.pad(volume, room)
     split = padded.reshape([side for pair in zip(counts, block, strict=True) for side in pair])
     places = range(0, split.ndim, 2)
     order = [*places, *(place + 1 for place in places)]

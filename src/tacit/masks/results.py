@@ -9,14 +9,15 @@ Where only one of them has it: Dice 0, distance infinite (there is no surface to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats, at_least, positive
 from tacit.errors import InvalidArgument
-from tacit.masks.volumes import Volumes
+from tacit.masks.volumes import Volumes, holds_classes
 from tacit.report import COLOURS, INK
 
 if TYPE_CHECKING:
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
 
 
 _FAR = 95.0  # percentile of the robust Hausdorff distance
-
-
-class SurfaceDistances(NamedTuple):
-    """Distances (n, n_classes - 1) between surfaces, in the units of the spacing."""
-
-    average: Floats
-    hausdorff95: Floats
 
 
 def dice_scores(predicted: ArrayLike, truth: ArrayLike, *, n_classes: int) -> Floats:
@@ -68,18 +62,19 @@ def surface_distances(
     *,
     n_classes: int,
     spacing: Sequence[float] | None = None,
-) -> SurfaceDistances:
+) -> tuple[Floats, Floats]:
     """Return the mean and the 95th percentile of the distances from surface to surface.
 
     A surface is the voxels of a class with a neighbour outside (or at the volume's border); the
-    distances go from each surface voxel of the one mask to the nearest of the other. `average` is
-    the mean over both directions together (average symmetric surface distance), `hausdorff95` the
-    larger of the two directions' percentiles, as MONAI has it. `spacing`: a voxel's sides.
+    distances go from each surface voxel of the one mask to the nearest of the other. Returned are
+    (n, n_classes - 1) each: the mean over both directions together (average symmetric surface
+    distance), and the larger of the two directions' percentiles, as MONAI has it. `spacing`: a
+    voxel's sides, in whose units the distances are.
 
     >>> a, b = np.zeros((1, 9, 9), int), np.zeros((1, 9, 9), int)
     >>> a[0, 2:5, 2:5], b[0, 4:7, 2:5] = 1, 1
-    >>> found = surface_distances(a, b, n_classes=2, spacing=(0.5, 0.5))
-    >>> float(found.hausdorff95[0, 0])
+    >>> _, far = surface_distances(a, b, n_classes=2, spacing=(0.5, 0.5))
+    >>> float(far[0, 0])
     1.0
     """
     ours, theirs, classes = _pair(predicted, truth, n_classes)
@@ -91,31 +86,20 @@ def surface_distances(
         for a, b in zip(ours, theirs, strict=True)
     ]
     table = np.array(pairs, dtype=np.float64).reshape(len(ours), classes - 1, 2)
-    return SurfaceDistances(table[..., 0], table[..., 1])
+    return table[..., 0], table[..., 1]
 
 
 def _distances(a: NDArray[Any], b: NDArray[Any], spacing: list[float]) -> tuple[float, float]:
-    if not a.any() and not b.any():
-        return 0.0, 0.0
-    if not a.any() or not b.any():
-        return np.inf, np.inf
-    edge_a, edge_b = _surface(a), _surface(b)
-    there, back = _to(edge_b, spacing)[edge_a], _to(edge_a, spacing)[edge_b]
+    if not (a.any() and b.any()):
+        apart = np.inf if a.any() or b.any() else 0.0
+        return apart, apart
+    from scipy.ndimage import binary_erosion, distance_transform_edt
+
+    edges = [mask & ~binary_erosion(mask) for mask in (a, b)]
+    to_a, to_b = (distance_transform_edt(~edge, sampling=spacing) for edge in edges)
+    there, back = to_b[edges[0]], to_a[edges[1]]
     far = max(np.percentile(there, _FAR), np.percentile(back, _FAR))
     return float(np.concatenate([there, back]).mean()), float(far)
-
-
-def _surface(mask: NDArray[Any]) -> NDArray[np.bool_]:
-    from scipy.ndimage import binary_erosion
-
-    return np.asarray(mask & ~binary_erosion(mask))
-
-
-def _to(edge: NDArray[np.bool_], spacing: list[float]) -> Floats:
-    """Return the distance of every voxel to the edge."""
-    from scipy.ndimage import distance_transform_edt
-
-    return np.asarray(distance_transform_edt(~edge, sampling=spacing))
 
 
 def _pair(
@@ -128,7 +112,7 @@ def _pair(
             f"Expected two masks of one shape (n, *spatial), got {ours.shape} and {theirs.shape}."
         )
     for name, array in (("predicted", ours), ("truth", theirs)):
-        if array.dtype.kind not in "iub" or array.min() < 0 or array.max() >= classes:
+        if not holds_classes(array, classes):
             raise InvalidArgument(f"Expected {name} to hold class indices 0 .. {classes - 1}.")
     return ours, theirs, classes
 
@@ -152,8 +136,8 @@ def mask_metrics(
     pairs = zip(predicted, truth.masks or (), truth.spacings, strict=True)
     for ours, theirs, spacing in pairs:
         dice = dice_scores(ours[None], theirs[None], n_classes=count)[0]
-        found = surface_distances(ours[None], theirs[None], n_classes=count, spacing=spacing)
-        rows.append(np.stack([dice, found.average[0], found.hausdorff95[0]]))
+        near, far = surface_distances(ours[None], theirs[None], n_classes=count, spacing=spacing)
+        rows.append(np.stack([dice, near[0], far[0]]))
         organ.append(organ_dice(ours[None], theirs[None])[0])
     table = np.array(rows)  # (scans, 3, classes - 1)
     classes = {name: _of_class(table[:, :, place]) for place, name in enumerate(names[1:])}
@@ -183,7 +167,6 @@ def mask_figure(
     masks: Mapping[str, Sequence[ArrayLike]],
     *,
     names: Sequence[str] = (),
-    most: int = MOST_SCANS,
 ) -> Figure:
     """Draw public scans, one a row: the input, then each column of masks (class indices) over it.
 
@@ -196,73 +179,45 @@ def mask_figure(
     >>> [axes.get_title() for axes in figure.axes]
     ['input', 'released', 'student']
     """
-    rows = _checked(scans, masks, most)
+    from matplotlib.colors import to_rgba
     from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
 
-    columns = ["input", *masks]
-    size = (_SIDE * len(columns), _SIDE * len(rows) + (0.6 if names else 0.3))
+    if not len(scans) or not masks or any(len(column) != len(scans) for column in masks.values()):
+        raise InvalidArgument("Expected scans, and as many masks in each column.")
+    columns, shown = ("input", *masks), min(len(scans), MOST_SCANS)
+    size = (_SIDE * len(columns), _SIDE * shown + (0.6 if names else 0.3))
     figure = Figure(figsize=size, layout="constrained", facecolor="white")
-    grid = figure.subplots(len(rows), len(columns), squeeze=False)
-    for place, (scan, drawn) in enumerate(rows):
-        where = _slice(drawn[0])
-        for column, (axes, title) in enumerate(zip(grid[place], columns, strict=True)):
-            _draw(axes, scan[where], None if column == 0 else drawn[column - 1][where])
-            if place == 0:
-                axes.set_title(title, fontsize=9, color=INK)
-    _key(figure, names)
+    grid = figure.subplots(shown, len(columns), squeeze=False)
+    colours = [to_rgba(colour, _OPACITY) for colour in COLOURS]
+    for row, scan, *drawn in zip(grid, scans, *masks.values(), strict=False):
+        _draw_row(row, np.asarray(scan, dtype=np.float64), list(map(np.asarray, drawn)), colours)
+    for axes, title in zip(grid[0], columns, strict=True):
+        axes.set_title(title, fontsize=9, color=INK)
+    keys = zip(names[1:], cycle(colours), strict=False)
+    if handles := [Patch(color=colour, label=str(name)) for name, colour in keys]:
+        look: dict[str, Any] = {"ncols": 6, "frameon": False, "fontsize": 8}
+        figure.legend(handles=handles, loc="outside lower center", **look)
     return figure
 
 
-def _checked(
-    scans: Sequence[ArrayLike], masks: Mapping[str, Sequence[ArrayLike]], most: int
-) -> list[tuple[NDArray[Any], list[NDArray[Any]]]]:
-    if not len(scans) or not masks or any(len(column) != len(scans) for column in masks.values()):
-        raise InvalidArgument("Expected scans, and as many masks in each column.")
-    rows = []
-    for place in range(min(len(scans), most)):
-        scan = np.asarray(scans[place], dtype=np.float64)
-        drawn = [np.asarray(column[place]) for column in masks.values()]
-        if scan.ndim not in (2, 3) or any(mask.shape != scan.shape for mask in drawn):
-            raise InvalidArgument("Expected masks of their scan's shape, in 2D or 3D.")
-        rows.append((scan, drawn))
-    return rows
+def _draw_row(row: Any, scan: NDArray[Any], masks: list[NDArray[Any]], colours: list[Any]) -> None:
+    """Draw with the first axis to the right and the second one up, as voxel indices go."""
+    if scan.ndim not in (2, 3) or any(mask.shape != scan.shape for mask in masks):
+        raise InvalidArgument("Expected masks of their scan's shape, in 2D or 3D.")
+    look = {"origin": "lower", "interpolation": "nearest"}
+    palette, where = np.array([(0.0, 0.0, 0.0, 0.0), *colours]), _slice(masks[0])
+    for axes, mask in zip(row, (None, *masks), strict=True):
+        axes.imshow(scan[where].T, cmap="gray", **look)
+        if mask is not None:
+            classes = np.where(mask > 0, (mask - 1) % len(colours) + 1, 0)
+            axes.imshow(palette[classes[where].T], **look)
+        axes.set_axis_off()
 
 
-def _slice(mask: NDArray[Any]) -> tuple[Any, ...]:
+def _slice(mask: NDArray[Any]) -> Any:
     """Return where to cut a volume: where the mask has most."""
     if mask.ndim == 2:
-        return (slice(None), slice(None))
+        return ...
     sizes = (mask > 0).sum(axis=(0, 1))
-    best = int(sizes.argmax()) if sizes.any() else mask.shape[2] // 2
-    return (slice(None), slice(None), best)
-
-
-def _draw(axes: Any, picture: NDArray[Any], mask: NDArray[Any] | None) -> None:
-    """Draw with the first axis to the right and the second one up, as voxel indices go."""
-    axes.imshow(picture.T, cmap="gray", origin="lower", interpolation="nearest")
-    if mask is not None:
-        axes.imshow(_coloured(mask).swapaxes(0, 1), origin="lower", interpolation="nearest")
-    axes.set_axis_off()
-
-
-def _coloured(mask: NDArray[Any]) -> NDArray[np.float64]:
-    from matplotlib.colors import to_rgb
-
-    colours = np.zeros((*mask.shape, 4))
-    for one in np.unique(mask[mask > 0]):
-        rgb = to_rgb(COLOURS[(int(one) - 1) % len(COLOURS)])
-        colours[mask == one] = (*rgb, _OPACITY)
-    return colours
-
-
-def _key(figure: Any, names: Sequence[str]) -> None:
-    """Name the colours of the classes below the pictures."""
-    if not names:
-        return
-    from matplotlib.patches import Patch
-
-    handles = [
-        Patch(color=COLOURS[place % len(COLOURS)], alpha=_OPACITY, label=str(name))
-        for place, name in enumerate(names[1:])
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=6, frameon=False, fontsize=8)
+    return (..., int(sizes.argmax()) if sizes.any() else mask.shape[2] // 2)

@@ -9,123 +9,100 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats, at_least, finite_array, positive
+from tacit._checks import Floats, at_least, finite_array
 from tacit.errors import InvalidArgument
-from tacit.masks.codecs import (
-    LinearCodec,
-    answer_rows,
-    code_rows,
-    combine_rounds,
-    wiener_weights,
-)
+from tacit.masks.codecs import LinearCodec, answer_rows, code_rows, combine_rounds, wiener_weights
 from tacit.mechanisms import GaussianMean, Plan, Release, UnitMean
 
 SHARES = {1: (1.0,), 2: (0.3, 0.7), 4: (0.1, 0.15, 0.25, 0.5)}  # shares of mu^2 for so many rounds
 _LEVELS = np.arange(0.2, 0.651, 0.01)
 
 
+@dataclass(eq=False)
 class MaskRounds:
     """Iterate to get (number, plan, public arguments) of each round; `learn` each release.
 
     noise: mu^2 of all rounds together is 1/noise^2.
     """
 
-    def __init__(
-        self,
-        codec: Any,
-        scans: NDArray[Any],
-        *,
-        n_teachers: int,
-        each_alone: bool,
-        noise: float,
-        rounds: int,
-    ) -> None:
-        self.codec, self.scans, self.rounds = codec, scans, rounds
-        self.kind = UnitMean if each_alone else GaussianMean
-        self.n_teachers, self.noise = n_teachers, noise
-        self.linear = isinstance(codec, LinearCodec)
-        if rounds not in SHARES or (rounds > 1 and not self.linear):
+    codec: Any
+    scans: NDArray[Any] = field(repr=False)
+    _: KW_ONLY
+    n_teachers: int
+    each_alone: bool
+    noise: float
+    rounds: int
+
+    def __post_init__(self) -> None:
+        self.kind = UnitMean if self.each_alone else GaussianMean
+        self.linear = isinstance(self.codec, LinearCodec)
+        if self.rounds not in SHARES or (self.rounds > 1 and not self.linear):
             raise InvalidArgument(
-                f"Expected rounds={rounds} to be 1, or 2 or 4 with a linear codec like PCACodec."
+                f"Expected rounds={self.rounds} to be 1, or 2 or 4 with a linear codec like "
+                "PCACodec."
             )
-        self.shares = SHARES[rounds]
         self._released: list[tuple[Floats, Floats]] = []
-        self._codes: Floats | None = None
-        self._smoothed: Any = None
         self._regression: ImageRegression | None = None
+        self._known: Any = None  # by all rounds so far
 
     def __iter__(self) -> Iterator[tuple[int, Plan, dict[str, Any]]]:
-        if not self.linear:
-            yield 1, self.first_plan(), {}
-            return
-        for number, share in enumerate(self.shares, start=1):
-            known = self._smoothed  # by all rounds so far
+        for number, share in enumerate(SHARES[self.rounds], start=1):
+            known = self._known
             base = self.codec if known is None else self.codec.remaining(known.spectrum)
-            self._round = self._ellipsoid(base, share)
-            centres = {} if known is None else {"centres": known.centres}
-            yield (
-                number,
-                self._plan(self._round, share),
-                {"weights": self._round.weights, **centres},
-            )
+            self._round = self._shaped(base, share)
+            public = {"weights": self._round.weights} if self.linear else {}
+            if known is not None:
+                public["centres"] = known.centres
+            yield number, self._plan(self._round, share), public
 
     def plans(self) -> list[Plan]:
         """Return plans that cost what the rounds will, before anything private is looked at.
 
         Later rounds have other radii, but mu^2 is their share of the budget all the same.
         """
-        if not self.linear:
-            return [self.first_plan()]
-        return [self._plan(self._ellipsoid(self.codec, share), share) for share in self.shares]
+        shares = SHARES[self.rounds]
+        return [self._plan(self._shaped(self.codec, share), share) for share in shares]
 
-    def first_plan(self) -> Plan:
-        """Return the one round of a codec that is not linear."""
-        return self.kind.with_noise(
-            self.noise,
-            queries=len(self.scans),
-            radius=self.codec.diameter / 2,
-            n_teachers=self.n_teachers,
-        )
-
-    def _plan(self, codec: LinearCodec, share: float) -> Plan:
+    def _plan(self, codec: Any, share: float) -> Plan:
+        """Return a round: one bound for all queries, or each its own if the codec is not linear."""
         queries = len(self.scans)
         return self.kind.with_noise(
             self.noise / math.sqrt(share),
             queries=queries,
-            radius=codec.joint_radius(queries),
+            radius=codec.joint_radius(queries) if self.linear else codec.diameter / 2,
             n_teachers=self.n_teachers,
-            joint=True,
+            joint=self.linear,
         )
 
-    def _ellipsoid(self, codec: LinearCodec, share: float) -> LinearCodec:
+    def _shaped(self, codec: Any, share: float) -> Any:
+        """Return a linear codec with the weights of water-filling for this share of mu^2."""
         reach = self.kind.RADII * math.sqrt(len(self.scans)) / self.n_teachers
-        return codec.ellipsoid((self.noise * reach) ** 2 / share)
+        return codec.ellipsoid((self.noise * reach) ** 2 / share) if self.linear else codec
 
     def learn(self, release: Release) -> None:
         """Take in what a round released, and what the public scans say of it."""
         values = np.asarray(release.values)
         if not self.linear:
-            self._codes = values
+            self._answers = self.codec.decode(values)
             return
         mechanism: Any = release.mechanism
         self._released.append((values, self._round.deviations(mechanism.sigma)))
         codes, deviations = combine_rounds(*self._released)
         if self._regression is None:
             self._regression = ImageRegression(self.scans, self.codec.mean)
-        self._smoothed = smooth_by_images(self.codec, codes, deviations, self._regression)
+        self._known = smooth_by_images(self.codec, codes, deviations, self._regression)
+        self._answers = self._known.answers
 
     def answers(self) -> Floats:
         """Return soft masks of the queries after all rounds."""
-        if not self.linear:
-            return np.asarray(self.codec.decode(self._codes))
-        return np.asarray(self._smoothed.answers)
+        return np.asarray(self._answers)
 
     @property
     def public_volume(self) -> float | None:
@@ -149,14 +126,12 @@ class EncodeMasks:
         return np.asarray(self.codec.encode(foreground(soft, self.n_classes)))
 
 
-def foreground(soft: ArrayLike, n_classes: int, *, last: bool = False) -> NDArray[Any]:
+def foreground(soft: ArrayLike, n_classes: int) -> NDArray[Any]:
     """Return what is encoded of soft masks (n, n_classes, *spatial): all but the background.
 
-    With two classes that is (n, *spatial), with more (n, n_classes - 1, *spatial). `last`: classes
-    are the last axis instead.
+    With two classes that is (n, *spatial), with more (n, n_classes - 1, *spatial).
     """
     array = np.asarray(soft)
-    array = np.moveaxis(array, -1, 1) if last else array
     return array[:, 1] if n_classes == 2 else array[:, 1:]
 
 
@@ -202,6 +177,8 @@ _NEAR, _FAR, _FAR_BLUR = 1, 3, 1.2
 _POOL = 9  # so many neighbouring coordinates share an estimate of what the images left unexplained
 _PRIOR = 4.0  # precision of the prior that nothing is explained: a deviation of 1/2
 _LEAST = 0.02
+_FOLDS = 5  # of the queries: each is predicted from the others
+_PENALTY = 3e-3  # of the ridge regression, in units of the features' mean square
 
 
 _MOST_BYTES = 2**32
@@ -217,16 +194,7 @@ class ImageRegression:
     0.02 and 0.98 are predicted.
     """
 
-    def __init__(
-        self,
-        images: ArrayLike,
-        mean: ArrayLike,
-        *,
-        n_features: int = 600,
-        folds: int = 5,
-        penalty: float = 3e-3,
-        random_state: int = 0,
-    ) -> None:
+    def __init__(self, images: ArrayLike, mean: ArrayLike, *, n_features: int = 600) -> None:
         pictures, prior = finite_array(images=images), finite_array(mean=mean)
         sides = pictures.shape[1:]
         if not len(pictures) or not sides or prior.shape[-len(sides) :] != sides:
@@ -234,15 +202,12 @@ class ImageRegression:
                 f"Expected images (queries, *sides) for a mean of shape {prior.shape}, got "
                 f"{pictures.shape}."
             )
-        self.mean, self.folds, self.penalty = prior, folds, penalty
-        at_least(2, folds=folds)
-        positive(penalty=penalty)
+        self.mean = prior
         planes = prior.reshape(-1, *sides)
         between = (planes > _UNCERTAIN) & (planes < 1 - _UNCERTAIN)
         self._voxels = np.asarray(between.any(axis=0))
         seen, known = _surroundings(pictures, self._voxels), _prior(planes, self._voxels)
-        rng = np.random.default_rng(at_least(0, random_state=random_state))
-        self._features = _random_features(seen, known, at_least(0, n_features=n_features), rng)
+        self._features = _random_features(seen, known, at_least(0, n_features=n_features))
         self._products = [rows.T @ rows for rows in self._features]
         self._chosen = np.arange(len(pictures))
         self._factors: list[Any] = []
@@ -271,33 +236,30 @@ class ImageRegression:
         learned = [solve(pulls) for solve in self._solvers(count)]
         made = offsets.reshape(planes)
         for query, rows in enumerate(features):
-            made[query][:, self._voxels] = (rows @ learned[query % self.folds]).T
+            made[query][:, self._voxels] = (rows @ learned[query % _FOLDS]).T
         return offsets + self.mean
 
     def _solvers(self, count: int) -> list[Any]:
         """Return for each fold what turns the queries' pulls into coefficients without it."""
         if not self._factors:
-            of_fold = np.arange(count) % self.folds
-            sums = [self._summed(of_fold == fold) for fold in range(min(self.folds, count))]
+            of_fold = np.arange(count) % _FOLDS
+            nothing = np.zeros(self._products[0].shape)
+            sums = []
+            for fold in range(min(_FOLDS, count)):
+                chosen = self._chosen[of_fold == fold]
+                sums.append(sum((self._products[query] for query in chosen), nothing))
             total = np.sum(sums, axis=0)
             self._factors = [
-                _solver(total - part, of_fold != fold, self.penalty)
-                for fold, part in enumerate(sums)
+                _solver(total - part, of_fold != fold) for fold, part in enumerate(sums)
             ]
         return self._factors
 
-    def _summed(self, rows: NDArray[np.bool_]) -> Floats:
-        total = np.zeros(self._products[0].shape)
-        for query in self._chosen[rows]:
-            total += self._products[query]
-        return total
 
-
-def _solver(matrix: Floats, rows: NDArray[np.bool_], penalty: float) -> Any:
+def _solver(matrix: Floats, rows: NDArray[np.bool_]) -> Any:
     """Factorise the ridge regression of these queries; only their pulls will be used."""
     from scipy.linalg import cho_factor, cho_solve
 
-    ridge = penalty * float(np.trace(matrix)) / len(matrix)
+    ridge = _PENALTY * float(np.trace(matrix)) / len(matrix)
     factor = cho_factor(matrix + ridge * np.eye(len(matrix)))
 
     def solve(pulls: Single) -> Single:
@@ -373,23 +335,19 @@ def _surroundings(images: Floats, voxels: NDArray[np.bool_]) -> Single:
         inside = image[voxels]
         scaled = (image - inside.mean()) / max(float(inside.std()), 1e-12)
         far = gaussian_filter(scaled, _FAR_BLUR)
-        columns = [*_neighbours(scaled, voxels, _NEAR), *_neighbours(far, voxels, _FAR)]
-        columns.append(gaussian_gradient_magnitude(scaled, 1.0)[voxels])
-        found.append(np.stack(columns, axis=1))
+        edges = gaussian_gradient_magnitude(scaled, 1.0)[voxels]
+        around = _neighbours(scaled, voxels, _NEAR), _neighbours(far, voxels, _FAR)
+        found.append(np.column_stack([*around, edges]))
     seen = np.stack(found)
     return np.asarray(seen / np.maximum(seen.std(axis=(0, 1)), 1e-12), dtype=np.float32)
 
 
-def _neighbours(image: Floats, voxels: NDArray[np.bool_], step: int) -> list[Floats]:
-    """Return the values `step` voxels away in every direction, the middle included."""
+def _neighbours(image: Floats, voxels: NDArray[np.bool_], step: int) -> Floats:
+    """Return (voxels, 3^d): values `step` voxels away in every direction, the middle included."""
     padded = np.pad(image, step, mode="edge")
-    columns = []
-    for offset in product(range(3), repeat=image.ndim):
-        window = tuple(
-            slice(o * step, o * step + s) for o, s in zip(offset, image.shape, strict=True)
-        )
-        columns.append(padded[window][voxels])
-    return columns
+    windows = sliding_window_view(padded, (2 * step + 1,) * image.ndim)
+    ends: Any = (..., *[slice(None, None, step)] * image.ndim)
+    return np.asarray(windows[ends][voxels].reshape(-1, 3**image.ndim))
 
 
 def _prior(planes: Floats, voxels: NDArray[np.bool_]) -> Single:
@@ -401,17 +359,16 @@ def _prior(planes: Floats, voxels: NDArray[np.bool_]) -> Single:
     columns = [axis[voxels] for axis in axes]
     for plane in np.clip(planes, 0.0, 1.0):
         logits = np.log((plane + _UNCERTAIN) / (1 + _UNCERTAIN - plane))
-        columns.append(gaussian_filter(logits, 1.0)[voxels])
-        for axis in range(len(sides)):
-            order = [int(axis == other) for other in range(len(sides))]
-            columns.append(gaussian_filter(logits, 1.0, order=order)[voxels])
+        orders = [[0] * len(sides), *np.eye(len(sides), dtype=int).tolist()]
+        columns += [gaussian_filter(logits, 1.0, order=order)[voxels] for order in orders]
     known = np.stack(columns, axis=1)
     known = (known - known.mean(axis=0)) / np.maximum(known.std(axis=0), 1e-12)
     return np.asarray(known, dtype=np.float32)
 
 
-def _random_features(seen: Single, known: Single, count: int, rng: np.random.Generator) -> Single:
+def _random_features(seen: Single, known: Single, count: int) -> Single:
     """Return (queries, voxels, features): relu(random mixtures), what they mix, and 1."""
+    rng = np.random.default_rng(0)
     n_queries, n_voxels, n_seen = seen.shape
     n_known = known.shape[1]
     width = count + n_seen + n_known + 1

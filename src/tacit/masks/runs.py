@@ -11,6 +11,7 @@ import io
 import json
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +19,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import at_least, refuse
+from tacit._checks import at_least, flag, refuse, set_checked, word
 from tacit._files import write_atomically
 from tacit.datasets import existing_file, reading
 from tacit.errors import InvalidArgument
@@ -57,9 +58,8 @@ class ScanOptions:
     public_truth: bool = False
 
     def __post_init__(self) -> None:
-        for key in ("masks_source", "patients_file", "patient_pattern"):
-            if not isinstance(getattr(self, key), str):
-                raise refuse(key, getattr(self, key), "a word")
+        set_checked(self, masks_source=word, patients_file=word, patient_pattern=word)
+        set_checked(self, public_truth=flag)
         for key in ("classes", "grid"):
             if not isinstance(getattr(self, key), list | tuple):
                 raise refuse(key, getattr(self, key), "a list")
@@ -70,8 +70,6 @@ class ScanOptions:
             raise refuse("grid", list(self.grid), "two or three sides, such as [32, 40, 32]")
         for side in self.grid:
             at_least(4, grid=side)
-        if not isinstance(self.public_truth, bool):
-            raise refuse("public_truth", self.public_truth, "true or false")
         if self.patients_file and self.patient_pattern:
             raise InvalidArgument("Expected patients_file or patient_pattern; not both.")
 
@@ -97,9 +95,9 @@ class Scans:
     codec_masks: NDArray[Any]
     held_out: Volumes | None
 
-    def on_grid(self, volumes: Volumes) -> Volumes:
-        """Return volumes on one scale and the public grid, each by itself."""
-        return volumes.normalised().resampled(self.options.grid)
+    def on_grid(self, volumes: Volumes) -> tuple[NDArray[Any], Any]:
+        """Return scans and masks, if any, on one scale and the public grid, each by itself."""
+        return volumes.normalised().resampled(self.options.grid).arrays()
 
 
 def load_scans(data: DataConfig, options: ScanOptions) -> Scans:
@@ -115,10 +113,8 @@ def load_scans(data: DataConfig, options: ScanOptions) -> Scans:
     held_out = None
     if data.held_out_source:
         held_out = _with_masks(data.held_out_source, "held_out_source", options)
-    find = _finder(options)
-    patients = None if find is None else _patients(find, private.cases)
-    if find is not None and patients is not None:
-        _keep_apart(find, patients, [public] if held_out is None else [public, held_out])
+    others = [*public.cases, *(held_out.cases if held_out else ())]
+    patients = _patients(options, private.cases, others)
     return Scans(options, private, patients, public, _codec_masks(options), held_out)
 
 
@@ -133,13 +129,11 @@ def _volumes(source: str, key: str, options: ScanOptions) -> Volumes:
 
 
 def _with_masks(source: str, key: str, options: ScanOptions) -> Volumes:
-    try:
-        volumes: Volumes | None = _volumes(source, key, options)
-    except InvalidArgument:
-        if key != "source":
-            raise
-        volumes = None
-    if volumes is None:  # outside the handler: the first message may name a patient
+    volumes: Volumes | None = None
+    # The message about a private file may name a patient: another one takes its place.
+    with suppress(InvalidArgument) if key == "source" else nullcontext():
+        volumes = _volumes(source, key, options)
+    if volumes is None:
         raise InvalidArgument(
             f"Expected source={source!r} to hold scans of {len(options.grid)} dimensions, each "
             f"with a mask of classes 0 .. {len(options.classes) - 1} on its grid. "
@@ -181,12 +175,7 @@ def _finder(options: ScanOptions) -> Any:
         raise refuse("patient_pattern", options.patient_pattern, wrong) from None
     if pattern.groups != 1:
         raise refuse("patient_pattern", options.patient_pattern, "an expression with one group")
-
-    def find(case: str) -> str | None:
-        found = pattern.match(case)
-        return found[1] if found else None
-
-    return find
+    return lambda case: (found := pattern.match(case)) and found[1]
 
 
 def _read_patients(path: Path) -> dict[str, str]:
@@ -208,24 +197,27 @@ def _read_patients(path: Path) -> dict[str, str]:
     return table
 
 
-def _patients(find: Any, cases: Sequence[str]) -> list[str]:
+def _patients(
+    options: ScanOptions, cases: Sequence[str], others: Sequence[str]
+) -> list[str] | None:
+    """Return whose each private scan is, None where each is its own unit.
+
+    A patient who is private and public is refused: what is public of her, no price covers.
+    """
+    find = _finder(options)
+    if find is None:
+        return None
     patients = [find(case) for case in cases]
     if not all(patients):
         raise InvalidArgument(
             "Expected a patient for each private scan; patients_file or patient_pattern leaves "
             "some out."
         )
+    if set(patients) & {find(case) for case in others}:
+        raise InvalidArgument(
+            "Expected no patient both in source and in public_source or held_out_source."
+        )
     return patients
-
-
-def _keep_apart(find: Any, patients: list[str], others: list[Volumes]) -> None:
-    """Refuse a patient who is private and public: what is public of her, no price covers."""
-    known = set(patients)
-    for volumes in others:
-        if known & {find(case) for case in volumes.cases}:
-            raise InvalidArgument(
-                "Expected no patient both in source and in public_source or held_out_source."
-            )
 
 
 Masks = tuple[NDArray[Any], ...]
@@ -264,37 +256,32 @@ def run_masks(config: RunConfig, folder: Path) -> RunResult:
     """Carry out a run; one that was stopped goes on from the teachers that had answered."""
     scans = load_scans(config.data, ScanOptions.of(config.data))
     model = make_segmenter(config, scans, folder)
-    inside, truth = scans.on_grid(scans.private).arrays()
-    outside = scans.on_grid(scans.public).arrays()[0]
+    inside, truth = scans.on_grid(scans.private)
+    outside, _ = scans.on_grid(scans.public)
     if scans.held_out is not None and not config.data.allow_overlap:
-        refuse_overlap(inside, scans.on_grid(scans.held_out).arrays()[0], "held-out")
+        refuse_overlap(inside, scans.on_grid(scans.held_out)[0], "held-out")
     known = {"public_masks": scans.codec_masks, "groups": scans.patients}
     with releasing(folder, config.to_toml()):
-        model.fit(inside, np.asarray(truth), outside, **known)
+        model.fit(inside, truth, outside, **known)
     model.statement_.write(folder / "statement.json")
     model.save(folder / "student.tacit", classes=scans.options.classes)
     asked = scans.public.take(model.queries_)
     released = asked.restored(one_hot_masks(model.released_, model.n_classes))
-    save_masks(_place(folder, config.data.public_source), released, asked)
+    archive = config.data.public_source.startswith("npz:")  # masks of a folder go into a folder
+    save_masks(folder / ("released.npz" if archive else "released"), released, asked)
     return _measured(model, scans, released, folder)
 
 
 def make_segmenter(config: RunConfig, scans: Scans, folder: Path) -> PATESegmenter:
     """Return the unfitted estimator that the configuration describes."""
     section = SegmentationTable(**config.settings)
-    patch = section.patch
     count = len(scans.options.classes)
-    recipe = UNetRecipe(channels=section.channels, steps=section.teacher_steps, patch=patch)
+    sizes: dict[str, Any] = {"channels": section.channels, "patch": section.patch}
+    recipe = UNetRecipe(steps=section.teacher_steps, **sizes)
     kind = SimulatedSegmenter if section.simulation else PATESegmenter
     return kind(
         UNetTeacher(recipe) if section.teacher == "unet" else AtlasTeacher(),
-        student=UNetStudent(
-            count,
-            channels=section.channels,
-            steps=section.student_steps,
-            patch=patch,
-            random_state=config.seed,
-        ),
+        student=UNetStudent(count, steps=section.student_steps, random_state=config.seed, **sizes),
         n_teachers=section.n_teachers,
         each_alone=section.each_alone,
         n_classes=count,
@@ -313,26 +300,20 @@ def make_segmenter(config: RunConfig, scans: Scans, folder: Path) -> PATESegment
     )
 
 
-def _place(folder: Path, source: str) -> Path:
-    """Masks of an archive go into an archive, those of a folder into a folder."""
-    return folder / ("released.npz" if source.startswith("npz:") else "released")
-
-
 def _measured(model: PATESegmenter, scans: Scans, released: Masks, folder: Path) -> RunResult:
     """Write the metrics and the report."""
     names, asked = scans.options.classes, scans.public.take(model.queries_)
     metrics: dict[str, Any] = {"held_out": None, "released": None}
-    notes, figures = [], [_asked_figure(model, scans, asked, released)]
+    notes, figures = [], [_asked_figure(model, scans, asked, released[:MOST_SCANS])]
     if asked.masks is not None:
         metrics["released"] = mask_metrics(released, asked, names)
         notes.append(_note("Released masks", metrics["released"], "public scans that were asked"))
     if scans.held_out is not None:
-        said = scans.held_out.restored(
-            model.predict_proba(scans.on_grid(scans.held_out).arrays()[0])
-        )
+        said = _predicted(model, scans, scans.held_out)
         metrics["held_out"] = mask_metrics(said, scans.held_out, names)
         notes.append(_note("Student", metrics["held_out"], "held-out scans, declared public"))
-        figures.append(_held_out_figure(scans.held_out, said, names))
+        caption = "Held-out scans, declared public with their masks."
+        figures.append((caption, _figure(scans.held_out, {"student": said}, names)))
     write_atomically(folder / "metrics.json", json.dumps(metrics, indent=2).encode("utf-8"))
     statement = model.statement_
     write_report(
@@ -343,47 +324,40 @@ def _measured(model: PATESegmenter, scans: Scans, released: Masks, folder: Path)
     return RunResult(folder, statement, dice, count, model.ledger_, metrics)
 
 
+def _predicted(model: PATESegmenter, scans: Scans, volumes: Volumes) -> Masks:
+    """Return the student's masks of public scans, on each scan's own grid."""
+    return volumes.restored(model.predict_proba(scans.on_grid(volumes)[0]))
+
+
 def _note(who: str, metrics: dict[str, Any], where: str) -> str:
-    each = ", ".join(
-        f"{name} {one['dice']:.3f}" + _distance(one["surface_distance_mm"])
-        for name, one in metrics["classes"].items()
-    )
-    return f"{who}: Dice {metrics['dice']:.3f} ({each}) on {metrics['scans']} {where}."
-
-
-def _distance(millimetres: float | None) -> str:
-    return "" if millimetres is None else f", surfaces {millimetres:.2f} mm apart"
+    each = []
+    for name, one in metrics["classes"].items():
+        apart = one["surface_distance_mm"]
+        distance = "" if apart is None else f", surfaces {apart:.2f} mm apart"
+        each.append(f"{name} {one['dice']:.3f}{distance}")
+    return f"{who}: Dice {metrics['dice']:.3f} ({', '.join(each)}) on {metrics['scans']} {where}."
 
 
 def _asked_figure(
     model: PATESegmenter, scans: Scans, asked: Volumes, released: Masks
 ) -> tuple[str, Any]:
     """Show some public scans that were asked; truth and teachers' mean only where declared."""
-    shown = asked.take(slice(0, MOST_SCANS))
+    shown = asked.take(slice(0, len(released)))
     columns: dict[str, Any] = {}
     if isinstance(model, SimulatedSegmenter):
-        mean = one_hot_masks(model.teachers_mean_[:MOST_SCANS], model.n_classes)
+        mean = one_hot_masks(model.teachers_mean_[: len(released)], model.n_classes)
         columns["teachers' mean, no noise"] = shown.restored(mean)
-    columns["released"] = released[:MOST_SCANS]
-    columns["student"] = shown.restored(model.predict_proba(scans.on_grid(shown).arrays()[0]))
-    if shown.masks is not None:
-        columns["truth, declared public"] = shown.masks
+    columns |= {"released": released, "student": _predicted(model, scans, shown)}
     caption = "Public scans that were asked: what was released of each, and what the student says."
-    names = scans.options.classes
-    return caption, mask_figure(_pictures(shown), columns, names=names)
+    return caption, _figure(shown, columns, scans.options.classes)
 
 
-def _held_out_figure(held_out: Volumes, said: Masks, names: tuple[str, ...]) -> tuple[str, Any]:
-    shown = held_out.take(slice(0, MOST_SCANS))
-    columns = {"student": said[:MOST_SCANS], "truth, declared public": shown.masks or ()}
-    caption = "Held-out scans, declared public with their masks."
-    return caption, mask_figure(_pictures(shown), columns, names=names)
-
-
-def _pictures(volumes: Volumes) -> list[NDArray[Any]]:
-    """Return scans to draw: the first channel of each."""
-    channels = (x.ndim > volumes.dimensions for x in volumes.images)
-    return [x[0] if many else x for x, many in zip(volumes.images, channels, strict=True)]
+def _figure(volumes: Volumes, columns: dict[str, Any], names: tuple[str, ...]) -> Any:
+    """Draw scans, the first channel of each, with masks and what is declared true."""
+    if volumes.masks is not None:
+        columns["truth, declared public"] = volumes.masks
+    pictures = [x if x.ndim == volumes.dimensions else x[0] for x in volumes.images]
+    return mask_figure(pictures, columns, names=names)
 
 
 METHOD = Method(name="segmentation", estimator=SegmentationTable, run=run_masks)

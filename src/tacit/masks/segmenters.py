@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,8 @@ from tacit.masks.pca import PCACodec
 from tacit.masks.results import organ_dice
 from tacit.masks.rounds import EncodeMasks, MaskRounds, cut_masks, foreground, one_hot_masks
 from tacit.masks.teachers import AtlasTeacher, segment_with_teachers
-from tacit.masks.unet import UNetRecipe, UNetStudent, channelled, make_unet, scan_floats
+from tacit.masks.unet import UNetStudent, channelled, scan_floats, targets_of
+from tacit.masks.volumes import holds_classes, most_probable
 from tacit.mechanisms import Release
 from tacit.methods import (
     TRAINING,
@@ -35,7 +36,7 @@ from tacit.methods import (
 )
 from tacit.noisy_training import PrivateExamples
 from tacit.records import count_units, units_of, unquoted
-from tacit.students import choose_queries, seed_of, seeded
+from tacit.students import choose_queries, seed_of
 from tacit.teachers import record_ids, shard_key, shard_of
 
 if TYPE_CHECKING:
@@ -48,36 +49,28 @@ SIMULATION = (
 )
 
 
-class Assignment(NamedTuple):
-    """Which teacher has which scan, how many teachers there are, and their names. Secret."""
-
-    of_scan: Integers
-    n_teachers: int
-    names: list[bytes] | None
-
-    def __repr__(self) -> str:
-        return "Assignment(secret)"
-
-
-def _fits(scans: NDArray[Any], truth: NDArray[Any]) -> bool:
-    """Tell whether scans, with or without channels in front, have the masks' shapes."""
-    plain = scans.shape == truth.shape
-    return plain or (
-        scans.ndim == truth.ndim + 1
-        and scans.shape[1] > 0
-        and (len(scans), *scans.shape[2:]) == truth.shape
-    )
-
-
-def _flat(scans: NDArray[Any], dimensions: int) -> NDArray[Any]:
-    """Return public scans without channels, as their mean, for what predicts releases from them."""
-    return scans if scans.ndim == dimensions + 1 else scans.mean(axis=1)
-
-
 class StudentMasks:
-    """What a fitted student of masks answers, for every estimator that ends in one."""
+    """What every estimator shares that learns of private masks and ends in a student of masks."""
 
+    n_classes: int
     student_: Any
+
+    def _private(self, images: ArrayLike, masks: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return private scans, with or without channels in front, and masks; quoted is neither."""
+        at_least(2, n_classes=self.n_classes)
+        scans, truth = scan_floats(images=images), unquoted(lambda: np.asarray(masks))
+        spatial = (*scans.shape[:1], *scans.shape[1 - truth.ndim :])
+        fits = scans.ndim - truth.ndim in (0, 1) and scans.size and spatial == truth.shape
+        if truth.ndim not in (3, 4) or not fits:
+            raise InvalidArgument(
+                "Expected masks (n, *spatial) in 2D or 3D, and images (n, [channels,] *spatial) of "
+                "their shape."
+            )
+        if not holds_classes(truth, self.n_classes):
+            raise InvalidArgument(f"Expected masks to hold classes 0 .. {self.n_classes - 1}.")
+        if not np.isfinite(scans).all():
+            raise InvalidArgument("Expected images to hold finite numbers only; remove NaN.")
+        return scans, truth.astype(np.int64)
 
     def predict_proba(self, images: ArrayLike, *, window: Sequence[int] | None = None) -> Floats:
         """Return the student's probabilities (n, n_classes, *spatial), of scans of any size.
@@ -92,8 +85,7 @@ class StudentMasks:
         self, images: ArrayLike, *, window: Sequence[int] | None = None
     ) -> NDArray[np.uint8]:
         """Return the student's masks: post-processing of the releases, free of charge."""
-        soft = self.predict_proba(images, window=window)
-        return np.asarray(soft.argmax(axis=1), dtype=np.uint8)
+        return most_probable(self.predict_proba(images, window=window), axis=1)
 
     def score(self, images: ArrayLike, masks: ArrayLike) -> float:
         """Return the mean Dice of all that is not background, on scans declared public."""
@@ -170,7 +162,6 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
         """
         one_of("volume", "half", cut=self.cut)
         scans, truth = self._private(images, masks)
-        dimensions = truth.ndim - 1
         outside = self._outside(X_public, scans.shape[1:])
         self._keep_apart(scans, outside)
         people = units_of(groups, len(scans))
@@ -178,11 +169,12 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
         codec = self._codec(public_masks, truth)
         student = self._new_student()
         if hasattr(student, "check"):  # a student that cannot be made would cost the whole budget
-            student.check(dimensions)
+            student.check(truth.ndim - 1)
         rows = self._choose(outside)
+        asked = outside[rows]
         rounds = MaskRounds(
             codec,
-            _flat(outside[rows], dimensions),
+            asked if asked.ndim == truth.ndim else asked.mean(axis=1),  # of the channels
             n_teachers=at_least(1, n_teachers=self.n_teachers),
             each_alone=self.each_alone,
             noise=self._gaussian_noise(),
@@ -190,8 +182,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
         )
         ledger = self._open_ledger(by_person=people is not None)
         self._refuse_early(ledger, rounds.plans())
-        shards = self._shards(scans, truth, people)
-        codes = self._codes(scans, truth, shards, outside[rows], codec)
+        codes = self._codes(scans, truth, people, asked, codec)
         for earlier in ("student_", "released_"):  # they would get this fit's statement
             self.__dict__.pop(earlier, None)
         self.codec_, self.ledger_, self.queries_ = codec, ledger, rows
@@ -200,7 +191,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
         self._ask(rounds, codes)
         volume = rounds.public_volume if self.cut == "volume" else None
         self.released_ = cut_masks(rounds.answers(), self.n_classes, volume)
-        self.student_ = student.fit(outside[rows], one_hot_masks(self.released_, self.n_classes))
+        self.student_ = student.fit(asked, one_hot_masks(self.released_, self.n_classes))
         return self
 
     def _ask(self, rounds: MaskRounds, codes: Any) -> None:
@@ -220,19 +211,6 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
             return super()._declared_faults()
         bought = f"the codec was {codec.statement}; an entry of another ledger is not counted here"
         return (*super()._declared_faults(), bought)
-
-    def _private(self, images: ArrayLike, masks: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return private scans and masks; messages quote neither."""
-        scans, truth = scan_floats(images=images), unquoted(lambda: np.asarray(masks))
-        if truth.ndim not in (3, 4) or not len(truth) or not _fits(scans, truth):
-            raise InvalidArgument(
-                "Expected masks (n, *spatial) in 2D or 3D, and images (n, [channels,] *spatial)."
-            )
-        if truth.dtype.kind not in "biu" or truth.min() < 0 or truth.max() >= self.n_classes:
-            raise InvalidArgument(f"Expected masks to hold classes 0 .. {self.n_classes - 1}.")
-        if not np.isfinite(scans).all():
-            raise InvalidArgument("Expected images to hold finite numbers only; remove NaN.")
-        return scans, truth.astype(np.int64)
 
     def _outside(self, X_public: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[Any]:
         if X_public is None:
@@ -254,7 +232,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
         if known.shape[1:] != shape or known.dtype.kind not in "biu":
             raise InvalidArgument(f"Expected public_masks of classes, shape (n, *{shape}).")
         self._keep_apart(truth[truth.any(axis=tuple(range(1, truth.ndim)))], known)
-        answers = foreground(np.eye(self.n_classes)[known], self.n_classes, last=True)
+        answers = foreground(targets_of(known, self.n_classes), self.n_classes)
         return PCACodec.fit(answers, blur=0.7, copies=3, dimensions=len(shape))
 
     def _default_student(self) -> Any:
@@ -271,47 +249,48 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
 
     def _shards(
         self, scans: NDArray[Any], masks: NDArray[Any], people: NDArray[np.bytes_] | None
-    ) -> Assignment:
-        """Return each scan's teacher. Secret where each unit is alone, and so is their number."""
+    ) -> tuple[Integers, int, list[bytes] | None]:
+        """Return each scan's teacher, how many there are, and their names. Secret.
+
+        The number is public only where it is `n_teachers`: not where each unit is alone.
+        """
         flat = scans.reshape(len(scans), -1)
         ids = record_ids(np.hstack([flat, masks.reshape(len(masks), -1)]))
         owners = ids if people is None else people
         if not self.each_alone:
             key = shard_key(self.random_state or 0)
-            return Assignment(shard_of(owners, self.n_teachers, key), self.n_teachers, None)
+            return shard_of(owners, self.n_teachers, key), self.n_teachers, None
         if people is None:  # a scan is its own unit, even where another one equals it
-            return Assignment(np.arange(len(scans)), len(scans), list(ids))
+            return np.arange(len(scans)), len(scans), list(ids)
         names, places = np.unique(people, return_inverse=True)
-        return Assignment(places.astype(np.int64), names.size, list(names))
+        return places.astype(np.int64), names.size, list(names)
 
     def _codes(
         self,
         scans: NDArray[Any],
         masks: NDArray[Any],
-        shards: Assignment,
+        people: NDArray[np.bytes_] | None,
         asked: NDArray[Any],
         codec: Any,
     ) -> NDArray[Any]:
         """Let the teachers answer. Secret: codes leave only through a grant."""
-        with training_bar("Asking the teachers", shards.n_teachers) as tick:
+        shards, n_teachers, names = self._shards(scans, masks, people)
+        with training_bar("Asking the teachers", n_teachers) as tick:
             return segment_with_teachers(
-                self._teacher(),
+                AtlasTeacher() if self.teacher is None else self.teacher,
                 scans,
                 masks,
-                shards.of_scan,
-                shards.n_teachers,
+                shards,
+                n_teachers,
                 asked,
                 n_classes=self.n_classes,
                 encode=EncodeMasks(codec, self.n_classes),
                 executor=self.executor,
                 random_state=self.random_state or 0,
-                names=shards.names,
+                names=names,
                 checkpoint=self.checkpoint,
                 on_teacher=lambda _: tick(),
             )
-
-    def _teacher(self) -> Any:
-        return AtlasTeacher() if self.teacher is None else self.teacher
 
     def save(self, path: str | Path, *, classes: Sequence[str] | None = None) -> None:
         """Write the student, its grid, the statement and maybe the classes' names to one file.
@@ -387,23 +366,13 @@ class DPSGDSegmenter(StudentMasks, NoisyTrainingEstimator):
 
     def fit(self, images: ArrayLike, masks: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Train on private scans (n, [channels,] *spatial), normalised one by one, and masks."""
-        at_least(2, n_classes=self.n_classes)
-        truth = unquoted(lambda: np.asarray(masks))
-        classes = truth.dtype.kind in "biu" and truth.ndim in (3, 4) and len(truth) > 0
-        if not classes or truth.min() < 0 or truth.max() >= self.n_classes:
-            raise InvalidArgument(
-                f"Expected masks (n, *spatial) of classes 0 .. {self.n_classes - 1}."
-            )
-        dimensions = truth.ndim - 1
-        scans = channelled(images, dimensions)
-        if (len(scans), *scans.shape[2:]) != truth.shape or not np.isfinite(scans).all():
-            raise InvalidArgument("Expected finite images, one of its mask's shape for each mask.")
+        scans, truth = self._private(images, masks)
+        scans = channelled(scans, truth.ndim - 1)
         people = units_of(groups, len(scans))
         n_units = count_units(people, len(scans))
         self._check_delta(n_units)
-        student = self._student(dimensions, scans.shape[1])
-        recipe = student._recipe()
-        sides = [side + -side % recipe.factor for side in truth.shape[1:]]
+        student = self._student(truth.ndim - 1, scans.shape[1])
+        sides = student._recipe().grown(truth.shape[1:])
         network, self.ledger_ = self._train(
             student.network_,
             volume_losses,
@@ -423,13 +392,7 @@ class DPSGDSegmenter(StudentMasks, NoisyTrainingEstimator):
         student = UNetStudent(
             self.n_classes, channels=self.channels, residual_units=self.residual_units
         )
-        recipe: UNetRecipe = student._recipe()
-        student.dimensions_, student.n_channels_ = dimensions, channels
-        student.network_ = seeded(
-            lambda: make_unet(recipe, dimensions, channels, self.n_classes),
-            seed_of(self.random_state),
-        )
-        return student
+        return student.untrained(dimensions, channels, seed_of(self.random_state))
 
 
 def volume_losses(scores: Tensor, labels: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import at_least, non_negative, positive
+from tacit._checks import at_least, non_negative, positive, set_checked
 from tacit._extras import need
 from tacit._files import PathLike
 from tacit.errors import InvalidArgument
@@ -33,7 +33,6 @@ from tacit.masks.unet import (
 from tacit.masks.volumes import one_hot
 from tacit.teachers import (
     Answer,
-    Run,
     Shard,
     ask_teachers,
     attempt,
@@ -78,8 +77,7 @@ class MaskJob:
 
     def _one(self, shard: Shard) -> Answer:
         """Answer, or report what went wrong by its type alone: its text may quote a scan."""
-        said, failure = attempt(lambda: self._said(shard))
-        return Answer(said, failure)
+        return Answer(*attempt(lambda: self._said(shard)))
 
     def _said(self, shard: Shard) -> NDArray[np.float32]:
         soft = np.asarray(
@@ -118,9 +116,7 @@ class UNetTeacher:
         dimensions = shard.y.ndim - 1
         images = channelled(shard.X, dimensions)
         with one_torch_thread(shard.seed):
-            network = train_unet(
-                self.recipe, images, targets_of(shard.y, n_classes), None, shard.seed
-            )
+            network = train_unet(self.recipe, images, targets_of(shard.y, n_classes), shard.seed)
             return segment(self.recipe, network, channelled(queries, dimensions))
 
 
@@ -197,15 +193,26 @@ def segment_with_teachers(
     >>> answers.shape, bool(np.isnan(answers[2]).all())
     ((3, 5, 2, 2, 2), True)
     """
-    run, asked = _checked(
-        images, masks, shards, n_teachers, queries, n_classes, random_state, names
+    scans, labels, asked = _checked(images, masks, queries)
+    run = sharded(
+        scans,
+        labels,
+        shards,
+        n_teachers,
+        n_classes=at_least(2, n_classes=n_classes),
+        random_state=random_state,
+        names=names,
+        floats=scan_floats,
+        called="masks",
     )
     job = MaskJob(as_mask_teacher(teacher), asked, n_classes, encode)
-    answers: dict[int, NDArray[Any]] = {}
+    blank = np.zeros((len(asked), n_classes, *labels.shape[1:]), dtype=np.float32)
+    shape = np.shape(blank if encode is None else encode(blank))
+    result = np.full((run.n_teachers, *shape), np.nan, dtype=np.float32)
 
     def take(number: int, answer: NDArray[Any] | None) -> None:
         if answer is not None:
-            answers[number] = answer
+            result[number] = answer
         if on_teacher is not None:
             on_teacher(number)
 
@@ -218,51 +225,23 @@ def segment_with_teachers(
         checkpoint=checkpoint,
         look="call segment_queries on the scans of one shard after another",
     )
-    if answers:
-        shape = next(iter(answers.values())).shape
-    else:
-        blank = np.zeros((len(asked), n_classes, *run.y.shape[1:]), dtype=np.float32)
-        shape = blank.shape if encode is None else np.asarray(encode(blank)).shape
-    result = np.full((run.n_teachers, *shape), np.nan, dtype=np.float32)
-    for number, answer in answers.items():
-        result[number] = answer
     return result
 
 
 def _checked(
-    images: ArrayLike,
-    masks: ArrayLike,
-    shards: ArrayLike,
-    n_teachers: int,
-    queries: ArrayLike,
-    n_classes: int,
-    random_state: int,
-    names: Sequence[bytes] | None,
-) -> tuple[Run, NDArray[np.float32]]:
-    """Check shapes and ranges; messages quote no scan, mask or shard."""
+    images: ArrayLike, masks: ArrayLike, queries: ArrayLike
+) -> tuple[NDArray[np.float32], NDArray[Any], NDArray[np.float32]]:
+    """Check shapes; messages quote no scan or mask."""
     scans, labels = scan_floats(images=images), np.asarray(masks)
     asked = scan_floats(queries=queries)
-    if (
-        labels.ndim not in (3, 4)
-        or channelled(scans, labels.ndim - 1).shape[2:] != (labels.shape[1:])
-    ):
+    flat = labels.ndim not in (3, 4)
+    if flat or channelled(scans, labels.ndim - 1).shape[2:] != labels.shape[1:]:
         raise InvalidArgument("Expected images (n, [channels,] *spatial) and masks (n, *spatial).")
     if not len(asked) or asked.shape[1:] != scans.shape[1:]:
         raise InvalidArgument("Expected queries on the private scans' grid, at least one.")
     if not np.isfinite(asked).all():
         raise InvalidArgument("Expected queries to hold finite numbers only; remove NaN and inf.")
-    run = sharded(
-        scans,
-        labels,
-        shards,
-        n_teachers,
-        n_classes=at_least(2, n_classes=n_classes),
-        random_state=random_state,
-        names=names,
-        floats=scan_floats,
-        called="masks",
-    )
-    return run, asked
+    return scans, labels, asked
 
 
 _REACH = 2.5  # standard deviations after which a Gaussian is cut off
@@ -298,12 +277,9 @@ class Demons:
     stride: float = 1.5
 
     def __post_init__(self) -> None:
-        coarse, fine = self.iterations
-        at_least(0, iterations=coarse)
-        at_least(0, iterations=fine)
-        positive(smoothing=self.smoothing)
-        positive(contrast=self.contrast)
-        positive(stride=self.stride)
+        for steps in self.iterations:
+            at_least(0, iterations=steps)
+        set_checked(self, smoothing=positive, contrast=positive, stride=positive)
 
     def field(self, fixed: Tensor, moving: Tensor) -> Tensor:
         """Return the displacements (n, d, *spatial), in voxels, from each fixed image to moving's.
@@ -311,13 +287,16 @@ class Demons:
         Voxel x of fixed image i is found at x + field[i, :, x] of the moving image (1, channels,
         *spatial).
         """
+        import torch
+
         fixed, moving = self._contrasts(fixed), self._contrasts(moving)
         shape = tuple(fixed.shape[2:])
         coarse = tuple(max(_FEWEST, round(side / 2)) for side in shape)
-        still = need_torch().zeros(len(fixed), len(shape), *coarse)
-        pair = _shrunk(fixed, coarse), _shrunk(moving, coarse)
-        field = self._level(still, *pair, self.iterations[0])
-        return self._level(_stretched(field, shape), fixed, moving, self.iterations[1])
+        still = torch.zeros(len(fixed), len(shape), *coarse)
+        small = [_resized(smooth(images, 1.0), coarse) for images in (fixed, moving)]
+        few, many = self.iterations
+        field = self._level(still, small[0], small[1], few)
+        return self._level(_stretched(field, shape), fixed, moving, many)
 
     def _contrasts(self, images: Tensor) -> Tensor:
         mean = smooth(images, self.contrast)
@@ -343,17 +322,17 @@ class Demons:
 
 def warp(images: Tensor, field: Tensor) -> Tensor:
     """Return images (n, c, *spatial) as seen at x + field(x), by linear interpolation."""
-    torch = need_torch()
+    import torch
+
     sides = [int(side) for side in images.shape[2:]]
     axes = [torch.arange(side, dtype=torch.float32) for side in sides]
     places = torch.stack(torch.meshgrid(*axes, indexing="ij")) + field
     scale = torch.tensor([2 / (side - 1) for side in sides]).view(1, -1, *[1] * len(sides))
     # torch counts from -1 to 1 and names the last axis first
     grid = (places * scale - 1).flip(1).movedim(1, -1)
-    result: Tensor = torch.nn.functional.grid_sample(
+    return torch.nn.functional.grid_sample(
         images, grid, mode="bilinear", padding_mode="border", align_corners=True
     )
-    return result
 
 
 def smooth(values: Tensor, sigma: float) -> Tensor:
@@ -361,9 +340,10 @@ def smooth(values: Tensor, sigma: float) -> Tensor:
 
     By shifted sums, a few times faster than small convolutions of one channel.
     """
-    torch = need_torch()
+    import torch
+
     taps = _taps(non_negative(sigma=sigma))
-    weight: Tensor = torch.ones(values.shape[2:])
+    weight = torch.ones(values.shape[2:])
     for axis in range(2, values.ndim):
         values = _along(values, taps, axis)
         weight = _along(weight, taps, axis - 2)
@@ -375,20 +355,9 @@ def gradient(images: Tensor) -> Tensor:
 
     The border's is the difference to the only neighbour.
     """
-    torch = need_torch()
-    parts = []
-    for axis in range(2, images.ndim):
-        steps = images.diff(dim=axis)
-        first, last = steps.narrow(axis, 0, 1), steps.narrow(axis, steps.shape[axis] - 1, 1)
-        before, after = torch.cat([first, steps], axis), torch.cat([steps, last], axis)
-        parts.append((before + after) / 2)
-    result: Tensor = torch.stack(parts, dim=1)
-    return result
+    import torch
 
-
-def need_torch() -> Any:
-    """Return torch, or say which extra brings it."""
-    return need("torch", "to register images", extra="segmentation")
+    return torch.stack(torch.gradient(images, dim=tuple(range(2, images.ndim))), dim=1)
 
 
 def _taps(sigma: float) -> list[float]:
@@ -409,23 +378,18 @@ def _along(values: Tensor, taps: list[float], axis: int) -> Tensor:
 
 
 def _resized(values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    from torch.nn.functional import interpolate
+
     mode = "bilinear" if len(shape) == 2 else "trilinear"
-    result: Tensor = need_torch().nn.functional.interpolate(
-        values, size=shape, mode=mode, align_corners=True
-    )
-    return result
-
-
-def _shrunk(values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return _resized(smooth(values, 1.0), shape)
+    return interpolate(values, size=shape, mode=mode, align_corners=True)
 
 
 def _stretched(field: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Put a field on a finer grid; a displacement grows with the number of voxels it crosses."""
-    torch = need_torch()
+    import torch
+
     growth = [(new - 1) / (old - 1) for old, new in zip(field.shape[2:], shape, strict=True)]
-    factors: Tensor = torch.tensor(growth).view(1, -1, *[1] * len(shape))
-    return _resized(field, shape) * factors
+    return _resized(field, shape) * torch.tensor(growth).view(1, -1, *[1] * len(shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -449,7 +413,7 @@ class AtlasTeacher:
     demons: Demons = field(default_factory=Demons)
 
     def __post_init__(self) -> None:
-        need_torch()
+        need("torch", "to register images", extra="segmentation")
 
     def segment_queries(
         self, shard: Shard, queries: NDArray[Any], *, n_classes: int
@@ -468,14 +432,14 @@ class AtlasTeacher:
     def _answers(
         self, scan: NDArray[Any], mask: NDArray[Any], asked: NDArray[Any], n_classes: int
     ) -> NDArray[Any]:
-        torch = need_torch()
+        import torch
+
         moving = torch.from_numpy(np.ascontiguousarray(scan)[None])
         onehot = torch.from_numpy(one_hot(mask, n_classes)[None])
         step = max(1, _VOXELS // math.prod(mask.shape))
         parts = []
         with torch.inference_mode():
-            for start in range(0, len(asked), step):
-                fixed = torch.from_numpy(np.ascontiguousarray(asked[start : start + step]))
+            for fixed in torch.split(torch.from_numpy(np.ascontiguousarray(asked)), step):
                 found = self.demons.field(fixed, moving)
                 parts.append(warp(onehot.expand(len(fixed), *onehot.shape[1:]), found).numpy())
         return np.concatenate(parts)

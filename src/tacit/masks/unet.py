@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -17,11 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from tacit._checks import at_least, non_negative, own_floats, positive, refuse
+from tacit._checks import at_least, count, non_negative, own_floats, positive, refuse, set_checked
 from tacit._files import PathLike
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument, MissingExtra, TacitError
-from tacit.masks.volumes import one_hot
+from tacit.masks.volumes import holds_classes, most_probable, one_hot
 from tacit.students import (
     damaged,
     read_container,
@@ -83,10 +84,8 @@ class UNetRecipe:
         for width in self.channels:
             at_least(1, channels=width)
         at_least(0, residual_units=self.residual_units)
-        at_least(1, steps=self.steps)
-        at_least(1, batch_size=self.batch_size)
-        positive(learning_rate=self.learning_rate)
-        non_negative(weight_decay=self.weight_decay)
+        set_checked(self, steps=count, batch_size=count)
+        set_checked(self, learning_rate=positive, weight_decay=non_negative)
         for side in self.patch or ():
             at_least(self.factor, patch=side)
 
@@ -94,6 +93,10 @@ class UNetRecipe:
     def factor(self) -> int:
         """What every side is padded to a multiple of."""
         return int(2 ** (len(self.channels) - 2))
+
+    def grown(self, sides: Sequence[int]) -> list[int]:
+        """Return sides that are multiples of the factor, as small as can be."""
+        return [side + -side % self.factor for side in sides]
 
 
 def need_monai() -> Any:
@@ -161,40 +164,36 @@ def train_unet(
     recipe: UNetRecipe,
     images: NDArray[Any],
     targets: NDArray[Any],
-    weights: NDArray[Any] | None,
     seed: int,
     *,
     tick: Callable[[], None] = lambda: None,
 ) -> Module:
-    """Train on images (n, c, *spatial), targets (n, classes, *spatial), weights (n, 1, *spatial).
+    """Train on images (n, c, *spatial) and targets (n, classes, *spatial).
 
-    The loss of a batch is the weighted cross-entropy plus a soft Dice loss of the organs.
+    The loss of a batch is the cross-entropy plus a soft Dice loss of the organs.
     """
-    need_monai()
     import torch
 
-    dimensions = images.ndim - 2
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        network = make_unet(recipe, dimensions, images.shape[1], targets.shape[1])
-        generator = torch.Generator().manual_seed(seed)
-        voxels = np.ones((len(images), 1, *images.shape[2:]), np.float32)
-        stack = np.concatenate([images, targets, voxels if weights is None else weights], axis=1)
-        data = torch.from_numpy(np.asarray(stack, dtype=np.float32))
-        optimiser = torch.optim.AdamW(
-            network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay
-        )
-        schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimiser, recipe.learning_rate, total_steps=max(_RISE, recipe.steps) + 1, pct_start=0.2
-        )
-        network.train()
-        for _ in range(recipe.steps):
-            loss = _loss(network, _batch(data, recipe, images.shape[1], generator), images.shape[1])
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-            schedule.step()
-            tick()
+    channels = images.shape[1]
+    network = seeded(lambda: make_unet(recipe, images.ndim - 2, channels, targets.shape[1]), seed)
+    generator = torch.Generator().manual_seed(seed)
+    there = np.ones((len(images), 1, *images.shape[2:]))  # voxels that padding adds will have 0
+    stack = np.concatenate([images, targets, there], axis=1, dtype=np.float32)
+    data = torch.from_numpy(stack)
+    optimiser = torch.optim.AdamW(
+        network.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay
+    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, recipe.learning_rate, total_steps=max(_RISE, recipe.steps) + 1, pct_start=0.2
+    )
+    network.train()
+    for _ in range(recipe.steps):
+        loss = _loss(network, _batch(data, recipe, channels, generator), channels)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        schedule.step()
+        tick()
     return network.eval()
 
 
@@ -215,17 +214,20 @@ def segment(
     import torch
 
     shape = _window(recipe, images.ndim - 2, window)
-    step = _BATCH if shape is None else 1
-    parts = []
+    predict: Callable[[Tensor], Any] = partial(_whole, recipe, network)
+    if shape is not None:
+        predict = partial(
+            need_monai().inferers.sliding_window_inference,
+            roi_size=shape,
+            sw_batch_size=_BATCH,
+            predictor=predict,
+            overlap=_OVERLAP,
+            mode="gaussian",
+        )
     with torch.inference_mode():
-        for start in range(0, len(images), step):
-            block = torch.from_numpy(np.ascontiguousarray(images[start : start + step])).float()
-            if shape is None:
-                scores = _whole(recipe, network, block)
-            else:
-                scores = _windows(recipe, network, block, shape)
-            parts.append(scores.softmax(dim=1).numpy())
-    result = np.concatenate(parts)
+        whole = torch.from_numpy(np.ascontiguousarray(images)).float()
+        blocks = torch.split(whole, _BATCH if shape is None else 1)
+        result = np.concatenate([predict(block).softmax(dim=1).numpy() for block in blocks])
     if not np.isfinite(result).all():
         raise FloatingPointError  # training diverged: a mask of one class would hide it
     return result
@@ -242,29 +244,21 @@ def _window(
     return tuple(at_least(recipe.factor, window=side) for side in shape)
 
 
-def _windows(recipe: UNetRecipe, network: Module, block: Tensor, window: tuple[int, ...]) -> Tensor:
-    result: Tensor = need_monai().inferers.sliding_window_inference(
-        block,
-        window,
-        _BATCH,
-        lambda part: _whole(recipe, network, part),
-        overlap=_OVERLAP,
-        mode="gaussian",
-    )
-    return result
-
-
 def _whole(recipe: UNetRecipe, network: Module, block: Tensor) -> Tensor:
     """Predict volumes whose sides are padded, by their borders, to what the network halves."""
+    sides = block.shape[2:]
+    scores: Tensor = network(_grown(block, recipe.grown(sides), mode="replicate"))
+    inside: Any = (..., *(slice(0, side) for side in sides))
+    return scores[inside]
+
+
+def _grown(block: Tensor, sides: Sequence[int], *, mode: str = "constant") -> Tensor:
+    """Pad at the end of each spatial axis, up to these sides where it is shorter."""
     from torch.nn.functional import pad
 
-    sides = block.shape[2:]
-    short = [-side % recipe.factor for side in sides]
-    sized = pad(block, [x for s in reversed(short) for x in (0, s)], mode="replicate")
-    scores: Tensor = network(sized)
-    for axis, side in enumerate(sides, start=2):
-        scores = scores.narrow(axis, 0, side)
-    return scores
+    pairs = zip(block.shape[-len(sides) :], sides, strict=True)
+    room = [(0, max(0, side - have)) for have, side in pairs]
+    return pad(block, [end for ends in reversed(room) for end in ends], mode=mode)
 
 
 def _loss(network: Module, batch: Tensor, in_channels: int) -> Tensor:
@@ -275,9 +269,8 @@ def _loss(network: Module, batch: Tensor, in_channels: int) -> Tensor:
     soft = scores.softmax(dim=1)[:, 1:]
     organs = targets[:, 1:]
     both = (weights * soft * organs).sum(dim=axes)
-    sizes = (weights * (soft**2 + organs**2)).sum(
-        dim=axes
-    )  # least at soft = organs, also soft ones
+    # The loss is least at soft = organs, also of soft ones.
+    sizes = (weights * (soft**2 + organs**2)).sum(dim=axes)
     dice = 1 - (2 * both + _TINY) / (sizes + _TINY)
     cross = (entropy * weights).sum() / weights.sum().clamp_min(_TINY)
     loss: Tensor = cross + dice.mean()
@@ -296,10 +289,7 @@ def _batch(data: Tensor, recipe: UNetRecipe, in_channels: int, generator: Genera
         batch = _moved(batch, generator)
         shades = 1 + _CONTRAST * (2 * torch.rand(len(batch), generator=generator) - 1)
         batch[:, :in_channels] *= shades.view(-1, *[1] * (batch.ndim - 1))
-    short = [-side % recipe.factor for side in batch.shape[2:]]
-    # padding by 0 leaves the added voxels without weight
-    padded: Tensor = torch.nn.functional.pad(batch, [x for s in reversed(short) for x in (0, s)])
-    return padded
+    return _grown(batch, recipe.grown(batch.shape[2:]))
 
 
 def _patch(one: Tensor, patch: tuple[int, ...], generator: Generator) -> Tensor:
@@ -310,14 +300,13 @@ def _patch(one: Tensor, patch: tuple[int, ...], generator: Generator) -> Tensor:
         if room > 0:
             start = int(torch.randint(room + 1, (1,), generator=generator))
             one = one.narrow(axis, start, side)
-    short = [max(0, side - have) for side, have in zip(patch, one.shape[1:], strict=True)]
-    padded: Tensor = torch.nn.functional.pad(one, [x for s in reversed(short) for x in (0, s)])
-    return padded
+    return _grown(one, patch)
 
 
 def _moved(batch: Tensor, generator: Generator) -> Tensor:
     """Turn, scale and shift each volume with its targets by a small random affine map."""
     import torch
+    from torch.nn.functional import affine_grid, grid_sample
 
     n, dimensions = len(batch), batch.ndim - 2
     draws = torch.rand(n, dimensions, dimensions + 1, generator=generator) * 2 - 1
@@ -325,10 +314,8 @@ def _moved(batch: Tensor, generator: Generator) -> Tensor:
     turn = torch.linalg.matrix_exp(_TURN * (skew - skew.transpose(1, 2)) / 2)
     scale = torch.exp(_SCALE * skew.diagonal(dim1=1, dim2=2))
     maps = torch.cat([turn * scale[:, None], _SHIFT * draws[:, :, dimensions:]], dim=2)
-    functional = torch.nn.functional
-    grid = functional.affine_grid(maps, list(batch.shape), align_corners=False)
-    moved: Tensor = functional.grid_sample(batch, grid, align_corners=False, padding_mode="border")
-    return moved
+    grid = affine_grid(maps, list(batch.shape), align_corners=False)
+    return grid_sample(batch, grid, align_corners=False, padding_mode="border")
 
 
 _NAME = "UNetStudent"
@@ -361,13 +348,12 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     patch: tuple[int, ...] | None = None
     random_state: int | None = 0
 
-    def fit(self, images: ArrayLike, targets: ArrayLike, weights: ArrayLike | None = None) -> Self:
+    def fit(self, images: ArrayLike, targets: ArrayLike) -> Self:
         """Learn from public scans (n, [channels,] *spatial), already normalised.
 
         `targets`: class indices (n, *spatial); or soft masks (n, n_classes, *spatial); or, with
         two classes, what was decoded of the organ alone, fractions (n, *spatial). Soft values are
-        cut to 0 .. 1 and made to sum to 1. `weights`: one for each scan (n,) or each voxel
-        (n, *spatial).
+        cut to 0 .. 1 and made to sum to 1.
         """
         soft, dimensions = self._targets(targets)
         self.check(dimensions)
@@ -376,11 +362,17 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         if len(scans) != len(soft) or scans.shape[2:] != soft.shape[2:]:
             raise InvalidArgument("Expected a target of the same spatial shape for each scan.")
         self.dimensions_, self.n_channels_ = dimensions, scans.shape[1]
-        voxels = None if weights is None else _weights(weights, soft)
         with training_bar("Training the student", recipe.steps) as tick:
-            self.network_ = train_unet(
-                recipe, scans, soft, voxels, seed_of(self.random_state), tick=tick
-            )
+            self.network_ = train_unet(recipe, scans, soft, seed_of(self.random_state), tick=tick)
+        return self
+
+    def untrained(self, dimensions: int, n_channels: int, seed: int = 0) -> Self:
+        """Give it a network in its first state, for scans of these channels."""
+        recipe = self._recipe()
+        self.dimensions_, self.n_channels_ = dimensions, n_channels
+        self.network_ = seeded(
+            lambda: make_unet(recipe, dimensions, n_channels, self.n_classes), seed
+        )
         return self
 
     def check(self, dimensions: int) -> None:
@@ -409,8 +401,7 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self, images: ArrayLike, *, window: Sequence[int] | None = None
     ) -> NDArray[np.uint8]:
         """Return the most probable class of each voxel (n, *spatial)."""
-        soft = self.predict_proba(images, window=window)
-        return np.asarray(soft.argmax(axis=1), dtype=np.uint8)
+        return most_probable(self.predict_proba(images, window=window), axis=1)
 
     def save(self, path: PathLike, *, extra: Mapping[str, Any] | None = None) -> None:
         """Write the fitted student to one file without pickle; `load_segmenter` reads it back."""
@@ -438,7 +429,7 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def _targets(self, targets: ArrayLike) -> tuple[NDArray[np.float32], int]:
         array = np.asarray(targets)
         if array.dtype.kind in "iub":
-            if array.ndim not in (3, 4) or array.min() < 0 or array.max() >= self.n_classes:
+            if array.ndim not in (3, 4) or not holds_classes(array, self.n_classes):
                 raise InvalidArgument(
                     f"Expected masks (n, *spatial) of class indices 0 .. {self.n_classes - 1}."
                 )
@@ -466,15 +457,9 @@ def load_segmenter(path: PathLike) -> UNetStudent:
             key: tuple(value) if isinstance(value, list) else value
             for key, value in manifest["parameters"].items()
         }
-        student = UNetStudent(**given)
-        student.dimensions_ = int(manifest["dimensions"])
-        student.n_channels_ = int(manifest["n_channels"])
-        recipe = student._recipe()
-        network = seeded(
-            lambda: make_unet(recipe, student.dimensions_, student.n_channels_, student.n_classes),
-            seed=0,
-        )
-        student.network_ = set_weights(network, arrays).eval()
+        sizes = int(manifest["dimensions"]), int(manifest["n_channels"])
+        student = UNetStudent(**given).untrained(*sizes)
+        student.network_ = set_weights(student.network_, arrays).eval()
     except TacitError:
         raise
     except Exception:  # the parts are whole but do not make a student
@@ -489,17 +474,3 @@ def _probabilities(soft: NDArray[Any]) -> NDArray[np.float32]:
     shared = np.divide(cut, sums, out=np.zeros_like(cut), where=sums > 0)
     shared[:, :1] += sums == 0
     return np.asarray(shared, dtype=np.float32)
-
-
-def _weights(weights: ArrayLike, soft: NDArray[Any]) -> NDArray[np.float32]:
-    array = np.asarray(weights, dtype=np.float32)
-    spatial = soft.shape[2:]
-    if array.shape == (len(soft),):
-        array = np.broadcast_to(array.reshape(-1, *[1] * len(spatial)), (len(soft), *spatial))
-    if array.shape != (len(soft), *spatial) or not np.isfinite(array).all() or array.min() < 0:
-        raise InvalidArgument(
-            "Expected weights >= 0, one for each scan (n,) or voxel (n, *spatial)."
-        )
-    if not array.any():
-        raise InvalidArgument("Expected at least one weight > 0.")
-    return np.asarray(array[:, None])

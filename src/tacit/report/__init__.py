@@ -22,11 +22,10 @@ from tacit.report.owner_analysis import (
     sigma_sweep,
     votes_cost_figure,
 )
-from tacit.report.page import CURRENCY, render_report, write_report
+from tacit.report.page import render_report, write_report
 
 __all__ = [
     "COLOURS",
-    "CURRENCY",
     "INK",
     "Points",
     "SecretAnalysis",

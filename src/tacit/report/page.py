@@ -231,13 +231,10 @@ def _computed(shot: Snapshot) -> dict[str, Any]:
         "delta": f"{terms.delta:.6g}",
         "price": epsilon_text(price),
         "bound": shot.statement.accountant,
-        "sampled": any(_sampling_rate(entry) < 1 for entry in shot.entries),
+        "sampled": any(
+            entry.plan.get("parameters", {}).get("sampling_rate", 1.0) < 1 for entry in shot.entries
+        ),
     }
-
-
-def _sampling_rate(entry: Entry) -> float:
-    """Return the chance of a record to be in the Poisson sample that a plan draws for a query."""
-    return float(entry.plan.get("parameters", {}).get("sampling_rate", 1.0))
 
 
 class Cell(NamedTuple):
@@ -305,11 +302,9 @@ def _time(text: str) -> Cell:
 
 def _priced_by(shot: Snapshot) -> str:
     """Name each accountant and its versions once; lines of older schemas do not tell."""
-    told = []
-    for entry in shot.entries:
-        if entry.priced_by:
-            versions = {**entry.priced_by}
-            accountant = versions.pop("accountant")
-            names = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
-            told.append(f"{accountant} ({names})")
-    return "; ".join(dict.fromkeys(told)) or "not recorded"
+    told = {}
+    for versions in (dict(entry.priced_by) for entry in shot.entries if entry.priced_by):
+        accountant = versions.pop("accountant")
+        names = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+        told[f"{accountant} ({names})"] = True
+    return "; ".join(told) or "not recorded"
