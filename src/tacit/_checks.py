@@ -144,6 +144,24 @@ def word(**named: Any) -> str:
     return str(_value(named, "a word", lambda it: isinstance(it, str)))
 
 
+def as_array(value: ArrayLike, dtype: Any = None) -> NDArray[Any]:
+    """Return an array, an empty one of objects for rows of several lengths: refuse it by that."""
+    try:
+        return np.asarray(value, dtype=dtype)
+    except ValueError:
+        return np.empty(0, dtype=object)
+
+
+def blocks(count: int, size: int) -> list[slice]:
+    """Cut so many rows into blocks of `size`, or of one row where that is less.
+
+    >>> blocks(5, 2)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    step = max(1, size)
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+
+
 def finite_array(**named: ArrayLike) -> Floats:
     """Return the argument as a float64 array without NaN or infinity."""
     array = number_array(**named)
@@ -201,10 +219,7 @@ def vote_matrix(votes: ArrayLike, *, n_teachers: int | None = None) -> Integers:
 
     The messages never quote the votes: they are secret.
     """
-    try:
-        array = np.asarray(votes)
-    except ValueError:
-        array = np.empty(0, dtype=object)
+    array = as_array(votes)
     if array.ndim != 2 or array.shape[0] < 1 or array.shape[1] < 2:
         raise InvalidArgument(
             f"Expected votes to be an array (queries, classes) with at least one query and two "

@@ -65,7 +65,7 @@ def test_a_row_depends_on_itself_alone(dimensions: int, monkeypatch: pytest.Monk
     np.testing.assert_array_equal(quantise(np.asfortranarray(rows), 1.0), whole)
     np.testing.assert_array_equal(quantise(rows[5::7], 1.0), whole[5::7])
     np.testing.assert_array_equal(np.vstack([quantise(row[None], 1.0) for row in rows]), whole)
-    monkeypatch.setattr(ranking, "_BLOCK_NUMBERS", 3 * dimensions)
+    monkeypatch.setattr(ranking, "BLOCK_NUMBERS", 3 * dimensions)
     np.testing.assert_array_equal(quantise(rows, 1.0), whole)
 
 

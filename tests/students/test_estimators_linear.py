@@ -10,7 +10,7 @@ from students_shared import Lesson
 
 from tacit.errors import InvalidArgument
 from tacit.students import KernelStudent, LinearStudent, load_student
-from tacit.students.estimators import fit_softmax, gaussian_kernel, kernel_width
+from tacit.students.estimators import fit_softmax, kernel_width
 
 BOTH = pytest.mark.parametrize("kind", [LinearStudent, KernelStudent])
 
@@ -82,8 +82,11 @@ def test_kernel_parts_must_fit():
 
 
 def test_kernel_by_hand():
-    kernel = gaussian_kernel(np.array([[0.0], [2.0]]), np.array([[1.0], [2.0]]), 0.5)
-    np.testing.assert_allclose(kernel, np.exp([[-0.5, -2.0], [-0.5, 0.0]]))
+    parts = {"landmarks": [[1.0], [2.0]], "whitening": np.eye(2), "weights": np.eye(2)}
+    student = KernelStudent().told([[0.0]], **parts, gamma=0.5, bias=[0.0, 0.0])
+    kernel = np.exp([[-0.5, -2.0], [-0.5, 0.0]])
+    found = student.predict_proba([[0.0], [2.0]])
+    np.testing.assert_allclose(found, kernel / kernel.sum(axis=1, keepdims=True))
 
 
 def test_width_is_the_neighbours_distance():

@@ -17,8 +17,8 @@ from tacit.summaries import (
     fit_moment,
     longest_label,
     plain_prior,
-    shrinkage,
 )
+from tacit.summaries.residuals import shrinkage
 
 
 def problem(n: int, classes: int, seed: int):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from tacit._checks import Floats, refuse
+from tacit._checks import Floats, as_array, refuse
 from tacit.errors import InvalidArgument
 from tacit.features.columns import Categorical, Column, Numeric
 
@@ -66,9 +66,6 @@ class PublicBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names = [f"{column.name}={label}" for column in self._declared() for label in column.labels]
         return np.array(names, dtype=object)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
@@ -87,10 +84,7 @@ class PublicBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 def as_table(X: ArrayLike, n_columns: int) -> NDArray[Any]:
     """Return X as an array of numbers or of objects with the declared number of columns."""
-    try:
-        table = np.asarray(X, dtype=object if isinstance(X, list | tuple) else None)
-    except ValueError:
-        table = np.empty(0)
+    table = as_array(X, object if isinstance(X, list | tuple) else None)
     if table.ndim != 2 or table.shape[1] != n_columns:
         raise InvalidArgument(
             f"Expected X to have a column for each of the {n_columns} declared, "
@@ -107,25 +101,17 @@ def column_codes(column: Column, values: NDArray[Any]) -> Codes:
     >>> column_codes(Numeric("age", [18, 65]), np.array([17, 18, 64, 65, np.nan])).tolist()
     [0, 1, 1, 2, 3]
     """
+    other = len(column.labels) - 1
     if isinstance(column, Numeric):
-        return _bin_codes(np.array(column.edges), _numbers(values))
-    if values.dtype == object:
-        return _looked_up(column, values)
-    if all(isinstance(category, str) for category in column.categories):
-        return _index_codes(len(column.categories), values)
-    return _looked_up(column, values.astype(object))
-
-
-def _bin_codes(edges: Floats, numbers: Floats) -> Codes:
-    codes = np.searchsorted(edges, numbers, side="right")
-    codes[np.isnan(numbers)] = len(edges) + 1
-    return codes
-
-
-def _index_codes(n_categories: int, values: NDArray[Any]) -> Codes:
+        numbers = _numbers(values)
+        bins = np.searchsorted(np.array(column.edges), numbers, side="right")
+        return np.where(np.isnan(numbers), other, bins)
+    words = all(isinstance(category, str) for category in column.categories)
+    if values.dtype == object or not words:
+        return _looked_up(column, values.astype(object))
     numbers = values.astype(np.float64)
-    known = (numbers >= 0) & (numbers < n_categories) & (numbers == np.floor(numbers))
-    return np.where(known, numbers, n_categories).astype(np.intp)
+    known = (numbers >= 0) & (numbers < other) & (numbers == np.floor(numbers))
+    return np.where(known, numbers, other).astype(np.intp)
 
 
 def _looked_up(column: Categorical, values: NDArray[Any]) -> Codes:

@@ -33,13 +33,10 @@ class Numeric:
     edges: tuple[float, ...]
 
     def __init__(self, name: str, edges: Iterable[float] = ()) -> None:
-        object.__setattr__(self, "name", _checked_name(name))
-        values = tuple(
-            _number("edges", edge, f"a finite number in column {name!r}")
-            for edge in _listed("edges", edges, name)
-        )
+        values = _declared(name, "edges", edges, f"a finite number in column {name!r}")
         if any(low >= high for low, high in pairwise(values)):
             raise refuse("edges", values, f"strictly increasing in column {name!r}")
+        object.__setattr__(self, "name", name)
         object.__setattr__(self, "edges", values)
 
     @property
@@ -63,19 +60,15 @@ class Categorical:
     categories: tuple[str | float, ...]
 
     def __init__(self, name: str, categories: Iterable[str | float]) -> None:
-        object.__setattr__(self, "name", _checked_name(name))
-        expectation = (
+        expected = (
             f"a word or a finite number in column {name!r} (true and false as the words that stand "
             'there, such as "true")'
         )
-        values = tuple(
-            value if isinstance(value, str) else _number("categories", value, expectation)
-            for value in _listed("categories", categories, name)
-        )
+        values = _declared(name, "categories", categories, expected, words=True)
         if not values or len(set(values)) < len(values):
-            raise refuse(
-                "categories", values, f"at least one, and all different in column {name!r}"
-            )
+            problem = f"at least one, and all different in column {name!r}"
+            raise refuse("categories", values, problem)
+        object.__setattr__(self, "name", name)
         object.__setattr__(self, "categories", values)
 
     @property
@@ -88,21 +81,18 @@ class Categorical:
 Column = Numeric | Categorical
 
 
-def _checked_name(name: Any) -> str:
+def _declared(
+    name: Any, role: str, values: Any, expected: str, *, words: bool = False
+) -> tuple[Any, ...]:
+    """Check name and public values; a bare string is a mistake, not a list of letters."""
     if not isinstance(name, str) or not name:
         raise refuse("name", name, "the name of a column")
-    return name
-
-
-def _listed(role: str, values: Any, name: str) -> list[Any]:
-    """Return the values as a list; a bare string is a mistake, not a list of letters."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise refuse(role, values, f"a list of public values of column {name!r}")
-    return list(values)
-
-
-def _number(role: str, value: Any, expectation: str) -> float:
-    try:
-        return finite(**{role: value})
-    except InvalidArgument:
-        raise refuse(role, value, expectation) from None
+    found = []
+    for value in values:
+        try:
+            found.append(value if words and isinstance(value, str) else finite(**{role: value}))
+        except InvalidArgument:
+            raise refuse(role, value, expected) from None
+    return tuple(found)

@@ -19,13 +19,23 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from tacit._checks import Floats, Shape, at_least, non_negative, positive, refuse, shape_pair
+from tacit._checks import (
+    Floats,
+    Shape,
+    as_array,
+    at_least,
+    blocks,
+    non_negative,
+    positive,
+    refuse,
+    shape_pair,
+)
 from tacit.errors import InvalidArgument
 
 Planes = NDArray[np.float32]
@@ -39,10 +49,7 @@ def image_rows(X: ArrayLike, shape: Shape) -> NDArray[Any]:
     The messages never quote a pixel: the images may be private.
     """
     height, width = shape
-    try:
-        array = np.asarray(X)
-    except ValueError:
-        array = np.empty(0)
+    array = as_array(X)
     if array.shape[1:] not in ((height * width,), shape):
         raise InvalidArgument(
             f"Expected X to be images of image_shape={shape}: an array (n, {height * width}) or "
@@ -68,36 +75,28 @@ def planes_of(rows: NDArray[Any], shape: Shape) -> Planes:
     return scaled.reshape(*shape, len(rows))
 
 
-class ImageTransformer(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class ImageTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A public view of images: `fit` checks and learns nothing, `transform` works row by row."""
 
     image_shape: Shape
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Check the parameters and the shape of X; nothing is learned from its values."""
-        self._check()
-        image_rows(X, shape_pair(image_shape=self.image_shape))
+        self._rows(X)
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:
         """Return the features, an array `(n, n_features_out)`."""
-        self._check()
-        shape = shape_pair(image_shape=self.image_shape)
-        rows = image_rows(X, shape)
+        rows = self._rows(X)
         result = np.empty((len(rows), self._n_features_out), dtype=np.float32)
-        for start in range(0, len(rows), BLOCK):
-            block = slice(start, start + BLOCK)
-            planes = self._transform_planes(planes_of(rows[block], shape))
+        for block in blocks(len(rows), BLOCK):
+            planes = self._transform_planes(planes_of(rows[block], self.image_shape))
             result[block] = planes.reshape(-1, planes.shape[-1]).T
         return result
 
-    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return names such as `hog0`, `hog1`: the class's name and a number."""
-        prefix = type(self).__name__.lower()
-        return np.array([f"{prefix}{k}" for k in range(self._n_features_out)], dtype=object)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
+    def _rows(self, X: ArrayLike) -> NDArray[Any]:
+        self._check()
+        return image_rows(X, shape_pair(image_shape=self.image_shape))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -125,8 +124,7 @@ _STEEPEST_SKEW = 1.0  # 45 degrees; more slant than that is a horizontal stroke,
 _RESIZE_RANGE = (0.4, 1.6)
 
 
-@dataclass(frozen=True, slots=True)
-class Ink:
+class Ink(NamedTuple):
     """Where each image's ink lies: centre, variance of its rows, slant, variance once upright."""
 
     centre_y: Floats
@@ -195,8 +193,10 @@ class Deskew(ImageTransformer):
         step_x = self._step(ink.variance_x, spread_x * width) * (width / canvas_width)
         down = step_y * from_middle(canvas_height)[:, None]
         across = step_x * from_middle(canvas_width)[:, None]
-        upright = resample_rows(planes, ink.centre_y + down)
-        return resample_columns(upright, ink.centre_x + ink.skew * down, across)
+        upright = resample(planes, (ink.centre_y + down)[:, None])
+        starts = (ink.centre_x + ink.skew * down).astype(np.float32)
+        columns = across.astype(np.float32)[:, None] + starts
+        return resample(upright.swapaxes(0, 1), columns).swapaxes(0, 1)
 
     def _step(self, variance: Floats, wanted: float) -> Floats:
         """Pixels of the image per pixel of the result, but for the canvas."""
@@ -236,49 +236,25 @@ def _moment(rows: Planes, power: int) -> Floats:
     return total
 
 
-def resample_rows(planes: Planes, rows: Floats) -> Planes:
-    """Interpolate between rows: `rows[k]` is each image's k-th row position about the middle."""
-    height, width, n = planes.shape
-    padded = np.zeros((height + 2, width, n), dtype=np.float32)
+def resample(planes: Planes, positions: NDArray[Any]) -> Planes:
+    """Interpolate along the first axis, linearly, at positions about its middle.
+
+    `positions[k]` is where each image's k-th line lies, of all its pixels or of each of them.
+    """
+    size, *line = planes.shape
+    padded = np.zeros((size + 2, *line), dtype=np.float32)  # one dark pixel at each end
     padded[1:-1] = planes
-    upper, share = _whole_and_share(rows + (height + 1) / 2, height)
-    index = (upper * (width * n))[:, None, :] + np.arange(width * n).reshape(width, n)
-    return _between(padded, index, width * n, share[:, None, :])
-
-
-def resample_columns(planes: Planes, starts: Floats, across: Floats) -> Planes:
-    """Interpolate between columns, at `starts[y] + across[x]` about the middle."""
-    height, width, n = planes.shape
-    padded = np.zeros((height, width + 2, n), dtype=np.float32)
-    padded[:, 1:-1] = planes
-    columns = starts.astype(np.float32)[:, None, :] + across.astype(np.float32)
-    columns += np.float32((width + 1) / 2)
-    left, share = _whole_and_share(columns, width)
-    left *= n
-    left += np.arange(n)
-    left += (np.arange(height) * ((width + 2) * n))[:, None, None]
-    return _between(padded, left, n, share)
-
-
-def _whole_and_share(
-    positions: NDArray[Any], size: int
-) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """Split positions in an image padded by one dark pixel into an index and a fraction."""
-    inside = np.clip(positions, 0, size + 1)
-    index = np.minimum(inside.astype(np.int32), size)
-    return index.astype(np.intp), (inside - index).astype(np.float32)
-
-
-def _between(source: Planes, index: NDArray[np.intp], stride: int, share: Planes) -> Planes:
-    """Interpolate linearly between the pixel at `index` and the one `stride` further on."""
-    pixels = source.reshape(-1)
+    inside = np.clip(positions + positions.dtype.type((size + 1) / 2), 0, size + 1)
+    whole = np.minimum(inside.astype(np.int32), size)
+    share = (inside - whole).astype(np.float32)
+    pixels, stride = padded.reshape(-1), math.prod(line)
+    index: NDArray[np.intp] = whole.astype(np.intp) * stride + np.arange(stride).reshape(line)
     here = pixels.take(index)
     index += stride
     there = pixels.take(index)
     there -= here
     there *= share
-    there += here
-    return there
+    return np.add(there, here, out=there)
 
 
 _FAINTEST = 0.05  # cells with less contrast than this, of a brightest pixel of 1, count for less
@@ -317,20 +293,16 @@ class HOG(ImageTransformer):
     margin: float = 1 / 14
 
     def _check(self) -> None:
-        height, width = shape_pair(image_shape=self.image_shape)
+        shape = shape_pair(image_shape=self.image_shape)
         at_least(1, cells=self.cells)
         if at_least(4, orientations=self.orientations) % 2:
             raise refuse("orientations", self.orientations, "an even number >= 4")
         positive(overlap=self.overlap)
         if non_negative(margin=self.margin) >= 0.5:
             raise refuse("margin", self.margin, "a share below 0.5")
-        for side in (height, width):
-            if not self._windows(side).any(axis=1).all():
-                raise refuse(
-                    "cells",
-                    self.cells,
-                    f"few enough for every cell to reach a pixel of image_shape={self.image_shape}",
-                )
+        if not all(self._windows(side).any(axis=1).all() for side in shape):
+            reach = f"few enough for every cell to reach a pixel of image_shape={self.image_shape}"
+            raise refuse("cells", self.cells, reach)
 
     @property
     def _n_features_out(self) -> int:

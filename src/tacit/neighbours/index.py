@@ -13,10 +13,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Integers, at_least, positive
+from tacit._checks import Integers, as_array, at_least, blocks, positive
 from tacit.errors import InvalidArgument
 from tacit.neighbours.neighbourhoods import Neighbourhoods
 from tacit.neighbours.ranking import (
+    BLOCK_NUMBERS,
     Ranking,
     Units,
     Vectors,
@@ -24,7 +25,6 @@ from tacit.neighbours.ranking import (
     feature_rows,
     questions,
     rank_rows,
-    row_blocks,
     stacked,
 )
 
@@ -93,12 +93,14 @@ class NeighbourIndex:
         tags = _per_record("keys", keys, "iuS", len(rows), flat=True)
         owners = None if units is None else _numbered(units, len(rows))
         order = _fixed_order(tags, owners, said)
-        self._records = _extended_in_order(rows, order, self._radius)
+        self._records = np.empty((len(rows), rows.shape[1] + 1), dtype=np.float32)
+        for block in blocks(len(rows), BLOCK_NUMBERS // rows.shape[1]):  # nothing is copied whole
+            self._records[block] = extended(rows[order[block]], self._radius)
         self._targets = said[order]
         self._targets.flags.writeable = False
-        self._units = (
-            None if owners is None else Units(owners[order], int(owners.max(initial=-1)) + 1, votes)
-        )
+        self._units = None
+        if owners is not None:
+            self._units = Units(owners[order], int(owners.max(initial=-1)) + 1, votes)
 
     @property
     def votes_per_unit(self) -> int:
@@ -131,21 +133,17 @@ class NeighbourIndex:
 
     def ranking(self, asked: Vectors, reach: int) -> Ranking:
         """Rank the nearest `reach` units for `questions`, block by block. Secret."""
-        step = self._queries_at_once(reach)
-        blocks = [asked[start : start + step] for start in range(0, len(asked), step)]
-        distances = np.empty((min(step, len(asked)), len(self._records)), dtype=np.float32)
+        n = len(self._records)
+        # A block's distances, and the sorting of one row, fit into the memory allowed.
+        sorting = 5 * n + 24 * min(n, reach)
+        rows = blocks(len(asked), (self._memory - sorting) // (4 * max(n, 1)))
+        distances = np.empty((rows[0].stop, n), dtype=np.float32)
         rankings = []
-        for block in blocks:
-            found = np.matmul(block, self._records.T, out=distances[: len(block)])
+        for block in rows:
+            some = asked[block]
+            found = np.matmul(some, self._records.T, out=distances[: len(some)])
             rankings.append(rank_rows(found, reach, self._units))
         return stacked(rankings)
-
-    def _queries_at_once(self, reach: int) -> int:
-        """Fit a block's distances, and the sorting of one row, into the memory allowed."""
-        n = len(self._records)
-        row = 4 * max(n, 1)
-        sorting = 5 * n + 24 * min(n, reach)
-        return max(1, (self._memory - sorting) // row)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("Expected NeighbourIndex to stay where it is: it holds private records.")
@@ -158,10 +156,7 @@ def _per_record(
     name: str, values: ArrayLike, kinds: str, count: int, *, flat: bool = False
 ) -> NDArray[Any]:
     """Return an array with one entry per record; it is never quoted, nor is their number."""
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        array = np.empty(0, dtype=object)
+    array = as_array(values)
     if array.ndim < 1 or (flat and array.ndim > 1) or len(array) != count:
         raise InvalidArgument(f"Expected {name} to have one entry for each record of X.")
     if isinstance(values, list | tuple) and array.dtype.kind in "SU":
@@ -193,18 +188,11 @@ def _fixed_order(keys: NDArray[Any], units: Integers | None, targets: NDArray[An
     said = _as_bytes(targets)
     if targets.dtype.kind in "biuf":  # whole numbers may be equal as float64: then their own bytes
         said += _as_bytes(targets.astype(np.float64))
-    return np.lexsort((*said, *([] if units is None else [units]), keys))
+    owners = [] if units is None else [units]
+    return np.lexsort((*said, *owners, keys))
 
 
 def _as_bytes(targets: NDArray[Any]) -> list[NDArray[np.bytes_]]:
     flat = np.ascontiguousarray(targets).reshape(len(targets), math.prod(targets.shape[1:]))
     width = flat.shape[1] * flat.itemsize
     return [flat.view(f"S{width}")[:, 0]] if width else []
-
-
-def _extended_in_order(rows: NDArray[Any], order: Integers, radius: float) -> Vectors:
-    """Quantise records in a new order, a block at a time: nothing is ever copied whole."""
-    result = np.empty((len(rows), rows.shape[1] + 1), dtype=np.float32)
-    for block in row_blocks(*rows.shape):
-        result[block] = extended(rows[order[block]], radius)
-    return result

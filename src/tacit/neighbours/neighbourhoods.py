@@ -9,40 +9,22 @@ there, would be another mechanism with another price.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc
 
-from tacit._checks import Integers, at_least, probability, sampling_rate
+from tacit._checks import Integers, as_array, at_least, blocks, probability, sampling_rate
 from tacit.errors import InvalidArgument
 from tacit.neighbours.ranking import Ranking, Vectors
 from tacit.noise import Noise
 
+if TYPE_CHECKING:
+    from tacit.neighbours.index import NeighbourIndex
+
 # Entries looked at together: bounds the temporary arrays of a draw.
 _ENTRIES_AT_ONCE = 2**22
 _MOST_NEIGHBOURS = 2**30
-
-
-class Ranks(Protocol):
-    """What neighbourhoods ask of the index that they come from."""
-
-    @property
-    def votes_per_unit(self) -> int:
-        """How many of a query's neighbours may be one unit's."""
-
-    @property
-    def targets(self) -> NDArray[Any]:
-        """What the records say, in the index's own order."""
-
-    @property
-    def n_units(self) -> int:
-        """How many units there are."""
-
-    def ranking(self, asked: Vectors, reach: int) -> Ranking:
-        """Rank the nearest `reach` units around each query."""
 
 
 class Neighbourhoods:
@@ -56,7 +38,7 @@ class Neighbourhoods:
 
     __slots__ = ("_asked", "_index", "_ranking", "_reach")
 
-    def __init__(self, index: Ranks, asked: Vectors, reach: int) -> None:
+    def __init__(self, index: NeighbourIndex, asked: Vectors, reach: int) -> None:
         self._index = index
         self._asked = asked
         self._reach = min(reach, index.n_units)
@@ -94,7 +76,8 @@ class Neighbourhoods:
         chance = sampling_rate(rate=rate)
         chosen = self._rows(rows)
         result = np.full((chosen.size, count), -1, dtype=np.int64)
-        for block in self._blocks(chosen.size, count):
+        entries = max(count, self._ranking.positions.shape[1])
+        for block in blocks(chosen.size, _ENTRIES_AT_ONCE // entries):
             heads = _heads(noise, chance, (block.stop - block.start, count), self._index.n_units)
             self._fill(result[block], chosen[block], heads)
         return result
@@ -102,23 +85,13 @@ class Neighbourhoods:
     def _rows(self, rows: ArrayLike | None) -> Integers:
         if rows is None:
             return np.arange(self.n_queries)
-        try:
-            chosen = np.asarray(rows)
-        except ValueError:
-            chosen = np.empty((0, 0))
-        if chosen.size == 0 and chosen.ndim == 1:
-            return np.empty(0, dtype=np.int64)
-        expected = f"Expected rows to be a list of integers from 0 to {self.n_queries - 1}."
-        if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
-            raise InvalidArgument(expected)
-        if chosen.min() < 0 or chosen.max() >= self.n_queries:
-            raise InvalidArgument(expected)
+        chosen = as_array(rows)
+        listed = chosen.ndim == 1 and chosen.dtype.kind in ("iu" if chosen.size else "iuf")
+        if not listed or ((chosen < 0) | (chosen >= self.n_queries)).any():
+            raise InvalidArgument(
+                f"Expected rows to be a list of integers from 0 to {self.n_queries - 1}."
+            )
         return chosen.astype(np.int64)
-
-    def _blocks(self, n_rows: int, k: int) -> Iterator[slice]:
-        step = max(1, _ENTRIES_AT_ONCE // max(k, self._ranking.positions.shape[1]))
-        for start in range(0, n_rows, step):
-            yield slice(start, min(start + step, n_rows))
 
     def _fill(self, result: Integers, rows: Integers, heads: Integers) -> None:
         """Look up who stands at the ranks that took part; search farther where that is needed."""
@@ -127,9 +100,8 @@ class Neighbourhoods:
         if self._reach == n_units:
             return
         short = np.flatnonzero(result[:, -1] < 0)
-        step = max(1, _ENTRIES_AT_ONCE // (n_units * self.votes_per_unit))
-        for start in range(0, short.size, step):
-            some = short[start : start + step]
+        for block in blocks(short.size, _ENTRIES_AT_ONCE // (n_units * self.votes_per_unit)):
+            some = short[block]
             # Up to a row's last head, k units take part: that is as far as k records can be.
             reach = min(int(heads[some, -1].max()) + 1, n_units)
             farther = self._index.ranking(self._asked[rows[some]], reach)
@@ -150,21 +122,18 @@ def _heads(noise: Noise, rate: float, shape: tuple[int, int], n_units: int) -> I
         return np.broadcast_to(np.arange(shape[1]), shape)
     skips = noise.geometric(rate, shape)
     # Beyond the end is beyond the end: this only keeps the sums from overflowing.
-    heads = np.cumsum(np.minimum(skips, n_units) + 1, axis=1)
-    heads -= 1
-    return heads
+    return np.cumsum(np.minimum(skips, n_units) + 1, axis=1) - 1
 
 
 def _look_up(ranking: Ranking, heads: Integers, result: Integers) -> None:
     """Write the first k entries whose units have heads into rows of -1."""
     width = ranking.positions.shape[1]
+    row, column = np.nonzero(heads < width)
     if ranking.unit_ranks is None:
-        row, column = np.nonzero(heads < width)
         result[row, column] = ranking.positions[row, heads[row, column]]
         return
     # A padding entry has rank -1 and so finds the last column, where no coin ever falls heads.
     took_part = np.zeros((len(heads), width + 1), dtype=np.bool_)
-    row, column = np.nonzero(heads < width)
     took_part[row, heads[row, column]] = True
     included = np.take_along_axis(took_part, ranking.unit_ranks.astype(np.int64), axis=1)
     turn = np.cumsum(included, axis=1)
@@ -176,29 +145,13 @@ def _look_up(ranking: Ranking, heads: Integers, result: Integers) -> None:
 def default_reach(k: int, rate: float, failure: float = 1e-6) -> int:
     """Return how many units to rank so that a draw seldom has to search farther.
 
-    The least M with P(Binomial(M, rate) < k) <= failure, of public numbers alone. It
-    decides about speed and memory only.
+    The least M with P(Binomial(M, rate) < k) <= failure, of public numbers alone: k, and as many
+    more as k successes seldom wait for. It decides about speed and memory only.
 
     >>> default_reach(300, 0.15)
     2551
     """
+    from scipy.stats import nbinom
+
     count, chance = at_least(1, k=k), sampling_rate(rate=rate)
-    allowed = probability(failure=failure)
-    if chance == 1.0:
-        return count
-    enough = count
-    while _shortfall(count, chance, enough) > allowed:
-        enough *= 2
-    too_few = max(count - 1, enough // 2)
-    while enough - too_few > 1:
-        middle = (enough + too_few) // 2
-        if _shortfall(count, chance, middle) > allowed:
-            too_few = middle
-        else:
-            enough = middle
-    return enough
-
-
-def _shortfall(k: int, rate: float, reach: int) -> float:
-    """P(Binomial(reach, rate) < k) = I_{1-rate}(reach - k + 1, k)."""
-    return float(betainc(reach - k + 1, k, 1.0 - rate))
+    return count + int(nbinom.isf(probability(failure=failure), count, chance))

@@ -13,12 +13,13 @@ own records alone.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Integers, positive
+from tacit._checks import Integers, as_array, blocks, positive
 from tacit.errors import InvalidArgument
 
 GRID_RADIUS = 2048
@@ -27,7 +28,7 @@ GRID_RADIUS = 2048
 Vectors = NDArray[np.float32]
 
 # A block's few float64 arrays stay in the processor's cache.
-_BLOCK_NUMBERS = 2**17
+BLOCK_NUMBERS = 2**17
 
 # A row with a larger coordinate (16 radii) is shortened first; then all sums of squares are exact.
 _LARGEST_COORDINATE = 2**15
@@ -68,7 +69,7 @@ def quantise(features: ArrayLike, radius: float) -> Vectors:
     unit = positive(radius=radius)
     rows = feature_rows("features", features)
     result = np.empty(rows.shape, dtype=np.float32)
-    for block in row_blocks(*rows.shape):
+    for block in blocks(len(rows), BLOCK_NUMBERS // rows.shape[1]):
         result[block] = _quantise_block(rows[block], unit)
     return result
 
@@ -93,10 +94,7 @@ def questions(features: ArrayLike, radius: float) -> Vectors:
 
 def feature_rows(name: str, features: ArrayLike) -> NDArray[np.generic]:
     """Return features as an array (rows, dimensions) of numbers; they are never quoted."""
-    try:
-        rows = np.asarray(features)
-    except ValueError:
-        rows = np.empty(0)
+    rows = as_array(features)
     if rows.ndim != 2 or not 1 <= rows.shape[1] <= _MOST_DIMENSIONS:
         raise InvalidArgument(
             f"Expected {name} to be an array (rows, dimensions) of at least one dimension and at "
@@ -107,28 +105,15 @@ def feature_rows(name: str, features: ArrayLike) -> NDArray[np.generic]:
     return rows
 
 
-def row_blocks(n_rows: int, n_columns: int) -> list[slice]:
-    """Cut rows into blocks of few numbers each."""
-    step = max(1, _BLOCK_NUMBERS // n_columns)
-    return [slice(start, start + step) for start in range(0, n_rows, step)]
-
-
 def _quantise_block(rows: NDArray[np.generic], radius: float) -> NDArray[np.float64]:
     scaled = rows.astype(np.float64, order="C")
     largest = np.maximum(scaled.max(axis=1), -scaled.min(axis=1))
     if not np.isfinite(largest).all():
         raise InvalidArgument("Expected features to hold finite numbers only; remove NaN and inf.")
     # In this order nothing overflows.
-    limit = radius * (_LARGEST_COORDINATE / GRID_RADIUS)
-    far = largest > limit
-    scaled[far] /= largest[far, None]
-    scaled[far] *= _LARGEST_COORDINATE
-    if far.any():
-        scaled[~far] /= radius
-        scaled[~far] *= GRID_RADIUS
-    else:
-        scaled /= radius
-        scaled *= GRID_RADIUS
+    far = largest > radius * (_LARGEST_COORDINATE / GRID_RADIUS)
+    scaled /= np.where(far, largest, radius)[:, None]
+    scaled *= np.where(far, float(_LARGEST_COORDINATE), GRID_RADIUS)[:, None]
     np.rint(scaled, out=scaled)
     squares = np.einsum("ij,ij->i", scaled, scaled)
     long = squares > float(GRID_RADIUS**2)
@@ -176,22 +161,16 @@ def nearest(distances: Distances, reach: int) -> Integers:
     >>> nearest(np.array([3, 1, 2, 1], dtype=np.float32), 2).tolist()
     [1, 3]
     """
-    candidates = _within(distances, _likely_bound(distances, reach))
-    if candidates.size < reach < distances.size:
-        candidates = _within(distances, np.partition(distances, reach - 1)[reach - 1])
-    elif candidates.size < reach:
-        candidates = np.arange(distances.size)
+    candidates = np.flatnonzero(distances <= _likely_bound(distances, reach))
+    if candidates.size < reach:  # the guess was too low
+        last = min(reach, distances.size) - 1
+        candidates = np.flatnonzero(distances <= np.partition(distances, last)[last])
     packed = distances[candidates].astype(np.int64)
     packed <<= _POSITION_BITS
     packed |= candidates
     packed.sort()
     packed &= 2**_POSITION_BITS - 1
     return packed[:reach]
-
-
-def _within(distances: Distances, bound: np.float32) -> Integers:
-    """Return all positions no farther than the bound, ties included."""
-    return np.flatnonzero(distances <= bound)
 
 
 def _likely_bound(distances: Distances, reach: int) -> np.float32:
@@ -256,11 +235,9 @@ def _turns(owners: Integers) -> Integers:
     [0, 0, 1, 2, 0, 1]
     """
     by_unit = np.argsort(owners, kind="stable")
-    ordered = owners[by_unit]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    lengths = np.diff(np.r_[starts, ordered.size])
-    turns = np.empty(ordered.size, dtype=np.int64)
-    turns[by_unit] = np.arange(ordered.size) - np.repeat(starts, lengths)
+    _, starts, lengths = np.unique(owners[by_unit], return_index=True, return_counts=True)
+    turns = np.empty(owners.size, dtype=np.int64)
+    turns[by_unit] = np.arange(owners.size) - np.repeat(starts, lengths)
     return turns
 
 
@@ -279,7 +256,7 @@ def rank_rows(distances: Distances, reach: int, units: Units | None) -> Ranking:
     return Ranking(positions, _padded([ranks for _, ranks in orders]))
 
 
-def _padded(rows: list[Integers]) -> Positions:
+def _padded(rows: Sequence[NDArray[Any]]) -> Positions:
     """Stack rows of different lengths; what is missing is -1."""
     result = np.full((len(rows), max((row.size for row in rows), default=0)), -1, dtype=np.int32)
     for place, row in zip(result, rows, strict=True):
@@ -289,21 +266,8 @@ def _padded(rows: list[Integers]) -> Positions:
 
 def stacked(rankings: list[Ranking]) -> Ranking:
     """Join the rankings of blocks of queries into one."""
-    if len(rankings) == 1:
-        return rankings[0]
-    positions = _joined([each.positions for each in rankings])
+    positions = _padded([row for each in rankings for row in each.positions])
     if rankings[0].unit_ranks is None:
         return Ranking(positions, None)
-    return Ranking(
-        positions, _joined([r for each in rankings if (r := each.unit_ranks) is not None])
-    )
-
-
-def _joined(blocks: list[Positions]) -> Positions:
-    width = max(block.shape[1] for block in blocks)
-    result = np.full((sum(map(len, blocks)), width), -1, dtype=np.int32)
-    start = 0
-    for block in blocks:
-        result[start : start + len(block), : block.shape[1]] = block
-        start += len(block)
-    return result
+    ranks = [row for each in rankings if each.unit_ranks is not None for row in each.unit_ranks]
+    return Ranking(positions, _padded(ranks))

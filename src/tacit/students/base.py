@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from tacit._checks import Floats, Integers, at_least, refuse
+from tacit._checks import Floats, Integers, at_least, blocks, finite_array, refuse
 from tacit._files import PathLike
 from tacit.errors import InvalidArgument
 from tacit.students.posterior import answer_weights, posterior_rows
@@ -134,6 +134,7 @@ class PublicLearner(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn h
 
     features: Any
     _count_name: ClassVar[str]
+    _saved: ClassVar[tuple[str, ...]] = ()  # what is learned and saved, without the last "_"
 
     def save(self, path: PathLike, *, extra: Mapping[str, Any] | None = None) -> None:
         """Write the fitted student to one file without pickle; `load_student` reads it back.
@@ -148,9 +149,7 @@ class PublicLearner(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn h
     def _fit_features(self, inputs: NDArray[Any]) -> None:
         """Note the public inputs' width, and fit the features on them."""
         self.n_features_in_ = inputs.shape[1]
-        self.features_ = None if self.features is None else clone(self.features)
-        if self.features_ is not None:
-            self.features_.fit(inputs)
+        self.features_ = None if self.features is None else clone(self.features).fit(inputs)
 
     def _blocks(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Check the inputs of a prediction, and yield some of them at a time."""
@@ -161,8 +160,7 @@ class PublicLearner(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn h
                 f"Expected X with {self.n_features_in_} features, as in X_public, "
                 f"got {inputs.shape[1]}."
             )
-        for start in range(0, len(inputs), _BLOCK):
-            yield inputs[start : start + _BLOCK]
+        yield from (inputs[block] for block in blocks(len(inputs), _BLOCK))
 
     def _view(self, inputs: NDArray[Any], dtype: DTypeLike | None = None) -> NDArray[Any]:
         """Return the inputs in the public feature space."""
@@ -172,11 +170,13 @@ class PublicLearner(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn h
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Return what was learned, as arrays to save."""
-        raise InvalidArgument(f"Expected a student that can be saved, got {type(self).__name__}.")
+        return {name: np.atleast_1d(getattr(self, f"{name}_")) for name in self._saved}
 
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `_arrays` returned; refuse arrays that do not fit together."""
-        raise InvalidArgument(f"Expected a student that can be loaded, got {type(self).__name__}.")
+    def _restore(self, arrays: Mapping[str, Any]) -> None:
+        """Take back what `_arrays` returned; a subclass refuses what does not fit together."""
+        for name in self._saved:
+            # In one layout, or the last bits of a product would depend on where it comes from.
+            setattr(self, f"{name}_", np.ascontiguousarray(finite_array(**{name: arrays[name]})))
 
 
 class BaseStudent(PublicLearner):

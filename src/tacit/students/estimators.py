@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, softmax
 from sklearn.base import clone
+from sklearn.metrics.pairwise import rbf_kernel
 
 from tacit._checks import Floats, at_least, finite_array, positive
 from tacit.errors import InvalidArgument
@@ -45,6 +46,8 @@ class SupervisedStudent(BaseStudent):
     [0, 1]
     """
 
+    _saved = ("classes_seen",)
+
     estimator: Any
     _: KW_ONLY
     features: Any = None
@@ -69,9 +72,6 @@ class SupervisedStudent(BaseStudent):
             labels = np.asarray(self.estimator_.predict(self._view(inputs)), dtype=np.int64)
             scores[np.arange(len(inputs)), labels] = 1.0
         return scores
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"classes_seen": self.classes_seen_}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.classes_seen_ = row_numbers(arrays["classes_seen"], self.n_classes_)
@@ -151,6 +151,8 @@ class LinearStudent(BaseStudent):
     [0, 1]
     """
 
+    _saved = ("weights", "bias")
+
     features: Any = None
     _: KW_ONLY
     penalty: float = 1.0
@@ -168,27 +170,18 @@ class LinearStudent(BaseStudent):
         inputs = flat_rows(X_public=X_public)
         self.n_classes_ = len(finite_array(bias=bias))
         self._fit_features(inputs)
-        self._set(weights, bias, self._view(inputs[:1]).shape[1])
+        self._restore({"weights": weights, "bias": bias}, self._view(inputs[:1]).shape[1])
         return self
-
-    def _set(self, weights: ArrayLike, bias: ArrayLike, width: int) -> None:
-        self.weights_ = np.ascontiguousarray(finite_array(weights=weights))
-        self.bias_ = finite_array(bias=bias)
-        fits = self.weights_.shape == (width, self.n_classes_)
-        if not fits or self.bias_.shape != (self.n_classes_,):
-            raise InvalidArgument(
-                f"Expected weights ({width}, {self.n_classes_}) and as many biases as classes."
-            )
 
     def _scores(self, inputs: NDArray[Any]) -> Floats:
         rows = self._view(inputs, np.float64)
         return np.asarray(softmax(rows @ self.weights_ + self.bias_, axis=1))
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"weights": self.weights_, "bias": self.bias_}
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._set(arrays["weights"], arrays["bias"], len(arrays["weights"]))
+    def _restore(self, arrays: Mapping[str, Any], width: int | None = None) -> None:
+        super()._restore(arrays)
+        shape = (len(self.weights_) if width is None else width, self.n_classes_)
+        if self.weights_.shape != shape or self.bias_.shape != shape[1:]:
+            raise InvalidArgument(f"Expected weights {shape} and as many biases as classes.")
 
 
 @dataclass(eq=False, repr=False)
@@ -208,6 +201,8 @@ class KernelStudent(BaseStudent):
     [0, 1]
     """
 
+    _saved = ("landmarks", "gamma", "whitening", "weights", "bias")
+
     features: Any = None
     _: KW_ONLY
     n_landmarks: int = 500
@@ -220,7 +215,7 @@ class KernelStudent(BaseStudent):
         count = min(at_least(1, n_landmarks=self.n_landmarks), len(view))
         chosen = choose_queries(view, count, random_state=self.random_state)
         self.landmarks_, self.gamma_ = view[chosen], kernel_width(view)
-        values, vectors = np.linalg.eigh(gaussian_kernel(view[chosen], view[chosen], self.gamma_))
+        values, vectors = np.linalg.eigh(rbf_kernel(view[chosen], gamma=self.gamma_))
         kept = values > _SMALLEST
         self.whitening_ = np.ascontiguousarray(vectors[:, kept] / np.sqrt(values[kept]))
         rows = self._basis(view[lesson.indices[lesson.answered]])
@@ -233,43 +228,24 @@ class KernelStudent(BaseStudent):
         """Take landmarks, gamma, whitening, weights and bias that were learned elsewhere."""
         self.n_classes_ = len(np.asarray(learned["bias"]))
         self._fit_features(flat_rows(X_public=X_public))
-        self._restore({name: np.asarray(value) for name, value in learned.items()})
+        self._restore(learned)
         return self
 
     def _basis(self, view: Floats) -> Floats:
-        return np.asarray(gaussian_kernel(view, self.landmarks_, self.gamma_) @ self.whitening_)
+        return np.asarray(rbf_kernel(view, self.landmarks_, self.gamma_) @ self.whitening_)
 
     def _scores(self, inputs: NDArray[Any]) -> Floats:
         rows = self._basis(self._view(inputs, np.float64))
         return np.asarray(rows @ self.weights_ + self.bias_)
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {
-            "landmarks": self.landmarks_,
-            "gamma": np.array([self.gamma_]),
-            "whitening": self.whitening_,
-            "weights": self.weights_,
-            "bias": self.bias_,
-        }
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.gamma_ = positive(gamma=np.ravel(arrays["gamma"])[0])
-        for name in ("landmarks", "whitening", "weights", "bias"):
-            # In one layout, or the last bits of a product would depend on where it comes from.
-            array = np.ascontiguousarray(finite_array(**{name: arrays[name]}))
-            setattr(self, f"{name}_", array)
+    def _restore(self, arrays: Mapping[str, Any]) -> None:
+        super()._restore(arrays)
+        self.gamma_ = positive(gamma=np.ravel(self.gamma_)[0])
         rank = self.whitening_.shape[-1]
         shapes = (self.whitening_.shape, self.weights_.shape, self.bias_.shape)
         fit = ((len(self.landmarks_), rank), (rank, self.n_classes_), (self.n_classes_,))
         if shapes != fit or self.landmarks_.ndim != 2:
             raise InvalidArgument("Expected landmarks, whitening, weights and biases that fit.")
-
-
-def gaussian_kernel(rows: Floats, landmarks: Floats, gamma: float) -> Floats:
-    """Return exp(-gamma |x - z|^2) for each row and landmark."""
-    squares = np.square(rows).sum(axis=1)[:, None] + np.square(landmarks).sum(axis=1)
-    gaps = np.maximum(squares - 2 * (rows @ landmarks.T), 0.0)
-    return np.asarray(np.exp(-gamma * gaps))
 
 
 def kernel_width(view: Floats, *, share: float = 1.0) -> float:
@@ -287,7 +263,7 @@ def kernel_width(view: Floats, *, share: float = 1.0) -> float:
     return share / typical if typical > 0 else 1.0
 
 
-_LENGTHS = (1e-1, 1e3)  # of the kernel, over the square root of the number of features
+_LENGTHS = np.array([1e-1, 1e3])  # of the kernel, over the square root of the number of features
 _JITTER = 1e-10  # scikit-learn's own: keeps a kernel matrix of noiseless values positive
 
 
@@ -413,13 +389,11 @@ class ValueStudent(PublicLearner):
 
     def predict(self, X: ArrayLike) -> Floats:
         """Return numbers of the shape that was learned: (inputs,) or (inputs, outputs)."""
-        values = np.concatenate([self._values(block) for block in self._blocks(X)])
+        dtype = None if self._solution is None else np.float64
+        learned = self._solution or self.estimator_
+        parts = [learned.predict(self._view(block, dtype)) for block in self._blocks(X)]
+        values = np.concatenate(parts).astype(np.float64)
         return values.reshape(-1) if self.flat_ else values.reshape(-1, self.n_outputs_)
-
-    def _values(self, inputs: NDArray[Any]) -> Floats:
-        if self._solution is not None:
-            return self._solution.predict(self._view(inputs, np.float64))
-        return np.asarray(self.estimator_.predict(self._view(inputs)), dtype=np.float64)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         flat = {"flat": np.array([int(self.flat_)])}
@@ -453,9 +427,7 @@ def _gaussian_process(
     level = values.mean(axis=0)
     spread = float(np.sqrt(((values - level) ** 2).mean())) or 1.0
     width = np.sqrt(points.shape[1])
-    kernel = ConstantKernel(1.0, (1e-6, 1e3)) * RBF(
-        width, (_LENGTHS[0] * width, _LENGTHS[1] * width)
-    )
+    kernel = ConstantKernel(1.0, (1e-6, 1e3)) * RBF(width, tuple(_LENGTHS * width))
     if noise is None:
         kernel += WhiteKernel(0.5, (1e-6, 10.0))
     alpha = _JITTER if noise is None else max((noise / spread) ** 2, _JITTER)

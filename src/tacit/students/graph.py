@@ -9,6 +9,7 @@ and releases only: nothing private ever enters this floor. The fitted students h
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from tacit._checks import Floats, Integers, at_least, positive, probability
+from tacit._checks import Floats, Integers, at_least, blocks, positive, probability
 from tacit.errors import InvalidArgument
 from tacit.students.base import BaseStudent, Lesson, flat_rows, normalised, read_lesson
 from tacit.students.posterior import posterior_rows
@@ -47,25 +48,20 @@ def nearest(
     squares = np.einsum("ij,ij->i", points, points)
     found = np.empty((len(queries), n_neighbors), dtype=np.int64)
     distances = np.empty((len(queries), n_neighbors), dtype=np.float32)
-    step = max(1, _BLOCK // len(points))
-    for start in range(0, len(queries), step):
-        block = np.asarray(queries[start : start + step] - centre, dtype=np.float32)
-        gaps = block @ points.T
+    for block in blocks(len(queries), _BLOCK // len(points)):
+        some = np.asarray(queries[block] - centre, dtype=np.float32)
+        gaps = some @ points.T
         gaps *= -2
         gaps += squares
-        gaps += np.einsum("ij,ij->i", block, block)[:, None]
+        gaps += np.einsum("ij,ij->i", some, some)[:, None]
         if same:
-            gaps[np.arange(len(block)), np.arange(start, start + len(block))] = np.inf
-        place = slice(start, start + len(block))
-        found[place], distances[place] = _smallest(gaps, n_neighbors)
+            gaps[np.arange(len(some)), np.arange(block.start, block.stop)] = np.inf
+        found[block], distances[block] = _smallest(gaps, n_neighbors)
     return found, distances
 
 
 def _smallest(gaps: Features, count: int) -> tuple[Integers, Features]:
-    if count < gaps.shape[1]:
-        columns = np.argpartition(gaps, count - 1, axis=1)[:, :count]
-    else:
-        columns = np.broadcast_to(np.arange(count), gaps.shape).copy()
+    columns = np.argpartition(gaps, count - 1, axis=1)[:, :count]
     values = np.take_along_axis(gaps, columns, axis=1)
     order = np.lexsort((columns, values), axis=1)  # ties by row number
     smallest = np.take_along_axis(values, order, axis=1)
@@ -112,8 +108,26 @@ def spread(graph: Any, labels: Floats, alpha: float) -> Floats:
     return np.maximum(solution, 0.0)
 
 
+class _NeighbourStudent(BaseStudent):
+    """What both kinds share: public points, and a posterior of each, the second of `_saved`."""
+
+    n_neighbors: int
+    points_: Features
+
+    def _near(self, inputs: NDArray[Any]) -> tuple[Integers, Features]:
+        count = min(at_least(1, n_neighbors=self.n_neighbors), len(self.points_))
+        return nearest(self._view(inputs, np.float32), self.points_, count)
+
+    def _restore(self, arrays: Mapping[str, Any]) -> None:
+        super()._restore(arrays)
+        self.points_ = flat_rows(points=self.points_).astype(np.float32)
+        posterior = posterior_rows(arrays[self._saved[1]])
+        if posterior.shape != (len(self.points_), self.n_classes_):
+            raise InvalidArgument("Expected one posterior for each of the saved points.")
+
+
 @dataclass(eq=False, repr=False)
-class NearestStudent(BaseStudent):
+class NearestStudent(_NeighbourStudent):
     """Mean of the posteriors of the nearest answered queries (Cover and Hart 1967).
 
     features: a public scikit-learn transformer, or None to use the inputs as they are.
@@ -126,6 +140,8 @@ class NearestStudent(BaseStudent):
     [0, 1]
     """
 
+    _saved = ("points", "posterior")
+
     features: Any = None
     _: KW_ONLY
     n_neighbors: int = 3
@@ -137,23 +153,15 @@ class NearestStudent(BaseStudent):
         self.posterior_ = lesson.posterior[lesson.answered]
 
     def _scores(self, inputs: NDArray[Any]) -> Floats:
-        count = min(at_least(1, n_neighbors=self.n_neighbors), len(self.points_))
-        view = self._view(inputs, np.float32)
-        neighbours, _ = nearest(view, self.points_, count)
+        neighbours, _ = self._near(inputs)
         return np.asarray(self.posterior_[neighbours].mean(axis=1))
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"points": self.points_, "posterior": self.posterior_}
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.points_, self.posterior_ = _restored(arrays, "posterior", self.n_classes_)
 
 
 _FLOOR = 1e-6  # no probability is 0: a neighbour proves nothing
 
 
 @dataclass(eq=False, repr=False)
-class LabelSpreadingStudent(BaseStudent):
+class LabelSpreadingStudent(_NeighbourStudent):
     """Spread each released posterior over a k-nearest-neighbour graph of the public inputs.
 
     F = (I - alpha S)^-1 Y over all public inputs; a new input takes the mean of its neighbours'
@@ -175,6 +183,8 @@ class LabelSpreadingStudent(BaseStudent):
     [0, 1]
     """
 
+    _saved = ("points", "spread")
+
     features: Any = None
     _: KW_ONLY
     n_neighbors: int = 7
@@ -190,8 +200,7 @@ class LabelSpreadingStudent(BaseStudent):
         connected = first._connected(inputs)
         students = []
         for indices, posterior in lessons:
-            student, lesson = clone(self), read_lesson(inputs, indices, posterior)
-            student.n_features_in_, student.features_ = first.n_features_in_, first.features_
+            student, lesson = copy.copy(first), read_lesson(inputs, indices, posterior)
             student.n_classes_ = lesson.posterior.shape[1]
             student._spread(lesson, *connected)
             students.append(student)
@@ -202,12 +211,13 @@ class LabelSpreadingStudent(BaseStudent):
 
     def _spread(self, lesson: Lesson, points: Features, graph: Any) -> None:
         alpha, sharpness = probability(alpha=self.alpha), positive(sharpness=self.sharpness)
-        known, self.points_ = _released(lesson), points
+        answers = lesson.posterior[lesson.answered]
+        known, self.points_ = np.zeros((len(points), answers.shape[1])), points
+        np.add.at(known, lesson.indices[lesson.answered], answers)
         if graph is not None:
             known = spread(graph, known, alpha)
         self.spread_ = _sharpened(normalised(known), sharpness)
         # What no label reaches gets the mean of the releases: the best guess there is.
-        answers = lesson.posterior[lesson.answered]
         self.spread_[known.sum(axis=1) == 0] = answers.mean(axis=0)
 
     def _connected(self, inputs: NDArray[Any]) -> tuple[Features, Any]:
@@ -219,36 +229,9 @@ class LabelSpreadingStudent(BaseStudent):
         return points, similarity(nearest(points, points, count, same=True)[0])
 
     def _scores(self, inputs: NDArray[Any]) -> Floats:
-        count = min(at_least(1, n_neighbors=self.n_neighbors), len(self.points_))
-        view = self._view(inputs, np.float32)
-        neighbours, distances = nearest(view, self.points_, count)
+        neighbours, distances = self._near(inputs)
         weights = 1 / np.maximum(distances.astype(np.float64), 1e-6 * (1 + distances.max()))
         return np.asarray((weights[:, :, None] * self.spread_[neighbours]).sum(axis=1))
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return {"points": self.points_, "spread": self.spread_}
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.points_, self.spread_ = _restored(arrays, "spread", self.n_classes_)
-
-
-def _restored(
-    arrays: Mapping[str, NDArray[Any]], name: str, n_classes: int
-) -> tuple[Features, Floats]:
-    """Return saved points and the posterior of each."""
-    points = flat_rows(points=arrays["points"]).astype(np.float32, copy=False)
-    posterior = posterior_rows(arrays[name])
-    if posterior.shape != (len(points), n_classes):
-        raise InvalidArgument("Expected one posterior for each of the saved points.")
-    return points, posterior
-
-
-def _released(lesson: Lesson) -> Floats:
-    """Return Y: the posteriors of the answered queries, at their public inputs."""
-    labels = np.zeros((len(lesson.inputs), lesson.posterior.shape[1]))
-    answered = lesson.answered
-    np.add.at(labels, lesson.indices[answered], lesson.posterior[answered])
-    return labels
 
 
 def _sharpened(rows: Floats, power: float) -> Floats:

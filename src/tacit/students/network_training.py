@@ -100,13 +100,14 @@ class CNNStudent(BaseStudent):
         if not 0 <= finite(graph_share=self.graph_share) <= 1:
             raise refuse("graph_share", self.graph_share, "between 0 and 1")
         self.graph_ = self._new_graph().fit(lesson.inputs, lesson.indices, lesson.posterior)
-        self.preprocess_ = None if self.preprocess is None else clone(self.preprocess)
-        if self.preprocess_ is not None:
-            self.preprocess_.fit(lesson.inputs)
+        self.preprocess_ = None
+        if self.preprocess is not None:
+            self.preprocess_ = clone(self.preprocess).fit(lesson.inputs)
         pixels = self._pixels(lesson.inputs)
         self.mean_ = float(pixels.mean(dtype=np.float64))
         self.scale_ = float(pixels.std(dtype=np.float64)) or 1.0
-        self.network_ = self._train(self._images(pixels), self.graph_.spread_)
+        images = images_of(pixels, self.image_shape, self.mean_, self.scale_)
+        self.network_ = self._train(images, self.graph_.spread_)
 
     def _new_graph(self) -> LabelSpreadingStudent:
         return LabelSpreadingStudent(self.features, n_neighbors=self.n_neighbors, alpha=self.alpha)
@@ -130,9 +131,8 @@ class CNNStudent(BaseStudent):
         image = image_planes(self.image_shape, self.n_features_in_)
         return convolutional(image, self.n_classes_, widths)
 
-    def _images(self, pixels: NDArray[Any]) -> Tensor:
-        image = image_planes(self.image_shape, self.n_features_in_)
-        return images_of(pixels, image, self.mean_, self.scale_)
+    def _images(self, inputs: NDArray[Any]) -> Tensor:
+        return images_of(self._pixels(inputs), self.image_shape, self.mean_, self.scale_)
 
     def _train(self, images: Tensor, posterior: Floats) -> Module:
         torch = need_torch()
@@ -145,7 +145,8 @@ class CNNStudent(BaseStudent):
 
         def loss(rows: Tensor) -> Tensor:
             chosen = images[rows]
-            chosen = random_affine(chosen, generator) if self.augment else chosen
+            if self.augment:  # each image by a random map of its own
+                chosen = moved(chosen, torch.rand(6, len(rows), generator=generator) * 2 - 1)
             return soft_cross_entropy(network(chosen), targets[rows], weights[rows])
 
         rates = {"learning_rate": self.learning_rate, "weight_decay": self.weight_decay}
@@ -153,22 +154,21 @@ class CNNStudent(BaseStudent):
 
     def _scores(self, inputs: NDArray[Any]) -> Floats:
         torch = need_torch()
-        images = self._images(self._pixels(inputs))
+        images = self._images(inputs)
         scores = class_probabilities(self.network_, images)
         # Each view is one fixed move for all images: predictions do not depend on their company.
         generator = torch.Generator().manual_seed(0)
         for _ in range(at_least(1, views=self.views) - 1):
             moves = _VIEW * (torch.rand(6, 1, generator=generator) * 2 - 1)
-            scores += class_probabilities(
-                self.network_, moved(images, moves.expand(6, len(images)))
-            )
+            view = moved(images, moves.expand(6, len(images)))
+            scores += class_probabilities(self.network_, view)
         near = self.graph_.predict_proba(inputs)
         return (1 - self.graph_share) * normalised(scores) + self.graph_share * near
 
     def represent(self, X: ArrayLike) -> Floats:
         """Return the last hidden layer of the inputs."""
         check_is_fitted(self, "network_")
-        images = self._images(self._pixels(flat_rows(X=X)))
+        images = self._images(flat_rows(X=X))
         return np.asarray(outputs_of(self.network_[:-1], images).numpy())  # type: ignore[index]
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
@@ -224,7 +224,8 @@ class VATStudent(BaseStudent):
         self.mean_, self.scale_ = self._scaling(view)
         inputs = self._prepared(view)
         flat = inputs.flatten(start_dim=1).numpy()[:_SAMPLE]
-        self.reach_ = positive(radius=self.radius) * _typical_gap(flat)
+        _, gaps = nearest(flat, flat, 1, same=True)
+        self.reach_ = positive(radius=self.radius) * (float(np.sqrt(np.median(gaps))) or 1.0)
         self.network_ = self._train(inputs, lesson)
 
     def _network_view(self, inputs: NDArray[Any]) -> NDArray[Any]:
@@ -242,8 +243,7 @@ class VATStudent(BaseStudent):
 
     def _prepared(self, view: NDArray[Any]) -> Tensor:
         if self.image_shape is not None:
-            image = image_planes(self.image_shape, self.n_features_in_)
-            return images_of(view, image, self.mean_[0], self.scale_[0])
+            return images_of(view, self.image_shape, self.mean_[0], self.scale_[0])
         scaled = (view - self.mean_) / self.scale_
         tensor: Tensor = need_torch().from_numpy(scaled.astype(np.float32))
         return tensor
@@ -311,12 +311,6 @@ class VATStudent(BaseStudent):
         self.network_ = set_weights(self._new_network(0), arrays, "network.").eval()
 
 
-def _typical_gap(points: NDArray[np.float32]) -> float:
-    """Return the median distance from a public input to its nearest other; 1 if that is 0."""
-    _, distances = nearest(points, points, 1, same=True)
-    return float(np.sqrt(np.median(distances))) or 1.0
-
-
 def _adversarial(
     network: Module, inputs: Tensor, belief: Tensor, reach: float, generator: Generator
 ) -> Tensor:
@@ -329,9 +323,9 @@ def _adversarial(
 
 
 def _unit(steps: Tensor) -> Tensor:
-    lengths = steps.flatten(start_dim=1).norm(dim=1).clamp_min(1e-20)
-    result: Tensor = steps / lengths.view(-1, *[1] * (steps.dim() - 1))
-    return result
+    flat = steps.flatten(start_dim=1)
+    result: Tensor = need_torch().nn.functional.normalize(flat, eps=1e-20)
+    return result.view_as(steps)
 
 
 def _divergence(belief: Tensor, scores: Tensor) -> Tensor:
@@ -397,27 +391,18 @@ def dense(n_features: int, n_classes: int) -> Module:
     return network
 
 
-def images_of(
-    inputs: NDArray[Any], image: tuple[int, int, int], mean: float, scale: float
-) -> Tensor:
+def images_of(inputs: NDArray[Any], image_shape: Any, mean: float, scale: float) -> Tensor:
     """Return flat inputs as standardised images, channels last in memory."""
     torch = need_torch()
-    channels, height, width = image
+    channels, height, width = image_planes(image_shape, inputs.shape[1])
     scaled = (np.asarray(inputs, dtype=np.float32) - np.float32(mean)) / np.float32(scale)
     pixels = torch.from_numpy(scaled).view(-1, height, width, channels).permute(0, 3, 1, 2)
     result: Tensor = pixels.contiguous(memory_format=torch.channels_last)
     return result
 
 
-def random_affine(images: Tensor, generator: Generator) -> Tensor:
-    """Turn, scale, shear and shift each image a little, by a random affine map of its own."""
-    torch = need_torch()
-    moves = torch.rand(6, len(images), generator=generator) * 2 - 1
-    return moved(images, moves)
-
-
 def moved(images: Tensor, moves: Tensor) -> Tensor:
-    """Apply affine maps: six numbers in [-1, 1] for each image, scaled to the largest move."""
+    """Turn, scale, shear and shift images: each by six numbers in [-1, 1], of the largest move."""
     torch = need_torch()
     turn = moves[0] * _TURN
     across, down = torch.exp(moves[1] * _SCALE), torch.exp(moves[2] * _SCALE)
@@ -436,12 +421,9 @@ def moved(images: Tensor, moves: Tensor) -> Tensor:
 def shuffled(n: int, batch: int, epochs: int, generator: Generator) -> list[Tensor]:
     """Return the rows of each step: every epoch a new order, without its last, incomplete batch."""
     torch = need_torch()
-    steps = []
-    for _ in range(epochs):
-        order = torch.randperm(n, generator=generator)
-        whole = max(batch, n - n % batch)
-        steps += torch.split(order[:whole], batch)
-    return steps
+    whole = max(batch, n - n % batch)
+    orders = [torch.randperm(n, generator=generator)[:whole] for _ in range(epochs)]
+    return [rows for order in orders for rows in torch.split(order, batch)]
 
 
 def soft_cross_entropy(scores: Tensor, targets: Tensor, weights: Tensor) -> Tensor:

@@ -121,10 +121,9 @@ def describe_layers(module: Module) -> Layers | None:
 
 
 def _plain(value: Any) -> Any:
-    tensor = need_torch().Tensor
-    if isinstance(value, tensor | need_torch().nn.Parameter) or value is None:
+    if isinstance(value, need_torch().Tensor) or value is None:
         return value is not None  # only a bias is asked for
-    return tuple(value) if isinstance(value, Sequence) else value
+    return tuple(value) if isinstance(value, list | tuple) else value
 
 
 def build_layers(layers: Any) -> Module:
@@ -141,13 +140,9 @@ def build_layers(layers: Any) -> Module:
     for name, *pairs in layers:
         if name not in _ARGUMENTS or any(key not in _ARGUMENTS[name] for key, _ in pairs):
             raise InvalidArgument("Expected layers that tacit can build; some are unknown.")
-        made.append(getattr(nn, name)(**{key: _tuples(value) for key, value in pairs}))
+        made.append(getattr(nn, name)(**{key: _plain(value) for key, value in pairs}))
     network: Module = nn.Sequential(*made)
     return network
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def perceptron(widths: Sequence[int], activation: str) -> Layers:
@@ -167,6 +162,7 @@ def perceptron(widths: Sequence[int], activation: str) -> Layers:
 class _Trained(PublicLearner):
     """What both kinds share: a network, and inputs that are centred and scaled."""
 
+    _saved = ("centre", "scale")
     layers: Any
     network_: Module
 
@@ -201,12 +197,11 @@ class _Trained(PublicLearner):
                 "Expected a chain of layers that tacit can describe (Linear, Conv2d, Tanh, ...) "
                 "to save; keep student_.network_.state_dict() with torch instead."
             )
-        weights = weights_of(self.network_, "weight.")
-        return {"centre": self.centre_, "scale": np.array([self.scale_]), **weights}
+        return super()._arrays() | weights_of(self.network_, "weight.")
 
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.centre_ = finite_array(centre=arrays["centre"])
-        self.scale_ = positive(scale=arrays["scale"].ravel()[0])
+    def _restore(self, arrays: Mapping[str, Any]) -> None:
+        super()._restore(arrays)
+        self.scale_ = positive(scale=np.ravel(self.scale_)[0])
         network = build_layers(self.layers)
         if any(array.dtype == np.float64 for array in part_of(arrays, "weight.").values()):
             network = network.double()
@@ -255,18 +250,20 @@ class ReconstructionStudent(_Trained):
 
     def predict(self, X: ArrayLike) -> Floats:
         """Return reconstructions (inputs, numbers), in the units of the inputs."""
-        parts = [self._outputs(slice(None), self._tensor(block)) for block in self._blocks(X)]
-        return np.asarray(np.concatenate(parts) * self.scale_ + self.centre_)
+        return self._said(slice(None), X) * self.scale_ + self.centre_
 
     def encode(self, X: ArrayLike) -> Floats:
         """Return codes (inputs, length): what the narrowest layer says."""
-        layers = slice(self.bottleneck)
-        return np.concatenate([self._outputs(layers, self._tensor(one)) for one in self._blocks(X)])
+        return self._said(slice(self.bottleneck), X)
 
     def decode(self, codes: ArrayLike) -> Floats:
         """Return the reconstructions of codes."""
         values = self._outputs(slice(self.bottleneck, None), self._cast(finite_array(codes=codes)))
         return np.asarray(values * self.scale_ + self.centre_)
+
+    def _said(self, layers: slice, X: ArrayLike) -> Floats:
+        parts = [self._outputs(layers, self._tensor(block)) for block in self._blocks(X)]
+        return np.concatenate(parts)
 
     def _outputs(self, layers: slice, rows: Tensor) -> Floats:
         return np.asarray(outputs_of(self.network_[layers], rows).numpy())  # type: ignore[index]

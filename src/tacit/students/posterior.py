@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats, at_least, finite_array, refuse
+from tacit._checks import Floats, at_least, blocks, finite_array, refuse
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import NO_ANSWER, Release, VoteReading
 
@@ -58,7 +58,12 @@ def label_posterior(
             raise InvalidArgument(
                 f"Expected noisy votes with Gaussian noise, got those of {release.mechanism.name}."
             )
-        return decode_histograms(_histogram(release, n_classes), reading.sigma, n_teachers, grid)
+        values = finite_array(values=np.asarray(release.values))
+        if values.ndim != 2 or values.shape[1] != n_classes:
+            raise InvalidArgument(
+                f"Expected noisy votes of shape (queries, {n_classes}), got shape {values.shape}."
+            )
+        return decode_histograms(values, reading.sigma, n_teachers, grid)
     right = _chance_right(reading, n_classes, n_teachers, grid)
     return _from_labels(np.asarray(release.labels), n_classes, right)
 
@@ -91,8 +96,7 @@ def _from_labels(labels: NDArray[np.int64], n_classes: int, right: float) -> Flo
     if labels.ndim != 1 or (labels < NO_ANSWER).any() or (labels >= n_classes).any():
         raise InvalidArgument(f"Expected labels in -1 .. {n_classes - 1} (n_classes={n_classes}).")
     posterior = np.full((labels.size, n_classes), (1 - right) / (n_classes - 1))
-    answered = np.nonzero(labels != NO_ANSWER)[0]
-    posterior[answered, labels[answered]] = right
+    posterior[np.arange(labels.size), labels] = right
     posterior[labels == NO_ANSWER] = 1 / n_classes
     return posterior
 
@@ -115,7 +119,8 @@ def _right_given_agreement(
 
     E over the right count and its noise of P(one wrong count + its noise is less)^(C - 1).
     """
-    nodes, node_weights = _hermite()
+    nodes, node_weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    node_weights = node_weights / node_weights.sum()
     drawn = reading.quantile((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
     chances = np.empty(grid.right.size)
     for place, (right, wrong) in enumerate(zip(grid.right, grid.wrong, strict=True)):
@@ -127,22 +132,8 @@ def _right_given_agreement(
     return chances
 
 
-def _hermite() -> tuple[Floats, Floats]:
-    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
-    return nodes, weights / weights.sum()
-
-
 def _spread(n_teachers: int, chance: float) -> float:
     return float(np.sqrt(n_teachers * chance * (1 - chance)))
-
-
-def _histogram(release: Release, n_classes: int) -> Floats:
-    values = finite_array(values=np.asarray(release.values))
-    if values.ndim != 2 or values.shape[1] != n_classes:
-        raise InvalidArgument(
-            f"Expected noisy votes of shape (queries, {n_classes}), got shape {values.shape}."
-        )
-    return values
 
 
 _STEPS = 48  # of the grid of agreements over [1/C, 1]
@@ -175,22 +166,17 @@ def agreement_grid(n_classes: int, agreement: float | None) -> Agreements:
 
 def decode_histograms(values: Floats, sigma: float, n_teachers: int, grid: Agreements) -> Floats:
     """Return P(class | histogram) for each row, the agreements' weights fitted to all rows."""
-    step = max(1, _BLOCK // values.shape[1])
-    blocks = [values[start : start + step] for start in range(0, len(values), step)]
+    rows = blocks(len(values), _BLOCK // values.shape[1])
     models = [
         _Model(values.shape[1], sigma, n_teachers, right, wrong)
         for right, wrong in zip(grid.right, grid.wrong, strict=True)
     ]
-    evidence = np.concatenate([_log_evidence(block, models) for block in blocks])
+    evidence = np.concatenate([_log_evidence(values[some], models) for some in rows])
     likelihood = np.exp(evidence - evidence.max(axis=1, keepdims=True))
     every = -(-len(likelihood) // _ROWS)
     shares = likelihood * _fitted_weights(likelihood[::every], grid.weights)
     shares /= shares.sum(axis=1, keepdims=True)
-    parts = [
-        _mixed(block, shares[place * step : place * step + step], models)
-        for place, block in enumerate(blocks)
-    ]
-    return np.concatenate(parts)
+    return np.concatenate([_mixed(values[some], shares[some], models) for some in rows])
 
 
 class _Model:

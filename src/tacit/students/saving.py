@@ -19,7 +19,7 @@ import json
 import math
 import zipfile
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,11 @@ from numpy.typing import NDArray
 from tacit._extras import need
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument, TacitError
+from tacit.features import is_row_wise
 from tacit.students.base import BaseStudent, PublicLearner
 
 _FEATURES = "tacit.features"
-_TRANSFORMERS = ("features", "preprocess")
+_FITTED = ("estimator", "features", "preprocess")
 _WRAPPERS = ("SupervisedStudent", "ValueStudent")
 _STUDENTS = (
     *_WRAPPERS,
@@ -55,14 +56,13 @@ def save_student(
     known = {} if labels is None else {"classes": labels.tolist()}
     if name not in _STUDENTS:
         raise InvalidArgument(f"Expected one of tacit's students to save, got {name}.")
-    blobs: dict[str, bytes] = {}
-    arrays = student._arrays()
-    parameters = student.get_params(deep=False)
-    if parameters.pop("estimator", None) is not None and student.estimator_ is not None:
-        blobs["estimator.skops"] = _skops_bytes(student.estimator_)
-    for key in _TRANSFORMERS:
+    blobs, arrays, parameters = {}, student._arrays(), student.get_params(deep=False)
+    for key in _FITTED:
         if key in parameters:
-            parameters[key] = _transformer(key, getattr(student, f"{key}_"), blobs)
+            parameters[key] = fitted = getattr(student, f"{key}_")
+            if fitted is not None and not is_row_wise(fitted):  # what is tacit's own is described
+                parameters[key], blobs[f"{key}.skops"] = None, _skops().dumps(fitted)
+    parameters.pop("estimator", None)
     manifest = {
         "student": name,
         "parameters": {key: _plain(value) for key, value in parameters.items()},
@@ -131,35 +131,17 @@ def _rebuilt(
     if manifest["student"] not in _STUDENTS:
         raise ValueError
     parameters = {key: _python(value) for key, value in manifest["parameters"].items()}
-    for key in _TRANSFORMERS:
+    if manifest["student"] in _WRAPPERS:
+        parameters["estimator"] = None
+    for key in _FITTED:
         if f"{key}.skops" in blobs:
             parameters[key] = _skops_object(blobs[f"{key}.skops"], trusted)
-    if manifest["student"] in _WRAPPERS:
-        fitted = blobs.get("estimator.skops")
-        parameters["estimator"] = None if fitted is None else _skops_object(fitted, trusted)
     student = getattr(importlib.import_module("tacit.students"), manifest["student"])(**parameters)
     student.n_features_in_ = int(manifest["n_features"])
     setattr(student, student._count_name, int(manifest[student._count_name.rstrip("_")]))
-    for key in _TRANSFORMERS:
-        if key in parameters:
-            setattr(student, f"{key}_", parameters[key])
+    for key in parameters.keys() & {"features", "preprocess"}:
+        setattr(student, f"{key}_", parameters[key])
     return student
-
-
-def _transformer(key: str, fitted: Any, blobs: dict[str, bytes]) -> Any:
-    """Return a transformer of tacit's own, to be described; any other becomes a skops blob."""
-    if fitted is None or _is_ours(fitted):
-        return fitted
-    blobs[f"{key}.skops"] = _skops_bytes(fitted)
-    return None
-
-
-def _is_ours(features: Any) -> bool:
-    from sklearn.pipeline import Pipeline
-
-    if isinstance(features, Pipeline):
-        return all(_is_ours(step) for _, step in features.steps)
-    return type(features).__module__.startswith(f"{_FEATURES}.")
 
 
 def _plain(value: Any) -> Any:
@@ -173,14 +155,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if type(value).__module__.startswith(f"{_FEATURES}."):
-        return {"feature": type(value).__name__, "parameters": _parameters(value)}
+        parameters = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {"feature": type(value).__name__, "parameters": parameters}
     return value
-
-
-def _parameters(value: Any) -> dict[str, Any]:
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    return {key: _plain(part) for key, part in value.get_params(deep=False).items()}
 
 
 def _python(value: Any) -> Any:
@@ -203,11 +180,6 @@ def _python(value: Any) -> Any:
 def _skops() -> Any:
     purpose = "to save or load a scikit-learn estimator without pickle"
     return need("skops.io", purpose, extra="export")
-
-
-def _skops_bytes(estimator: Any) -> bytes:
-    data: bytes = _skops().dumps(estimator)
-    return data
 
 
 def _skops_object(blob: bytes, trusted: tuple[str, ...]) -> Any:

@@ -16,7 +16,6 @@ from tacit.summaries.moments import (
     plain_prior,
 )
 from tacit.summaries.prototypes import (
-    Choice,
     choose_student,
     compact_view,
     default_students,
@@ -25,24 +24,13 @@ from tacit.summaries.prototypes import (
     prototype_votes,
     table_posterior,
 )
-from tacit.summaries.residuals import (
-    Descent,
-    ExactNystroem,
-    Residual,
-    Shrinkage,
-    exact_scores,
-    exact_softmax,
-    shrinkage,
-)
+from tacit.summaries.residuals import Descent, ExactNystroem, exact_scores, exact_softmax
 
 __all__ = [
-    "Choice",
     "Descent",
     "ExactNystroem",
     "NoisyEcho",
     "NoisyMoment",
-    "Residual",
-    "Shrinkage",
     "Solution",
     "WeightPrior",
     "best_centre",
@@ -58,6 +46,5 @@ __all__ = [
     "one_hot",
     "plain_prior",
     "prototype_votes",
-    "shrinkage",
     "table_posterior",
 ]

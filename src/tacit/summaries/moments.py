@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.special import softmax
 
 from tacit._checks import Floats, Integers
@@ -52,16 +53,17 @@ def bins_prior(columns: Sequence[Column]) -> WeightPrior:
     ([-1.0, 0.0, 1.0, 0.0], [0, 0, 0, 0, 1])
     """
     widths = [len(column.labels) for column in columns]
-    starts = np.cumsum([0, *widths[:-1]])
-    trends = np.zeros((sum(widths), sum(isinstance(column, Numeric) for column in columns)))
-    place = 0
-    for column, start, width in zip(columns, starts, widths, strict=True):
-        if isinstance(column, Numeric):  # the last bin, `other`, has no rank
-            trends[start : start + width - 1, place] = np.linspace(-1, 1, width - 1)
-            place += 1
+    trends = block_diag(*map(_trend, columns))
     groups = np.repeat(np.arange(len(widths)), widths)
     own = len(widths) + np.arange(trends.shape[1])
     return WeightPrior(np.hstack([np.eye(sum(widths)), trends]), np.concatenate([groups, own]))
+
+
+def _trend(column: Column) -> Floats:
+    """Return the rank of each bin, a column of numbers; none where bins have no order."""
+    ranks = np.linspace(-1, 1, len(column.labels) - 1)
+    trend = np.append(ranks, 0.0)[:, None]  # the last bin, `other`, has no rank
+    return trend if isinstance(column, Numeric) else trend[:, :0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,14 +113,10 @@ def best_centre(view: Floats, total: float, shares: Floats, mu: float, radius: f
     """
     energy = float(np.square(view).sum() / len(view)) / view.shape[1]
     uniform = 1 / shares.size
-    steps = np.linspace(0.0, 1.0, 21)
-    errors = []
-    for step in steps:
-        centre = uniform + step * (shares - uniform)
-        noise = (radius * longest_label(centre) / mu) ** 2
-        missed = float(np.square(shares - centre).sum())
-        errors.append(noise + total**2 / len(view) * energy * missed)
-    return np.asarray(uniform + steps[int(np.argmin(errors))] * (shares - uniform))
+    centres = uniform + np.linspace(0.0, 1.0, 21)[:, None] * (shares - uniform)
+    noise = np.square([radius * longest_label(centre) / mu for centre in centres])
+    missed = np.square(shares - centres).sum(axis=1)
+    return np.asarray(centres[np.argmin(noise + total**2 / len(view) * energy * missed)])
 
 
 def longest_label(centre: Floats) -> float:
@@ -146,15 +144,23 @@ def fit_moment(
     places = [1] if n_classes == 2 else list(range(n_classes))
     now = Solution(np.zeros((view.shape[1], n_classes)), np.log(moment.shares))
     chances = now.chances(view)
-    heard = {place: _evidence_of_echo(view, moment, prior, echo, place) for place in places}
+    heard = {}
+    if echo is not None:
+        before = echo.of.chances(view)
+        heard = {
+            place: _evidence(view, echo, moment.total, prior, echo.of, before, place)
+            for place in places
+        }
     variances = np.ones(int(prior.groups.max()) + 1)
     sizes = np.bincount(prior.groups) * len(places)
     for _ in range(_ROUNDS):
         energy, aim = np.zeros(prior.groups.size), np.zeros(now.weights.shape)
         for place in places:
-            evidence = _evidence_of_moment(view, moment, prior, now, chances, place)
-            mean, spread = evidence.plus(heard[place]).posterior(variances[prior.groups])
-            energy += mean**2 + spread
+            evidence = _evidence(view, moment, moment.total, prior, now, chances, place)
+            precision, pull = evidence.plus(heard.get(place))
+            covariance = np.linalg.inv(precision + np.diag(1 / variances[prior.groups]))
+            mean = covariance @ pull
+            energy += mean**2 + np.diag(covariance)
             aim[:, place] = prior.basis @ mean
         if len(places) == 1:
             aim[:, 0] = -aim[:, 1]
@@ -191,55 +197,32 @@ class _Evidence(NamedTuple):
             return self
         return _Evidence(self.precision + other.precision, self.pull + other.pull)
 
-    def posterior(self, prior: Floats) -> tuple[Floats, Floats]:
-        """Return means and variances, given the prior's variances."""
-        covariance = np.linalg.inv(self.precision + np.diag(1 / prior))
-        return covariance @ self.pull, np.diag(covariance)
 
-
-def _evidence(slope: Floats, error: Floats, noise: float, gap: Floats, basis: Floats) -> _Evidence:
-    """Return the evidence of gap = slope weights + N(0, error + noise)."""
-    total = error + noise * np.eye(len(error))
-    images = slope @ basis
-    believed = np.linalg.solve(total, images)
-    return _Evidence(images.T @ believed, believed.T @ gap)
-
-
-def _evidence_of_moment(
+def _evidence(
     view: Floats,
-    moment: NoisyMoment,
+    said: NoisyMoment | NoisyEcho,
+    total: float,
     prior: WeightPrior,
-    now: Solution,
+    about: Solution,
     chances: Floats,
     place: int,
 ) -> _Evidence:
-    """Linearise the moment about the present weights, for one class."""
-    share, n_classes = moment.total / len(view), moment.shares.size
+    """Linearise a release about a solution, for one class: gap = slope weights + N(0, error)."""
+    share, n_classes = total / len(view), chances.shape[1]
     chance = chances[:, place]
-    centred = chance - moment.centre[place]
-    own = share * _gram(view, chance * (1 - chance))
-    slope = own * (n_classes / (n_classes - 1))  # the other classes' weights move against it
-    missed = share**2 * _gram(view, np.square(centred))
+    error = share * _gram(view, chance * (1 - chance))
+    slope = error * (n_classes / (n_classes - 1))  # the other classes' weights move against it
     # e_y - centre adds up to 0 over the classes: what does not is noise.
-    seen = moment.values[:, place] - moment.values.mean(axis=1)
-    gap = seen - share * (view.T @ centred) + slope @ now.weights[:, place]
-    noise = moment.variance * (1 - 1 / n_classes)
-    return _evidence(slope, own + missed, noise, gap, prior.basis)
-
-
-def _evidence_of_echo(
-    view: Floats, moment: NoisyMoment, prior: WeightPrior, echo: NoisyEcho | None, place: int
-) -> _Evidence | None:
-    """Linearise the residual moment about the solution that it is the echo of, for one class."""
-    if echo is None:
-        return None
-    share, n_classes = moment.total / len(view), moment.shares.size
-    chance = echo.of.chances(view)[:, place]
-    own = share * _gram(view, chance * (1 - chance))
-    slope = own * (n_classes / (n_classes - 1))
-    seen = echo.values[:, place] - echo.values.mean(axis=1)
-    gap = seen + slope @ echo.of.weights[:, place]
-    return _evidence(slope, own, echo.variance * (1 - 1 / n_classes), gap, prior.basis)
+    gap = said.values[:, place] - said.values.mean(axis=1)
+    if isinstance(said, NoisyMoment):  # public inputs stand for the private ones
+        centred = chance - said.centre[place]
+        gap -= share * (view.T @ centred)
+        error += share**2 * _gram(view, np.square(centred))
+    gap += slope @ about.weights[:, place]
+    error += said.variance * (1 - 1 / n_classes) * np.eye(len(error))
+    images = slope @ prior.basis
+    believed = np.linalg.solve(error, images)
+    return _Evidence(images.T @ believed, believed.T @ gap)
 
 
 def _gram(view: Floats, weights: Floats) -> Floats:

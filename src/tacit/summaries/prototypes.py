@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats, Integers, at_least, finite_array, positive, refuse
+from tacit._checks import Floats, Integers, at_least, blocks, finite_array, positive, refuse
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import Contributions
 from tacit.neighbours import extended, feature_rows, questions
@@ -72,9 +72,7 @@ def nearest_prototypes(
     # Sums over (-2 x, 1) and (p, |p|^2) are exact integers below 2^24, whatever their order.
     there = extended(places, positive(radius=radius)).T
     found = np.empty((len(rows), count), dtype=np.int64)
-    step = max(1, _DISTANCES_AT_ONCE // len(places))
-    for start in range(0, len(rows), step):
-        block = slice(start, start + step)
+    for block in blocks(len(rows), _DISTANCES_AT_ONCE // len(places)):
         found[block] = _smallest(questions(rows[block], radius) @ there, count)
     return found
 
@@ -169,10 +167,9 @@ def _expected(cells: Floats, sigma: float) -> Floats:
     every = -(-cells.size // _CELLS)
     prior = _fitted(_likelihood(cells[::every], grid, sigma))
     expected = np.empty(cells.size)
-    step = max(1, 2**20 // grid.size)
-    for start in range(0, cells.size, step):
-        weights = _likelihood(cells[start : start + step], grid, sigma) * prior
-        expected[start : start + step] = (weights @ grid) / weights.sum(axis=1)
+    for block in blocks(cells.size, 2**20 // grid.size):
+        weights = _likelihood(cells[block], grid, sigma) * prior
+        expected[block] = (weights @ grid) / weights.sum(axis=1)
     return expected
 
 
@@ -261,8 +258,13 @@ def choose_student(
             "Expected two students or more, and a row of the table for each prototype."
         )
     whole = (places, table_posterior(cells, noise))
-    parts = _folds(len(cells), at_least(2, folds=folds))
-    lessons = [whole, *(_without(out, places, cells, noise) for out in parts)]
+    count = min(at_least(2, folds=folds), len(cells))
+    # Dealt out in turn: prototypes are in the order of their clusters' sizes.
+    parts = [np.arange(start, len(cells), folds) for start in range(count)]
+    lessons = [whole]
+    for out in parts:
+        kept = np.delete(cells, out, axis=0)
+        lessons.append((np.delete(places, out), table_posterior(kept, noise)))
     if not all((answer_weights(rows) > 0).any() for _, rows in lessons):
         # Hardly anything was released: too little to compare students by.
         nothing = np.zeros(len(students))
@@ -298,19 +300,6 @@ def neighbours_agree(points: NDArray[Any], labels: Integers) -> float:
     others = found != asked[:, None]
     same = (labels[found] == labels[asked][:, None]) & others
     return (float(same.sum() / others.sum()) - chance) / (1 - chance)
-
-
-def _folds(n_rows: int, folds: int) -> list[Integers]:
-    """Deal the prototypes out in turn; they are in the order of their clusters' sizes."""
-    return [np.arange(start, n_rows, folds) for start in range(min(folds, n_rows))]
-
-
-def _without(
-    out: Integers, places: Integers, cells: Floats, noise: float
-) -> tuple[Integers, Floats]:
-    """Return the lesson of the table without some of its rows."""
-    kept = np.delete(np.arange(len(cells)), out)
-    return places[kept], table_posterior(cells[kept], noise)
 
 
 def _said(

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats, at_least, finite_array, non_negative, positive, refuse
+from tacit._checks import Floats, at_least, blocks, finite_array, non_negative, positive, refuse
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import STEP, unit_steps
 from tacit.neighbours import GRID_RADIUS, extended, feature_rows, questions
@@ -70,12 +70,9 @@ def exact_softmax(scores: Floats) -> Floats:
     [[0.5, 0.5], [1.0, 0.0]]
     """
     gaps = scores - scores.max(axis=1, keepdims=True)
-    powers = np.fromiter(map(math.exp, gaps.ravel().tolist()), dtype=np.float64, count=gaps.size)
-    powers = powers.reshape(gaps.shape)
-    total = powers[:, 0].copy()
-    for column in powers.T[1:]:
-        total += column
-    return np.asarray(powers / total[:, None])
+    powers = np.array([math.exp(gap) for gap in gaps.ravel().tolist()]).reshape(gaps.shape)
+    total = np.cumsum(powers, axis=1)[:, -1:]  # in sequence, as a sum need not be
+    return np.asarray(powers / total)
 
 
 Steps = NDArray[np.int16]
@@ -103,7 +100,7 @@ class ExactNystroem:
     True
     """
 
-    __slots__ = ("_there", "_weights", "gamma", "landmarks", "radius", "whitening")
+    __slots__ = ("_table", "_there", "_weights", "gamma", "landmarks", "radius", "whitening")
 
     def __init__(self, landmarks: ArrayLike, *, gamma: float, radius: float) -> None:
         self.landmarks = feature_rows("landmarks", landmarks)
@@ -111,6 +108,8 @@ class ExactNystroem:
         if len(self.landmarks) > _MOST_LANDMARKS:
             raise refuse("landmarks", len(self.landmarks), f"at most {_MOST_LANDMARKS} rows")
         self.gamma, self.radius = positive(gamma=gamma), positive(radius=radius)
+        grid = (np.arange(_LEVELS + 1) + 0.5) * 2**_LEVEL_BITS * (self.radius / GRID_RADIUS) ** 2
+        self._table = np.rint(np.exp(-self.gamma * grid) * _KERNEL_STEPS)  # at every distance
         self._there = extended(self.landmarks, self.radius).T
         kernel = self._kernel(self.landmarks) / _KERNEL_STEPS
         values, vectors = np.linalg.eigh((kernel + kernel.T) / 2)
@@ -131,9 +130,7 @@ class ExactNystroem:
         inputs = feature_rows("rows", rows)
         result = np.empty((len(inputs), self.n_features), dtype=np.int16)
         scale = float(np.abs(self.whitening).max() / np.abs(self._weights).max()) / _KERNEL_STEPS
-        at_once = max(1, _AT_ONCE // len(self.landmarks))
-        for start in range(0, len(inputs), at_once):
-            block = slice(start, start + at_once)
+        for block in blocks(len(inputs), _AT_ONCE // len(self.landmarks)):
             # Integers below 2^53: no sum is ever rounded.
             sums = self._kernel(inputs[block]) @ self._weights
             result[block] = unit_steps(sums * scale, sums.shape)
@@ -144,14 +141,7 @@ class ExactNystroem:
         asked = questions(rows, self.radius)
         squares = np.einsum("ij,ij->i", asked[:, :-1], asked[:, :-1]) / 4  # of -2 x: exact
         distances = (asked @ self._there).astype(np.int64) + squares.astype(np.int64)[:, None]
-        return np.asarray(self._table()[distances >> _LEVEL_BITS])
-
-    def _table(self) -> Floats:
-        """Return the kernel at every distance, a public table."""
-        distances = (
-            (np.arange(_LEVELS + 1) + 0.5) * 2**_LEVEL_BITS * (self.radius / GRID_RADIUS) ** 2
-        )
-        return np.asarray(np.rint(np.exp(-self.gamma * distances) * _KERNEL_STEPS))
+        return np.asarray(self._table[distances >> _LEVEL_BITS])
 
 
 _SPREADS = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0])
@@ -233,15 +223,15 @@ def shrinkage(
     signal = relative * bends**2
     top = float((seen**2).sum() / signal.sum()) + known / float(signal.max())
     scales = 10 * top * np.logspace(-_RANGE, 0.0, _SCALES)
-    best, chosen = -np.inf, (scales[0], _SPREADS[0])
-    for scale in scales:
-        spreads = _SPREADS if residual is None else [residual.spread(scale, relative * bends)]
-        for spread in spreads:
-            variance = scale * signal + spread * bends + known
-            evidence = -0.5 * float((np.log(variance) + seen**2 / variance).sum())
-            if evidence > best:
-                best, chosen = evidence, (scale, spread)
-    scale, spread = chosen
+
+    def evidence(pair: tuple[float, float]) -> float:
+        variance = pair[0] * signal + pair[1] * bends + known
+        return -0.5 * float((np.log(variance) + seen**2 / variance).sum())
+
+    pairs = [(scale, spread) for scale in scales for spread in _SPREADS]
+    if residual is not None:
+        pairs = [(scale, residual.spread(scale, relative * bends)) for scale in scales]
+    scale, spread = max(pairs, key=evidence)
     return Shrinkage(scale * relative, spread * bends + known, bends)
 
 
@@ -266,9 +256,13 @@ class Descent:
         classes: bool = False,
         variance: float | None = None,
     ) -> None:
+        from sklearn.covariance import ledoit_wolf
+
         covariance = view.T @ view / len(view)
         if variance is not None:
-            covariance = _cautious(view, covariance)
+            # Small eigenvalues of few public inputs come out too small, and a step along them
+            # would be too long: towards a multiple of 1 (Ledoit and Wolf, 2004).
+            covariance, _ = ledoit_wolf(view, assume_centered=True)
         values, self.basis = np.linalg.eigh(covariance)
         self.bends = np.repeat(total * np.maximum(values, 0.0)[:, None], columns, axis=1)
         self.prior = np.ones(self.bends.shape)
@@ -295,15 +289,3 @@ class Descent:
             self.residual = self.residual._replace(variance=variance)
         self.prior = shrunk.posterior / max(float(shrunk.posterior.max()), 1e-300)
         self.weights = whole_weights(moved) * WEIGHT_STEP
-
-
-def _cautious(view: Floats, covariance: Floats) -> Floats:
-    """Pull the covariance of few public inputs towards a multiple of 1 (Ledoit and Wolf, 2004).
-
-    Its small eigenvalues come out too small, and a step along them would be too long.
-    """
-    from sklearn.covariance import ledoit_wolf_shrinkage
-
-    part = float(ledoit_wolf_shrinkage(view, assume_centered=True))
-    mean = np.trace(covariance) / len(covariance)
-    return np.asarray((1 - part) * covariance + part * mean * np.eye(len(covariance)))

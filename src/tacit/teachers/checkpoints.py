@@ -69,9 +69,11 @@ class Checkpoints:
         if self._waiting and self._directory is not None:
             numbers = sorted(self._waiting)
             hashes = [self._fingerprints[number] for number in numbers]
+            rows = [self._waiting[number] for number in numbers]
+            buffer = io.BytesIO()
+            np.savez(buffer, teachers=numbers, fingerprints=hashes, predictions=rows)
             name = f"teachers-{numbers[0]:06d}-{hashes[0][:16]}.npz"
-            rows = np.array([self._waiting[number] for number in numbers])
-            write_atomically(self._directory / name, _archive(numbers, hashes, rows), mode=0o600)
+            write_atomically(self._directory / name, buffer.getvalue(), mode=0o600)
             self._waiting.clear()
         self._written_at = time.monotonic()
 
@@ -80,17 +82,6 @@ class Checkpoints:
 
     def __exit__(self, *_: object) -> None:
         self.flush()
-
-
-def _archive(numbers: list[int], hashes: list[str], predictions: NDArray[Any]) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        teachers=np.array(numbers, dtype=np.int64),
-        fingerprints=np.array(hashes, dtype=np.str_),
-        predictions=predictions,
-    )
-    return buffer.getvalue()
 
 
 def _read(path: Path) -> tuple[Any, Any, Any]:

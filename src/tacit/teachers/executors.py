@@ -17,8 +17,8 @@ import threading
 import uuid
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, BinaryIO, NoReturn, Protocol, cast, runtime_checkable
@@ -39,8 +39,7 @@ WORKER_DIED = "WorkerDied"
 _PER_WORKER = 2  # tasks under way for each worker: one runs, one is ready
 _PATIENCE = 30  # seconds for a Dask scheduler to answer, and for a first worker to come
 _LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
-_READY = b"ready"  # what a local worker says once it has its job
-_LENGTH = 8  # bytes before a message that say how long it is
+_READY = "ready"  # what a local worker says once it has its job
 
 
 @runtime_checkable
@@ -69,16 +68,12 @@ def choose_executor(executor: Any) -> Executor:
     >>> type(choose_executor("serial")).__name__
     'Serial'
     """
-    if isinstance(executor, str):
-        if executor == "serial":
-            return Serial()
-        if executor == "local":
-            return LocalProcesses()
-        if ":" in executor:
-            return DaskCluster(executor)
-    elif _is_client(executor):
+    word = executor if isinstance(executor, str) else ""
+    if word in ("serial", "local"):
+        return Serial() if word == "serial" else LocalProcesses()
+    if ":" in word or _is_client(executor):
         return DaskCluster(executor)
-    elif isinstance(executor, Executor) and not isinstance(executor, type):
+    if isinstance(executor, Executor) and not isinstance(executor, type):
         return executor
     given = repr(executor)[:80] if isinstance(executor, str) else type(executor).__name__
     raise InvalidArgument(
@@ -130,16 +125,15 @@ class LocalProcesses:
 
     def run(self, job: AnyJob, tasks: Iterable[Task]) -> Iterator[Finished]:
         """Yield tasks as they finish; one thread here drives each worker."""
-        crew, left = _Crew([pickle.dumps(sys.path), _pickled_by_value(job)]), iter(tasks)
-        under_way: set[Future[Finished]] = set()
-        with crew, ThreadPoolExecutor(self._workers, "tacit-teachers") as threads:
+        crew, left = _Crew([sys.path, _pickled_by_value(job)]), iter(tasks)
+        with closing(crew), ThreadPoolExecutor(self._workers, "tacit-teachers") as threads:
             try:
-                while True:
-                    room = _PER_WORKER * self._workers - len(under_way)
-                    under_way |= {threads.submit(crew.attempt, one) for one in islice(left, room)}
-                    if not under_way:
-                        return
+                some = islice(left, _PER_WORKER * self._workers)
+                under_way = {threads.submit(crew.attempt, task) for task in some}
+                while under_way:
                     done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                    some = islice(left, len(done))
+                    under_way |= {threads.submit(crew.attempt, task) for task in some}
                     for future in done:
                         yield future.result()
             finally:
@@ -149,15 +143,13 @@ class LocalProcesses:
 class _Crew:
     """The worker processes of a run, one for each thread that asks, replaced when they die."""
 
-    def __init__(self, opening: list[bytes]) -> None:
+    def __init__(self, opening: list[Any]) -> None:
         self._opening, self._stopping = opening, False
         self._own, self._lock = threading.local(), threading.Lock()
         self._workers: set[subprocess.Popen[bytes]] = set()
 
-    def __enter__(self) -> None:
-        """Workers start with their first task."""
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Bury all workers; they start with their first task."""
         for worker in list(self._workers):
             self._bury(worker)
 
@@ -170,14 +162,13 @@ class _Crew:
 
     def attempt(self, task: Task) -> Finished:
         """Let this thread's worker do a task; where it dies, the next one."""
-        request = pickle.dumps(task.shards, protocol=5)
         for _ in range(ATTEMPTS):
             worker = getattr(self._own, "worker", None) or self._new_worker()
             if worker is None:
                 break
-            answers = self._exchange(worker, request)
+            answers = self._exchange(worker, task.shards)
             if answers is not None:
-                return task, pickle.loads(answers)
+                return task, answers
         if len(task.numbers) == 1 or self._stopping:
             return _lost(task)
         return task, [self.attempt(one)[1][0] for one in task.alone()]
@@ -197,13 +188,13 @@ class _Crew:
             "says why."
         )
 
-    def _exchange(self, worker: subprocess.Popen[bytes], *messages: bytes) -> bytes | None:
+    def _exchange(self, worker: subprocess.Popen[bytes], *messages: Any) -> Any:
         """Send messages and return the reply, or bury a worker that did not live to give one."""
         try:
             for message in messages:
                 _send(cast(BinaryIO, worker.stdin), message)
-            return _receive(cast(BinaryIO, worker.stdout))
-        except (EOFError, OSError):
+            return pickle.load(cast(BinaryIO, worker.stdout))
+        except (EOFError, OSError, pickle.UnpicklingError):  # nothing came, or half of it
             self._own.worker = None
             self._bury(worker)
             return None
@@ -235,23 +226,10 @@ def _processors() -> int:
     return len(affinity(0)) if affinity else (os.cpu_count() or 1)
 
 
-def _send(pipe: BinaryIO, message: bytes) -> None:
-    """Write one message: its length, then itself."""
-    pipe.write(len(message).to_bytes(_LENGTH, "little"))
-    pipe.write(message)
+def _send(pipe: BinaryIO, message: Any) -> None:
+    """Write one message; a pickle says itself where it ends."""
+    pickle.dump(message, pipe, protocol=5)
     pipe.flush()
-
-
-def _receive(pipe: BinaryIO) -> bytes:
-    """Read one message; raise `EOFError` where the other side is gone."""
-    return _exactly(pipe, int.from_bytes(_exactly(pipe, _LENGTH), "little"))
-
-
-def _exactly(pipe: BinaryIO, count: int) -> bytes:
-    data = pipe.read(count)
-    if len(data) != count:
-        raise EOFError
-    return data
 
 
 def serve() -> None:
@@ -265,8 +243,8 @@ def serve() -> None:
     requests, replies = _take_pipes()
     try:
         # The parent's own modules first: what follows may be defined in them.
-        sys.path[:] = pickle.loads(_receive(requests))
-        job: AnyJob = pickle.loads(_receive(requests))
+        sys.path[:] = pickle.load(requests)
+        job: AnyJob = pickle.loads(pickle.load(requests))
     except (EOFError, BrokenPipeError):
         os._exit(0)
     with quiet():
@@ -278,8 +256,7 @@ def _answer_tasks(job: AnyJob, requests: BinaryIO, replies: BinaryIO) -> NoRetur
     try:
         _send(replies, _READY)
         while True:
-            answers = job.answer(pickle.loads(_receive(requests)))
-            _send(replies, pickle.dumps(answers, protocol=5))
+            _send(replies, job.answer(pickle.load(requests)))
     finally:
         os._exit(0)  # nothing here is worth tidying, exit handlers could hang, and errors tell
 
@@ -308,18 +285,18 @@ class DaskCluster:
 
     def run(self, job: AnyJob, tasks: Iterable[Task]) -> Iterator[Finished]:
         """Yield tasks as they finish; what a dead worker had is run elsewhere."""
+        with self._opened() as client:
+            yield from _run(client, job, iter(tasks))
+
+    def _opened(self) -> Any:
         distributed = _distributed()
         if not isinstance(self._client, str):
-            yield from _run(self._client, job, iter(tasks))
-            return
+            return nullcontext(self._client)
         try:
-            client = distributed.Client(self._client, set_as_default=False, timeout=_PATIENCE)
+            return distributed.Client(self._client, set_as_default=False, timeout=_PATIENCE)
         except (OSError, ValueError) as error:
-            raise refuse(
-                "executor", self._client, f"a Dask scheduler that answers ({type(error).__name__})"
-            ) from None
-        with client:
-            yield from _run(client, job, iter(tasks))
+            answers = f"a Dask scheduler that answers ({type(error).__name__})"
+            raise refuse("executor", self._client, answers) from None
 
 
 def _run(client: Any, job: AnyJob, tasks: Iterator[Task]) -> Iterator[Finished]:
@@ -333,7 +310,12 @@ def _run(client: Any, job: AnyJob, tasks: Iterator[Task]) -> Iterator[Finished]:
     class Plugin(_distributed().WorkerPlugin):  # type: ignore[misc]  # Dask is untyped
         job = sealed  # a worker loads it with its first task
 
-    _wait_for_a_worker(client)
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+    except TimeoutError:
+        raise InvalidArgument(
+            f"Expected the Dask cluster to have a worker within {_PATIENCE} s; start some."
+        ) from None
     client.register_plugin(Plugin(), name=name)
     try:
         yield from _collect(client, name, tasks)
@@ -347,7 +329,11 @@ def _collect(client: Any, plugin: str, tasks: Iterator[Task]) -> Iterator[Finish
     under_way = _distributed().as_completed([], loop=client.loop)
 
     def begin(task: Task, attempt: int) -> None:
-        future = _submit(client, plugin, _Sealed(pickle.dumps(task.shards, protocol=5)))
+        sealed = _Sealed(pickle.dumps(task.shards, protocol=5))
+        with warnings.catch_warnings():
+            # Dask advises to scatter large arguments; what is scattered dies with its worker.
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            future = client.submit(_answer, plugin, sealed, pure=False, retries=0)
         attempts[future] = (task, attempt)
         under_way.add(future)
 
@@ -372,15 +358,6 @@ def _collect(client: Any, plugin: str, tasks: Iterator[Task]) -> Iterator[Finish
         fill()
 
 
-def _wait_for_a_worker(client: Any) -> None:
-    try:
-        client.wait_for_workers(1, timeout=_PATIENCE)
-    except TimeoutError:
-        raise InvalidArgument(
-            f"Expected the Dask cluster to have a worker within {_PATIENCE} s; start some."
-        ) from None
-
-
 def _outcome(future: Any) -> Sequence[Answer] | str:
     """Return the answers, or the type of the error where no worker lived to give them.
 
@@ -392,13 +369,6 @@ def _outcome(future: Any) -> Sequence[Answer] | str:
         return type(error).__name__
     finally:
         future.release()
-
-
-def _submit(client: Any, *arguments: Any) -> Any:
-    with warnings.catch_warnings():
-        # Dask advises to scatter large arguments; what is scattered dies with its worker.
-        warnings.filterwarnings("ignore", message="Sending large graph")
-        return client.submit(_answer, *arguments, pure=False, retries=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,13 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import at_least, non_negative, one_of, positive
+from tacit._checks import at_least, blocks, non_negative, one_of, positive, set_checked
 from tacit._extras import need
 from tacit.errors import InvalidArgument
 from tacit.teachers.tasks import Shard, TeacherFamily
@@ -28,14 +29,6 @@ if TYPE_CHECKING:
 
 _CELLS = 1 << 22  # kernel values held at a time: 16 MiB in float32
 _QUERIES = 1024  # queries at a time: 3 MiB of 768 features in float32
-
-
-class _Fitted(NamedTuple):
-    """A teacher: its records, their squared norms, and the weights of its classes. Secret."""
-
-    records: NDArray[Any]
-    norms: NDArray[Any]
-    weights: NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +56,7 @@ class KernelRidgeTeachers:
     precision: str = "float32"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gamma", positive(gamma=self.gamma))
-        object.__setattr__(self, "alpha", positive(alpha=self.alpha))
+        set_checked(self, gamma=positive, alpha=positive)
         one_of("float32", "float64", precision=self.precision)
 
     def validate(self, X_query: NDArray[Any], *, n_classes: int) -> None:
@@ -77,29 +69,21 @@ class KernelRidgeTeachers:
         """Solve each shard's system and label every query."""
         queries = self._rows(X_query)
         norms = _squared_norms(queries)
-        fitted = [self._fit(shard, n_classes) for shard in shards]
         labels = np.empty((len(shards), len(queries)), dtype=np.int64)
-        for start in range(0, len(queries), _QUERIES):  # a block stays in cache for all shards
-            block = slice(start, start + _QUERIES)
-            for row, machine in zip(labels, fitted, strict=True):
-                row[block] = self._predict(machine, queries[block], norms[block])
+        fitted = [self._fit(shard, n_classes) for shard in shards]
+        for block in blocks(len(queries), _QUERIES):  # it stays in cache for all shards
+            for row, (records, own, weights) in zip(labels, fitted, strict=True):
+                asked, lengths, said = queries[block], norms[block], row[block]
+                for part in blocks(len(asked), _CELLS // len(records)):
+                    kernel = self._kernel(asked[part], lengths[part], records, own)
+                    said[part] = (kernel @ weights).argmax(axis=1)
         return labels
 
-    def _fit(self, shard: Shard, n_classes: int) -> _Fitted:
+    def _fit(self, shard: Shard, n_classes: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return a teacher: its records, their squared norms, its classes' weights. Secret."""
         records = self._rows(shard.X)
         weights = self._weights(records.astype(np.float64), shard.y, n_classes)
-        return _Fitted(records, _squared_norms(records), weights.astype(self.precision))
-
-    def _predict(
-        self, machine: _Fitted, queries: NDArray[Any], norms: NDArray[Any]
-    ) -> NDArray[np.int64]:
-        step = max(1, _CELLS // len(machine.records))
-        labels = np.empty(len(queries), dtype=np.int64)
-        for start in range(0, len(queries), step):
-            part = slice(start, start + step)
-            kernel = self._kernel(queries[part], norms[part], machine.records, machine.norms)
-            labels[part] = (kernel @ machine.weights).argmax(axis=1)
-        return labels
+        return records, _squared_norms(records), weights.astype(self.precision)
 
     def _weights(
         self, records: NDArray[np.float64], y: NDArray[np.int64], n_classes: int
@@ -109,10 +93,8 @@ class KernelRidgeTeachers:
         norms = _squared_norms(records)
         system = self._kernel(records, norms, records, norms)
         system[np.diag_indices_from(system)] = 1.0 + self.alpha
-        targets = np.zeros((len(y), n_classes))
-        targets[np.arange(len(y)), y] = 1.0
         factor = cho_factor(system, lower=True, overwrite_a=True)
-        return np.asarray(cho_solve(factor, targets))
+        return np.asarray(cho_solve(factor, np.eye(n_classes)[y]))
 
     def _kernel(
         self, left: NDArray[Any], left_norms: Any, right: NDArray[Any], right_norms: Any
@@ -190,11 +172,8 @@ def as_family(teacher: Any) -> TeacherFamily:
 def _with_seeds(estimator: Any, seed: int) -> Any:
     """Seed every `random_state`, also of nested estimators, each in its own way."""
     stream = np.random.default_rng(seed)
-    names = [
-        name
-        for name in sorted(estimator.get_params(deep=True))
-        if name == "random_state" or name.endswith("__random_state")
-    ]
+    every = sorted(estimator.get_params(deep=True))
+    names = [name for name in every if name.rpartition("__")[2] == "random_state"]
     return estimator.set_params(**{name: int(stream.integers(2**31)) for name in names})
 
 
@@ -325,9 +304,8 @@ class TorchTeacher:
         library = _torch()
         module.eval()
         with library.inference_mode():
-            parts = [
-                module(self._placed(part)).float() for part in library.split(queries, _QUERIES)
-            ]
+            blocks = library.split(queries, _QUERIES)
+            parts = [module(self._placed(block)).float() for block in blocks]
         return cast("torch.Tensor", library.cat(parts))
 
     def _tensor(self, X: NDArray[Any]) -> torch.Tensor:
@@ -359,10 +337,9 @@ def _optimizer(recipe: Recipe, parameters: Any) -> Any:
     if callable(recipe.optimizer):
         return recipe.optimizer(parameters, recipe.learning_rate)
     optim = _torch().optim
-    common = {"lr": recipe.learning_rate, "weight_decay": recipe.weight_decay, "fused": True}
-    if recipe.optimizer == "sgd":
-        return optim.SGD(parameters, momentum=0.9, **common)
-    return (optim.Adam if recipe.optimizer == "adam" else optim.AdamW)(parameters, **common)
+    kinds = {"adam": optim.Adam, "adamw": optim.AdamW, "sgd": partial(optim.SGD, momentum=0.9)}
+    rates = {"lr": recipe.learning_rate, "weight_decay": recipe.weight_decay}
+    return kinds[recipe.optimizer](parameters, **rates, fused=True)
 
 
 def _set_rate(optimizer: Any, recipe: Recipe, step: int) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Integers, at_least, own_floats
+from tacit._checks import Integers, at_least, blocks, own_floats
 from tacit._files import PathLike
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument, TeacherFailed
@@ -60,8 +60,8 @@ class Run:
 
     def tasks(self, numbers: Sequence[int], size: int = 1) -> Iterator[Task]:
         """Yield these teachers' tasks; records are copied only when a task is asked for."""
-        for start in range(0, len(numbers), size):
-            some = tuple(numbers[start : start + size])
+        for block in blocks(len(numbers), size):
+            some = tuple(numbers[block])
             yield Task(some, tuple(self.shard(number) for number in some))
 
 

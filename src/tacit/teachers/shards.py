@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats, Integers, at_least
+from tacit._checks import Floats, Integers, at_least, blocks
 from tacit.errors import InvalidArgument
 
 _ROWS = 4096  # records hashed at a time: the float64 copies stay small
@@ -89,16 +89,20 @@ def record_ids(X: ArrayLike, y: ArrayLike | None = None) -> NDArray[np.bytes_]:
     >>> bool(record_ids([[1, 2], [3, 4]])[0] == record_ids([[1.0, 2.0]])[0])
     True
     """
-    rows = _numbers("X", X)
+    rows = np.asarray(X)
+    if rows.dtype.kind not in "biuf" or rows.ndim < 1:
+        raise InvalidArgument(
+            "Expected X to be an array of numbers, one row a record; encode categories with a "
+            "public list of them."
+        )
     labels = None if y is None else _labels(y, len(rows))
     digests = []
-    for start in range(0, len(rows), _ROWS):
+    for some in blocks(len(rows), _ROWS):
         with np.errstate(all="ignore"):  # a number too large for float64 is nobody's business
-            block = np.ascontiguousarray(rows[start : start + _ROWS], dtype="<f8")
-        if np.isnan(block).any():
-            block = np.where(np.isnan(block), np.nan, block)  # there are many NaNs: one for all
-        block = block + 0.0  # and no negative zero
-        for place, row in enumerate(block, start):
+            block = np.ascontiguousarray(rows[some], dtype="<f8")
+        # There are many NaNs: one for all. And no negative zero.
+        block = np.where(np.isnan(block), np.nan, block) + 0.0
+        for place, row in enumerate(block, some.start):
             hashed = hashlib.blake2b(row.tobytes(), digest_size=16, person=_RECORD)
             if labels is not None:
                 hashed.update(labels[place])
@@ -115,20 +119,8 @@ def unit_names(ids: Iterable[Any]) -> NDArray[np.bytes_]:
     >>> bool(names[0] == names[1]), bool(names[0] == names[2])
     (True, False)
     """
-    digests = [
-        hashlib.blake2b(name, digest_size=16, person=_UNIT).hexdigest() for name in _names(ids)
-    ]
-    return np.array(digests, dtype="S32")
-
-
-def _numbers(name: str, values: ArrayLike) -> NDArray[Any]:
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf" or array.ndim < 1:
-        raise InvalidArgument(
-            f"Expected {name} to be an array of numbers, one row a record; encode categories with "
-            "a public list of them."
-        )
-    return array
+    hashes = (hashlib.blake2b(name, digest_size=16, person=_UNIT) for name in _names(ids))
+    return np.array([hashed.hexdigest() for hashed in hashes], dtype="S32")
 
 
 def _labels(y: ArrayLike, n_records: int) -> list[bytes]:

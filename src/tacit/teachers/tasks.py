@@ -88,12 +88,10 @@ class Job:
 
         An empty shard votes `EMPTY_SHARD_VOTES`; a shard of one class votes that class, untrained.
         """
-        answers = [_without_training(self, shard) for shard in shards]
-        to_train = [place for place, known in enumerate(answers) if known is None]
-        trained = on_one_thread(lambda: _train(self, [shards[place] for place in to_train]))
-        for place, result in zip(to_train, trained, strict=True):
-            answers[place] = result
-        return [known for known in answers if known is not None]
+        known = [_without_training(self, shard) for shard in shards]
+        rest = [shard for shard, answer in zip(shards, known, strict=True) if answer is None]
+        trained = iter(on_one_thread(lambda: _train(self, rest)))
+        return [next(trained) if answer is None else answer for answer in known]
 
     def fingerprint(self) -> bytes:
         """Hash what all teachers share."""
@@ -109,8 +107,7 @@ class Task:
 
     def alone(self) -> list[Task]:
         """Return a task for each teacher, to find the one for which all are lost."""
-        pairs = zip(self.numbers, self.shards, strict=True)
-        return [Task((number,), (shard,)) for number, shard in pairs]
+        return [Task((self.numbers[k],), (self.shards[k],)) for k in range(len(self.numbers))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +152,7 @@ def _without_training(job: Job, shard: Shard) -> Answer | None:
 def _train(job: Job, shards: Sequence[Shard]) -> list[Answer]:
     if not shards:
         return []
-    predictions, failure = attempt(lambda: _checked(job, len(shards), _predict(job, shards)))
+    predictions, failure = attempt(lambda: _predictions(job, shards))
     if predictions is not None:
         return [Answer(row) for row in predictions]
     if len(shards) == 1:
@@ -164,14 +161,11 @@ def _train(job: Job, shards: Sequence[Shard]) -> list[Answer]:
     return [one for shard in shards for one in _train(job, [shard])]
 
 
-def _predict(job: Job, shards: Sequence[Shard]) -> NDArray[Any]:
-    return job.family.predict_shards(shards, job.X_query, n_classes=job.n_classes)
-
-
-def _checked(job: Job, n_shards: int, predictions: Any) -> NDArray[Any]:
+def _predictions(job: Job, shards: Sequence[Shard]) -> NDArray[Any]:
     """Return predictions in their smallest type; the messages stay inside the task."""
-    array = np.asarray(predictions)
-    if array.shape != (n_shards, len(job.X_query)) or array.dtype.kind not in "iu":
+    said = job.family.predict_shards(shards, job.X_query, n_classes=job.n_classes)
+    array = np.asarray(said)
+    if array.shape != (len(shards), len(job.X_query)) or array.dtype.kind not in "iu":
         raise InvalidArgument("Expected one class index for each shard and query.")
     if array.size and (array.min() < 0 or array.max() >= job.n_classes):
         raise InvalidArgument("Expected predictions to be class indices.")
@@ -202,8 +196,7 @@ def _pools() -> Any:
     from threadpoolctl import ThreadpoolController
 
     if _seen is None or _seen[0] != len(sys.modules):
-        found = ThreadpoolController()
-        _seen = (len(sys.modules), found)
+        _seen = (len(sys.modules), ThreadpoolController())
     return _seen[1]
 
 
