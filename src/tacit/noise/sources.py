@@ -57,6 +57,13 @@ class _Sampler(ABC):
     def _words(self, count: int) -> exact.Words:
         return self._draw(lambda generator: generator.bit_generator.random_raw(count))
 
+    def _scaled(self, standard: Callable[..., Floats], size: Size, **named: ArrayLike) -> Floats:
+        shape = _shape(size)
+        scales = _scales(shape, **named)
+        draws = self._draw(lambda generator: standard(generator, size=shape))
+        draws *= scales
+        return draws
+
     def gaussian(self, sigma: ArrayLike, size: Size) -> Floats:
         """Draw continuous Gaussians: density exp(-x^2 / (2 sigma^2)), in float64.
 
@@ -66,11 +73,7 @@ class _Sampler(ABC):
         >>> InsecureNoise(seed=1).gaussian(sigma=40.0, size=(2, 3)).shape
         (2, 3)
         """
-        shape = _shape(size)
-        scales = _scales(shape, sigma=sigma)
-        draws = self._draw(lambda generator: generator.standard_normal(shape))
-        draws *= scales
-        return draws
+        return self._scaled(np.random.Generator.standard_normal, size, sigma=sigma)
 
     def laplace(self, scale: ArrayLike, size: Size) -> Floats:
         """Draw Laplace variates: density exp(-|x| / scale) / (2 scale), in float64.
@@ -78,11 +81,7 @@ class _Sampler(ABC):
         >>> InsecureNoise(seed=1).laplace(scale=20.0, size=5).shape
         (5,)
         """
-        shape = _shape(size)
-        scales = _scales(shape, scale=scale)
-        draws = self._draw(lambda generator: generator.laplace(0.0, 1.0, shape))
-        draws *= scales
-        return draws
+        return self._scaled(np.random.Generator.laplace, size, scale=scale)
 
     def rounded_gaussian_steps(self, sigma: ArrayLike, grid: float, size: Size) -> Integers:
         """Draw Gaussians rounded to the nearest multiple of grid, as whole numbers k of steps.

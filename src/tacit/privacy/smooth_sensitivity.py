@@ -34,12 +34,17 @@ from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 from tacit._checks import Floats, Integers, one_of, positive, probability, renyi_order, vote_matrix
 from tacit.errors import InvalidArgument
-from tacit.privacy.noisy_max import checked_weights, log_tail_sum, rdp_from_log_q, union_log_q
+from tacit.privacy.noisy_max import (
+    TOLERANCE,
+    checked_weights,
+    log_tail_sum,
+    rdp_from_log_q,
+    union_log_q,
+)
 from tacit.privacy.tail_bound import theorem6_log_q0
 from tacit.privacy.threshold import threshold_rdp
 
 _CELLS_PER_STEP = 16
-_TOLERANCE = 1e-9
 _SLACK = 1e-7  # relative: local sensitivities are differences of numbers good to 1e-9
 _COUNTS_AT_ONCE = 1 << 17  # so that the temporaries stay in the processor's cache
 
@@ -97,12 +102,10 @@ class _Jumps:
         z = z_min - step + width * np.arange(n_nodes)
         self.node_log_q = log_others + log_ndtr(z)
         clamped = log_others + log_ndtr(np.maximum(z, z_min))
-        costs = rdp_from_log_q(
-            np.minimum(clamped, modal), sigma, [order], bound, tolerance=_TOLERANCE
-        )[:, 0]
+        costs = rdp_from_log_q(np.minimum(clamped, modal), sigma, [order], bound)[:, 0]
         reached = costs[_CELLS_PER_STEP + 1 :]
         # Each cost is known to within the tolerance: a jump must not be missed for rounding.
-        jumps = reached - costs[: -_CELLS_PER_STEP - 1] + 2 * _TOLERANCE * reached
+        jumps = reached - costs[: -_CELLS_PER_STEP - 1] + 2 * TOLERANCE * reached
         self.largest = float(jumps.max())
         self.maxima = _range_maxima(jumps)
 
