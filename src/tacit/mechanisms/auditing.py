@@ -236,7 +236,7 @@ class World:
         return kinds
 
 
-def crowd(targets: ArrayLike, votes_per_unit: int) -> World:
+def crowd(votes_per_unit: int, targets: ArrayLike = VOTES) -> World:
     """Return a world in which everybody else says the opposite of the unit."""
     return World(np.asarray(targets), votes_per_unit, crowd=OTHER)
 

@@ -61,6 +61,7 @@ PUBLIC_FRAME = (
     "records, or from earlier releases alone"
 )
 _FEWEST_STEPS_PER_SHARE = 2.0**6
+_Case = tuple[float, int]  # what the first teacher says in an audit, and how many there are
 Public = ArrayLike | None  # what is known of codes: centres, weights
 
 
@@ -351,11 +352,7 @@ class MeanOfCodes(Mechanism):
         return codes.shape[1] // self.joint
 
     def _audit_case(
-        self,
-        first: tuple[float, int],
-        second: tuple[float, int],
-        shift: tuple[float, float, float],
-        **public: Any,
+        self, first: _Case, second: _Case, shift: tuple[float, float, float], **public: Any
     ) -> Suspicion:
         """Return what the first teacher says, and how many teachers there are; the others say 0.
 
@@ -364,7 +361,7 @@ class MeanOfCodes(Mechanism):
         small(n_teachers=self.n_teachers, joint=self.joint)
         one, joint = Plan(self, 1), self.joint
 
-        def answers(case: tuple[float, int], trials: int) -> TeacherCodes:
+        def answers(case: _Case, trials: int) -> TeacherCodes:
             said, teachers = case
 
             def part(teacher: int, rows: slice) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacit import privacy
 from tacit._checks import Floats, Integers, at_least, finite, finite_array, noise_scale, set_checked
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.auditing import AUDIT_DELTAS, Suspicion, cut, guess, labelled, small
@@ -31,13 +32,7 @@ from tacit.mechanisms.votes import (
     whole_shares_of,
 )
 from tacit.noise import Noise, admit
-from tacit.privacy import (
-    RdpCurve,
-    confident_rdp,
-    confident_rdp_worst,
-    threshold_rdp,
-    threshold_rdp_worst,
-)
+from tacit.privacy import RdpCurve
 
 Student = ArrayLike | None  # its probabilities (queries, classes)
 _SURELY = 8.0  # a check that is so many deviations away passes
@@ -88,16 +83,16 @@ class ThresholdCheck(SoftVoteMechanism):
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
         """Worst case over every value of the statistic, exact."""
-        low, high = self.range(**sizes)
-        return RdpCurve(orders, threshold_rdp_worst(self.threshold, self.sigma, low, high, orders))
+        check = self.threshold, self.sigma, *self.range(**sizes)
+        return RdpCurve(orders, privacy.threshold_rdp_worst(*check, orders))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
         """Data-dependent cost of each query's bit. Secret."""
         votes = self.votes(answers)
         low, high = self.range(round(float(votes[0].sum())), votes.shape[1])
         top = rounded_half_up(votes.max(axis=1))
-        costs = threshold_rdp(top, self.threshold, self.sigma, orders, lowest=low, highest=high)
-        return RdpCurve(orders, costs)
+        check = top, self.threshold, self.sigma, orders
+        return RdpCurve(orders, privacy.threshold_rdp(*check, lowest=low, highest=high))
 
     def gaussian_cost(self) -> float | None:
         """mu^2 = 1/sigma^2."""
@@ -144,16 +139,16 @@ class _Selective(SoftVoteMechanism):
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
         """Worst case for one query, checked and possibly answered."""
-        (low, high), scales = self.check.range(**sizes), (self.sigma_check, self.sigma_answer)
-        return RdpCurve(orders, confident_rdp_worst(self.threshold, *scales, low, high, orders))
+        scales = self.threshold, self.sigma_check, self.sigma_answer
+        ends = self.check.range(**sizes)
+        return RdpCurve(orders, privacy.confident_rdp_worst(*scales, *ends, orders))
 
     def _secret_cost(self, answers: Any, top: Integers, orders: ArrayLike) -> RdpCurve:
         votes = self.votes(answers)
         low, high = self.check.range(round(float(votes[0].sum())), votes.shape[1])
-        sizes = {"lowest": low, "highest": high}
         answer = self.answer.secret_cost(answers, orders).values
-        values = confident_rdp(top, self.threshold, self.sigma_check, answer, orders, **sizes)
-        return RdpCurve(orders, values)
+        check = top, self.threshold, self.sigma_check, answer, orders
+        return RdpCurve(orders, privacy.confident_rdp(*check, lowest=low, highest=high))
 
     def _answered(
         self, votes: NDArray[Any], top: Integers, noise: Noise, max_answers: int | None

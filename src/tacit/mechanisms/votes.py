@@ -350,9 +350,8 @@ class LNMax(SoftVoteMechanism):
     def release(self, answers: Any, noise: Noise) -> Release:
         """Return one label per row of votes."""
         entry = admit(noise)
-        labels = noisy_argmax(
-            self.votes(answers), lambda shape: noise.laplace(1 / self.gamma, shape)
-        )
+        votes, scale = self.votes(answers), 1 / self.gamma
+        labels = noisy_argmax(votes, lambda shape: noise.laplace(scale, shape))
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:

@@ -18,7 +18,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, NoReturn, TypeVar, final
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -219,14 +219,11 @@ class SecureNoise(_Sampler):
     """
 
     __slots__ = ("__stream",)
+    secure: ClassVar[bool] = True
+    """Nobody can repeat this noise."""
 
     def __init__(self) -> None:
         self.__stream = _new_stream()
-
-    @property
-    def secure(self) -> bool:
-        """True: nobody can repeat this noise."""
-        return True
 
     def _draw(self, draw: Callable[[np.random.Generator], _T]) -> _T:
         stream = self.__stream
@@ -259,15 +256,12 @@ class InsecureNoise(_Sampler):
     """
 
     __slots__ = ("_generator", "_seed")
+    secure: ClassVar[bool] = False
+    """The seed repeats this noise."""
 
     def __init__(self, seed: int) -> None:
         self._seed = at_least(0, seed=seed)
         self._generator = np.random.Generator(np.random.PCG64(self._seed))
-
-    @property
-    def secure(self) -> bool:
-        """False: the seed repeats this noise."""
-        return False
 
     def _draw(self, draw: Callable[[np.random.Generator], _T]) -> _T:
         return draw(self._generator)
