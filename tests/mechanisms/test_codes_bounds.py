@@ -19,7 +19,6 @@ from tacit.mechanisms.codes import (
     certify,
     clip_rows,
     public_frame,
-    ratio_squared,
 )
 
 RADII = st.floats(1e-6, 1e6)
@@ -71,9 +70,12 @@ class TestBound:
         assert exact_square(steps[0]) <= 250**2
         assert steps[1].tolist() == [3, 4, 0]
 
-    def test_ratio_is_rounded_down(self):
-        assert ratio_squared(1.5, 1.0) == 2
-        assert ratio_squared(0.1, 1.0) == 0
+    @pytest.mark.parametrize(("radius", "kept"), [(1.5, [1, 1]), (1.4, [0, 0]), (0.1, [0, 0])])
+    def test_the_limit_is_rounded_down(self, radius, kept):
+        """Two squares of 1 fit into 1.5^2 and not into 1.4^2."""
+        steps = np.array([[1, 1]])
+        certify(steps, radius, 1.0)
+        assert steps.tolist() == [kept]
 
     @pytest.mark.parametrize("length", [10**3, 10**6])
     def test_certificate_finds_nothing_to_do(self, length):

@@ -14,7 +14,7 @@ from priced import for_budget
 from wild_codes import exact_square, released_difference, wild
 
 from tacit.mechanisms import GaussianMean, UnitMean
-from tacit.mechanisms.codes import public_frame, summed_steps, teacher_codes
+from tacit.mechanisms.codes import public_frame
 from tacit.noise import InsecureNoise
 
 
@@ -40,8 +40,7 @@ class TestSensitivity:
         neighbour[who] = other
         frame = public_frame(None, None, (2, 3))
         first, second = (
-            summed_steps(teacher_codes(some), slice(0, 2), frame, 1.5, mechanism.grid, 2)
-            for some in (codes, neighbour)
+            mechanism._noisy_total(some, frame, InsecureNoise(5)) for some in (codes, neighbour)
         )
         limit = (Fraction(mechanism.diameter) / Fraction(mechanism.grid)) ** 2
         assert exact_square(first - second) <= limit
@@ -118,8 +117,7 @@ class TestFramesFromEarlierReleases:
         neighbour[who] = other
         frame = public_frame(centres, weights, (4, 3))
         sums = [
-            summed_steps(teacher_codes(some), slice(0, 4), frame, radius, mechanism.grid, joint)
-            for some in (codes, neighbour)
+            mechanism._noisy_total(some, frame, InsecureNoise(5)) for some in (codes, neighbour)
         ]
         limit = (Fraction(mechanism.diameter) / Fraction(mechanism.grid)) ** 2
         for bound in (sums[0] - sums[1]).reshape(4 // joint, -1):
@@ -133,7 +131,7 @@ class TestFramesFromEarlierReleases:
         mechanism = UnitMean(0.5, 1.5, 7, joint)
         frame = public_frame(centres, weights, (4, 2))
         sums = [
-            summed_steps(teacher_codes(some), slice(0, 4), frame, 1.5, mechanism.grid, joint)
+            mechanism._noisy_total(some, frame, InsecureNoise(5))
             for some in (codes, np.delete(codes, gone, axis=0))
         ]
         limit = (Fraction(mechanism.diameter) / Fraction(mechanism.grid)) ** 2

@@ -104,49 +104,6 @@ class TestDataDependent:
         assert threshold_rdp([5], 5, 2.0, ORDERS, lowest=5, highest=5).max() == 0.0
 
 
-class TestTheorem6:
-    """The 2018 paper's price, in its printed A/B form with Proposition 10's mu1 and mu2."""
-
-    @staticmethod
-    def printed(q: mp.mpf, sigma: float, order: float) -> mp.mpf | None:
-        s2 = mp.mpf(sigma) ** 2  # the paper's sigma times sqrt(2)
-        a = mp.mpf(order)
-        mu2 = mp.sqrt(s2) * mp.sqrt(mp.log(1 / q))
-        mu1 = mu2 + 1
-        e1, e2 = mu1 / s2, mu2 / s2
-        if mu2 <= 1 or a > mu1:
-            return None
-        ratio = (mu1 / (mu1 - 1)) * (mu2 / (mu2 - 1))
-        if q > mp.exp((mu2 - 1) * e2) / ratio**mu2:
-            return None
-        big_a = (1 - q) / (1 - (q * mp.exp(e2)) ** ((mu2 - 1) / mu2))
-        big_b = mp.exp(e1) / q ** (1 / (mu1 - 1))
-        return mp.log((1 - q) * big_a ** (a - 1) + q * big_b ** (a - 1)) / (a - 1)
-
-    @pytest.mark.parametrize("top", [25, 60, 180, 199, 230, 250])
-    @pytest.mark.parametrize("sigma", [15.0, 40.0, 150.0])
-    def test_is_the_printed_formula(self, top, sigma):
-        orders = [1.5, 3.0, 8.0, 14.0, 40.0]
-        ours = threshold_rdp([top], 200, sigma, orders, lowest=25, highest=250, bound="theorem6")[0]
-        exact = threshold_rdp([top], 200, sigma, orders, lowest=25, highest=250)[0]
-        for order, value, bit in zip(orders, ours, exact, strict=True):
-            formula = self.printed(min(exact_check(top, 200, sigma)), 2**0.5 * sigma, order)
-            ceiling = order / (2 * sigma**2)
-            expected = ceiling if formula is None else min(ceiling, float(formula))
-            assert value == pytest.approx(expected, rel=1e-9, abs=1e-18)
-            assert bit <= value * (1 + 1e-9) + ROUNDING  # and the exact bit is never dearer
-
-    def test_both_regimes_occur(self):
-        value = threshold_rdp([25], 200, 40, [3.0], lowest=25, highest=250, bound="theorem6")
-        assert value[0, 0] < 0.01 * gaussian_rdp(40, [3.0])[0]
-        value = threshold_rdp([199], 200, 40, [3.0], lowest=25, highest=250, bound="theorem6")
-        assert value[0, 0] == pytest.approx(gaussian_rdp(40, [3.0])[0], rel=1e-12, abs=0)
-
-    def test_no_queries(self):
-        shape = threshold_rdp([], 5, 2.0, [2], lowest=0, highest=8, bound="theorem6").shape
-        assert shape == (0, 1)
-
-
 class TestWorstCase:
     @pytest.mark.parametrize("check", CHECKS)
     def test_against_every_pair(self, check):

@@ -38,7 +38,6 @@ class TestRefusals:
             orders=NOT_ORDERS,
             lowest=[*NOT_COUNTS, 9, 6],
             highest=[*NOT_COUNTS, 4],
-            bound=["tight", None, 1],
         ),
     )
     def test_threshold(self, name, bad):
@@ -49,7 +48,6 @@ class TestRefusals:
             "orders": [2],
             "lowest": 0,
             "highest": 8,
-            "bound": "exact",
         }
         refuses(threshold_rdp, good, name, bad)
 

@@ -71,8 +71,7 @@ class Look:
 
 def more_queries(one: Plan, trials: int) -> Plan:
     """Return the plan of many releases: so many queries, each with noise of its own."""
-    sizes = {"n_teachers": one.n_teachers, "n_classes": one.n_classes}
-    return Plan(one.mechanism, trials * one.queries, **sizes)
+    return replace(one, queries=trials * one.queries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +236,7 @@ class World:
         return kinds
 
 
-def crowd(targets: ArrayLike, votes_per_unit: int) -> World:
+def crowd(votes_per_unit: int, targets: ArrayLike = VOTES) -> World:
     """Return a world in which everybody else says the opposite of the unit."""
     return World(np.asarray(targets), votes_per_unit, crowd=OTHER)
 

@@ -17,24 +17,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkab
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacit import privacy
 from tacit._checks import at_least, order_array
 from tacit._registry import MECHANISMS, mechanism_class
 from tacit.errors import InvalidArgument
 from tacit.noise import Noise
-from tacit.privacy import (
-    DEFAULT_ORDERS,
-    RdpCurve,
-    SampledSteps,
-    WorstCase,
-    sampled_steps_pld,
-    worst_case_epsilon,
-)
+from tacit.privacy import DEFAULT_ORDERS, RdpCurve, SampledSteps, WorstCase
 
 if TYPE_CHECKING:  # both stand above this module
     from tacit.mechanisms.auditing import Suspicion
     from tacit.mechanisms.votes import VoteReading
 
 BLOCK = 1 << 18  # votes noised at a time: the temporaries stay in the processor's cache
+
+# The sizes of a plan, each with its least value.
+_LEAST = {"queries": 1, "max_answers": 0, "n_teachers": 1, "n_classes": 2}
 
 NO_ANSWER = -1
 """The label of a query that was not answered."""
@@ -227,8 +224,7 @@ class Plan:
                 f"Expected n_classes for {mechanism.name}: its answers do not tell how many "
                 "classes there are; give it to Plan(...)."
             )
-        least = {"queries": 1, "max_answers": 0, "n_teachers": 1, "n_classes": 2}
-        for name, minimum in least.items():
+        for name, minimum in _LEAST.items():
             if name == "queries" or getattr(self, name) is not None:
                 whole = at_least(minimum, **{name: getattr(self, name)})
                 object.__setattr__(self, name, whole)
@@ -307,10 +303,8 @@ class Plan:
         """Return the plan as plain data: what a ledger entry records."""
         made: Any = self.mechanism  # a dataclass by contract
         parameters = {field.name: getattr(made, field.name) for field in fields(made)}
-        sizes = ("queries", "max_answers", "n_teachers", "n_classes")
-        return {"mechanism": made.name, "parameters": parameters} | {
-            name: getattr(self, name) for name in sizes
-        }
+        sizes = {name: getattr(self, name) for name in _LEAST}
+        return {"mechanism": made.name, "parameters": parameters} | sizes
 
 
 def price_of_list(plans: Sequence[Plan], delta: float) -> WorstCase:
@@ -328,10 +322,10 @@ def price_of_list(plans: Sequence[Plan], delta: float) -> WorstCase:
     squares = [plan.mu_squared() for plan in plans]
     gaussian = math.fsum(square for square in squares if square is not None)
     if None not in squares:
-        return worst_case_epsilon(delta, mu_squared=gaussian, rdp=curve)
+        return privacy.worst_case_epsilon(delta, mu_squared=gaussian, rdp=curve)
     # The rest is composed as a loss distribution, if all of it is steps on Poisson samples.
     others = zip(plans, squares, strict=True)
     sampled = [plan.sampled_steps() for plan, square in others if square is None]
     steps = [one for one in sampled if one is not None]
-    loss = None if None in sampled else sampled_steps_pld(steps, delta, gaussian)
-    return worst_case_epsilon(delta, rdp=curve, pld=loss)
+    loss = None if None in sampled else privacy.sampled_steps_pld(steps, delta, gaussian)
+    return privacy.worst_case_epsilon(delta, rdp=curve, pld=loss)

@@ -20,8 +20,10 @@ Gaussian. For shares of at least 2^6 steps the two differ, in every probability,
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar
 
@@ -59,6 +61,8 @@ PUBLIC_FRAME = (
     "records, or from earlier releases alone"
 )
 _FEWEST_STEPS_PER_SHARE = 2.0**6
+_Case = tuple[float, int]  # what the first teacher says in an audit, and how many there are
+Public = ArrayLike | None  # what is known of codes: centres, weights
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -190,32 +194,9 @@ def certify(steps: Integers, radius: float, grid: float) -> None:
     Clipping leaves a margin of 1e-9, more than float64 can be wrong by, so that no row is ever
     touched; if it were wrong, the bound would hold all the same.
     """
-    limit = ratio_squared(radius, grid)
+    limit = math.floor((Fraction(radius) / Fraction(grid)) ** 2)  # of these very float64 values
     while (long := np.square(steps).sum(axis=1) > limit).any():
         steps[long] -= np.sign(steps[long])
-
-
-def ratio_squared(radius: float, grid: float) -> int:
-    """Return floor((radius/grid)^2) of these very float64 values.
-
-    >>> ratio_squared(1.0, 2.0**-14) == 2**28
-    True
-    """
-    radius_top, radius_bottom = radius.as_integer_ratio()
-    grid_top, grid_bottom = grid.as_integer_ratio()
-    return (radius_top * grid_bottom) ** 2 // (radius_bottom * grid_top) ** 2
-
-
-def summed_steps(
-    codes: TeacherCodes, rows: slice, frame: Frame, radius: float, grid: float, joint: int
-) -> Integers:
-    """Add all teachers' bounded steps for some queries; sums of integers are exact."""
-    total = np.zeros((rows.stop - rows.start, codes.shape[2]), dtype=np.int64)
-    for teacher in range(codes.shape[0]):
-        # Each teacher is bounded before the sum: a clip of the sum would bound nobody's part in it.
-        part = codes.part(teacher, rows)
-        total += bounded_steps(part, frame.rows(rows), radius, grid, joint)
-    return total
 
 
 def power_of_two_above(value: float) -> float:
@@ -226,10 +207,6 @@ def power_of_two_above(value: float) -> float:
     """
     mantissa, exponent = math.frexp(value)
     return math.ldexp(1.0, exponent - (mantissa == 0.5))
-
-
-# The noisy sum of all teachers' steps for some of the queries.
-_Total = Callable[[TeacherCodes, slice, Frame], Integers]
 
 
 class MeanOfCodes(Mechanism):
@@ -303,11 +280,9 @@ class MeanOfCodes(Mechanism):
         mechanism = make(sigma, radius, n_teachers, joint=together, **margins)
         return Plan(mechanism, bounds, n_teachers=n_teachers)
 
-    def cost(
-        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
-    ) -> RdpCurve:
+    def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
         """Worst case for one bound: order mu^2 / 2, whatever the codes."""
-        self._agree(n_teachers)
+        self._agree(sizes.get("n_teachers"))
         return RdpCurve(orders, gaussian_rdp(self.deviation / self.diameter, orders))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
@@ -331,23 +306,30 @@ class MeanOfCodes(Mechanism):
                 f"{bounds} x {self.joint}."
             )
 
-    def mean_of(self, total: Integers, teachers: int, frame: Frame) -> Floats:
-        """Return mean codes from the noisy total of so many teachers' steps: post-processing."""
-        return frame.back(np.asarray(total * (self.grid / teachers)))
+    @abstractmethod
+    def _noisy_total(self, parts: Iterable[ArrayLike], frame: Frame, noise: Noise) -> Integers:
+        """Add teachers' bounded steps for some of the queries, and the noise. Secret no more."""
 
     def _release(
-        self, answers: Any, noise: Noise, public: tuple[Any, Any], total: _Total, teachers: int
+        self, answers: Any, noise: Noise, public: tuple[Any, Any], present: list[int] | None = None
     ) -> Release:
-        """Return mean codes of `total`, which holds the noise; `public` is centres and weights."""
+        """Return mean codes of the teachers, or of those present; `public` is centres, weights."""
         entry = admit(noise)
         codes = self._read(answers)
         self._bounds(codes)
-        _, n_queries, length = codes.shape
+        everyone, n_queries, length = codes.shape
         frame = public_frame(*public, (n_queries, length))
+        teachers = range(everyone) if present is None else present
+        step = self.grid / (self.n_teachers if present is None else len(present))
         values = np.empty((n_queries, length))
         for rows in blocks(n_queries, length, self.joint):
-            values[rows] = self.mean_of(total(codes, rows, frame), teachers, frame.rows(rows))
+            parts = (codes.part(teacher, rows) for teacher in teachers)
+            total = self._noisy_total(parts, frame.rows(rows), noise)
+            values[rows] = frame.rows(rows).back(np.asarray(total * step))
         return Release(self, values=values, entry=entry, secure=noise.secure)
+
+    def _steps(self, codes: ArrayLike, frame: Frame) -> Integers:
+        return bounded_steps(codes, frame, self.radius, self.grid, self.joint)
 
     def _agree(self, n_teachers: int | None) -> None:
         if n_teachers not in (None, self.n_teachers):
@@ -370,11 +352,7 @@ class MeanOfCodes(Mechanism):
         return codes.shape[1] // self.joint
 
     def _audit_case(
-        self,
-        first: tuple[float, int],
-        second: tuple[float, int],
-        shift: tuple[float, float, float],
-        **public: Any,
+        self, first: _Case, second: _Case, shift: tuple[float, float, float], **public: Any
     ) -> Suspicion:
         """Return what the first teacher says, and how many teachers there are; the others say 0.
 
@@ -383,7 +361,7 @@ class MeanOfCodes(Mechanism):
         small(n_teachers=self.n_teachers, joint=self.joint)
         one, joint = Plan(self, 1), self.joint
 
-        def answers(case: tuple[float, int], trials: int) -> TeacherCodes:
+        def answers(case: _Case, trials: int) -> TeacherCodes:
             said, teachers = case
 
             def part(teacher: int, rows: slice) -> Any:
@@ -429,12 +407,7 @@ class GaussianMean(MeanOfCodes):
         self._validate()
 
     def release(
-        self,
-        answers: Any,
-        noise: Noise,
-        *,
-        centres: ArrayLike | None = None,
-        weights: ArrayLike | None = None,
+        self, answers: Any, noise: Noise, *, centres: Public = None, weights: Public = None
     ) -> Release:
         """Return noisy mean codes (queries, length).
 
@@ -443,13 +416,13 @@ class GaussianMean(MeanOfCodes):
         ellipsoid, and the noise has deviation sigma/weight; a coordinate of weight 0 is left out.
         The price depends on neither.
         """
+        return self._release(answers, noise, (centres, weights))
 
-        def total(codes: TeacherCodes, rows: slice, frame: Frame) -> Integers:
-            steps = summed_steps(codes, rows, frame, self.radius, self.grid, self.joint)
-            # Noise on whole steps, before any division: float64 would leave low bits of the codes.
-            return steps + noise.rounded_gaussian_steps(self.deviation, self.grid, steps.shape)
-
-        return self._release(answers, noise, (centres, weights), total, self.n_teachers)
+    def _noisy_total(self, parts: Iterable[ArrayLike], frame: Frame, noise: Noise) -> Integers:
+        # Each teacher is bounded before the sum: a clip of the sum would bound nobody's part in it.
+        steps = np.asarray(sum(self._steps(part, frame) for part in parts))
+        # Noise on whole steps, before any division: float64 would leave low bits of the codes.
+        return steps + noise.rounded_gaussian_steps(self.deviation, self.grid, steps.shape)
 
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield a teacher far on one side, and far on the other."""
@@ -547,7 +520,7 @@ class DistributedGaussianMean(MeanOfCodes):
     def message(self, codes: ArrayLike, noise: Noise, frame: Frame) -> Integers:
         """Return what one teacher gives to secure aggregation: bounded codes plus its share."""
         admit(noise)
-        steps = bounded_steps(codes, frame, self.radius, self.grid, self.joint)
+        steps = self._steps(codes, frame)
         # A share deviates by share >= deviation/sqrt(honest): rounding never makes it smaller.
         deviation = math.nextafter(self.share, math.inf)
         steps += noise.rounded_gaussian_steps(deviation, self.grid, steps.shape)
@@ -558,28 +531,24 @@ class DistributedGaussianMean(MeanOfCodes):
         answers: Any,
         noise: Noise,
         *,
-        centres: ArrayLike | None = None,
-        weights: ArrayLike | None = None,
+        centres: Public = None,
+        weights: Public = None,
         survivors: Iterable[int] | None = None,
     ) -> Release:
         """Return noisy mean codes (queries, length), every teacher's message simulated in turn.
 
         `survivors` are the teachers who delivered, public; all of them by default.
         """
-        present = self._present(survivors)
+        return self._release(answers, noise, (centres, weights), self._present(survivors))
 
-        def total(codes: TeacherCodes, rows: slice, frame: Frame) -> Integers:
-            parts = (codes.part(teacher, rows) for teacher in present)
-            return np.asarray(sum(self.message(part, noise, frame.rows(rows)) for part in parts))
-
-        return self._release(answers, noise, (centres, weights), total, len(present))
+    def _noisy_total(self, parts: Iterable[ArrayLike], frame: Frame, noise: Noise) -> Integers:
+        return np.asarray(sum(self.message(part, noise, frame) for part in parts))
 
     def _present(self, survivors: Iterable[int] | None) -> list[int]:
         """Return who delivered; refuse too few, for then the noise would be too small."""
         everyone = range(self.n_teachers)
-        present = [
-            at_least(0, survivor=one) for one in (everyone if survivors is None else survivors)
-        ]
+        named = everyone if survivors is None else survivors
+        present = [at_least(0, survivor=one) for one in named]
         if len(set(present)) != len(present) or not set(present) <= set(everyone):
             raise InvalidArgument(
                 f"Expected survivors to be different teachers of 0 .. {self.n_teachers - 1}."

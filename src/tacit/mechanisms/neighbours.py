@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacit import privacy
 from tacit._checks import (
     Integers,
     at_least,
@@ -33,33 +34,12 @@ from tacit._checks import (
     set_checked,
 )
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.auditing import (
-    FINE,
-    OTHER,
-    SAME,
-    VOTES,
-    Shift,
-    Suspicion,
-    World,
-    at_deltas,
-    at_orders,
-    crowd,
-    cut,
-    labelled,
-    small,
-    split,
-    with_and_without,
-)
+from tacit.mechanisms import auditing
+from tacit.mechanisms.auditing import Shift, Suspicion, World, labelled, small, with_and_without
 from tacit.mechanisms.base import BLOCK, NO_ANSWER, Mechanism, Plan, Release
 from tacit.mechanisms.votes import VoteReading, noisy_argmax
 from tacit.noise import Noise, admit, check_rate, check_ratio
-from tacit.privacy import (
-    Event,
-    RdpCurve,
-    poisson_gaussian_rdp,
-    sampled_screening_rdp,
-    sampled_threshold_rdp,
-)
+from tacit.privacy import Event, RdpCurve
 
 _NEAR = 4.0  # a lead of more deviations than that is never made up for an audit
 _COMPANY = 64  # with more others than that, their coins hide from an audit what the unit does
@@ -156,9 +136,8 @@ class NeighbourMechanism(Mechanism):
         for start in range(0, wanted.size, step):
             part = wanted[start : start + step]
             # Drawn anew by each step of each query: the amplified price holds for fresh coins only.
-            positions = np.asarray(
-                answers.draw(self.k, self.sampling_rate, noise, rows=part), dtype=np.int64
-            )
+            drawn = answers.draw(self.k, self.sampling_rate, noise, rows=part)
+            positions = np.asarray(drawn, dtype=np.int64)
             if positions.shape != (part.size, self.k):
                 raise InvalidArgument(f"Expected k={self.k} positions for each query drawn.")
             if positions.min(initial=-1) < -1 or positions.max(initial=-1) >= len(answers.targets):
@@ -197,7 +176,7 @@ class GaussianNeighbours(NeighbourMechanism):
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
         """Worst case for one query: the Poisson-subsampled Gaussian."""
-        values = poisson_gaussian_rdp(self.sampling_rate, self.noise_multiplier, orders)
+        values = privacy.poisson_gaussian_rdp(self.sampling_rate, self.noise_multiplier, orders)
         return RdpCurve(orders, values)
 
     def gaussian_cost(self) -> float | None:
@@ -272,16 +251,16 @@ class SampledMax(_Votes):
         one, votes = Plan(self, 1, n_classes=2), self.votes_per_unit
         spread = math.sqrt(2) * self.sigma
         if self.sampling_rate < 1:
-            looks = at_orders(labelled(0))
-            yield with_and_without("the label, alone", one, World(VOTES, votes), looks)
+            looks = auditing.at_orders(labelled(0))
+            yield with_and_without("the label, alone", one, World(auditing.VOTES, votes), looks)
             if self.k <= _NEAR * spread:
-                world = World(VOTES, votes, crowd=OTHER)
+                world = auditing.crowd(votes)
                 yield with_and_without("the label, in a crowd", one, world, looks)
             return
-        gap = cut(2 * votes / spread, one.epsilon(FINE)) * spread
+        gap = auditing.cut(2 * votes / spread, one.epsilon(auditing.FINE)) * spread
         for behind in sorted({votes, round(gap)}):
-            world = split(self, behind)
-            yield with_and_without("the label", one, world, at_deltas(labelled(0)))
+            world = auditing.split(self, behind)
+            yield with_and_without("the label", one, world, auditing.at_deltas(labelled(0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +299,7 @@ class SampledVotes(_Votes):
         votes, spread = self.votes_per_unit, math.sqrt(2) * self.sigma
         shift = Shift((1.0, -1.0), -self.k, 2 * votes, spread, self.sampling_rate)
         one = Plan(self, 1, n_classes=2)
-        yield with_and_without("the counts", one, crowd(VOTES, votes), shift.looks(one))
+        yield with_and_without("the counts", one, auditing.crowd(votes), shift.looks(one))
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,8 +346,8 @@ class ScreeningCheck(ClassNeighbours):
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
         """Worst case over every value of the statistic, exactly amplified."""
         check = self.k, self.threshold, self.sigma
-        values = sampled_threshold_rdp(*check, self.sampling_rate, orders, self.votes_per_unit)
-        return RdpCurve(orders, values)
+        sample = self.sampling_rate, orders, self.votes_per_unit
+        return RdpCurve(orders, privacy.sampled_threshold_rdp(*check, *sample))
 
     def gaussian_cost(self) -> float | None:
         """mu^2 = (votes_per_unit/sigma)^2 if every record takes part, else None."""
@@ -409,9 +388,8 @@ class NoisyScreening(ClassNeighbours):
     @property
     def check(self) -> ScreeningCheck:
         """What every query pays."""
-        return ScreeningCheck(
-            self.threshold, self.sigma_screen, self.k, self.sampling_rate, self.votes_per_unit
-        )
+        sample = self.k, self.sampling_rate, self.votes_per_unit
+        return ScreeningCheck(self.threshold, self.sigma_screen, *sample)
 
     @property
     def answer(self) -> SampledMax:
@@ -442,7 +420,7 @@ class NoisyScreening(ClassNeighbours):
         """Worst case for one query, screened and possibly answered."""
         check, answer = (self.k, self.threshold, self.sigma_screen), self.answer.cost(orders).values
         sample = self.sampling_rate, orders, self.votes_per_unit
-        return RdpCurve(orders, sampled_screening_rdp(*check, answer, *sample))
+        return RdpCurve(orders, privacy.sampled_screening_rdp(*check, answer, *sample))
 
     def gaussian_cost(self) -> float | None:
         """mu^2 of one query that is checked and answered, if every record takes part."""
@@ -458,8 +436,8 @@ class NoisyScreening(ClassNeighbours):
         events = labelled(0, 1), labelled(0)
         yield from _checks("check and answer", self, self.sigma_screen, events)
         if self.sampling_rate == 1:
-            one, world = Plan(self, 1, n_classes=2), split(self, self.votes_per_unit)
-            yield with_and_without("the answer", one, world, at_deltas(*events))
+            one, world = Plan(self, 1, n_classes=2), auditing.split(self, self.votes_per_unit)
+            yield with_and_without("the answer", one, world, auditing.at_deltas(*events))
 
 
 def _checks(
@@ -468,16 +446,16 @@ def _checks(
     small(threshold=mechanism.threshold, k=mechanism.k)
     one, votes = Plan(mechanism, 1, n_classes=2), mechanism.votes_per_unit
     if mechanism.sampling_rate < 1:
-        looks = at_orders(*events)
-        yield with_and_without(f"{what}, alone", one, World(VOTES, votes), looks)
-        yield with_and_without(f"{what}, in a crowd", one, crowd(VOTES, votes), looks)
+        looks = auditing.at_orders(*events)
+        yield with_and_without(f"{what}, alone", one, World(auditing.VOTES, votes), looks)
+        yield with_and_without(f"{what}, in a crowd", one, auditing.crowd(votes), looks)
         company = round((mechanism.threshold - votes / 2) / mechanism.sampling_rate)
         if 0 < company <= _COMPANY:
-            world = World(VOTES, votes, (SAME,) * company)
+            world = World(auditing.VOTES, votes, (auditing.SAME,) * company)
             yield with_and_without(f"{what}, in company", one, world, looks)
         return
-    away = cut(votes / sigma, one.epsilon(FINE)) * sigma
+    away = auditing.cut(votes / sigma, one.epsilon(auditing.FINE)) * sigma
     tops = {round(mechanism.threshold - each) for each in (votes, away)}
     for top in sorted({min(max(0, top), mechanism.k - votes) for top in tops}):
-        world = World(VOTES, votes, (SAME,) * top)
-        yield with_and_without(what, one, world, at_deltas(*events))
+        world = World(auditing.VOTES, votes, (auditing.SAME,) * top)
+        yield with_and_without(what, one, world, auditing.at_deltas(*events))

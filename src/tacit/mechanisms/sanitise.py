@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacit import privacy
 from tacit._checks import Floats, positive, refuse, renyi_order, set_checked, vote_matrix
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.auditing import AUDIT_DELTAS, Look, Suspicion
@@ -23,15 +24,7 @@ from tacit.mechanisms.selective import ConfidentGNMax
 from tacit.mechanisms.sums import ReleasedOnce, copied
 from tacit.mechanisms.votes import GNMax
 from tacit.noise import Noise
-from tacit.privacy import (
-    Event,
-    RdpCurve,
-    SanitiseCost,
-    gaussian_rdp,
-    gnmax_rdp,
-    gnmax_smooth_sensitivity,
-    sanitise_cost,
-)
+from tacit.privacy import Event, RdpCurve, SanitiseCost
 
 # Grids are this fraction of the noise, rounded down to a power of two: public and harmless.
 _GRID_PER_SIGMA = 2.0**-20
@@ -94,8 +87,8 @@ def secret_cost_of(
     told = counts[answered]
     if not len(told):
         return SecretCost(checks, 0.0, order, beta)
-    answers = math.fsum(gnmax_rdp(told, sigma, [order])[:, 0])
-    smooth = gnmax_smooth_sensitivity(told, sigma, order, beta)
+    answers = math.fsum(privacy.gnmax_rdp(told, sigma, [order])[:, 0])
+    smooth = privacy.gnmax_smooth_sensitivity(told, sigma, order, beta)
     return SecretCost(checks + answers, smooth, order, beta)
 
 
@@ -142,9 +135,8 @@ class Sanitise(ReleasedOnce):
 
     def price(self) -> SanitiseCost:
         """Return cost, confidence delta and quantiles."""
-        return sanitise_cost(
-            self.order, self.beta, self.sigma, self.sigma_log, self.delta_value, self.delta_scale
-        )
+        stages = self.order, self.beta, self.sigma, self.sigma_log
+        return privacy.sanitise_cost(*stages, self.delta_value, self.delta_scale)
 
     def _draw(self, secret: SecretCost, noise: Noise, copies: int) -> Floats:
         """Return (noisy log-scale, noisy cost)."""
@@ -188,7 +180,7 @@ class Sanitise(ReleasedOnce):
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
         """Two Gaussian releases: order * mu^2 / 2."""
-        return RdpCurve(orders, gaussian_rdp(1 / math.sqrt(self.gaussian_cost()), orders))
+        return RdpCurve(orders, privacy.gaussian_rdp(1 / math.sqrt(self.gaussian_cost()), orders))
 
     def gaussian_cost(self) -> float:
         """beta^2/sigma_log^2 + 1/sigma^2."""

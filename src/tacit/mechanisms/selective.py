@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacit import privacy
 from tacit._checks import Floats, Integers, at_least, finite, finite_array, noise_scale, set_checked
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.auditing import AUDIT_DELTAS, Suspicion, cut, guess, labelled, small
@@ -26,20 +27,14 @@ from tacit.mechanisms.votes import (
     few_enough,
     first_behind,
     gap_for,
-    noisy_argmax,
     one_event,
     rounded_half_up,
     whole_shares_of,
 )
 from tacit.noise import Noise, admit
-from tacit.privacy import (
-    RdpCurve,
-    confident_rdp,
-    confident_rdp_worst,
-    threshold_rdp,
-    threshold_rdp_worst,
-)
+from tacit.privacy import RdpCurve
 
+Student = ArrayLike | None  # its probabilities (queries, classes)
 _SURELY = 8.0  # a check that is so many deviations away passes
 
 
@@ -73,7 +68,7 @@ class ThresholdCheck(SoftVoteMechanism):
         labels = self.passes(top, noise).astype(np.int64)
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
-    def range(self, n_teachers: int | None, n_classes: int | None) -> tuple[int, int]:
+    def range(self, n_teachers: int | None = None, n_classes: int | None = None) -> tuple[int, int]:
         """Return the public range of the statistic."""
         if n_teachers is None or (n_classes is None and not self.from_zero):
             raise InvalidArgument(
@@ -86,20 +81,18 @@ class ThresholdCheck(SoftVoteMechanism):
         # The largest of m counts is at least n/m; soft votes are rounded half up.
         return math.floor(n_teachers / at_least(2, n_classes=n_classes) + 0.5), n_teachers
 
-    def cost(
-        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
-    ) -> RdpCurve:
+    def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
         """Worst case over every value of the statistic, exact."""
-        low, high = self.range(n_teachers, n_classes)
-        return RdpCurve(orders, threshold_rdp_worst(self.threshold, self.sigma, low, high, orders))
+        check = self.threshold, self.sigma, *self.range(**sizes)
+        return RdpCurve(orders, privacy.threshold_rdp_worst(*check, orders))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
         """Data-dependent cost of each query's bit. Secret."""
         votes = self.votes(answers)
         low, high = self.range(round(float(votes[0].sum())), votes.shape[1])
         top = rounded_half_up(votes.max(axis=1))
-        costs = threshold_rdp(top, self.threshold, self.sigma, orders, lowest=low, highest=high)
-        return RdpCurve(orders, costs)
+        check = top, self.threshold, self.sigma, orders
+        return RdpCurve(orders, privacy.threshold_rdp(*check, lowest=low, highest=high))
 
     def gaussian_cost(self) -> float | None:
         """mu^2 = 1/sigma^2."""
@@ -144,23 +137,18 @@ class _Selective(SoftVoteMechanism):
         """mu^2 of one query that is checked and answered: 1/sigma_check^2 + 2/sigma_answer^2."""
         return 1 / self.sigma_check**2 + 2 / self.sigma_answer**2
 
-    def cost(
-        self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
-    ) -> RdpCurve:
+    def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
         """Worst case for one query, checked and possibly answered."""
-        low, high = self.check.range(n_teachers, n_classes)
-        values = confident_rdp_worst(
-            self.threshold, self.sigma_check, self.sigma_answer, low, high, orders
-        )
-        return RdpCurve(orders, values)
+        scales = self.threshold, self.sigma_check, self.sigma_answer
+        ends = self.check.range(**sizes)
+        return RdpCurve(orders, privacy.confident_rdp_worst(*scales, *ends, orders))
 
     def _secret_cost(self, answers: Any, top: Integers, orders: ArrayLike) -> RdpCurve:
         votes = self.votes(answers)
         low, high = self.check.range(round(float(votes[0].sum())), votes.shape[1])
-        sizes = {"lowest": low, "highest": high}
         answer = self.answer.secret_cost(answers, orders).values
-        values = confident_rdp(top, self.threshold, self.sigma_check, answer, orders, **sizes)
-        return RdpCurve(orders, values)
+        check = top, self.threshold, self.sigma_check, answer, orders
+        return RdpCurve(orders, privacy.confident_rdp(*check, lowest=low, highest=high))
 
     def _answered(
         self, votes: NDArray[Any], top: Integers, noise: Noise, max_answers: int | None
@@ -173,9 +161,7 @@ class _Selective(SoftVoteMechanism):
         labels = np.full(passed.size, NO_ANSWER, dtype=np.int64)
         if rows.size:
             # Fresh noise: bit and label of one noise show more than their two prices add up to.
-            labels[rows] = noisy_argmax(
-                votes[rows], lambda shape: noise.gaussian(self.sigma_answer, shape)
-            )
+            labels[rows] = self.answer.labels(votes[rows], noise)
         return labels, before_cap
 
     def audit_cases(self) -> Iterator[Suspicion]:
@@ -259,29 +245,21 @@ class InteractiveGNMax(_Selective):
             raise InvalidArgument(f"Expected confidence={self.confidence!r} to be in (0, 1].")
 
     def release(
-        self,
-        answers: Any,
-        noise: Noise,
-        *,
-        student: ArrayLike | None = None,
-        max_answers: int | None = None,
+        self, answers: Any, noise: Noise, *, student: Student = None, max_answers: int | None = None
     ) -> Release:
         """Return one label per row; rows after `max_answers` teacher answers are -1."""
         entry = admit(noise)
         votes = self.votes(answers)
         probabilities = student_probabilities(student, votes.shape)
-        labels, before_cap = self._answered(
-            votes, disagreement(votes, probabilities), noise, max_answers
-        )
+        top = disagreement(votes, probabilities)
+        labels, before_cap = self._answered(votes, top, noise, max_answers)
         # From here on only the student and released bits are read, and so nothing more is paid.
         sure = probabilities.max(axis=1) >= self.confidence
         own = before_cap & (labels == NO_ANSWER) & sure
         labels[own] = probabilities[own].argmax(axis=1)
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
-    def secret_cost(
-        self, answers: Any, orders: ArrayLike, *, student: ArrayLike | None = None
-    ) -> RdpCurve:
+    def secret_cost(self, answers: Any, orders: ArrayLike, *, student: Student = None) -> RdpCurve:
         """Data-dependent cost of each query given the student. Secret."""
         votes = self.votes(answers)
         top = disagreement(votes, student_probabilities(student, votes.shape))
@@ -311,7 +289,7 @@ def disagreement(votes: NDArray[Any], student: Floats) -> Integers:
     return np.clip(rounded_half_up(differences.max(axis=1)), 0, n_teachers)
 
 
-def student_probabilities(student: ArrayLike | None, shape: tuple[int, ...]) -> Floats:
+def student_probabilities(student: Student, shape: tuple[int, ...]) -> Floats:
     """Validate the student's probabilities: public, one row per query, each row in the simplex."""
     if student is None:
         raise InvalidArgument("Expected student= the student's probabilities (queries, classes).")

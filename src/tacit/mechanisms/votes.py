@@ -43,6 +43,7 @@ _SHARES = 2.0**32  # a vote is divided into so many shares
 _MOST_TEACHERS = 2**20  # up to here float64 holds every sum of shares exactly
 
 Row = tuple[int, int]
+Rows = tuple[Row, Row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +70,14 @@ class VoteReading:
         cls, sigma: float, *, check: tuple[float, float] | None = None, at_most: float = 1.0
     ) -> VoteReading:
         """Return the reading of Gaussian noise."""
-        return cls(
-            lambda levels: np.asarray(sigma * ndtri(levels)),
-            lambda x: np.asarray(ndtr(x / sigma)),
-            sigma,
-            check,
-            at_most,
-        )
+
+        def quantile(levels: Floats) -> Floats:
+            return np.asarray(sigma * ndtri(levels))
+
+        def below(x: Floats) -> Floats:
+            return np.asarray(ndtr(x / sigma))
+
+        return cls(quantile, below, sigma, check, at_most)
 
     @classmethod
     def laplace(cls, scale: float) -> VoteReading:
@@ -308,8 +310,12 @@ class GNMax(SoftVoteMechanism, _GaussianVotes):
     def release(self, answers: Any, noise: Noise) -> Release:
         """Return one label per row of votes."""
         entry = admit(noise)
-        labels = noisy_argmax(self.votes(answers), lambda shape: noise.gaussian(self.sigma, shape))
+        labels = self.labels(self.votes(answers), noise)
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
+
+    def labels(self, votes: NDArray[Any], noise: Noise) -> Integers:
+        """Draw noise for each row; return the noisy pluralities."""
+        return noisy_argmax(votes, lambda shape: noise.gaussian(self.sigma, shape))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
         """Data-dependent cost of each query, `bound="tight"`. Secret."""
@@ -344,9 +350,8 @@ class LNMax(SoftVoteMechanism):
     def release(self, answers: Any, noise: Noise) -> Release:
         """Return one label per row of votes."""
         entry = admit(noise)
-        labels = noisy_argmax(
-            self.votes(answers), lambda shape: noise.laplace(1 / self.gamma, shape)
-        )
+        votes, scale = self.votes(answers), 1 / self.gamma
+        labels = noisy_argmax(votes, lambda shape: noise.laplace(scale, shape))
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
@@ -428,12 +433,7 @@ def first_behind(
 
 
 def one_event(
-    what: str,
-    mechanism: Mechanism,
-    rows: tuple[Row, Row],
-    event: Event,
-    delta: float,
-    **student: Any,
+    what: str, mechanism: Mechanism, rows: Rows, event: Event, delta: float, **student: Any
 ) -> Suspicion:
     """Return one event at one delta; the student, if there is one, says the same of every row."""
     one, looks = plan_of_row(mechanism, rows[0]), (Look((event,), delta=delta),)

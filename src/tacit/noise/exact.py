@@ -91,16 +91,10 @@ def rounded_steps(draw_words: DrawWords, sigma: Floats, grid: float) -> Integers
 def _fast_steps(words: Words, ratio: Floats) -> tuple[Integers, NDArray[np.bool_]]:
     """Round in double precision; also say which results are certain."""
     tails = (words >> np.uint64(1)).view(np.int64)
-    scaled = tails.astype(np.float64)
-    scaled += 0.5
-    scaled *= 2.0**-_FIRST_BITS
-    ndtri(scaled, out=scaled)
-    scaled *= ratio
+    scaled = ndtri((tails + 0.5) * 2.0**-_FIRST_BITS) * ratio
     nearest = np.rint(scaled)
-    scaled -= nearest
-    np.abs(scaled, out=scaled)
-    certain = scaled < 0.5 - _SLACK * (ratio + 1.0)
-    certain &= tails >= _FEWEST_CERTIFIED
+    near = np.abs(scaled - nearest) < 0.5 - _SLACK * (ratio + 1.0)
+    certain = near & (tails >= _FEWEST_CERTIFIED)
     # Through integers: a float result would be -0.0 or 0.0 and so tell the sign of the noise.
     steps = nearest.astype(np.int64)
     np.negative(steps, out=steps, where=(words & np.uint64(1)).view(np.int64) == 0)
@@ -278,16 +272,10 @@ def geometric(draw_words: DrawWords, rate: float, count: int) -> Integers:
 def _fast_skips(words: Words, rate: float) -> tuple[Integers, NDArray[np.bool_]]:
     """Divide logarithms in double precision; also say which results are certain."""
     decay = -math.log1p(-rate)
-    ratio = words.astype(np.float64)
-    ratio += 0.5
-    ratio *= 2.0**-_FIRST_BITS
-    np.log(ratio, out=ratio)
-    ratio /= -decay
+    ratio = np.log((words.astype(np.float64) + 0.5) * 2.0**-_FIRST_BITS) / -decay
     whole = np.floor(ratio)
-    ratio -= whole
-    slack = _SKIP_SLACK / decay
-    certain = (ratio > slack) & (ratio < 1.0 - slack)
-    certain &= words >= np.uint64(_FEWEST_CERTIFIED)
+    past, slack = ratio - whole, _SKIP_SLACK / decay
+    certain = (past > slack) & (past < 1.0 - slack) & (words >= np.uint64(_FEWEST_CERTIFIED))
     return whole.astype(np.int64), certain
 
 

@@ -18,7 +18,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, NoReturn, TypeVar, final
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,6 +57,13 @@ class _Sampler(ABC):
     def _words(self, count: int) -> exact.Words:
         return self._draw(lambda generator: generator.bit_generator.random_raw(count))
 
+    def _scaled(self, standard: Callable[..., Floats], size: Size, **named: ArrayLike) -> Floats:
+        shape = _shape(size)
+        scales = _scales(shape, **named)
+        draws = self._draw(lambda generator: standard(generator, size=shape))
+        draws *= scales
+        return draws
+
     def gaussian(self, sigma: ArrayLike, size: Size) -> Floats:
         """Draw continuous Gaussians: density exp(-x^2 / (2 sigma^2)), in float64.
 
@@ -66,11 +73,7 @@ class _Sampler(ABC):
         >>> InsecureNoise(seed=1).gaussian(sigma=40.0, size=(2, 3)).shape
         (2, 3)
         """
-        shape = _shape(size)
-        scales = _scales(shape, sigma=sigma)
-        draws = self._draw(lambda generator: generator.standard_normal(shape))
-        draws *= scales
-        return draws
+        return self._scaled(np.random.Generator.standard_normal, size, sigma=sigma)
 
     def laplace(self, scale: ArrayLike, size: Size) -> Floats:
         """Draw Laplace variates: density exp(-|x| / scale) / (2 scale), in float64.
@@ -78,11 +81,7 @@ class _Sampler(ABC):
         >>> InsecureNoise(seed=1).laplace(scale=20.0, size=5).shape
         (5,)
         """
-        shape = _shape(size)
-        scales = _scales(shape, scale=scale)
-        draws = self._draw(lambda generator: generator.laplace(0.0, 1.0, shape))
-        draws *= scales
-        return draws
+        return self._scaled(np.random.Generator.laplace, size, scale=scale)
 
     def rounded_gaussian_steps(self, sigma: ArrayLike, grid: float, size: Size) -> Integers:
         """Draw Gaussians rounded to the nearest multiple of grid, as whole numbers k of steps.
@@ -220,14 +219,11 @@ class SecureNoise(_Sampler):
     """
 
     __slots__ = ("__stream",)
+    secure: ClassVar[bool] = True
+    """Nobody can repeat this noise."""
 
     def __init__(self) -> None:
         self.__stream = _new_stream()
-
-    @property
-    def secure(self) -> bool:
-        """True: nobody can repeat this noise."""
-        return True
 
     def _draw(self, draw: Callable[[np.random.Generator], _T]) -> _T:
         stream = self.__stream
@@ -260,15 +256,12 @@ class InsecureNoise(_Sampler):
     """
 
     __slots__ = ("_generator", "_seed")
+    secure: ClassVar[bool] = False
+    """The seed repeats this noise."""
 
     def __init__(self, seed: int) -> None:
         self._seed = at_least(0, seed=seed)
         self._generator = np.random.Generator(np.random.PCG64(self._seed))
-
-    @property
-    def secure(self) -> bool:
-        """False: the seed repeats this noise."""
-        return False
 
     def _draw(self, draw: Callable[[np.random.Generator], _T]) -> _T:
         return draw(self._generator)

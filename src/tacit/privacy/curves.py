@@ -129,16 +129,6 @@ class RdpCurve:
         candidates = self.values + conversion_term(self.orders, delta, conversion)
         return _scalar(self.orders[candidates.argmin(axis=-1)])
 
-    def delta(self, epsilon: float) -> Any:
-        """Return the smallest delta at `epsilon` by the improved conversion.
-
-        log delta = (a - 1)(rdp + log1p(-1/a) - epsilon) - log a, at most 0.
-        """
-        epsilon = non_negative(epsilon=epsilon)
-        orders = self.orders
-        log_delta = (orders - 1) * (self.values + np.log1p(-1 / orders) - epsilon) - np.log(orders)
-        return _scalar(np.exp(np.minimum(log_delta.min(axis=-1), 0.0)))
-
 
 def conversion_term(orders: ArrayLike, delta: float, conversion: str = "improved") -> Floats:
     """Return what is added to an RDP value at each order to get epsilon at `delta`.

@@ -12,6 +12,7 @@ Proof: docs/theory/gaussian.md#the-exact-curve.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,13 @@ def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> Any:
 
 def gaussian_log_delta(epsilon: ArrayLike, mu: ArrayLike) -> Any:
     """Natural logarithm of `gaussian_delta`; mu = 0 gives -inf."""
-    eps, mus = _broadcast(finite_array(epsilon=epsilon), finite_array(mu=mu))
+    eps, mus = finite_array(epsilon=epsilon), finite_array(mu=mu)
+    try:
+        eps, mus = np.broadcast_arrays(eps, mus)
+    except ValueError:
+        raise InvalidArgument(
+            f"Expected epsilon and mu to broadcast, got shapes {eps.shape} and {mus.shape}."
+        ) from None
     if (eps < 0).any():
         raise refuse("epsilon", epsilon, "a finite number >= 0")
     if (mus < 0).any():
@@ -72,16 +79,6 @@ def gaussian_log_delta(epsilon: ArrayLike, mu: ArrayLike) -> Any:
     with np.errstate(over="ignore", divide="ignore"):  # beyond double range log delta is -inf
         result[some] = _log_delta(eps[some], mus[some])
     return float(result) if result.ndim == 0 else result
-
-
-def _broadcast(epsilon: Floats, mu: Floats) -> tuple[Floats, Floats]:
-    try:
-        eps, mus = np.broadcast_arrays(epsilon, mu)
-    except ValueError:
-        raise InvalidArgument(
-            f"Expected epsilon and mu to broadcast, got shapes {epsilon.shape} and {mu.shape}."
-        ) from None
-    return eps, mus
 
 
 def _log_delta(eps: Floats, mu: Floats) -> Floats:
@@ -139,21 +136,27 @@ def gaussian_epsilon(delta: float, mu: ArrayLike) -> Any:
     result = np.zeros(flat.shape)
     open_ = np.asarray(gaussian_log_delta(0.0, flat)) > log_target
     if open_.any():
-        result[open_] = _bisect_epsilon(log_target, flat[open_])
+        result[open_] = _least_epsilon(log_target, flat[open_])
     return float(result[0]) if mus.ndim == 0 else result.reshape(mus.shape)
 
 
-def _bisect_epsilon(log_target: float, mu: Floats) -> Floats:
+def _least_epsilon(log_target: float, mu: Floats) -> Floats:
     low, high = np.zeros_like(mu), np.ones_like(mu)
     while (short := np.asarray(gaussian_log_delta(high, mu)) > log_target).any():
         low = np.where(short, high, low)
         high = np.where(short, 2 * high, high)
+    _, high = _closed_in(low, high, lambda eps: gaussian_log_delta(eps, mu) <= log_target)
+    return np.asarray(high)
+
+
+def _closed_in(low: Any, high: Any, beyond: Callable[[Floats], Any]) -> tuple[Any, Any]:
+    """Return neighbouring floats between which `beyond`, which holds at `high`, begins to hold."""
     while True:
-        middle = (low + high) / 2
+        middle = np.asarray((low + high) / 2)
         if ((middle <= low) | (middle >= high)).all():
-            return high
-        above = np.asarray(gaussian_log_delta(middle, mu)) > log_target
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
+            return low, high
+        over = beyond(middle)
+        low, high = np.where(over, low, middle), np.where(over, middle, high)
 
 
 def calibrate_gaussian(sensitivity: float, epsilon: float, delta: float) -> float:
@@ -184,11 +187,4 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         low, high = high, 2 * high
     while gaussian_log_delta(epsilon, low) > log_target:
         low, high = low / 2, low
-    while True:
-        middle = (low + high) / 2
-        if not low < middle < high:
-            return low
-        if gaussian_log_delta(epsilon, middle) > log_target:
-            high = middle
-        else:
-            low = middle
+    return float(_closed_in(low, high, lambda mu: gaussian_log_delta(epsilon, mu) > log_target)[0])

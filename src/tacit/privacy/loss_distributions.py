@@ -83,20 +83,11 @@ def sampled_steps_pld(steps: Sequence[SampledSteps], delta: float, mu_squared: f
 def _composed(steps: tuple[SampledSteps, ...], mu_squared: float, cell: float) -> Any:
     from dp_accounting.pld import privacy_loss_distribution as losses
 
-    parts = [
-        losses.from_gaussian_mechanism(
-            one.noise_multiplier,
-            sampling_prob=one.sampling_rate,
-            value_discretization_interval=cell,
-        ).self_compose(one.steps)
-        for one in steps
-    ]
+    loss = functools.partial(losses.from_gaussian_mechanism, value_discretization_interval=cell)
+    runs = [(loss(noise, sampling_prob=rate), count) for noise, rate, count in steps]
+    parts = [one.self_compose(count) for one, count in runs]
     if mu_squared > 0:
-        parts.append(
-            losses.from_gaussian_mechanism(
-                1 / math.sqrt(mu_squared), value_discretization_interval=cell
-            )
-        )
+        parts.append(loss(1 / math.sqrt(mu_squared)))
     return _Guarded(functools.reduce(lambda first, second: first.compose(second), parts))
 
 
@@ -141,11 +132,8 @@ def sampled_steps_epsilon(
     >>> sampled_steps_epsilon([run], 1e-5, mu_squared=6 / 20**2).epsilon < 1.1
     True
     """
-    return worst_case_epsilon(
-        delta,
-        rdp=sampled_steps_rdp(steps, mu_squared),
-        pld=sampled_steps_pld(steps, delta, mu_squared),
-    )
+    loss = sampled_steps_pld(steps, delta, mu_squared)
+    return worst_case_epsilon(delta, rdp=sampled_steps_rdp(steps, mu_squared), pld=loss)
 
 
 @functools.lru_cache(maxsize=64)

@@ -17,6 +17,7 @@ from tacit._checks import Floats, finite_array, one_of, order_array, positive, r
 from tacit.errors import InvalidArgument
 from tacit.privacy.tail_bound import log_sum_near_one, tail_bound_rdp, theorem6_rdp
 
+TOLERANCE = 1e-9  # relative, of the tight bound
 _UNDERFLOW = 1e-290  # below this, linear sums lose digits and logarithms take over
 
 
@@ -37,9 +38,8 @@ def union_log_q(counts: NDArray[np.int64] | Floats, sigma: float) -> Floats:
     """Return the plain union bound of Prop. 7, which may exceed 1 - 1/m."""
     rows, top = np.arange(len(counts)), counts.argmax(axis=1)
     gaps = counts[rows, top][:, None] - counts
-    gaps[rows, top] = gaps[
-        :, 0
-    ]  # the winner's own place goes to the first class, which is left out
+    # The winner's own place goes to the first class, which is left out.
+    gaps[rows, top] = gaps[:, 0]
     return log_tail_sum(gaps[:, 1:], sigma)
 
 
@@ -58,19 +58,14 @@ def gnmax_rdp(votes: ArrayLike, sigma: float, orders: ArrayLike, bound: str = "t
 
 
 def rdp_from_log_q(
-    log_q: ArrayLike,
-    sigma: float,
-    orders: ArrayLike,
-    bound: str = "tight",
-    *,
-    tolerance: float = 1e-9,
+    log_q: ArrayLike, sigma: float, orders: ArrayLike, bound: str = "tight"
 ) -> Floats:
     """Cost of GNMax from log q by either bound: shape (queries, orders)."""
     one_of("tight", "theorem6", bound=bound)
     if bound == "theorem6":
         return theorem6_rdp(log_q, sigma, orders)
     mu = math.sqrt(2) / positive(sigma=sigma)
-    return tail_bound_rdp(log_q, mu, order_array(orders), tolerance=tolerance)
+    return tail_bound_rdp(log_q, mu, order_array(orders), tolerance=TOLERANCE)
 
 
 def vote_or_soft_matrix(votes: ArrayLike) -> NDArray[np.int64] | Floats:
@@ -144,13 +139,11 @@ def lnmax_rdp_worst(gamma: float, orders: ArrayLike) -> Floats:
     0.0713535469
     """
     g, a = positive(gamma=gamma), order_array(orders)
-    grow = np.log(a / (2 * a - 1)) + (a - 1) * g
-    fall = np.log((a - 1) / (2 * a - 1)) - a * g
-    excess = a / (2 * a - 1) * np.expm1(np.minimum((a - 1) * g, 30)) + (a - 1) / (
-        2 * a - 1
-    ) * np.expm1(-a * g)
+    more, less = a / (2 * a - 1), (a - 1) / (2 * a - 1)
+    excess = more * np.expm1(np.minimum((a - 1) * g, 30)) + less * np.expm1(-a * g)
     near = np.log1p(np.maximum(excess, 0.0))  # rounding may leave -1e-33 at tiny gamma
-    moment = np.where((a - 1) * g < 30, near, np.logaddexp(grow, fall))
+    far = np.logaddexp(np.log(more) + (a - 1) * g, np.log(less) - a * g)
+    moment = np.where((a - 1) * g < 30, near, far)
     return 2 * moment / (a - 1)
 
 

@@ -34,12 +34,11 @@ from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 from tacit._checks import Floats, Integers, one_of, positive, probability, renyi_order, vote_matrix
 from tacit.errors import InvalidArgument
-from tacit.privacy.noisy_max import checked_weights, log_tail_sum, rdp_from_log_q, union_log_q
+from tacit.privacy.noisy_max import TOLERANCE, checked_weights, log_tail_sum, rdp_from_log_q
 from tacit.privacy.tail_bound import theorem6_log_q0
 from tacit.privacy.threshold import threshold_rdp
 
 _CELLS_PER_STEP = 16
-_TOLERANCE = 1e-9
 _SLACK = 1e-7  # relative: local sensitivities are differences of numbers good to 1e-9
 _COUNTS_AT_ONCE = 1 << 17  # so that the temporaries stay in the processor's cache
 
@@ -97,12 +96,10 @@ class _Jumps:
         z = z_min - step + width * np.arange(n_nodes)
         self.node_log_q = log_others + log_ndtr(z)
         clamped = log_others + log_ndtr(np.maximum(z, z_min))
-        costs = rdp_from_log_q(
-            np.minimum(clamped, modal), sigma, [order], bound, tolerance=_TOLERANCE
-        )[:, 0]
+        costs = rdp_from_log_q(np.minimum(clamped, modal), sigma, [order], bound)[:, 0]
         reached = costs[_CELLS_PER_STEP + 1 :]
         # Each cost is known to within the tolerance: a jump must not be missed for rounding.
-        jumps = reached - costs[: -_CELLS_PER_STEP - 1] + 2 * _TOLERANCE * reached
+        jumps = reached - costs[: -_CELLS_PER_STEP - 1] + 2 * TOLERANCE * reached
         self.largest = float(jumps.max())
         self.maxima = _range_maxima(jumps)
 
@@ -159,11 +156,8 @@ def threshold_smooth_sensitivity(
     costs = threshold_rdp(ladder, threshold, sigma, [order], lowest=lowest, highest=highest)[:, 0]
     steps = np.abs(np.diff(costs))
     change = np.maximum(np.append(steps, 0.0), np.insert(steps, 0, 0.0))
-    mass = np.bincount(
-        tops.astype(np.int64) - int(lowest),
-        weights=checked_weights(weights, tops.size),
-        minlength=ladder.size,
-    ).astype(np.float64)
+    rungs, shares = tops.astype(np.int64) - int(lowest), checked_weights(weights, tops.size)
+    mass = np.bincount(rungs, weights=shares, minlength=ladder.size).astype(np.float64)
     maxima, rung = _range_maxima(change), np.arange(ladder.size)
 
     def within(distance: int) -> float:
@@ -224,9 +218,7 @@ def paper_smooth_sensitivity(
     """max_d e^(-beta d) sum_i w_i LS_i(d), LS_i(d) by AtDistance."""
     n_teachers, m = int(counts[0].sum()), counts.shape[1]
     local = _LocalSensitivity(sigma, order, m, bound)
-    unanimous = np.zeros((1, m), dtype=np.int64)
-    unanimous[0, 0] = n_teachers
-    log_q_least = float(union_log_q(unanimous, sigma)[0])
+    log_q_least = float(log_tail_sum(np.full((1, m - 1), n_teachers), sigma)[0])  # unanimous votes
     if log_q_least > local.log_q0:
         return 0.0  # the cost is a/sigma^2 for every histogram
     local.check_c6(log_q_least)

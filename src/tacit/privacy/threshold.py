@@ -7,24 +7,13 @@ Proofs: docs/theory/selective.md#the-noisy-check and #check-and-answer-together.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
 
-from tacit._checks import (
-    Floats,
-    finite,
-    finite_array,
-    non_negative,
-    one_of,
-    order_array,
-    positive,
-    refuse,
-)
+from tacit._checks import Floats, finite, finite_array, non_negative, order_array, positive, refuse
 from tacit.errors import InvalidArgument
-from tacit.privacy.tail_bound import LARGE, theorem6_rdp
+from tacit.privacy.tail_bound import LARGE
 
 _ORDERS_AT_ONCE = 32  # keeps (votes x orders) temporaries small
 
@@ -37,32 +26,22 @@ def threshold_rdp(
     *,
     lowest: int,
     highest: int,
-    bound: str = "exact",
 ) -> Floats:
     """Data-dependent RDP of the check for each query's true statistic: shape (queries, orders).
 
-    exact:    max over t' in {t-1, t+1}, clipped to the range, of D_a(Ber(p_t) || Ber(p_t')),
-              p_t = Phi((t - threshold)/sigma). The divergence is convex in t', so an end is worst.
-    theorem6: as the 2018 paper prices it (Theorem 6 with sigma*sqrt(2) and q the less likely
-              outcome, at most a/(2 sigma^2)); for reproducing its tables only.
-
+    max over t' in {t-1, t+1}, clipped to the range, of D_a(Ber(p_t) || Ber(p_t')),
+    p_t = Phi((t - threshold)/sigma). The divergence is convex in t', so an end is worst.
     The result is secret. Unit: one teacher, who moves t by at most 1.
 
     >>> float(f"{threshold_rdp([180], 200, 150, [14], lowest=25, highest=250)[0, 0]:.8g}")
     0.00019757967
     """
-    one_of("exact", "theorem6", bound=bound)
     lowest, highest = _range(lowest, highest)
     orders, tops = order_array(orders), _statistics(top_votes, lowest, highest)
     distinct, place = np.unique(tops, return_inverse=True)
     threshold, sigma = finite(threshold=threshold), positive(sigma=sigma)
-    if bound == "theorem6":
-        log_yes, log_no = _log_outcomes(distinct, threshold, sigma)
-        costs = theorem6_rdp(np.minimum(log_yes, log_no), math.sqrt(2) * sigma, orders)
-    else:
-        ends, nothing = (lowest, highest), np.zeros(orders.size)
-        costs = _neighbours_rdp(distinct, ends, threshold, sigma, orders, nothing)
-    return np.asarray(costs[place])
+    ends, nothing = (lowest, highest), np.zeros(orders.size)
+    return _neighbours_rdp(distinct, ends, threshold, sigma, orders, nothing)[place]
 
 
 def threshold_rdp_worst(
