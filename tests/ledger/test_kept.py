@@ -23,9 +23,9 @@ def ledger(tmp_path) -> Ledger:
 
 
 def released(ledger, folder, *, plan=PLAN, votes=VOTES, again=False, inputs=((1.0, 2.0),), **more):
-    return KeptReleases(folder, again=again).release(
-        ledger, plan, lambda: votes, purpose="label two", inputs=inputs, **more
-    )
+    store = KeptReleases(folder, again=again)
+    store.start(ledger)
+    return store.release(ledger, plan, lambda: votes, purpose="label two", inputs=inputs, **more)
 
 
 def never():
@@ -56,7 +56,7 @@ def test_several_releases_are_kept_in_order(ledger, tmp_path):
     store = KeptReleases(tmp_path / "kept")
     purposes = ["one", "two", "three"]
     made = [store.release(ledger, PLAN, lambda: VOTES, purpose=each) for each in purposes]
-    store.start()
+    assert store.start(ledger) == 3
     again = [store.release(ledger, PLAN, never, purpose=each) for each in purposes]
     assert [each.entry for each in made] == [each.entry for each in again]
     assert len(ledger) == 3

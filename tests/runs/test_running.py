@@ -38,6 +38,7 @@ def test_a_run_leaves_what_may_be_kept_and_nothing_secret(tmp_path):
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {
         "config.toml",
+        "releases",
         "run.ledger",
         "statement.json",
         "student.tacit",

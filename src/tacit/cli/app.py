@@ -1,7 +1,7 @@
 """The command's root: its sub-commands, and how errors become one line and an exit code.
 
-Exit codes: 0 done, 2 bad input, 3 the budget refused, 4 the ledger cannot be trusted or used, 5 an
-audit contradicts a claim, 130 interrupted.
+Exit codes: 0 done, 2 bad input, 3 the budget refused or was spent, 4 the ledger cannot be trusted
+or used, 5 an audit contradicts a claim, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tacit.cli.replicate import replicate
 from tacit.cli.runs import demo, predict, segment, train
 from tacit.cli.show import errors
 from tacit.cli.votes import aggregate, analyze, sanitise
-from tacit.errors import BudgetExceeded, LedgerError, TacitError
+from tacit.errors import BudgetExceeded, LedgerError, ReleaseLost, TacitError
 
 BAD_INPUT = 2
-_CODES = {BudgetExceeded: 3, LedgerError: 4}
+_CODES = {BudgetExceeded: 3, ReleaseLost: 3, LedgerError: 4}
 
 app = typer.Typer(
     name="tacit",

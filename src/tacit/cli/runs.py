@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -16,6 +15,7 @@ from tacit.cli import show
 from tacit.cli.options import writable
 from tacit.datasets import load_dataset, load_public
 from tacit.errors import InvalidArgument
+from tacit.ledger import KeptReleases
 from tacit.mechanisms import GNMax, Plan
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def train(
     out: Path,
     data: str | None = None,
     cluster: str | None = None,
+    again: bool = False,
     as_json: bool = False,
 ) -> None:
     r"""Let private records label public inputs and train the student: all in one directory.
@@ -43,15 +44,17 @@ def train(
     A table needs \[data.options]: target, classes, numeric, categorical, groups (whose record).
     method = "dpsgd" or "mac" trains a network on the records, with or without public inputs.
     Paths in the configuration are relative to the current directory, not to the file.
+    A run that was interrupted goes on with the same command: what it had released is kept.
     Example: tacit train run.toml --out runs/first
 
     config: The configuration, TOML.
     out: The run's directory: new, or empty.
     data: Another source of data, e.g. mnist:DIR.
     cluster: Train teachers on the Dask cluster at this address.
+    again: Pay once more, within the budget, for a release that was paid for and lost.
     """
     try:
-        result = _run(config, out, data, cluster)
+        result = _run(config, out, data, cluster, again)
     except KeyboardInterrupt:
         show.errors().print(_interrupted(out), soft_wrap=True, highlight=False, markup=False)
         raise typer.Exit(INTERRUPTED) from None
@@ -63,7 +66,7 @@ def train(
     show.screen().print(f"Run: {result.folder}, report: {result.folder / 'report.html'}")
 
 
-def _run(config: Path, out: Path, data: str | None, cluster: str | None) -> RunResult:
+def _run(config: Path, out: Path, data: str | None, cluster: str | None, again: bool) -> RunResult:
     from tacit.runs import RunConfig, run_config
 
     settings = RunConfig.read(config)
@@ -71,7 +74,7 @@ def _run(config: Path, out: Path, data: str | None, cluster: str | None) -> RunR
         settings = replace(settings, data=replace(settings.data, source=data))
     if cluster is not None:
         settings = replace(settings, executor=cluster)
-    return run_config(settings, out)
+    return run_config(settings, out, again=again)
 
 
 def _interrupted(out: Path) -> str:
@@ -79,14 +82,12 @@ def _interrupted(out: Path) -> str:
 
     Teachers' answers stay for the run that goes on: whoever copies the directory must know.
     """
-    ledger = out / "run.ledger"
-    if not ledger.exists():
+    if not (out / "run.ledger").exists():
         return "Interrupted: nothing was charged. The same command goes on."
     secret = f" {out / 'teachers'} is secret." if (out / "teachers").exists() else ""
-    return (
-        f"Interrupted. Whether the ledger was charged: tacit ledger show {shlex.quote(str(ledger))}"
-        f"; if nothing was released, the same command goes on.{secret}"
-    )
+    kept = len(KeptReleases(out / "releases").stored())
+    released = f"{kept} release{'' if kept == 1 else 's'} kept" if kept else "nothing released yet"
+    return f"Interrupted: {released}. The same command goes on.{secret}"
 
 
 def _plain(result: RunResult) -> dict[str, object]:

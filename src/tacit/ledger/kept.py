@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument, LedgerDamaged, ReleaseLost
-from tacit.ledger.chain import Entry, canonical, digest
+from tacit.ledger.chain import canonical, digest
 from tacit.ledger.ledger import Ledger
 from tacit.mechanisms import Plan, Release
 from tacit.noise import InsecureNoise
@@ -35,20 +35,39 @@ class KeptReleases:
 
     Parameters
     ----------
-    folder : path
-        Where they are kept: a file each, public as they are.
+    folder : path, optional
+        Where they are kept: a file each, public as they are. None keeps nothing.
     again : bool
         Pay once more, within the budget, for a release that was paid for and lost.
     """
 
-    def __init__(self, folder: PathLike, *, again: bool = False) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: PathLike | None = None, *, again: bool = False) -> None:
+        self.folder = None if folder is None else Path(folder)
         self.again = again
         self._count = 0
+        self._asked: tuple[Any, ...] = ()
 
-    def start(self) -> None:
-        """Begin with the first release, as each start of a run does."""
-        self._count = 0
+    def start(self, ledger: Ledger, *inputs: ArrayLike) -> int:
+        """Begin with the first release; refuse where one was paid for and lost.
+
+        Parameters
+        ----------
+        ledger : Ledger
+            Who pays.
+        *inputs : arrays
+            Public inputs that all releases are about: those of kept ones must be the same.
+
+        Returns
+        -------
+        int
+            How many releases are kept: so many plans are paid for.
+        """
+        self._asked = () if self.folder is None else tuple(map(_fingerprint, inputs))
+        self._count = len(self.stored())
+        if self.folder is not None and not self.again:
+            self._refuse_lost(ledger, self._place(self._count + 1, "begun"))
+        kept, self._count = self._count, 0
+        return kept
 
     def stored(self) -> list[Path]:
         """Return the files that hold a release, in order.
@@ -58,8 +77,9 @@ class KeptReleases:
         list of path
             None of them is half written.
         """
-        numbers = sorted(int(path.stem) for path in self.folder.glob("*.npz"))
-        return [self._file(number) for number in numbers]
+        if self.folder is None:
+            return []
+        return sorted(self.folder.glob("*.npz"), key=lambda path: int(path.stem))
 
     def release(
         self,
@@ -86,7 +106,7 @@ class KeptReleases:
         purpose : str
             What the entry says.
         inputs : arrays
-            The public inputs that were asked about: those of a kept release must be the same.
+            Further public inputs that this one is about.
         noise : InsecureNoise, optional
             For tests and research.
         faults : sequence of str
@@ -100,53 +120,51 @@ class KeptReleases:
             With the hash of the entry that paid.
         """
         self._count += 1
-        key = _key(plan, purpose, inputs)
-        if self._file(self._count).exists():
-            return self._kept(ledger, plan, key)
-        if not self.again:
-            self._refuse_lost(ledger, plan, purpose, key)
+        how: dict[str, Any] = {"purpose": purpose, "noise": noise, "faults": faults}
+        if self.folder is None:
+            return _new(ledger, plan, answers(), public, **how)
+        file, asked = self._place(self._count, "npz"), [*self._asked, *map(_fingerprint, inputs)]
+        key = digest(canonical({"plan": plan.as_dict(), "purpose": purpose, "inputs": asked}))
+        if file.exists():
+            return self._kept(file, ledger, plan, key)
         secret = answers()  # before anything is paid: what fails here costs nothing
-        self._mark(ledger, key)
-        with ledger.release(plan, purpose=purpose, noise=noise, faults=faults) as grant:
-            release = grant.release(secret, **public)
-        self._keep(release, key)
+        marker = {"head": ledger.head, "plan": plan.as_dict(), "purpose": purpose}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._place(self._count, "begun"), canonical(marker).encode("utf-8"))
+        release = _new(ledger, plan, secret, public, **how)
+        _keep(release, key, file)
+        self._place(self._count, "begun").unlink(missing_ok=True)
         return release
 
-    def _file(self, number: int) -> Path:
-        return self.folder / f"{number}.npz"
+    def _place(self, number: int, ending: str) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{number}.{ending}"
 
-    def _marker(self) -> Path:
-        return self.folder / f"{self._count}.begun"
-
-    def _mark(self, ledger: Ledger, key: str) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        marker = {"head": ledger.head, "key": key}
-        write_atomically(self._marker(), json.dumps(marker).encode("utf-8"))
-
-    def _refuse_lost(self, ledger: Ledger, plan: Plan, purpose: str, key: str) -> None:
-        """Refuse where the plan was charged after its marker, and nothing was kept."""
-        if not self._marker().exists():
+    def _refuse_lost(self, ledger: Ledger, marker: Path) -> None:
+        """Refuse where a plan was charged after its marker, and nothing was kept."""
+        if not marker.exists():
             return
         try:
-            marker = json.loads(self._marker().read_text(encoding="utf-8"))
-            head, known = marker["head"], marker["key"]
+            begun = json.loads(marker.read_text(encoding="utf-8"))
+            head, plan, purpose = (begun[name] for name in ("head", "plan", "purpose"))
         except (KeyError, OSError, TypeError, ValueError):
-            raise self._damaged(self._marker()) from None
-        if known != key:
-            raise self._another()
+            raise _damaged(marker) from None
         ledger.verify(head)
         entries = ledger.entries()
         hashes = [ledger.origin, *(entry.hash for entry in entries)]
-        later = entries[hashes.index(head) :]
-        if lost := [entry for entry in later if _is_of(entry, plan, purpose)]:
+        paid = [
+            entry
+            for entry in entries[hashes.index(head) :]
+            if entry.kind == "release" and entry.purpose == purpose and entry.plan == plan
+        ]
+        if paid:
             raise ReleaseLost(
-                f"This run paid at {lost[-1].time[:16].replace('T', ' ')} UTC to {purpose!r} and "
+                f"This run paid at {paid[-1].time[:16].replace('T', ' ')} UTC to {purpose!r} and "
                 "was interrupted before the release was stored: it stays spent. Run the same "
                 "command with --again to pay once more, if the budget allows it."
             )
 
-    def _kept(self, ledger: Ledger, plan: Plan, key: str) -> Release:
-        path = self._file(self._count)
+    def _kept(self, path: Path, ledger: Ledger, plan: Plan, key: str) -> Release:
         try:
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
                 about = json.loads(str(arrays["about"]))
@@ -154,9 +172,12 @@ class KeptReleases:
                 held = {name: arrays[name] for name in ("labels", "values") if name in arrays}
                 release = Release(plan.mechanism, entry=entry, secure=about["secure"], **held)
         except Exception:  # whatever a damaged file provokes: it is damaged
-            raise self._damaged(path) from None
+            raise _damaged(path) from None
         if known != key:
-            raise self._another()
+            raise InvalidArgument(
+                f"Expected the settings and public inputs with which {str(self.folder)!r} was "
+                "begun: what was released there answers other questions. Use another folder."
+            )
         if entry not in {each.hash for each in ledger.entries()}:
             raise LedgerDamaged(
                 f"Expected the ledger to hold the entry that paid for {str(path)!r}: it was cut "
@@ -164,38 +185,31 @@ class KeptReleases:
             )
         return release
 
-    def _keep(self, release: Release, key: str) -> None:
-        held = {"labels": release.labels, "values": release.values}
-        arrays: dict[str, Any] = {name: a for name, a in held.items() if a is not None}
-        about = {"key": key, "entry": release.entry, "secure": release.secure}
-        buffer = io.BytesIO()
-        np.savez(buffer, about=np.array(json.dumps(about)), **arrays)
-        write_atomically(self._file(self._count), buffer.getvalue())
-        self._marker().unlink(missing_ok=True)
 
-    def _another(self) -> InvalidArgument:
-        return InvalidArgument(
-            f"Expected the settings and public inputs with which {str(self.folder)!r} was begun: "
-            "what was released there answers other questions. Use another folder."
-        )
-
-    def _damaged(self, path: Path) -> InvalidArgument:
-        return InvalidArgument(
-            f"Expected {str(path)!r} to be a kept release; it is damaged, or another file."
-        )
+def _new(ledger: Ledger, plan: Plan, secret: Any, public: Mapping[str, Any], **how: Any) -> Release:
+    """Pay for a release, and make it."""
+    # A warning would tell of a record.
+    with ledger.release(plan, **how) as grant, np.errstate(all="ignore"):
+        return grant.release(secret, **public)
 
 
-def _key(plan: Plan, purpose: str, inputs: Iterable[ArrayLike]) -> str:
-    """Return what tells one public question from another."""
-    asked = []
-    for each in inputs:
-        array = np.ascontiguousarray(each)
-        content = hashlib.sha256(array.tobytes()).hexdigest()
-        asked.append([array.dtype.str, list(array.shape), content])
-    question: Mapping[str, Any] = {"plan": plan.as_dict(), "purpose": purpose, "inputs": asked}
-    return digest(canonical(question))
+def _keep(release: Release, key: str, path: Path) -> None:
+    held = {"labels": release.labels, "values": release.values}
+    arrays: dict[str, Any] = {name: array for name, array in held.items() if array is not None}
+    about = {"key": key, "entry": release.entry, "secure": release.secure}
+    buffer = io.BytesIO()
+    np.savez(buffer, about=np.array(json.dumps(about)), **arrays)
+    write_atomically(path, buffer.getvalue())
 
 
-def _is_of(entry: Entry, plan: Plan, purpose: str) -> bool:
-    same = canonical(entry.plan) == canonical(plan.as_dict())
-    return entry.kind == "release" and same and entry.purpose == purpose
+def _damaged(path: Path) -> InvalidArgument:
+    return InvalidArgument(
+        f"Expected {str(path)!r} to be a kept release; it is damaged, or another file."
+    )
+
+
+def _fingerprint(inputs: ArrayLike) -> list[Any]:
+    """Return what tells one array of public inputs from another."""
+    array = np.ascontiguousarray(inputs)
+    content = hashlib.sha256(array.tobytes()).hexdigest()
+    return [array.dtype.str, list(array.shape), content]

@@ -185,7 +185,11 @@ class Statement:
 
     def write(self, path: PathLike) -> None:
         """Write the JSON to a file, in one step; a secret statement refuses."""
-        write_atomically(path, (self.to_json() + "\n").encode("utf-8"))
+        write_atomically(path, self.to_file())
+
+    def to_file(self) -> bytes:
+        """Return what `write` puts into a file; a secret statement refuses."""
+        return (self.to_json() + "\n").encode("utf-8")
 
     @classmethod
     def from_json(cls, text: str) -> Statement:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
@@ -20,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import at_least, flag, refuse, set_checked, word
-from tacit._files import write_atomically
 from tacit.datasets import existing_file, reading
 from tacit.errors import InvalidArgument
+from tacit.ledger import KeptReleases
 from tacit.masks.results import MOST_SCANS, mask_figure, mask_metrics
 from tacit.masks.rounds import one_hot_masks
 from tacit.masks.segmenters import PATESegmenter, SimulatedSegmenter, one_two_or_four
@@ -32,8 +31,7 @@ from tacit.masks.volume_files import check_file_names, load_volumes, save_masks
 from tacit.masks.volumes import Volumes, resample_labels
 from tacit.methods import Count, Method, NewLedger, Queries, Strategy, Widths, choices
 from tacit.records import refuse_overlap
-from tacit.report import write_report
-from tacit.runs import DataConfig, RunConfig, RunResult, releasing, section_of
+from tacit.runs import DataConfig, RunConfig, RunResult, releasing, section_of, write_results
 
 _COLUMNS = ("case", "patient")
 
@@ -252,10 +250,11 @@ class SegmentationTable:
     executor: Any = "serial"
 
 
-def run_masks(config: RunConfig, folder: Path) -> RunResult:
-    """Carry out a run; one that was stopped goes on from the teachers that had answered."""
+def run_masks(config: RunConfig, folder: Path, again: bool = False) -> RunResult:
+    """Carry out a run; one that was stopped goes on from what it had released, or asked."""
     scans = load_scans(config.data, ScanOptions.of(config.data))
     model = make_segmenter(config, scans, folder)
+    model._kept = KeptReleases(folder / "releases", again=again)
     inside, truth = scans.on_grid(scans.private)
     outside, _ = scans.on_grid(scans.public)
     if scans.held_out is not None and not config.data.allow_overlap:
@@ -263,7 +262,6 @@ def run_masks(config: RunConfig, folder: Path) -> RunResult:
     known = {"public_masks": scans.codec_masks, "groups": scans.patients}
     with releasing(folder, config.to_toml()):
         model.fit(inside, truth, outside, **known)
-    model.statement_.write(folder / "statement.json")
     model.save(folder / "student.tacit", classes=scans.options.classes)
     asked = scans.public.take(model.queries_)
     released = asked.restored(one_hot_masks(model.released_, model.n_classes))
@@ -314,11 +312,7 @@ def _measured(model: PATESegmenter, scans: Scans, released: Masks, folder: Path)
         notes.append(_note("Student", metrics["held_out"], "held-out scans, declared public"))
         caption = "Held-out scans, declared public with their masks."
         figures.append((caption, _figure(scans.held_out, {"student": said}, names)))
-    write_atomically(folder / "metrics.json", json.dumps(metrics, indent=2).encode("utf-8"))
-    statement = model.statement_
-    write_report(
-        folder / "report.html", model.ledger_, statement=statement, notes=notes, figures=figures
-    )
+    statement = write_results(folder, model, metrics, notes, figures)
     held_out = metrics["held_out"]
     dice, count = (None, 0) if held_out is None else (held_out["dice"], held_out["scans"])
     return RunResult(folder, statement, dice, count, model.ledger_, metrics)

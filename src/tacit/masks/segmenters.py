@@ -7,8 +7,9 @@ After `fit` the object holds the student, the releases and the ledger, and nothi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -181,8 +182,11 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
             rounds=self._settings("queries").rounds,
         )
         ledger = self._open_ledger(by_person=people is not None)
-        self._refuse_early(ledger, rounds.plans())
-        codes = self._codes(scans, truth, people, asked, codec)
+        plans = rounds.plans()
+        kept = self._refuse_early(ledger, plans, asked)
+        codes = cache(lambda: self._codes(scans, truth, people, asked, codec))
+        if kept < len(plans):  # now: what fails must fail before anything is paid or forgotten
+            codes()
         for earlier in ("student_", "released_"):  # they would get this fit's statement
             self.__dict__.pop(earlier, None)
         self.codec_, self.ledger_, self.queries_ = codec, ledger, rows
@@ -194,13 +198,12 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
         self.student_ = student.fit(asked, one_hot_masks(self.released_, self.n_classes))
         return self
 
-    def _ask(self, rounds: MaskRounds, codes: Any) -> None:
+    def _ask(self, rounds: MaskRounds, codes: Callable[[], Any]) -> None:
         """Release round by round, each about what the earlier ones told."""
         for number, plan, public in rounds:
             count = len(self.queries_)
             purpose = f"segment {count} public scans, round {number} of {rounds.rounds}"
-            with self._paid(self.ledger_, plan, purpose) as grant:
-                release = grant.release(codes, **public)
+            release = self._released(self.ledger_, plan, codes, purpose, **public)
             self.releases_.append(release)
             rounds.learn(release)
 

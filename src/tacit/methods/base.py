@@ -12,8 +12,7 @@ import math
 import os
 import tempfile
 from abc import abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -32,8 +31,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit._checks import Integers, finite, positive, refuse
 from tacit.errors import BudgetExceeded, InvalidArgument
-from tacit.ledger import LARGE_DELTA, Budget, Grant, Ledger, Statement
-from tacit.mechanisms import NoisySum, Plan
+from tacit.ledger import LARGE_DELTA, Budget, KeptReleases, Ledger, Statement
+from tacit.mechanisms import NoisySum, Plan, Release
 from tacit.methods.calibration import PlansWith, calibrate
 from tacit.methods.settings import Parameters
 from tacit.noise import InsecureNoise
@@ -94,6 +93,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
     noise: InsecureNoise | None = None
     random_state: int | None = None
     ledger_: Ledger = field(init=False)
+    _kept: KeptReleases = field(init=False, default_factory=KeptReleases)
+    """Where a run keeps its releases; by default nowhere."""
     _faults_of_run: tuple[str, ...] = field(init=False, default=())
     """What no cost covers of a configured run: what its other tables ask for, not the rows."""
 
@@ -219,10 +220,31 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         }
         return (*(fault for fault, is_asked in asked.items() if is_asked), *self._faults_of_run)
 
-    def _paid(self, ledger: Ledger, plan: Plan, purpose: str) -> AbstractContextManager[Grant]:
-        """Pay for a plan of a fit, and write into the ledger what the fit asked for."""
-        return ledger.release(
-            plan, purpose=purpose, noise=self.noise, faults=self._declared_faults()
+    def _released(
+        self,
+        ledger: Ledger,
+        plan: Plan,
+        answers: Callable[[], Any],
+        purpose: str,
+        *,
+        inputs: Sequence[ArrayLike] = (),
+        faults: Sequence[str] | None = None,
+        **public: Any,
+    ) -> Release:
+        """Return what a fit releases by a plan: kept by an earlier start, or paid for now.
+
+        `answers` makes what is secret, and is not called for a release that was kept; `inputs` are
+        public inputs that it is about. The ledger is told what the fit asked for.
+        """
+        return self._kept.release(
+            ledger,
+            plan,
+            answers,
+            purpose=purpose,
+            inputs=inputs,
+            noise=self.noise,
+            faults=self._declared_faults() if faults is None else faults,
+            **public,
         )
 
     def _chosen(self, view: NDArray[Any], number: int | None) -> Integers:
@@ -230,13 +252,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         strategy, seed = self._settings("queries").strategy, self.random_state
         return choose_queries(view, number, strategy=strategy, random_state=seed)
 
-    def _refuse_early(self, ledger: Ledger, plans: Sequence[Plan]) -> None:
-        """Let the ledger refuse before any private row is worked on."""
-        if ledger.would_exceed(*plans):
+    def _refuse_early(self, ledger: Ledger, plans: Sequence[Plan], *inputs: ArrayLike) -> int:
+        """Let the ledger refuse before any private row is worked on.
+
+        Returns how many releases an earlier start of the same run has kept: they are paid for, if
+        they are about the same public `inputs`.
+        """
+        kept = self._kept.start(ledger, *inputs)
+        if ledger.would_exceed(*plans[kept:]):
             raise BudgetExceeded(
                 f"Expected a run within the budget of {ledger!r}: it would exceed what is left. "
                 "Nothing was spent; ask for a smaller epsilon= (more noise) or fewer queries."
             )
+        return kept
 
     def _new_student(self) -> Any:
         """Return a student of raw public inputs, with the public features unless it has its own."""

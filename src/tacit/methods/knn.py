@@ -251,7 +251,7 @@ class PrivateNeighbours(RowEstimator):
         adds_up = plan.mu_squared() is not None and not selects
         terms = {} if adds_up else {"plans": [plan] * rounds}
         ledger = self._open_ledger(by_person=private.by_person, **terms)
-        self._refuse_early(ledger, [plan] * rounds)
+        self._refuse_early(ledger, [plan] * rounds, outside)
         state = {"ledger_": ledger, "releases_": [], "queries_": chosen[:0]}
         self._become({**task.public, **state})
         for number in range(1, rounds + 1):
@@ -292,12 +292,14 @@ class PrivateNeighbours(RowEstimator):
     def _release(
         self, plan: Plan, index: RecordIndex, inputs: NDArray[Any], purpose: str
     ) -> Release:
-        neighbours = index.around(inputs)
-        # Of the fit: arguments may have changed since then.
-        faults = self._fit_faults
-        paid = self.ledger_.release(plan, purpose=purpose, noise=self.noise, faults=faults)
-        with paid as grant:
-            return grant.release(neighbours)
+        return self._released(
+            self.ledger_,
+            plan,
+            lambda: index.around(inputs),
+            purpose,
+            inputs=(inputs,),
+            faults=self._fit_faults,  # of the fit: arguments may have changed since then
+        )
 
     @property
     def statement_(self) -> Statement:

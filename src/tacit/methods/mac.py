@@ -166,8 +166,9 @@ class MACTraining(NoisyTrainingEstimator):
         parts = LayerParts(public.network, examples, public.blocks, [1.0] * layers)
         parts.load(flat_parameters(module))
         purpose = "a histogram of gradient norms, for thresholds"
-        with self._paid(ledger, public.plans[0], purpose) as grant:
-            released = grant.release(histogram_of(parts, examples, layers))
+        released = self._released(
+            ledger, public.plans[0], lambda: histogram_of(parts, examples, layers), purpose
+        )
         return thresholds_from(np.asarray(released.values), layers)
 
     def _steps_of(

@@ -151,7 +151,8 @@ class Method:
     needs_public: whether it cannot do without public inputs.
     propose: plans that spend a budget, before any data is looked at, for `tacit plan`: from a
         number of queries, a budget, how many classes, and the settings named in `proposes_with`.
-    run: a run of its own, where the data are no rows.
+    run: a run of its own, where the data are no rows: configuration, folder, and whether what was
+        lost may be paid for again.
     """
 
     name: str
@@ -161,7 +162,7 @@ class Method:
     needs_public: bool = True
     propose: Callable[..., list[Plan]] | None = None
     proposes_with: tuple[str, ...] = ()
-    run: Callable[[Any, Path], RunResult] | None = None
+    run: Callable[[Any, Path, bool], RunResult] | None = None
 
     def takes(self, argument: str) -> bool:
         """Tell whether the estimator has such an argument."""

@@ -225,9 +225,7 @@ class NoisyTrainingEstimator(PrivateEstimator):
         count = sum(parameter.numel() for parameter in parameters)
         purpose = f"train {count} parameters in {recipe.steps} noisy steps"
         with training_bar("Training in noisy steps", recipe.steps) as tick:
-            steps = run(tick)
-            with self._paid(ledger, plan, purpose) as grant:
-                learned = np.asarray(grant.release(steps).values)
+            learned = np.asarray(self._released(ledger, plan, lambda: run(tick), purpose).values)
         if not np.isfinite(learned).all():
             raise InvalidArgument(
                 f"Expected learning_rate={recipe.learning_rate!r} to be small enough: training "

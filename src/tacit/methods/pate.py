@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import cache
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -112,11 +113,13 @@ class PATEClassifier(PrivateClassifier):
         asked = np.concatenate(rows)
         plans = self._plans([len(part) for part in rows], n_classes)
         ledger = self._open_ledger(by_person=private.by_person)
-        self._refuse_early(ledger, plans)
+        kept = self._refuse_early(ledger, plans, outside, asked)
         shards = self._teachers_of(private)
         placed = np.isfinite(inside).all(axis=1)  # a row whose features are not teaches nobody
         taught = (inside[placed], private.targets[placed], shards[placed])
-        votes = self._votes(*taught, view[asked], n_classes)
+        votes = cache(lambda: self._votes(*taught, view[asked], n_classes))
+        if kept < len(plans):  # now: what fails must fail before anything is paid or forgotten
+            votes()
         self.__dict__.pop("student_", None)  # an earlier fit's: it would get this fit's statement
         self.__dict__.update(task.public, ledger_=ledger, queries_=asked)
         self._release(plans, rows, votes, outside)
@@ -218,18 +221,29 @@ class PATEClassifier(PrivateClassifier):
         return make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
 
     def _release(
-        self, plans: list[Plan], rows: list[Integers], votes: Integers, outside: NDArray[Any]
+        self,
+        plans: list[Plan],
+        rows: list[Integers],
+        votes: Callable[[], Integers],
+        outside: NDArray[Any],
     ) -> None:
         """Release round by round, each student from all releases so far."""
         self.releases_: list[Release] = []
         self.posteriors_: list[NDArray[np.float64]] = []
-        start = 0
+        ends = np.cumsum([len(part) for part in rows])
         for number, (plan, part) in enumerate(zip(plans, rows, strict=True), start=1):
-            public = {} if number == 1 else {"student": self._opinion(outside[part])}
+            public: dict[str, Any] = (
+                {} if number == 1 else {"student": self._opinion(outside[part])}
+            )
             purpose = f"label {len(part)} public inputs, round {number} of {len(plans)}"
-            with self._paid(self.ledger_, plan, purpose) as grant:
-                release = grant.release(votes[start : start + len(part)], **public)
-            start += len(part)
+            asked = slice(ends[number - 1] - len(part), ends[number - 1])
+            release = self._released(
+                self.ledger_,
+                plan,
+                lambda asked=asked: votes()[asked],  # type: ignore[misc]
+                purpose,
+                **public,
+            )
             self.releases_.append(release)
             about = {"n_classes": self.classes_.size, "n_teachers": self.n_teachers}
             self.posteriors_.append(label_posterior(release, **about))

@@ -76,7 +76,7 @@ class SummaryEstimator(RowEstimator):
         self._new_student()
         public = self._prepare(outside, task.n_classes or 1)
         ledger = self._open_ledger(by_person=private.by_person)
-        self._refuse_early(ledger, public.plans)
+        self._refuse_early(ledger, public.plans, outside)
         private = private.seen_in(public.space, public.look)
         learned = self._release_and_learn(public, private, ledger, outside)
         self.__dict__.update(learned | task.public, ledger_=ledger)
@@ -90,9 +90,7 @@ class SummaryEstimator(RowEstimator):
         ]
 
     def _release(self, ledger: Ledger, plan: Plan, said: Contributions, purpose: str) -> Release:
-        paid = self._paid(ledger, plan, purpose)
-        with paid as grant, np.errstate(all="ignore"):  # a warning would tell of a record
-            return grant.release(said)
+        return self._released(ledger, plan, lambda: said, purpose)
 
     def _taught(self, solution: Any, say: Callable[[Any], Any], outside: NDArray[Any]) -> Any:
         """Return the solution, or the given student, taught what it says of all public inputs."""

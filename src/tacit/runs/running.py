@@ -2,6 +2,7 @@
 
 config.toml     the resolved configuration
 run.ledger      what was spent
+releases/       what was released, each with the hash of the entry that paid for it
 statement.json  what may be said
 student.tacit   the model to publish
 metrics.json    accuracy on rows declared public, if there are any
@@ -33,12 +34,12 @@ from tacit._checks import Integers
 from tacit._files import name_without_overwriting, temporary_beside, write_atomically
 from tacit.datasets import Dataset, load_dataset, load_public
 from tacit.errors import BudgetExceeded, InvalidArgument
-from tacit.ledger import Ledger, Statement
+from tacit.ledger import KeptReleases, Ledger, Statement
 from tacit.methods import NewLedger, PrivateClassifier, method_named
 from tacit.records import refuse_overlap
 from tacit.report import write_report
 from tacit.runs.config import DataConfig, RunConfig
-from tacit.runs.verifying import publish_files
+from tacit.runs.verifying import RELEASES, STATEMENT, STUDENT, publish_files
 from tacit.teachers import place_of, record_ids, shard_key
 
 _NOT_HELD_OUT = ("groups", "ignored")  # roles that a file of held-out rows need not have
@@ -113,7 +114,7 @@ def _claimed(folder: Path, settings: str) -> bool:
 def _stopped(folder: Path, settings: str) -> bool:
     """Tell whether the same run was stopped here before it finished."""
     known = folder / "config.toml"
-    if not known.is_file() or (folder / "statement.json").exists():
+    if not known.is_file() or (folder / STATEMENT).exists():
         return False
     return known.read_text(encoding="utf-8") == settings
 
@@ -211,7 +212,9 @@ def _by_source(where: DataConfig, data: Dataset) -> Rows:
     return Rows(data, public, held_out)
 
 
-def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> PrivateClassifier:
+def make_classifier(
+    config: RunConfig, data: Dataset, folder: Path, *, again: bool = False
+) -> PrivateClassifier:
     """Return the unfitted estimator that the configuration describes."""
     where = config.data
     model: PrivateClassifier = method_named(config.method).build(
@@ -230,6 +233,7 @@ def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> PrivateCl
         executor=config.executor,
         checkpoint=folder / "teachers",
     )
+    model._kept = KeptReleases(folder / RELEASES, again=again)
     if where.by_share:  # what a ledger must confess of a file that was split depends on no row
         model._faults_of_run = (
             f"the other rows of {where.name or where.source} were declared public: the student may "
@@ -238,24 +242,24 @@ def make_classifier(config: RunConfig, data: Dataset, folder: Path) -> PrivateCl
     return model
 
 
-def run_config(config: RunConfig, folder: str | Path) -> RunResult:
+def run_config(config: RunConfig, folder: str | Path, *, again: bool = False) -> RunResult:
     """Carry out a run in a directory of its own.
 
-    A run that was stopped before it finished continues there, from the teachers it had trained; a
-    finished one, or another configuration's, is refused. A charge that a crash left in the ledger
-    stays: the ledger then refuses the second release.
+    A run that was stopped before it finished continues there, from the releases that it has kept
+    and the teachers that it had trained; a finished one, or another configuration's, is refused. A
+    release that was paid for and lost stays spent, and is paid for once more only if `again` is
+    True and the budget allows it.
     """
     folder = Path(folder)
     method = method_named(config.method)
     if method.run is not None:
-        return method.run(config, folder)
+        return method.run(config, folder, again)
     rows = load_rows(config)
     private, public, _ = rows
-    model = make_classifier(config, private, folder)
+    model = make_classifier(config, private, folder, again=again)
     with releasing(folder, config.to_toml()):
         model.fit(private.X, private.labels, X_public=public, groups=private.groups)
-    model.statement_.write(folder / "statement.json")
-    model.save(folder / "student.tacit")
+    model.save(folder / STUDENT)
     metrics, notes = _measured(model, rows.held_out, by_share=config.data.by_share)
     shape, figures = private.image_shape, []
     if method.figures is not None and shape is not None and public is not None:
@@ -275,7 +279,9 @@ def write_results(
     statement: Statement = model.statement_
     page = folder / "report.html"
     write_report(page, model.ledger_, statement=statement, notes=notes, figures=figures)
-    publish_files(model.ledger_, folder)
+    publish_files(model.ledger_, folder, statement)
+    # Last: a run with a statement is finished, and is not begun again.
+    statement.write(folder / STATEMENT)
     return statement
 
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tacit.errors import InvalidArgument, LedgerError, TacitError
-from tacit.ledger import Entry, Ledger, Statement
+from tacit.ledger import Entry, KeptReleases, Ledger, Statement
 
-LEDGER, STATEMENT, STUDENT = "run.ledger", "statement.json", "student.tacit"
-PUBLISHED = (STUDENT, STATEMENT, "metrics.json", "report.html")
+LEDGER, STATEMENT, STUDENT, RELEASES = "run.ledger", "statement.json", "student.tacit", "releases"
+PUBLISHED = (STUDENT, "metrics.json", "report.html", STATEMENT)
 _NUMBERS = ("epsilon", "delta", "unit", "dataset", "accountant", "noise", "entries", "budget")
 
 
@@ -40,7 +40,7 @@ class Check:
     says: str
 
 
-def publish_files(ledger: Ledger, folder: Path) -> None:
+def publish_files(ledger: Ledger, folder: Path, statement: Statement) -> None:
     """Note the hash of each file of a finished run in its ledger.
 
     Parameters
@@ -49,10 +49,30 @@ def publish_files(ledger: Ledger, folder: Path) -> None:
         The run's.
     folder : path
         Where its files are.
+    statement : Statement
+        What will be written last, when everything else is there.
     """
-    for name in PUBLISHED:
-        if (folder / name).exists():
+    for name in files_of(folder):
+        if name != STATEMENT:
             ledger.publish(sha256((folder / name).read_bytes()), purpose=_purpose(name))
+    ledger.publish(sha256(statement.to_file()), purpose=_purpose(STATEMENT))
+
+
+def files_of(folder: Path) -> list[str]:
+    """Return the files of a run that its ledger knows, as far as they are there.
+
+    Parameters
+    ----------
+    folder : path
+        The run's.
+
+    Returns
+    -------
+    list of str
+        Releases first, then what came of them.
+    """
+    kept = [f"{RELEASES}/{path.name}" for path in KeptReleases(folder / RELEASES).stored()]
+    return [*kept, *(name for name in PUBLISHED if (folder / name).exists())]
 
 
 def sha256(data: bytes) -> str:
@@ -136,23 +156,20 @@ def _compared(said: Statement, true: Statement) -> Check:
 
 
 def _file_checks(folder: Path, entries: tuple[Entry, ...]) -> Iterator[Check]:
-    for name in PUBLISHED:
-        known = [e.about["sha256"] for e in entries if e.purpose == _purpose(name)]
-        yield from _file_check(folder / name, known)
-
-
-def _file_check(path: Path, known: list[str]) -> Iterator[Check]:
-    if not path.exists():
-        if known:
-            yield Check(path.name, False, "is missing, though the ledger says it was published")
-        return
-    if not known:
-        says = "the ledger knows no such file: the run did not finish, or was made by 0.1"
-        yield Check(path.name, False, says)
-    elif sha256(path.read_bytes()) in known:
-        yield Check(path.name, True, "is what the ledger says was published")
-    else:
-        yield Check(path.name, False, "is another file than the ledger says was published")
+    published = [entry for entry in entries if entry.kind == "publication"]
+    for name in (*PUBLISHED, *(each for each in files_of(folder) if each not in PUBLISHED)):
+        known = [entry.about["sha256"] for entry in published if entry.purpose == _purpose(name)]
+        path = folder / name
+        if not path.exists():
+            if known:
+                yield Check(name, False, "is missing, though the ledger says it was published")
+        elif not known:
+            says = "the ledger knows no such file: the run did not finish, or was made by 0.1"
+            yield Check(name, False, says)
+        elif sha256(path.read_bytes()) in known:
+            yield Check(name, True, "is what the ledger says was published")
+        else:
+            yield Check(name, False, "is another file than the ledger says was published")
 
 
 def _purpose(name: str) -> str:
