@@ -128,10 +128,8 @@ def encoded_answers(
     """
 
     def part(teacher: int, rows: slice) -> Floats:
-        codes = np.empty((rows.stop - rows.start, codec.length))
-        for place, query in enumerate(range(rows.start, rows.stop)):
-            codes[place] = codec.encode(np.asarray(answer(teacher, query))[None])[0]
-        return codes
+        said = (np.asarray(answer(teacher, query)) for query in range(rows.start, rows.stop))
+        return np.concatenate([codec.encode(one[None]) for one in said])
 
     return TeacherCodes((n_teachers, n_queries, codec.length), part)
 

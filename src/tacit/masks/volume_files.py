@@ -29,7 +29,7 @@ from tacit._extras import need
 from tacit._files import PathLike, write_atomically
 from tacit._quiet import quiet
 from tacit.datasets import existing_file, open_npz, reading
-from tacit.errors import InvalidArgument, TacitError
+from tacit.errors import InvalidArgument
 from tacit.masks.volumes import Volumes
 
 MOST_VOXELS = 2**28  # the largest volume that is read unless asked otherwise: 1 GiB in float32
@@ -148,8 +148,6 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
     with reading(path, kind):
         try:
             yield
-        except TacitError:
-            raise
         except Exception as error:
             if isinstance(error, tarfile.TarError) or type(error).__module__.startswith("nibabel."):
                 raise ValueError from None
