@@ -1,0 +1,132 @@
+"""A run that was killed goes on: releases are kept, what was lost is said, nothing twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from tacit import BudgetExceeded, Ledger
+from tacit.errors import InvalidArgument, ReleaseLost
+from tacit.ledger import kept
+from tacit.methods.base import PrivateEstimator
+from tacit.runs import DataConfig, PrivacyConfig, RunConfig, run_config, verify_run
+from tacit.students import load_student
+
+FEATURES = {"features": "digits"}
+SETTINGS = {
+    "pate": {"n_teachers": 40, "queries": 10, "teacher": "kernel-ridge", **FEATURES},
+    "knn": {"k": 40, "queries": 10, "rounds": 2, **FEATURES},
+    "prototype": {"n_prototypes": 40, **FEATURES},
+    "moments": FEATURES,
+    "ridge": {"n_landmarks": 40, **FEATURES},
+    "dpsgd": {"hidden": [8], "epochs": 1, "batch_size": 250, "n_records": 1000},
+    "mac": {"hidden": [8], "epochs": 1, "batch_size": 250, "n_records": 1000},
+}
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing may catch it and tidy up."""
+
+
+def config(method: str, **changes: object) -> RunConfig:
+    return RunConfig(
+        data=DataConfig(source="digits", private=1000, public=200),
+        privacy=PrivacyConfig(epsilon=2.0, delta=1e-5),
+        method=method,
+        settings={**SETTINGS[method], **changes},
+    )
+
+
+def paid(folder) -> list[str]:
+    return [entry.hash for entry in Ledger(folder / "run.ledger").entries() if entry.is_paid]
+
+
+def dying(*_, **__):
+    raise Killed
+
+
+@pytest.mark.parametrize("method", SETTINGS)
+class TestEveryMethod:
+    def test_goes_on_after_its_releases_and_spends_nothing(self, method, tmp_path, monkeypatch):
+        with monkeypatch.context() as patched:
+            patched.setattr(PrivateEstimator, "save", dying)
+            with pytest.raises(Killed):
+                run_config(config(method), tmp_path / "run")
+        before = paid(tmp_path / "run")
+        assert before
+        with monkeypatch.context() as patched:
+            patched.setattr(Ledger, "release", dying)  # nothing is charged, so no noise is drawn
+            result = run_config(config(method), tmp_path / "run")
+        assert paid(tmp_path / "run") == before
+        assert result.accuracy > 0.05
+        assert load_student(tmp_path / "run" / "student.tacit") is not None
+        assert all(check.holds for check in verify_run(tmp_path / "run"))
+
+    def test_says_what_was_paid_for_and_lost(self, method, tmp_path, monkeypatch):
+        with monkeypatch.context() as patched:
+            patched.setattr(kept, "_keep", dying)
+            with pytest.raises(Killed):
+                run_config(config(method), tmp_path / "run")
+        (lost,) = paid(tmp_path / "run")
+        with pytest.raises(ReleaseLost, match=r"stays spent.*--again"):
+            run_config(config(method), tmp_path / "run")
+        with pytest.raises(BudgetExceeded):  # the run's own budget has no room for it
+            run_config(config(method), tmp_path / "run", again=True)
+        assert paid(tmp_path / "run") == [lost]
+
+
+def test_a_release_between_two_is_kept(tmp_path, monkeypatch):
+    """Killed in the second round: the first is not asked again, the second is."""
+    with monkeypatch.context() as patched:
+        patched.setattr(PrivateEstimator, "_new_student", _second_student_dies())
+        with pytest.raises(Killed):
+            run_config(config("knn"), tmp_path / "run")
+    first = paid(tmp_path / "run")
+    assert len(first) == 1
+    run_config(config("knn"), tmp_path / "run")
+    assert paid(tmp_path / "run")[:1] == first
+    assert len(paid(tmp_path / "run")) == 2
+
+
+def _second_student_dies():
+    made, new = [], PrivateEstimator._new_student
+
+    def student(self):
+        made.append(self)
+        if len(made) > 1:  # the first is only tried out
+            raise Killed
+        return new(self)
+
+    return student
+
+
+def test_other_settings_do_not_go_on(tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(PrivateEstimator, "save", dying)
+        with pytest.raises(Killed):
+            run_config(config("prototype"), tmp_path / "run")
+    with pytest.raises(InvalidArgument, match="this very run"):
+        run_config(config("prototype", n_prototypes=41), tmp_path / "run")
+    assert len(paid(tmp_path / "run")) == 1
+
+
+def test_other_public_inputs_do_not_go_on(tmp_path, monkeypatch):
+    """The same configuration, but what it names has changed meanwhile."""
+    from tacit.runs import running
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PrivateEstimator, "save", dying)
+        with pytest.raises(Killed):
+            run_config(config("prototype"), tmp_path / "run")
+    load = running.load_rows
+    monkeypatch.setattr(
+        running, "load_rows", lambda c: load(c)._replace(public=load(c).public[:-1])
+    )
+    with pytest.raises(InvalidArgument, match="other questions"):
+        run_config(config("prototype"), tmp_path / "run")
+    assert len(paid(tmp_path / "run")) == 1
+
+
+def test_a_finished_run_is_not_begun_again(tmp_path):
+    run_config(config("prototype"), tmp_path / "run")
+    with pytest.raises(InvalidArgument, match="this very run"):
+        run_config(config("prototype"), tmp_path / "run")
