@@ -30,9 +30,8 @@ def convolution() -> nn.Sequential:
 
 class TestLayers:
     def test_described_networks_are_built_again(self):
-        network = convolution()
-        layers = describe_layers(network)
-        assert repr(build_layers(layers)) == repr(network)
+        for network in (convolution(), nn.Sequential(nn.Conv2d(1, 2, 3, padding="same"))):
+            assert repr(build_layers(describe_layers(network))) == repr(network)
 
     @pytest.mark.parametrize(
         "module",

@@ -29,17 +29,11 @@ __all__ = [
     "transform_rows",
 ]
 
-_HOME = {
-    "Deskew": "tacit.features.images",
-    "HOG": "tacit.features.images",
-    "PublicBins": "tacit.features.bins",
-    "digit_features": "tacit.features.images",
-    "is_row_wise": "tacit.features.rows",
-    "transform_rows": "tacit.features.rows",
-}
+_HOME = {"PublicBins": "bins", "is_row_wise": "rows", "transform_rows": "rows"}  # or "images"
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    home = importlib.import_module(f"{__name__}.{_HOME.get(name, 'images')}")
+    return getattr(home, name)

@@ -350,14 +350,14 @@ class ValueStudent(PublicLearner):
                 f"each of the indices, got shape {targets.shape}."
             )
         known = None if noise is None else positive(noise=noise)
+        columns = targets.reshape(rows.size, -1)
         self._fit_features(inputs)
-        self.flat_ = targets.ndim == 1
-        self.n_outputs_ = 1 if self.flat_ else targets.shape[1]
+        self.flat_, self.n_outputs_ = targets.ndim == 1, columns.shape[1]
         self.estimator_: Any = None
         self._solution: _Process | _Line | None = None
         if self.estimator is None:
             view = self._view(inputs, np.float64)
-            self._solution = _gaussian_process(view, rows, targets.reshape(rows.size, -1), known)
+            self._solution = _gaussian_process(view, rows, columns, known)
         else:
             estimator = _usable(self.estimator, "regressor")
             self.estimator_ = estimator.fit(self._view(inputs[rows]), targets)

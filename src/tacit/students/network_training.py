@@ -17,14 +17,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from tacit._checks import Floats, at_least, finite, finite_array, non_negative, positive, refuse
+from tacit._checks import Floats, at_least, finite, non_negative, positive, refuse
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
 from tacit.students.base import BaseStudent, Lesson, flat_rows, normalised, row_numbers, seed_of
@@ -202,6 +202,8 @@ class VATStudent(BaseStudent):
     most probable in some release, lest a cluster without labels become a class of its own.
     """
 
+    _saved = ("mean", "scale")
+
     features: Any = None
     _: KW_ONLY
     image_shape: tuple[int, ...] | None = None
@@ -220,7 +222,7 @@ class VATStudent(BaseStudent):
         self.classes_seen_ = np.unique(lesson.posterior[lesson.answered].argmax(axis=1))
         if len(lesson.inputs) < 2:
             raise InvalidArgument("Expected at least two public inputs to train on, got one.")
-        view = self._network_view(lesson.inputs)
+        view = self._shown(lesson.inputs)
         self.mean_, self.scale_ = self._scaling(view)
         inputs = self._prepared(view)
         flat = inputs.flatten(start_dim=1).numpy()[:_SAMPLE]
@@ -228,7 +230,7 @@ class VATStudent(BaseStudent):
         self.reach_ = positive(radius=self.radius) * (float(np.sqrt(np.median(gaps))) or 1.0)
         self.network_ = self._train(inputs, lesson)
 
-    def _network_view(self, inputs: NDArray[Any]) -> NDArray[Any]:
+    def _shown(self, inputs: NDArray[Any]) -> NDArray[Any]:
         """Return what the network sees of the inputs."""
         return self._view(inputs) if self.image_shape is None else inputs
 
@@ -245,8 +247,7 @@ class VATStudent(BaseStudent):
         if self.image_shape is not None:
             return images_of(view, self.image_shape, self.mean_[0], self.scale_[0])
         scaled = (view - self.mean_) / self.scale_
-        tensor: Tensor = need_torch().from_numpy(scaled.astype(np.float32))
-        return tensor
+        return cast("Tensor", need_torch().from_numpy(scaled.astype(np.float32)))
 
     def _new_network(self, seed: int) -> Module:
         classes = len(self.classes_seen_)
@@ -296,17 +297,16 @@ class VATStudent(BaseStudent):
 
     def _scores(self, inputs: NDArray[Any]) -> Floats:
         scores = np.zeros((len(inputs), self.n_classes_))
-        prepared = self._prepared(self._network_view(inputs))
+        prepared = self._prepared(self._shown(inputs))
         scores[:, self.classes_seen_] = class_probabilities(self.network_, prepared)
         return scores
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        arrays = weights_of(self.network_, "network.")
-        return arrays | {"mean": self.mean_, "scale": self.scale_, "seen": self.classes_seen_}
+        seen = {"seen": self.classes_seen_}
+        return weights_of(self.network_, "network.") | super()._arrays() | seen
 
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.mean_ = finite_array(mean=arrays["mean"])
-        self.scale_ = finite_array(scale=arrays["scale"])
+    def _restore(self, arrays: Mapping[str, Any]) -> None:
+        super()._restore(arrays)
         self.classes_seen_ = row_numbers(arrays["seen"], self.n_classes_)
         self.network_ = set_weights(self._new_network(0), arrays, "network.").eval()
 
@@ -323,9 +323,8 @@ def _adversarial(
 
 
 def _unit(steps: Tensor) -> Tensor:
-    flat = steps.flatten(start_dim=1)
-    result: Tensor = need_torch().nn.functional.normalize(flat, eps=1e-20)
-    return result.view_as(steps)
+    flat = need_torch().nn.functional.normalize(steps.flatten(start_dim=1), eps=1e-20)
+    return cast("Tensor", flat.view_as(steps))
 
 
 def _divergence(belief: Tensor, scores: Tensor) -> Tensor:
@@ -377,8 +376,8 @@ def convolutional(
         ]
         channels, height, width = out, (height + 1) // 2, (width + 1) // 2
     head = nn.Linear(channels * height * width, n_classes)
-    network: Module = nn.Sequential(*layers, nn.Flatten(), head)
-    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+    network = nn.Sequential(*layers, nn.Flatten(), head)
+    return cast("Module", network.to(memory_format=torch.channels_last))
 
 
 def dense(n_features: int, n_classes: int) -> Module:
@@ -387,8 +386,7 @@ def dense(n_features: int, n_classes: int) -> Module:
     for out in _HIDDEN:
         layers += [nn.Linear(width, out, bias=False), nn.BatchNorm1d(out), nn.ReLU()]
         width = out
-    network: Module = nn.Sequential(*layers, nn.Linear(width, n_classes))
-    return network
+    return cast("Module", nn.Sequential(*layers, nn.Linear(width, n_classes)))
 
 
 def images_of(inputs: NDArray[Any], image_shape: Any, mean: float, scale: float) -> Tensor:
@@ -397,8 +395,7 @@ def images_of(inputs: NDArray[Any], image_shape: Any, mean: float, scale: float)
     channels, height, width = image_planes(image_shape, inputs.shape[1])
     scaled = (np.asarray(inputs, dtype=np.float32) - np.float32(mean)) / np.float32(scale)
     pixels = torch.from_numpy(scaled).view(-1, height, width, channels).permute(0, 3, 1, 2)
-    result: Tensor = pixels.contiguous(memory_format=torch.channels_last)
-    return result
+    return cast("Tensor", pixels.contiguous(memory_format=torch.channels_last))
 
 
 def moved(images: Tensor, moves: Tensor) -> Tensor:
@@ -412,10 +409,9 @@ def moved(images: Tensor, moves: Tensor) -> Tensor:
         (sin * down, (shear * sin + cos) * down, moves[5] * _SHIFT),
     )
     maps = torch.stack([torch.stack(row, dim=1) for row in rows], dim=1)
-    sample = torch.nn.functional
-    grid = sample.affine_grid(maps, images.shape, align_corners=False)
-    result: Tensor = sample.grid_sample(images, grid, align_corners=False, padding_mode="border")
-    return result
+    grid = torch.nn.functional.affine_grid(maps, images.shape, align_corners=False)
+    sample = torch.nn.functional.grid_sample
+    return cast("Tensor", sample(images, grid, align_corners=False, padding_mode="border"))
 
 
 def shuffled(n: int, batch: int, epochs: int, generator: Generator) -> list[Tensor]:

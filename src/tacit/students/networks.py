@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,8 +62,7 @@ def outputs_of(network: Module, inputs: Tensor) -> Tensor:
     network.eval()
     with torch.inference_mode():
         parts = [network(batch).double() for batch in torch.split(inputs, _BATCH)]
-    result: Tensor = torch.cat(parts)
-    return result
+    return cast("Tensor", torch.cat(parts))
 
 
 def class_probabilities(network: Module, inputs: Tensor) -> NDArray[np.float64]:
@@ -141,8 +140,7 @@ def build_layers(layers: Any) -> Module:
         if name not in _ARGUMENTS or any(key not in _ARGUMENTS[name] for key, _ in pairs):
             raise InvalidArgument("Expected layers that tacit can build; some are unknown.")
         made.append(getattr(nn, name)(**{key: _plain(value) for key, value in pairs}))
-    network: Module = nn.Sequential(*made)
-    return network
+    return cast("Module", nn.Sequential(*made))
 
 
 def perceptron(widths: Sequence[int], activation: str) -> Layers:
@@ -188,8 +186,8 @@ class _Trained(PublicLearner):
         return self._cast((self._view(inputs, np.float64) - self.centre_) / self.scale_)
 
     def _cast(self, rows: Floats) -> Tensor:
-        tensor: Tensor = need_torch().from_numpy(rows)
-        return tensor.to(next(self.network_.parameters()).dtype)
+        dtype = next(self.network_.parameters()).dtype
+        return cast("Tensor", need_torch().from_numpy(rows).to(dtype))
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         if self.layers is None:

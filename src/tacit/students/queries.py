@@ -47,10 +47,10 @@ def choose_queries(
     n = at_least(1, n=n)
     if n > len(rows):
         raise refuse("n", n, "at most the number of public inputs")
+    seed = seed_of(random_state)
     if strategy == "random":
-        picked = np.random.default_rng(seed_of(random_state)).permutation(len(rows))[:n]
-        return np.asarray(picked, dtype=np.int64)
-    return _medoids(rows.astype(np.float32), n, seed_of(random_state))
+        return np.random.default_rng(seed).permutation(len(rows))[:n]
+    return _medoids(rows.astype(np.float32), n, seed)
 
 
 def _named(rows: ArrayLike, n: int | None, n_public: int) -> Integers:
@@ -70,14 +70,12 @@ def _medoids(rows: Any, n: int, seed: int) -> Integers:
     taken: dict[int, None] = {}
     for choice, centre in zip(candidates, centres[order], strict=True):
         free = [int(row) for row in choice if int(row) not in taken]
-        taken[free[0] if free else _nearest_free(rows, centre, taken)] = None
+        if not free:
+            distances = ((rows - centre) ** 2).sum(axis=1)
+            distances[list(taken)] = np.inf
+            free = [int(distances.argmin())]
+        taken[free[0]] = None
     return np.fromiter(taken, dtype=np.int64)
-
-
-def _nearest_free(rows: Any, centre: Any, taken: dict[int, None]) -> int:
-    distances = ((rows - centre) ** 2).sum(axis=1)
-    distances[list(taken)] = np.inf
-    return int(distances.argmin())
 
 
 def _cluster(rows: Any, n: int, seed: int) -> tuple[Floats, Integers]:

@@ -156,8 +156,10 @@ def fit_moment(
     for _ in range(_ROUNDS):
         energy, aim = np.zeros(prior.groups.size), np.zeros(now.weights.shape)
         for place in places:
-            evidence = _evidence(view, moment, moment.total, prior, now, chances, place)
-            precision, pull = evidence.plus(heard.get(place))
+            precision, pull = _evidence(view, moment, moment.total, prior, now, chances, place)
+            if place in heard:
+                precision += heard[place][0]
+                pull += heard[place][1]
             covariance = np.linalg.inv(precision + np.diag(1 / variances[prior.groups]))
             mean = covariance @ pull
             energy += mean**2 + np.diag(covariance)
@@ -186,18 +188,6 @@ def _fit_turned(view: Floats, moment: NoisyMoment, echo: NoisyEcho | None) -> So
     return Solution(main @ found.weights, found.bias)
 
 
-class _Evidence(NamedTuple):
-    """What an observation says of eta: precision and precision times mean."""
-
-    precision: Floats
-    pull: Floats
-
-    def plus(self, other: _Evidence | None) -> _Evidence:
-        if other is None:
-            return self
-        return _Evidence(self.precision + other.precision, self.pull + other.pull)
-
-
 def _evidence(
     view: Floats,
     said: NoisyMoment | NoisyEcho,
@@ -206,8 +196,11 @@ def _evidence(
     about: Solution,
     chances: Floats,
     place: int,
-) -> _Evidence:
-    """Linearise a release about a solution, for one class: gap = slope weights + N(0, error)."""
+) -> tuple[Floats, Floats]:
+    """Linearise a release about a solution, for one class: gap = slope weights + N(0, error).
+
+    Return what that says of eta: precision, and precision times mean.
+    """
     share, n_classes = total / len(view), chances.shape[1]
     chance = chances[:, place]
     error = share * _gram(view, chance * (1 - chance))
@@ -222,7 +215,7 @@ def _evidence(
     error += said.variance * (1 - 1 / n_classes) * np.eye(len(error))
     images = slope @ prior.basis
     believed = np.linalg.solve(error, images)
-    return _Evidence(images.T @ believed, believed.T @ gap)
+    return images.T @ believed, believed.T @ gap
 
 
 def _gram(view: Floats, weights: Floats) -> Floats:

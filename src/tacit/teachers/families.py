@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import at_least, blocks, non_negative, one_of, positive, set_checked
+from tacit._checks import blocks, count, non_negative, one_of, positive, set_checked
 from tacit._extras import need
 from tacit.errors import InvalidArgument
 from tacit.teachers.tasks import Shard, TeacherFamily
@@ -217,10 +217,8 @@ class Recipe:
     channels_last: bool = True
 
     def __post_init__(self) -> None:
-        at_least(1, steps=self.steps)
-        at_least(1, batch_size=self.batch_size)
-        positive(learning_rate=self.learning_rate)
-        non_negative(weight_decay=self.weight_decay)
+        set_checked(self, steps=count, batch_size=count, learning_rate=positive)
+        set_checked(self, weight_decay=non_negative)
         one_of("constant", "cosine", schedule=self.schedule)
         if not callable(self.optimizer):
             one_of("adam", "adamw", "sgd", optimizer=self.optimizer)
