@@ -119,12 +119,12 @@ def peak_mib() -> float:
         return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale, 1)
 
 
+@dataclass(slots=True, eq=False)
 class Starter:
     """Starts a process for each job; the libraries are loaded once, with the first."""
 
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._line: socket.socket | None = None
+    _process: subprocess.Popen[bytes] | None = None
+    _line: socket.socket | None = None
 
     def run(
         self, job: Job, limit: float | None = None, stopped: threading.Event | None = None

@@ -107,8 +107,9 @@ def _log_ratio(cost: float, budget: float) -> float:
     return min(math.log(cost) - math.log(budget), _FAR)
 
 
-def readable(plan: Plan, budget: Budget) -> Plan:
-    """Round noise up to four digits, so that it may be typed as printed."""
+def proposed(plan_with: Callable[[float], Plan], budget: Budget, **how: Any) -> Plan:
+    """Return the plan that spends the budget; noise has four digits, to be typed as printed."""
+    (plan,) = calibrate(lambda noise: [plan_with(noise)], budget, **how)
     mechanism: Any = plan.mechanism
     sigmas = [item.name for item in fields(mechanism) if item.name.startswith("sigma")]
     rounded = replace(mechanism, **{name: rounded_up(getattr(mechanism, name)) for name in sigmas})

@@ -14,6 +14,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -32,6 +33,7 @@ from tacit._checks import (
     sampling_rate,
     set_checked,
 )
+from tacit._registry import mechanism_class
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget, Ledger, Statement
 from tacit.mechanisms import (
@@ -41,14 +43,13 @@ from tacit.mechanisms import (
     Plan,
     Release,
     SampledLabels,
-    SampledMax,
     SampledMean,
     SampledMedian,
     SampledVotes,
     SelectiveMechanism,
 )
 from tacit.methods.base import PrivateClassifier, PrivateRegressor, RowEstimator, Targets
-from tacit.methods.calibration import calibrate, readable
+from tacit.methods.calibration import proposed
 from tacit.methods.method import (
     Facts,
     Method,
@@ -286,8 +287,7 @@ class PrivateNeighbours(RowEstimator):
         self, with_noise: Callable[[float], Mechanism], asked: Neighbourly, queries: int, **how: Any
     ) -> Plan:
         """Return so many uses of a mechanism, with the noise that epsilon needs."""
-        (plan,) = self._calibrated(lambda noise: [asked.plan(with_noise(noise), queries)], **how)
-        return plan
+        return self._calibrated(lambda noise: [asked.plan(with_noise(noise), queries)], **how)[0]
 
     def _release(
         self, plan: Plan, index: RecordIndex, inputs: NDArray[Any], purpose: str
@@ -370,11 +370,8 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours):
         name = self.mechanism
         if isinstance(name, str):
             capped = listed and self._given_ledger() is None
-            (plan,) = self._calibrated(
-                lambda noise: [class_plan(name, asked, queries, noise, capped=capped)],
-                listed=listed,
-            )
-            return plan
+            plan_with = partial(class_plan, name, asked, queries, capped=capped)
+            return self._calibrated(lambda noise: [plan_with(noise)], listed=listed)[0]
         if any(getattr(name, key, None) != value for key, value in asked.sample.items()):
             raise InvalidArgument(
                 f"Expected mechanism={name!r} to have k={asked.k}, sampling_rate="
@@ -403,8 +400,7 @@ def class_plan(name: str, asked: Neighbourly, queries: int, noise: float, *, cap
     """
     one_of(*MECHANISMS, mechanism=name)
     if name != "noisy-screening":
-        kind = SampledVotes if name == "sampled-votes" else SampledMax
-        return asked.plan(kind(sigma=noise, **asked.sample), queries)
+        return asked.plan(mechanism_class(name)(sigma=noise, **asked.sample), queries)
     cap = max(1, math.ceil(ANSWERED * queries)) if capped else queries
     # mu^2 of the checks, queries/s^2, to that of the answers, 2 cap/sigma^2, as the shares.
     screen = noise * math.sqrt(queries / (2 * cap) * (1 - CHECK_SHARE) / CHECK_SHARE)
@@ -416,10 +412,8 @@ def class_plan(name: str, asked: Neighbourly, queries: int, noise: float, *, cap
 
 def propose_class_plan(name: str, asked: Neighbourly, queries: int, budget: Budget) -> Plan:
     """Return the plan of a student's run that spends the budget; noise with four digits."""
-    (plan,) = calibrate(
-        lambda noise: [class_plan(name, asked, queries, noise, capped=True)], budget, listed=True
-    )
-    return readable(plan, budget)
+    plan_with = partial(class_plan, name, asked, queries, capped=True)
+    return proposed(plan_with, budget, listed=True)
 
 
 def propose_neighbours(

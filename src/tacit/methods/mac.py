@@ -24,14 +24,7 @@ from tacit.mechanisms import Plan
 from tacit.methods.dpsgd import DPSGDAutoencoder, DPSGDClassifier, compared_steps
 from tacit.methods.method import Facts, Method, Rule, common
 from tacit.methods.noisy_training import TRAINING, NoisyTrainingEstimator, Training
-from tacit.methods.settings import (
-    CountOrZero,
-    OneOrTwo,
-    Parameters,
-    Positive,
-    Widths,
-    choices,
-)
+from tacit.methods.settings import CountOrZero, OneOrTwo, Parameters, Positive, Widths, choices
 from tacit.noisy_training import (
     ACTIVATIONS,
     AuxiliaryCoordinates,

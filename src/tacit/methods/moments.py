@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import Floats, Integers, at_least, refuse
+from tacit._checks import Floats, Integers
 from tacit.features import PublicBins
 from tacit.ledger import Ledger
 from tacit.mechanisms import STEP, Contributions, unit_steps
 from tacit.methods.method import Facts, Method, Rule, common
-from tacit.methods.settings import OneOrTwo
+from tacit.methods.settings import OneOrTwo, one_or_two
 from tacit.methods.summary import (
     COUNT_SHARE,
     PublicPart,
@@ -86,8 +86,7 @@ class MomentClassifier(SummaryClassifier):
         return LinearStudent()
 
     def _prepare(self, outside: NDArray[Any], columns: int) -> PublicPart:
-        if at_least(1, rounds=self.rounds) > 2:
-            raise refuse("rounds", self.rounds, "1 or 2")
+        one_or_two(rounds=self.rounds)
         # Features keep the norm that they were made with; its largest is the radius.
         plain = self.features is None
         space = PublicSpace.around(self.features, outside, self.radius, centred=plain)

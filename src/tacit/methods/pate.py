@@ -11,7 +11,7 @@ import math
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -19,19 +19,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from tacit._checks import Integers, at_least, refuse
+from tacit._registry import mechanism_class
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget
-from tacit.mechanisms import (
-    ConfidentGNMax,
-    GNMax,
-    InteractiveGNMax,
-    NoisyVotes,
-    Plan,
-    Release,
-    count_votes,
-)
+from tacit.mechanisms import ConfidentGNMax, InteractiveGNMax, Plan, Release, count_votes
 from tacit.methods.base import PrivateClassifier, Targets
-from tacit.methods.calibration import calibrate, readable, rounded_up
+from tacit.methods.calibration import calibrate, proposed, rounded_up
 from tacit.methods.method import (
     CLEAR,
     Facts,
@@ -262,7 +255,7 @@ def vote_plan(
     """
     if name in ("noisy-votes", "gnmax"):
         sigma = noise * math.sqrt(2 * queries)
-        return Plan(GNMax(sigma) if name == "gnmax" else NoisyVotes(sigma), queries, **public)
+        return Plan(mechanism_class(name)(sigma), queries, **public)
     interactive = name == "interactive-gnmax"
     cap = math.ceil((answered or (0.5 if interactive else 0.75)) * queries)
     sigmas = {
@@ -290,14 +283,9 @@ def propose_votes(queries: int, budget: Budget, classes: int, *, n_teachers: int
     at most half of the queries.
     """
     public = {"n_teachers": n_teachers, "n_classes": classes}
-
-    def proposed(name: str) -> Plan:
-        (plan,) = calibrate(
-            lambda noise: [vote_plan(name, queries, noise, answered=0.5, **public)], budget
-        )
-        return readable(plan, budget)
-
-    return [proposed(name) for name in ("gnmax", "noisy-votes", "confident-gnmax")]
+    names = ("gnmax", "noisy-votes", "confident-gnmax")
+    plans = [partial(vote_plan, name, queries, answered=0.5, **public) for name in names]
+    return [proposed(plan_with, budget) for plan_with in plans]
 
 
 _RECORDS = (60, 30, 15, 10)

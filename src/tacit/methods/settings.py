@@ -64,7 +64,8 @@ def _widths(**named: Any) -> tuple[int, ...]:
     return tuple(at_least(1, **{name: width}) for width in value)
 
 
-def _one_or_two(**named: Any) -> int:
+def one_or_two(**named: Any) -> int:
+    """Return the argument, 1 or 2."""
     ((name, value),) = named.items()
     if at_least(1, **named) > 2:
         raise refuse(name, value, "1 or 2")
@@ -78,7 +79,7 @@ def _size(**named: Any) -> Any:
 
 Count = Annotated[int, partial(at_least, 1)]
 CountOrZero = Annotated[int, partial(at_least, 0)]
-OneOrTwo = Annotated[int, _one_or_two]
+OneOrTwo = Annotated[int, one_or_two]
 Positive = Annotated[float, positive]
 Rate = Annotated[float, sampling_rate]
 Widths = Annotated[tuple[int, ...], _widths]

@@ -12,7 +12,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,14 +117,11 @@ class ResidualEstimator(SummaryEstimator):
     _: KW_ONLY
     rounds: Count = 2
     clip: Positive = 0.5
+    _counted: ClassVar[int | None] = None  # numbers of the first release; None: one a class
 
     @abstractmethod
     def _kernel(self, space: PublicSpace, view: Floats) -> ExactNystroem | None:
         """Return the features, made of public inputs; None for these themselves."""
-
-    def _columns_of_counts(self, columns: int) -> int:
-        """Return how many numbers the first release counts."""
-        return columns
 
     def _prepare(self, outside: NDArray[Any], columns: int) -> PublicPart:
         space = PublicSpace.around(self.features, outside, self.radius)
@@ -143,7 +140,7 @@ class ResidualEstimator(SummaryEstimator):
         rounds, _ = at_least(1, rounds=self.rounds), positive(clip=self.clip)
         # Of what counts leave of mu^2, each round has the same share.
         each = ((1 - COUNT_SHARE) / rounds, seen.shape[1], columns)
-        counts = (COUNT_SHARE, 1, self._columns_of_counts(columns))
+        counts = (COUNT_SHARE, 1, self._counted or columns)
         return PublicPart(space, seen, self._plans(counts, *[each] * rounds), kernel, look)
 
     def _descend(
@@ -170,6 +167,8 @@ class ResidualEstimator(SummaryEstimator):
 class SummaryRegressor(PrivateRegressor, ResidualEstimator):
     """Fit and predict; a subclass says which features the records speak of."""
 
+    _counted: ClassVar[int | None] = 3  # records, the sum of y and that of its squares
+
     @abstractmethod
     def _solution(
         self, public: PublicPart, outside: NDArray[Any], weights: Floats, level: float
@@ -182,9 +181,6 @@ class SummaryRegressor(PrivateRegressor, ResidualEstimator):
         middle, half = low / 2 + high / 2, high / 2 - low / 2
         targets = np.clip((np.clip(y, low, high) - middle) / half, -1, 1)
         return Targets(targets, public={"bounds_": bounds})
-
-    def _columns_of_counts(self, columns: int) -> int:
-        return 3  # the number of records, the sum of y and that of its squares
 
     def _release_and_learn(
         self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]

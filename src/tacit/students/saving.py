@@ -21,7 +21,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,9 @@ from tacit._extras import need
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument, TacitError
 from tacit.features import is_row_wise
-from tacit.students.base import BaseStudent, PublicLearner
+
+if TYPE_CHECKING:
+    from tacit.students.base import PublicLearner
 
 _FEATURES = "tacit.features"
 _FITTED = ("estimator", "features", "preprocess")
@@ -97,7 +99,7 @@ def load_student(path: PathLike, *, trusted: Iterable[str] = ()) -> Any:
     try:
         student = _rebuilt(manifest, blobs, tuple(trusted))
         student._restore(arrays)
-        if isinstance(student, BaseStudent):
+        if hasattr(student, "n_classes_"):  # a student of classes, not of numbers
             student.classes_ = _labels(manifest.get("extra"), student.n_classes_)
     except TacitError:
         raise
