@@ -209,12 +209,12 @@ class TestLedger:
         Path("run").mkdir()
         for command in (("ledger", "show"), ("ledger", "verify"), ("report",)):
             empty = tacit(*command, "run")
-            assert empty.code == 4
+            assert empty.code == 2
             assert "'run'; that is a directory." in empty.err
         Path("run.ledger").rename("run/run.ledger")
         for command in (("ledger", "show"), ("ledger", "verify"), ("report",)):
             said = tacit(*command, "run")
-            assert said.code == 4
+            assert said.code == 2
             assert "did you mean 'run/run.ledger'?" in said.err
 
     def test_a_unit_may_look_like_markup(self, tacit):
@@ -229,13 +229,13 @@ class TestLedger:
         assert tacit("ledger", "verify", "run.ledger", "--head", "0" * 64).code == 4
         assert json.loads(tacit("ledger", "verify", "run.ledger", "--json").out)["verified"]
 
-    def test_damage_is_code_4(self, tacit, released):
+    def test_damage_is_code_4_and_what_is_missing_code_2(self, tacit, released):
         content = Path("run.ledger").read_bytes()
         Path("run.ledger").write_bytes(content[: len(content) // 2])
         assert tacit("ledger", "show", "run.ledger").code == 4
         Path("text.ledger").write_text("not a ledger at all")
         assert tacit("ledger", "show", "text.ledger").code == 4
-        assert tacit("ledger", "show", "missing.ledger").code == 4
+        assert tacit("ledger", "show", "missing.ledger").code == 2
 
 
 class TestReport:

@@ -62,6 +62,43 @@ def test_labels_are_the_runs_own_words(run, tacit):
     assert all(0.5 <= float(row["probability"]) <= 1 for row in rows)
 
 
+def test_ids_stand_beside_the_labels_and_a_column_for_every_class(run, tacit):
+    write(run / "new.csv", 30, 2, labelled=False)
+    lines = (run / "new.csv").read_text().splitlines()
+    named = [f"patient,{lines[0]}", *(f"p{n},{line}" for n, line in enumerate(lines[1:]))]
+    (run / "named.csv").write_text("\n".join(named))
+    told = run.joinpath("run", "config.toml").read_text()
+    assert tacit("predict", "run", "new.csv", "--out", "plain.csv").code == 0
+    ignoring = told.replace('"numeric"', '"ignored" = ["patient"], "numeric"')
+    assert ignoring != told
+    run.joinpath("run", "config.toml").write_text(ignoring)
+    arguments = ("predict", "run", "named.csv", "--ids", "patient", "--out", "labels.csv")
+    assert tacit(*arguments).code == 0
+    with (run / "labels.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["patient"] for row in rows] == [f"p{n}" for n in range(30)]
+    for row in rows:
+        chances = [float(row[f"probability of {side}"]) for side in ("left", "right")]
+        assert sum(chances) == pytest.approx(1, abs=2e-4)
+        assert float(row["probability"]) == max(chances)
+    said = tacit("predict", "run", "new.csv", "--ids", "nobody", "--out", "x.csv")
+    assert said.code == 2
+    assert "'nobody'" in said.err
+
+
+def test_a_threshold_decides_between_two_classes(run, tacit):
+    write(run / "new.csv", 30, 2, labelled=False)
+    for threshold, label in (("1e-9", "right"), ("0.999999999", "left")):
+        out = f"at-{threshold}.csv"
+        arguments = ("predict", "run", "new.csv", "--threshold", threshold, "--out", out)
+        assert tacit(*arguments).code == 0
+        with (run / out).open(newline="") as file:
+            labels = [row["label"] for row in csv.DictReader(file)]
+        assert labels.count(label) > labels.count("right" if label == "left" else "left")
+    said = tacit("predict", "run", "new.csv", "--threshold", "2", "--out", "x.csv")
+    assert said.code == 2
+
+
 def test_machines_get_json(run, tacit):
     write(run / "new.csv", 3, 2, labelled=False)
     said = tacit("predict", "run", "csv:new.csv", "--out", "labels.csv", "--json")

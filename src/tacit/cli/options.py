@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable
@@ -13,10 +14,13 @@ from typing import Any
 import typer
 
 from tacit._registry import MECHANISMS, mechanism_class
-from tacit.errors import InvalidArgument, LedgerUnavailable
+from tacit.cli.show import errors
+from tacit.errors import InvalidArgument
 from tacit.ledger import Budget, GaussianAccountant, Ledger, RdpAccountant, best_order
 from tacit.mechanisms import Mechanism, Plan, VoteMechanism
 
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C stopped, as shells have it."""
 ENTRY_DIGITS = 12
 """How much of an entry's hash stands beside the labels that it paid for."""
 SHARED = {
@@ -50,8 +54,26 @@ def add_commands(app: typer.Typer, *commands: Callable[..., None]) -> None:
         said = [line for line in _SAID.finditer(text) if line[1] in signature.parameters]
         about = {**SHARED, **{line[1]: " ".join(line[2].split()) for line in said}}
         declared = [_declared(each, about) for each in signature.parameters.values()]
-        command.__signature__ = signature.replace(parameters=declared)  # type: ignore[attr-defined]
-        app.command(help=text[: said[0].start()] if said else text)(command)
+        shown = _interruptible(command)
+        shown.__signature__ = signature.replace(parameters=declared)  # type: ignore[attr-defined]
+        app.command(help=text[: said[0].start()] if said else text)(shown)
+
+
+def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    """Let an interrupt end a command with one line that says what to do next."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **options: Any) -> None:
+        try:
+            command(*args, **options)
+        except KeyboardInterrupt:
+            spent = options.get("ledger")
+            told = "" if spent is None else f" What was charged: tacit ledger show {spent}."
+            text = f"Interrupted: nothing is half written; the same command starts again.{told}"
+            errors().print(text, soft_wrap=True, highlight=False, markup=False)
+            raise typer.Exit(INTERRUPTED) from None
+
+    return run
 
 
 def _declared(parameter: inspect.Parameter, about: dict[str, str]) -> inspect.Parameter:
@@ -169,7 +191,7 @@ def existing(file: Path) -> Ledger:
     instead = "that is a directory." if file.is_dir() else "there is none."
     if (file / "run.ledger").is_file():
         instead = f"that is a run's directory: did you mean {str(file / 'run.ledger')!r}?"
-    raise LedgerUnavailable(f"Expected a ledger at {str(file)!r}; {instead}")
+    raise InvalidArgument(f"Expected a ledger at {str(file)!r}; {instead}")
 
 
 def open_ledger(path: Path, plan: Plan, asked: dict[str, Any]) -> Ledger:

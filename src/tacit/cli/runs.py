@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
+from tacit._checks import probability
 from tacit._files import write_atomically
 from tacit.cli import show
-from tacit.cli.options import writable
-from tacit.datasets import load_dataset, load_public
+from tacit.cli.options import INTERRUPTED, writable
+from tacit.datasets import load_column, load_dataset, load_public
 from tacit.errors import InvalidArgument
 from tacit.ledger import KeptReleases
 from tacit.mechanisms import GNMax, Plan
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from tacit.masks import Volumes
     from tacit.runs import RunConfig, RunResult
 
-INTERRUPTED = 130
-"""Exit code of a run that Ctrl-C stopped, as shells have it."""
 TEACHERS, QUERIES = 100, 20
 
 
@@ -196,16 +196,26 @@ def non_private_accuracy(config: RunConfig) -> float:
     return float((predictions[0] == data.y[split.held_out]).mean())
 
 
-def predict(run: Path, rows: str, *, out: Path, as_json: bool = False) -> None:
-    """Write the student's label for each row, and how probable it thinks it is.
+def predict(
+    run: Path,
+    rows: str,
+    *,
+    out: Path,
+    ids: str | None = None,
+    threshold: float | None = None,
+    as_json: bool = False,
+) -> None:
+    """Write the student's label for each row, and how probable it thinks each class is.
 
     Columns are read as the run's config.toml declares them. This costs no privacy: the student was
     made from releases alone.
-    Example: tacit predict runs/first csv:new.csv --out labels.csv
+    Example: tacit predict runs/first new.csv --ids patient --out labels.csv
 
     run: A run's directory.
-    rows: Rows without labels, e.g. csv:new.csv.
-    out: A new CSV file: a label and its probability a row.
+    rows: Rows without labels, e.g. new.csv.
+    out: A new CSV file: a label, its probability and that of every class, a row each.
+    ids: A column of a CSV file to write beside the labels.
+    threshold: Of two classes, say the second from this probability on; the likelier by default.
     """
     from tacit.runs import RunConfig
     from tacit.students import load_student
@@ -214,20 +224,42 @@ def predict(run: Path, rows: str, *, out: Path, as_json: bool = False) -> None:
     if not (run / "config.toml").is_file():
         raise InvalidArgument(
             f"Expected a run's directory, with its configuration, first, got {str(run)!r}; rows "
-            "come second: tacit predict RUN csv:new.csv --out labels.csv."
+            "come second: tacit predict RUN new.csv --out labels.csv."
         )
     config = RunConfig.of_finished(run)
     if config.method == "segmentation":
         raise InvalidArgument("Expected a run of rows; for scans use tacit segment.")
     student = load_student(run / "student.tacit")
-    if getattr(student, "classes_", None) is None:
+    classes = getattr(student, "classes_", None)
+    if classes is None:
         raise InvalidArgument("Expected 'student.tacit' to know its classes; it has none.")
-    chances = student.predict_proba(load_public(rows, **config.data.options))
-    labels = student.classes_[chances.argmax(axis=1)].tolist()
-    pairs = zip(labels, (f"{chance:.4f}" for chance in chances.max(axis=1)), strict=True)
-    write_atomically(out, show.csv_text(["label", "probability"], pairs))
-    result = {"rows": len(labels), "out": str(out)}
-    show.print_result(result, f"{len(labels)} rows in {out}", as_json=as_json)
+    options = config.data.options
+    named = None if ids is None else load_column(rows, ids, delimiter=options.get("delimiter", ","))
+    chances = student.predict_proba(load_public(rows, **options))
+    places = _places(chances, threshold)
+    if named is not None and len(named) != len(places):
+        raise InvalidArgument(f"Expected ids={ids!r} for every row; some rows have none.")
+    columns = {} if named is None else {str(ids): named}
+    columns |= {"label": classes[places].tolist()}
+    columns |= {"probability": _digits(chances[range(len(places)), places])}
+    each = zip(classes, chances.T, strict=True)
+    columns |= {f"probability of {label}": _digits(chance) for label, chance in each}
+    write_atomically(out, show.csv_text(list(columns), zip(*columns.values(), strict=True)))
+    result = {"rows": len(places), "out": str(out)}
+    show.print_result(result, f"{len(places)} rows in {out}", as_json=as_json)
+
+
+def _places(chances: NDArray[Any], threshold: float | None) -> NDArray[Any]:
+    """Return which class each row is said to be."""
+    if threshold is None:
+        return np.asarray(chances.argmax(axis=1))
+    if chances.shape[1] != 2:
+        raise InvalidArgument(f"Expected no threshold={threshold:g} for more than two classes.")
+    return np.asarray((chances[:, 1] >= probability(threshold=threshold)).astype(np.int64))
+
+
+def _digits(chances: NDArray[Any]) -> list[str]:
+    return [f"{chance:.4f}" for chance in chances]
 
 
 def segment(
@@ -236,9 +268,9 @@ def segment(
     """Write a mask for each scan, with the scan's own grid, affine and spacing.
 
     This costs no privacy: the student was made from releases alone.
-    Example: tacit segment runs/first/student.tacit scans masks
+    Example: tacit segment runs/first scans masks
 
-    model: A run's student.tacit.
+    model: A run's directory, or its student.tacit.
     scans: nifti:DIR, npz:FILE, or a folder of NIfTI.
     out: A new folder for masks, or a new .npz.
     window: Predict in windows, e.g. 64,64,64, where memory is short.
@@ -251,6 +283,7 @@ def segment(
         raise InvalidArgument(f"Expected {str(out)!r} to be new, or an empty folder.")
     if out.suffix == ".npz":
         writable(out)
+    model = model / "student.tacit" if model.is_dir() else model
     student, facts = load_segmenter(model), saved_extra(model)
     source = scans if scans.startswith(("nifti:", "npz:")) else f"nifti:{scans}"
     volumes = load_volumes(source, n_classes=student.n_classes)

@@ -7,6 +7,7 @@ rows.
 
 from __future__ import annotations
 
+import csv
 import inspect
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._files import PathLike
-from tacit.datasets._reading import file_in
+from tacit.datasets._reading import existing_file, file_in, utf8_text
 from tacit.datasets.arrays import load_idx, load_npz
 from tacit.datasets.dataset import Dataset
 from tacit.datasets.table import Roles, as_dataset, load_csv, load_inputs, read_cells
@@ -169,7 +170,7 @@ def load_dataset(specification: str, **options: Any) -> Dataset:
     """
     if not isinstance(specification, str):
         raise InvalidArgument(f"Expected a data set as a word: {_FORMS}.")
-    kind, colon, place = specification.partition(":")
+    kind, colon, place = named_kind(specification).partition(":")
     if specification in _SHIPPED:
         return _call(_LOADERS[kind], kind, (), options)
     if kind not in _LOADERS or kind == "digits" or not colon or not place:
@@ -182,11 +183,57 @@ def load_public(specification: str, **options: Any) -> NDArray[Any]:
 
     `options` are those of the private data, whose columns the public ones must match.
     """
-    kind, _, place = str(specification).partition(":")
+    kind, _, place = named_kind(specification).partition(":")
     if kind != "csv" or not place:
         return load_dataset(specification, **options).X
     inputs = {key: value for key, value in options.items() if key not in _LABELS}
     return _call(load_inputs, kind, (place,), inputs)
+
+
+def load_column(specification: str, name: str, *, delimiter: str = ",") -> list[str]:
+    """Read one column of a CSV file as it is written, to name rows by.
+
+    Parameters
+    ----------
+    specification : str
+        The file, as "csv:new.csv" or "new.csv".
+    name : str
+        The column.
+    delimiter : str
+        What stands between two cells.
+
+    Returns
+    -------
+    list of str
+        A cell for each row.
+    """
+    kind, _, place = named_kind(specification).partition(":")
+    if kind != "csv" or not place:
+        raise InvalidArgument(
+            f"Expected a CSV file for the column {name!r}, got {specification!r}."
+        )
+    path = existing_file(place)
+    with utf8_text(path), open(path, encoding="utf-8-sig", newline="") as file:
+        rows = csv.reader(file, delimiter=delimiter)
+        header = next(rows, [])
+        if name not in header:
+            raise InvalidArgument(f"Expected a column {name!r} in {str(path)!r}; there is none.")
+        at = header.index(name)
+        return [row[at] if at < len(row) else "" for row in rows if row]
+
+
+_ENDINGS = {".csv": "csv", ".npz": "npz"}
+
+
+def named_kind(specification: Any) -> str:
+    """Return a specification with its kind: "new.csv" is "csv:new.csv".
+
+    >>> named_kind("new.csv"), named_kind("mnist:data"), named_kind("digits")
+    ('csv:new.csv', 'mnist:data', 'digits')
+    """
+    text = str(specification)
+    known = _ENDINGS.get(Path(text).suffix.lower())
+    return text if known is None or text.partition(":")[0] in _LOADERS else f"{known}:{text}"
 
 
 def _call(
