@@ -493,9 +493,10 @@ class Ledger:
         context manager
             Gives the `Grant` whose `release(answers)` works once, inside the block.
 
-        Notes ----- Entering the block appends the entry durably, or raises `BudgetExceeded` with
-        nothing written; only then is the noise made. An error or a crash inside the block counts as
-        spent.
+        Notes
+        -----
+        Entering the block appends the entry durably, or raises `BudgetExceeded` with nothing
+        written; only then is the noise made. An error or a crash inside the block counts as spent.
         """
         # Whatever can be refused is refused here: once the entry is written, it stays charged.
         _checked(plan)

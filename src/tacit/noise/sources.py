@@ -131,11 +131,13 @@ class _Sampler(ABC):
         array of int64, of shape size
             Numbers k of steps: secret.
 
-        Notes ----- P(k) = Phi((k + 1/2) grid / sigma) - Phi((k - 1/2) grid / sigma), exactly;
-        rounding is post-processing, so the cost is that of the continuous Gaussian. Add k to an
-        answer that is counted in steps too, and multiply by the grid last: then no float64 rounding
-        can depend on the answer. |k| stays below 2^46 (64 sigma at the largest sigma / grid) but
-        for a probability below 2^-2900. Why it is exact: `tacit.noise.exact.rounded_steps`.
+        Notes
+        -----
+        P(k) = Phi((k + 1/2) grid / sigma) - Phi((k - 1/2) grid / sigma), exactly; rounding is
+        post-processing, so the cost is that of the continuous Gaussian. Add k to an answer that is
+        counted in steps too, and multiply by the grid last: then no float64 rounding can depend on
+        the answer. |k| stays below 2^46 (64 sigma at the largest sigma / grid) but for a
+        probability below 2^-2900. Why it is exact: `tacit.noise.exact.rounded_steps`.
 
         Examples
         --------
