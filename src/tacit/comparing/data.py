@@ -39,7 +39,18 @@ class SplitRule:
     shuffled: bool
 
     def words(self, data: Dataset) -> str:
-        """Say what is private, public and held out."""
+        """Say what is private, public and held out.
+
+        Parameters
+        ----------
+        data : Dataset
+            The rows that are divided.
+
+        Returns
+        -------
+        str
+            With numbers, for people.
+        """
         private = len(data) - self.public - self.held_out if data.n_train is None else data.n_train
         origin = "rows" if data.n_train is None else "rows of the set's own test part"
         order = "drawn anew with each seed" if self.shuffled else "in the file's order"

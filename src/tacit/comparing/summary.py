@@ -127,21 +127,51 @@ class Comparison:
     results: tuple[Result, ...]
 
     def rows(self) -> list[Row]:
-        """Return a row for each method and epsilon: references last, methods as they are listed."""
+        """Return a row for each method and epsilon: references last, methods as they are listed.
+
+        Returns
+        -------
+        list of Row
+            Each over all seeds that were run.
+        """
         groups: dict[tuple[str, float | None], list[Outcome]] = {}
         for cell, outcome in sorted(self.results, key=lambda item: self._order(item[0])):
             groups.setdefault((cell.method, cell.epsilon), []).append(outcome)
         return [self._row(*key, outcomes) for key, outcomes in groups.items()]
 
     def row(self, method: str, epsilon: float | None = None) -> Row:
-        """Return one row."""
+        """Return one row.
+
+        Parameters
+        ----------
+        method : str
+            A method, or a reference, that was run.
+        epsilon : float, optional
+            The budget; None for a reference that is not private.
+
+        Returns
+        -------
+        Row
+            What was not run is refused.
+        """
         for row in self.of(method):
             if row.epsilon == epsilon:
                 return row
         raise InvalidArgument(f"Expected {method!r} at epsilon={epsilon!r} to have been run.")
 
     def of(self, method: str) -> list[Row]:
-        """Return the rows of one method."""
+        """Return the rows of one method.
+
+        Parameters
+        ----------
+        method : str
+            Its name.
+
+        Returns
+        -------
+        list of Row
+            One for each epsilon, the smallest first; empty where it was not run.
+        """
         return [row for row in self.rows() if row.method == method]
 
     @property
@@ -155,13 +185,36 @@ class Comparison:
         return sorted({r.epsilon for r in self.rows() if r.epsilon is not None})
 
     def at(self, epsilon: float) -> list[Row]:
-        """Return what succeeded at an epsilon, the best first."""
+        """Return what succeeded at an epsilon, the best first.
+
+        Parameters
+        ----------
+        epsilon : float
+            The budget.
+
+        Returns
+        -------
+        list of Row
+            By mean accuracy; methods of which no cell succeeded are left out.
+        """
         rows = [r for r in self.rows() if r.epsilon == epsilon and r.accuracy is not None]
         return sorted(rows, key=lambda row: -(row.accuracy or 0.0))
 
     def tied(self, epsilon: float) -> list[Row]:
         """Return the best at an epsilon and those within one standard error of it.
 
+        Parameters
+        ----------
+        epsilon : float
+            The budget.
+
+        Returns
+        -------
+        list of Row
+            The best first; empty where nothing succeeded.
+
+        Notes
+        -----
         The error is the larger of the two: a method whose mean is not well known may be as good.
         """
         rows = self.at(epsilon)
@@ -198,11 +251,28 @@ class Comparison:
         )
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Write results.csv, results.json, comparison.md, comparison.png and comparison.svg."""
+        """Write results.csv, results.json, comparison.md, comparison.png and comparison.svg.
+
+        Parameters
+        ----------
+        folder : path
+            Where they go.
+
+        Returns
+        -------
+        list of path
+            The files; without pictures where no private method succeeded.
+        """
         return write_all(self, Path(folder))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data."""
+        """Return everything as plain data.
+
+        Returns
+        -------
+        dict
+            What results.json holds.
+        """
         return as_plain(self)
 
 

@@ -30,9 +30,27 @@ _PARTS = ((("x", "y"),), (("x_train", "y_train"), ("x_test", "y_test")))
 def read_idx(path: PathLike) -> NDArray[np.uint8]:
     """Read an array of unsigned bytes from an IDX file, plain or `.gz`.
 
-    The format: two zero bytes, the type (0x08), the number of dimensions, each dimension as a
-    big-endian 32-bit integer, then the bytes. Source: LeCun, Cortes and Burges, the MNIST database.
+    Parameters
+    ----------
+    path : path
+        The file; one whose size does not agree with its header is refused.
 
+    Returns
+    -------
+    array of uint8
+        In the shape that the header says, of one to four dimensions.
+
+    Notes
+    -----
+    The format: two zero bytes, the type (0x08), the number of dimensions, each dimension as a
+    big-endian 32-bit integer, then the bytes.
+
+    References
+    ----------
+    LeCun, Cortes and Burges, the MNIST database.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "labels-idx1-ubyte")
@@ -61,8 +79,20 @@ def load_idx(
 ) -> Dataset:
     """Load a folder in the manner of MNIST: `train-` and `t10k-` images and labels.
 
-    Pixels become float32 in [0, 1]; the training part comes first (`n_train`). Labels must be among
-    the declared classes, 0 .. 9 unless said otherwise.
+    Parameters
+    ----------
+    folder : path
+        Where the four files are, plain or `.gz`.
+    classes : int or iterable of str or int
+        The declared labels, or how many there are; 0 .. 9 by default. Another label is an error.
+    name : str, optional
+        What the set is called; by default the folder's name.
+
+    Returns
+    -------
+    Dataset
+        Pixels as float32 in [0, 1], a row for each image; the training part comes first
+        (`n_train`).
     """
     train_images, train_labels = _read_part(folder, "train")
     test_images, test_labels = _read_part(folder, "t10k")
@@ -106,9 +136,27 @@ def load_npz(
 ) -> Dataset:
     """Load `x` and `y`, or `x_train y_train x_test y_test`, from an `.npz` (any case).
 
+    Parameters
+    ----------
+    path : path
+        The archive; pickled objects in it are refused.
+    classes : int or iterable of str or int, optional
+        The declared labels, or how many there are; None where they stand in the archive under
+        the name `classes`.
+    image_shape : tuple of int, optional
+        (height, width) where a row is an image and its array does not say so.
+    name : str, optional
+        What the set is called; by default the file's name without its ending.
+
+    Returns
+    -------
+    Dataset
+        With a training part where the archive has two parts.
+
+    Notes
+    -----
     Inputs are `(records, features)`, or `(records, height, width)` for images; bytes become
-    fractions of 255. The labels' classes are declared by `classes`, or stand in the archive under
-    that name. Pickled objects are refused.
+    fractions of 255.
     """
     found = existing_file(path)
     with reading(found, ".npz archive of numbers"), open_npz(found) as archive:

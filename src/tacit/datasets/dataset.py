@@ -21,7 +21,17 @@ Label = str | int
 
 
 class Parts(NamedTuple):
-    """A data set in three: records that teach, inputs the student may see, and a test set."""
+    """A data set in three: records that teach, inputs the student may see, and a test set.
+
+    Parameters
+    ----------
+    private : Dataset
+        Records whose privacy counts: only teachers see them.
+    public : Dataset
+        Rows whose inputs anybody may see; nobody uses their labels.
+    held_out : Dataset
+        Rows that score, declared public with their labels.
+    """
 
     private: Dataset
     public: Dataset
@@ -32,12 +42,27 @@ class Parts(NamedTuple):
 class Dataset:
     """Inputs `(records, features)` and class indices, with what is publicly known about them.
 
-    - `classes`: the declared labels; `y` holds indices into them.
-    - `image_shape`: (height, width) where a row is an image.
-    - `columns`: the declared columns where X is a table: numbers, and indices of categories.
-    - `groups`: whose record each is, where the file says so.
-    - `n_train`: the first so many records are the set's own training part; None if it has none.
+    Parameters
+    ----------
+    X : array of shape (records, features)
+        The inputs; for a table, numbers and indices of categories.
+    y : array of int, of shape (records,)
+        Indices into `classes`.
+    classes : tuple of str or int
+        The declared labels, never read off the data.
+    name : str
+        What the set is called.
+    image_shape : tuple of int, optional
+        (height, width) where a row is an image.
+    columns : tuple of Column, optional
+        The declared columns where X is a table.
+    groups : array of shape (records,), optional
+        Whose record each is, where the file says so.
+    n_train : int, optional
+        The first so many records are the set's own training part; None if it has none.
 
+    Examples
+    --------
     >>> data = Dataset(np.eye(3), np.array([0, 1, 0]), ("no", "yes"), "tiny")
     >>> data, len(data), data.labels.tolist()
     (Dataset(name='tiny', features=3, classes=2), 3, ['no', 'yes', 'no'])
@@ -90,7 +115,18 @@ class Dataset:
         return self.n_train
 
     def take(self, rows: slice | ArrayLike) -> Dataset:
-        """Return the records at these rows (a view for a slice), without a split of their own."""
+        """Return the records at these rows (a view for a slice), without a split of their own.
+
+        Parameters
+        ----------
+        rows : slice or array
+            Row numbers, or a mask.
+
+        Returns
+        -------
+        Dataset
+            With the same classes, name and columns.
+        """
         index = rows if isinstance(rows, slice) else np.asarray(rows)
         groups = None if self.groups is None else self.groups[index]
         return replace(self, X=self.X[index], y=self.y[index], groups=groups, n_train=None)
@@ -98,10 +134,27 @@ class Dataset:
     def split(self, public: int, held_out: int, *, random_state: int | None = None) -> Parts:
         """Divide the set: `public` rows, then `held_out` rows, and the private rest.
 
-        A set with a test part takes the first two from it, and all its training part is private;
-        another takes them from its first rows. A random state shuffles the rows to choose from
-        first; None keeps the file's order.
+        Parameters
+        ----------
+        public : int
+            How many rows are public inputs, at least 1.
+        held_out : int
+            How many rows score, at least 0.
+        random_state : int, optional
+            Shuffles the rows to choose from first; None keeps the file's order.
 
+        Returns
+        -------
+        Parts
+            Private, public and held-out rows; no row is in two of them.
+
+        Notes
+        -----
+        A set with a test part takes public and held-out rows from it, and all its training part is
+        private; another takes them from its first rows.
+
+        Examples
+        --------
         >>> load = Dataset(np.eye(6), np.zeros(6, int), (0, 1), "tiny", n_train=4)
         >>> [len(part) for part in load.split(public=1, held_out=1)]
         [4, 1, 1]
@@ -119,8 +172,11 @@ class Dataset:
     def features(self) -> Any:
         """Make the public, data-independent view that suits the set; None where none is known.
 
-        For images that is `tacit.features.digit_features`, for a table with declared columns
-        `tacit.features.PublicBins`.
+        Returns
+        -------
+        transformer or None
+            For images `tacit.features.digit_features`, for a table with declared columns
+            `tacit.features.PublicBins`.
         """
         from tacit.features import PublicBins, digit_features
 

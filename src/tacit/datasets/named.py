@@ -32,9 +32,18 @@ _BRIGHTEST = 16  # counts of black pixels in 4 x 4 squares of a 32 x 32 scan
 def load_digits() -> Dataset:
     """Load the 1,797 digits, 8 x 8, inside scikit-learn, as float32 in [0, 1]: no file needed.
 
-    Source: Alpaydin and Kaynak (1998), Optical Recognition of Handwritten Digits, UCI; this is
-    that set's test part, and has none of its own.
+    Returns
+    -------
+    Dataset
+        64 features, classes 0 .. 9, without a test part.
 
+    References
+    ----------
+    Alpaydin and Kaynak (1998), Optical Recognition of Handwritten Digits, UCI; this is that set's
+    test part, and has none of its own.
+
+    Examples
+    --------
     >>> load_digits(), len(load_digits())
     (Dataset(name='digits', features=64, classes=10), 1797)
     """
@@ -73,11 +82,26 @@ AFFAIRS = _declared(
 def load_affairs(path: PathLike | None = None) -> Dataset:
     """Load Fair's survey from statsmodels' folder, or from a copy of its file `fair.csv`.
 
+    Parameters
+    ----------
+    path : path, optional
+        A copy of the file; None takes the one that the installed statsmodels ships.
+
+    Returns
+    -------
+    Dataset
+        A table with declared columns, classes "none" and "some", without a test part.
+
+    Notes
+    -----
     Which of 6,366 married women had an affair, as they told a magazine in 1974: one record each,
     eight answers on coarse scales, no clusters, and nothing that anybody would want known: what
     this library is for. Classes: whether the time spent in affairs is 0. Occupations, 1 .. 6 in the
     file, are indices from 0 here. Edges lie between the answers that the questionnaire offers.
-    Source: Fair, "A theory of extramarital affairs", Journal of Political Economy 86 (1978).
+
+    References
+    ----------
+    Fair, "A theory of extramarital affairs", Journal of Political Economy 86 (1978).
     """
     file = _shipped_affairs() if path is None else Path(path)
     names = tuple(column.name for column in AFFAIRS)
@@ -134,9 +158,25 @@ ADULT = _declared(
 def load_adult(folder: PathLike) -> Dataset:
     """Load `adult.data` and `adult.test` (plain or `.gz`) in UCI's own format.
 
+    Parameters
+    ----------
+    folder : path
+        Where the two files are.
+
+    Returns
+    -------
+    Dataset
+        A table with declared columns, classes "<=50K" and ">50K"; the rows of `adult.data` are
+        the training part (`n_train`).
+
+    Notes
+    -----
     Who earns more than 50,000 dollars a year, by the census of 1994. X holds numbers, and indices
-    into the declared categories; `?` is `other`. The rows of `adult.data` are the training part
-    (`n_train`). Source: Kohavi and Becker (1996), UCI; categories of its `adult.names`.
+    into the declared categories; `?` is `other`.
+
+    References
+    ----------
+    Kohavi and Becker (1996), UCI; categories of its `adult.names`.
     """
     roles, parts = Roles("income", ADULT), []
     for path in [file_in(folder, name) for name in ("adult.data", "adult.test")]:
@@ -163,8 +203,21 @@ _FORMS = "digits, affairs, mnist:DIR, adult:DIR, npz:FILE or csv:FILE"
 def load_dataset(specification: str, **options: Any) -> Dataset:
     """Load `digits`, `affairs`, `mnist:DIR`, `adult:DIR`, `npz:FILE` or `csv:FILE`.
 
-    `options` go to the loader: the roles of a CSV file's columns, the classes of an archive.
+    Parameters
+    ----------
+    specification : str
+        One of these words; FILE and DIR are paths.
+    **options
+        What the loader takes by name: the roles of a CSV file's columns (`load_csv`), the classes
+        of an archive (`load_npz`) or of images (`load_idx`). Others are refused.
 
+    Returns
+    -------
+    Dataset
+        In memory, with the classes that were declared.
+
+    Examples
+    --------
     >>> load_dataset("digits")
     Dataset(name='digits', features=64, classes=10)
     """
@@ -181,7 +234,17 @@ def load_dataset(specification: str, **options: Any) -> Dataset:
 def load_public(specification: str, **options: Any) -> NDArray[Any]:
     """Load the inputs alone of a data set, for the student; a CSV file needs no labels for that.
 
-    `options` are those of the private data, whose columns the public ones must match.
+    Parameters
+    ----------
+    specification : str
+        As for `load_dataset`.
+    **options
+        Those of the private data, whose columns the public ones must match.
+
+    Returns
+    -------
+    array of shape (rows, features)
+        The inputs, which are public.
     """
     kind, _, place = named_kind(specification).partition(":")
     if kind != "csv" or not place:

@@ -80,20 +80,40 @@ def load_csv(
 ) -> Dataset:
     r"""Load a CSV file with a header (`.gz` too) whose columns' roles and values are declared.
 
-    - `target`, `classes`: the column of labels and all the labels there are.
-    - `numeric`: columns of numbers, with the public edges of their bins where `PublicBins` shall
-      use them; `categorical`: columns of words with their public categories.
-    - `groups`: the column that says whose record it is; an empty cell there is an error.
-    - `ignored`: columns that are there and not used, to say so; others without a role are not read
-      either.
-    - `missing`: the public number that stands for an empty or `?` cell of a numeric column;
-      without it such a cell is an error.
-    - `other`: whether an undeclared category counts as `other`; if not, it is an error.
-    - `delimiter`: the one character between cells, such as ";" or a tab.
+    Parameters
+    ----------
+    path : path
+        The file, in UTF-8.
+    target : str
+        The column of labels.
+    classes : iterable of str or int
+        All the labels there are; one that is not declared is an error, and is not quoted.
+    numeric : mapping or iterable of str
+        Columns of numbers, with the public edges of their bins where `PublicBins` shall use them.
+    categorical : mapping, optional
+        Columns of words with their public categories.
+    groups : str, optional
+        The column that says whose record it is; an empty cell there is an error.
+    ignored : iterable of str
+        Columns that are there and not used, to say so; others without a role are not read either.
+    missing : float, optional
+        The public number that stands for an empty or `?` cell of a numeric column; without it such
+        a cell is an error.
+    other : bool
+        Whether an undeclared category counts as `other`; if not, it is an error.
+    delimiter : str
+        The one character between cells, such as ";" or a tab.
+    name : str, optional
+        What the set is called; by default the file's name without its ending.
 
-    X holds numbers and the categories' indices (the next one for `other`), columns in the order of
-    the declaration, numbers first. Columns that are not declared are not read.
+    Returns
+    -------
+    Dataset
+        X holds numbers and the categories' indices (the next one for `other`), columns in the
+        order of the declaration, numbers first.
 
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "people.csv")

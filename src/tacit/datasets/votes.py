@@ -26,9 +26,21 @@ def read_votes(
 ) -> Integers:
     """Read votes `(queries, classes)` from a file.
 
-    A histogram file holds `(queries, classes)` counts; a predictions file `(teachers, queries)`
-    class indices and needs `n_classes`, which is public and never read off private predictions. In
-    an `.npz` the key `votes` or `predictions` says which; elsewhere `format` must.
+    Parameters
+    ----------
+    path : path
+        An `.npy`, `.npz` or `.csv` file. Votes are secret: no error quotes them.
+    format : str, optional
+        "histogram" for `(queries, classes)` counts, "predictions" for `(teachers, queries)` class
+        indices. In an `.npz` the key `votes` or `predictions` says which; elsewhere this must.
+    n_classes : int, optional
+        How many classes there are: public, never read off private predictions, which need it. A
+        histogram must agree with it.
+
+    Returns
+    -------
+    array of int, of shape (queries, classes)
+        How many teachers voted for each class. Secret.
     """
     path = Path(path)
     if format is not None:
@@ -98,7 +110,20 @@ def _whole(array: NDArray[Any], path: Path) -> NDArray[Any]:
 
 
 def read_rows(path: str | Path, *, n_rows: int) -> Integers:
-    """Read row numbers (public: which queries to ask) from `.npy`, or `.csv`/`.txt`, one a line."""
+    """Read row numbers (public: which queries to ask) from `.npy`, or `.csv`/`.txt`, one a line.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    n_rows : int
+        How many rows there are to choose from.
+
+    Returns
+    -------
+    array of int64
+        Each in 0 .. n_rows - 1, each once: a repeated query would be paid for again.
+    """
     path = existing_file(path)
     try:
         with reading(path, "file of numbers"):
@@ -118,6 +143,20 @@ def demo_votes(
 ) -> Integers:
     """Generate votes like those of teachers who agree on most queries and split on some.
 
+    Parameters
+    ----------
+    n_teachers, n_queries, n_classes : int
+        How many there are of each.
+    seed : int
+        The same seed gives the same votes.
+
+    Returns
+    -------
+    array of int, of shape (queries, classes)
+        Counts; those of each query sum to the number of teachers.
+
+    Examples
+    --------
     >>> demo_votes().shape, set(demo_votes().sum(axis=1).tolist())
     ((200, 10), {250})
     """

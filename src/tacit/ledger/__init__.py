@@ -1,6 +1,10 @@
-"""Who has spent what: budget, durable append-only record, refusal before release, statements."""
+"""Who has spent what: budget, durable append-only record, refusal before release, statements.
 
-from tacit.ledger.chain import Entry, clock_went_back
+Names that are not in `__all__` are for the packages above.
+"""
+
+from tacit.ledger.chain import Entry
+from tacit.ledger.chain import clock_went_back as clock_went_back
 from tacit.ledger.kept import KeptReleases
 from tacit.ledger.ledger import Grant, Ledger, Snapshot
 from tacit.ledger.sanitised import SANITISABLE, sanitised_statement
@@ -21,7 +25,6 @@ __all__ = [
     "Snapshot",
     "Statement",
     "best_order",
-    "clock_went_back",
     "epsilon_text",
     "sanitised_statement",
 ]

@@ -187,11 +187,40 @@ _HASH = re.compile("[0-9a-f]{64}")
 class Entry:
     """One line of the ledger: all of it public.
 
-    `cost` is in the currency of the ledger's accountant, `plan` is `Plan.as_dict()` (empty where
-    nothing was planned), `noise` is "exact", "csprng", "insecure-seeded", or "" where the ledger
-    granted none, `library` the version of tacit that wrote the entry. `faults` are what no cost
-    covers. `priced_by` names the accountant, tacit's version and those of the libraries that
-    priced. `behind` is the latest time of the lines before, where the clock said less than that.
+    Parameters
+    ----------
+    sequence : int
+        Its number: 1, 2, 3, ...
+    time : str
+        What the computer's clock said, in ISO format with its zone; nobody vouches for it.
+    purpose : str
+        What it was for, in a line, as the caller said.
+    plan : mapping
+        `Plan.as_dict()`; empty where nothing was planned.
+    cost : float
+        In the currency of the ledger's accountant: mu^2, RDP at its order, or epsilon of a list.
+    confidence_delta : float
+        What it takes from the reserved delta.
+    noise : str
+        "exact", "csprng", "insecure-seeded", or "" where the ledger granted none.
+    library : str
+        The version of tacit that wrote the entry.
+    previous : str
+        Hash of the line before; of the header for the first.
+    hash : str
+        SHA-256 of this line as it was written.
+    kind : str
+        "release", "charge", "publication" or "began"; the first two are paid for.
+    faults : tuple of str
+        Sentences about what no cost covers. They follow from arguments, never from private rows.
+    priced_by : mapping
+        The accountant, tacit's version and those of the libraries that priced.
+    totals : mapping, optional
+        What all lines up to this one cost, without rounding; None in lines of schemas 1 and 2.
+    behind : str, optional
+        The latest time of the lines before, where the clock said less than that.
+    about : mapping
+        What entries other than releases are about: the hash of a study, file or entry.
     """
 
     sequence: int
@@ -218,7 +247,20 @@ class Entry:
 
     @classmethod
     def read(cls, line: Mapping[str, Any], text_hash: str) -> Entry:
-        """Read one line of the chain; a line of schema 1 has no confidence delta, so it is 0."""
+        """Read one line of the chain; a line of schema 1 has no confidence delta, so it is 0.
+
+        Parameters
+        ----------
+        line : mapping
+            The line's JSON; one that says more than this version can read is refused.
+        text_hash : str
+            SHA-256 of its text.
+
+        Returns
+        -------
+        Entry
+            Whose values were checked one by one; how it continues the chain was not.
+        """
         third = "schema" in line
         _check_names(line, third)
         told = {name: line[name] for name in (_FIRST | _THIRD if third else _FIRST)}

@@ -128,11 +128,13 @@ class KeptReleases:
         if file.exists():
             return self._kept(file, ledger, plan, key)
         secret = answers()  # before anything is paid: what fails here costs nothing
+        # On disk before the charge: a crash after the charge then shows as a release that was lost.
         marker = {"head": ledger.head, "plan": plan.as_dict(), "purpose": purpose}
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(self._place(self._count, "begun"), canonical(marker).encode("utf-8"))
         release = _new(ledger, plan, secret, public, **how)
         _keep(release, key, file)
+        # Only now: without marker and file, what was paid for would be paid for again unasked.
         self._place(self._count, "begun").unlink(missing_ok=True)
         return release
 

@@ -79,6 +79,22 @@ def _read_once(answers: Any) -> Any:
 class Grant:
     """What `with ledger.release(plan, purpose=…) as grant` lends: `grant.release(answers)`, once.
 
+    Parameters
+    ----------
+    plan : Plan
+        What was priced.
+    entry : Entry
+        The line of the ledger that paid, already on disk.
+    noise : GrantedNoise
+        Noise on loan, which the grant closes.
+
+    Notes
+    -----
+    A ledger makes it; nobody else needs to. It works once, in the process and the block that opened
+    it, and holds no answers. Whatever goes wrong, the entry stays charged.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from tacit import Budget, GNMax, Ledger, Plan
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -102,7 +118,18 @@ class Grant:
     def release(self, answers: Any, **public: Any) -> Release:
         """Carry the answers across the line, once; `public` goes to the mechanism as it is.
 
-        The answers must be what the plan priced: otherwise `GrantError`, and the entry stays.
+        Parameters
+        ----------
+        answers : array or object
+            Secret: what the plan priced. Anything else raises `GrantError`, which quotes none of
+            it, and the entry stays.
+        **public
+            Further arguments of the mechanism's own `release`, which are public.
+
+        Returns
+        -------
+        Release
+            Public, with the hash of the entry that paid for it.
         """
         if self.__process != os.getpid():
             raise self._refusal("belongs to another process")
@@ -181,7 +208,25 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A ledger at one moment, all of it from one verified read: what a report shows."""
+    """A ledger at one moment, all of it from one verified read: what a report shows.
+
+    Parameters
+    ----------
+    statement : Statement
+        The worst-case statement of all entries.
+    terms : Terms
+        What was fixed when the ledger was created.
+    header : mapping
+        The header as it was written.
+    entries : tuple of Entry
+        Every line, in order.
+    genesis : str
+        Hash of the header.
+    spent : tuple of float
+        Worst-case epsilon after each entry.
+    total : float
+        What all entries cost, in the currency of the ledger's accountant.
+    """
 
     statement: Statement
     terms: Terms
@@ -189,32 +234,53 @@ class Snapshot:
     entries: tuple[Entry, ...]
     genesis: str
     spent: tuple[float, ...]
-    """Worst-case epsilon after each entry."""
     total: float
-    """What all entries cost, in the currency of the ledger's accountant."""
 
 
 class Ledger:
     """Who has spent what from one data set: a budget, and a durable record of every release.
 
-    path: the ledger's file. If there is none, it is created, and `budget` is required; if there
-        is one, its header decides, and an argument that contradicts it raises `LedgerError`.
-    budget: the most that may ever be spent.
-    unit: whose privacy: "record" (default), "person", "teacher", "patient, at most 40 records".
+    Parameters
+    ----------
+    path : path
+        The ledger's file. If there is none, it is created, and `budget` is required; if there is
+        one, its header decides, and an argument that contradicts it raises `LedgerError`.
+    budget : Budget, optional
+        The most that may ever be spent.
+    unit : str, optional
+        Whose privacy: "record" (default), "person", "teacher", "patient, at most 40 records".
         Neighbouring data sets differ by adding or removing one unit.
-    dataset: what the ledger is about; a statement names it and covers this ledger alone.
-    accountant: "gaussian" (default; Gaussian mechanisms, adds mu^2 exactly), "rdp" (any mechanism,
-        one Renyi order), or "fixed" (default where `plans` is given).
-    order: for "rdp"; by default the best for a Gaussian that spends exactly the budget.
-    plans: for "fixed": the ledger is opened for exactly these plans, in this order, each once. The
+    dataset : str, optional
+        What the ledger is about; a statement names it and covers this ledger alone.
+    accountant : str, optional
+        "gaussian" (default; Gaussian mechanisms, adds mu^2 exactly), "rdp" (any mechanism, one
+        Renyi order), or "fixed" (default where `plans` is given).
+    order : float, optional
+        For "rdp"; by default the best for a Gaussian that spends exactly the budget.
+    plans : sequence of Plan, optional
+        For "fixed": the ledger is opened for exactly these plans, in this order, each once. The
         whole list is priced by the tightest accountant and paid for by its first release.
-    reserved_delta: the part of delta that pays for confidence bounds (`Plan.confidence_delta`);
-        the rest pays for noise. It is fixed here because trading delta against mu^2 later is not a
-        valid filter: an analyst could spend mu^2 after releases with a large privacy loss and
-        delta after the others, and reach up to twice delta.
-    n_units: how many units the data set has, if that is public. A delta >= 1/n_units would allow
-        one unit to be published in full and is refused, unless `allow_large_delta` is True.
+    reserved_delta : float, optional
+        The part of delta that pays for confidence bounds (`Plan.confidence_delta`); the rest pays
+        for noise. 0 by default.
+    n_units : int, optional
+        How many units the data set has, if that is public. A delta >= 1/n_units would allow one
+        unit to be published in full and is refused, unless `allow_large_delta` is True.
+    allow_large_delta : bool, optional
+        Take delta as it is, whatever the number of units; every statement then warns of it.
 
+    Notes
+    -----
+    The reserve is fixed at the beginning because trading delta against mu^2 later is not a valid
+    filter: an analyst could spend mu^2 after releases with a large privacy loss and delta after the
+    others, and reach up to twice delta.
+
+    References
+    ----------
+    `docs/theory/ledger.md#why-costs-must-be-worst-case`
+
+    Examples
+    --------
     >>> import tempfile
     >>> from tacit import Budget, GNMax, Ledger, Plan
     >>> plan = Plan(GNMax(sigma=40), queries=100)
@@ -254,6 +320,7 @@ class Ledger:
         self._store = Store(path)
         if not self._store.exists():
             self._store.create(new_terms(**asked).as_header())
+        # Read even what was just created: another process may have been faster, and its terms hold.
         chain = self._store.read()
         self._terms = Terms.from_header(chain.header)
         self._terms.agree_with(asked)
@@ -331,23 +398,45 @@ class Ledger:
         return True  # an empty ledger is still a ledger: `if ledger` asks whether there is one
 
     def entries(self) -> tuple[Entry, ...]:
-        """Return every entry in order: `is_paid` tells releases from notes that cost nothing."""
+        """Return every entry in order: `is_paid` tells releases from notes that cost nothing.
+
+        Returns
+        -------
+        tuple of Entry
+            As verified by this very read.
+        """
         return tuple(self._read().entries)
 
     def spent(self) -> float:
         """Return epsilon at the budget's delta for all entries: what the statement prints.
 
-        0.0 for an empty ledger. A ledger for a fixed list has spent the price of the whole list as
-        soon as its first plan is released.
+        Returns
+        -------
+        float
+            Worst-case epsilon; 0.0 for an empty ledger. A ledger for a fixed list has spent the
+            price of the whole list as soon as its first plan is released.
 
+        Notes
+        -----
         It is the price of these plans as a list. If they were chosen in the light of earlier
         releases, the guarantee is the budget: a filter bounds the end, not every step before it.
+
+        References
+        ----------
+        `docs/theory/ledger.md#what-spent-means`
         """
         return self._epsilon(self._read())
 
     def remaining(self) -> float:
         """Return budget.epsilon - spent(), at least 0.
 
+        Returns
+        -------
+        float
+            Epsilon that is left at the budget's delta.
+
+        Notes
+        -----
         Epsilons do not add: two plans that would each fit into it alone may fit together, or not.
         Ask `would_exceed(plan)`.
         """
@@ -356,7 +445,15 @@ class Ledger:
     def would_exceed(self, *plans: Plan) -> bool:
         """Tell whether releasing these, one after the other, would raise `BudgetExceeded` now.
 
-        Nothing is spent.
+        Parameters
+        ----------
+        *plans : Plan
+            In the order in which they would be released.
+
+        Returns
+        -------
+        bool
+            Nothing is spent by asking. Another process may spend between the answer and a release.
         """
         chain = self._read()
         before: list[tuple[float, float]] = []
@@ -377,14 +474,29 @@ class Ledger:
     ) -> contextlib.AbstractContextManager[Grant]:
         """Pay for a plan, and lend a `Grant` for the block.
 
-        Entering the block appends the entry durably, or raises `BudgetExceeded` with nothing
-        written; only then is the noise made. `noise` is `SecureNoise()` unless `InsecureNoise`
-        is asked for, which the entry and the statement record. An error or a crash inside the
-        block counts as spent.
+        Parameters
+        ----------
+        plan : Plan
+            What is to be released: mechanism and number of queries, which alone decide the price.
+        purpose : str
+            What it is for, in a line; public, as all of the entry.
+        noise : SecureNoise or InsecureNoise, optional
+            `SecureNoise()` unless `InsecureNoise` is asked for, which the entry and the statement
+            record.
+        faults : sequence of str
+            Sentences about what no cost covers, as the caller asked for it: the entry keeps them,
+            and every later statement of this ledger warns of them. They may follow from arguments,
+            never from private rows: a ledger is public.
 
-        `faults` are sentences about what no cost covers, as the caller asked for it: the entry
-        keeps them, and every later statement of this ledger warns of them. They may follow from
-        arguments, never from private rows: a ledger is public.
+        Returns
+        -------
+        context manager
+            Gives the `Grant` whose `release(answers)` works once, inside the block.
+
+        Notes
+        -----
+        Entering the block appends the entry durably, or raises `BudgetExceeded` with nothing
+        written; only then is the noise made. An error or a crash inside the block counts as spent.
         """
         # Whatever can be refused is refused here: once the entry is written, it stays charged.
         _checked(plan)
@@ -509,8 +621,16 @@ class Ledger:
     def verify(self, head: str | None = None) -> str:
         """Check pages, header and chain, and that the chain once ended at `head`; return its head.
 
-        Raises `LedgerDamaged`. Without a head from elsewhere (a statement prints one), a ledger
-        that was cut short or replaced by an older copy looks intact.
+        Parameters
+        ----------
+        head : str, optional
+            A head from elsewhere (a statement prints one). Without it, a ledger that was cut short
+            or replaced by an older copy looks intact.
+
+        Returns
+        -------
+        str
+            Hash of the last entry. What does not hold raises `LedgerDamaged` instead.
         """
         chain = self._read()
         return chain.head if head is None else self._held(chain, head).head
@@ -550,7 +670,13 @@ class Ledger:
         return "".join(f"{text}\n" for text in self._store.texts())
 
     def snapshot(self) -> Snapshot:
-        """Return the ledger as it is now, from one read: nobody's next release is half in it."""
+        """Return the ledger as it is now, from one read: nobody's next release is half in it.
+
+        Returns
+        -------
+        Snapshot
+            Statement, entries and running totals that belong together.
+        """
         chain = self._read()
         totals = list(accumulate(steps_of(entry.cost) for entry in chain.entries))
         paid = accumulate((entry.is_paid for entry in chain.entries), operator.or_)

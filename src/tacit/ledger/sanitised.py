@@ -35,9 +35,31 @@ SANITISABLE: dict[str, type[GNMax] | type[ConfidentGNMax]] = {
 def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statement:
     """Return the statement that sanitised costs support for everything in the ledger.
 
-    `releases` are those of `Sanitise`, made through this ledger at `ledger.sanitise_order`, each
-    covering another entry, which then counts with at most what it costs if every query is checked
-    and as many as possible are answered. The others count with their worst case.
+    Parameters
+    ----------
+    ledger : Ledger
+        With accountant "gaussian" or "rdp": a fixed list is priced as a whole.
+    releases : sequence of Release
+        Those of `Sanitise`, made through this ledger at `ledger.sanitise_order`, each covering
+        another earlier entry of `SANITISABLE` mechanisms.
+
+    Returns
+    -------
+    Statement
+        Of kind "sanitised", at the budget's delta, with the worst case beside it.
+
+    Notes
+    -----
+    For every pair of neighbours D, D' and every event S of the published transcript y,
+
+        Pr[M(D) in S] <= integral over S of e^(eps_hat(y)) dM(D')(y) + delta.
+
+    A covered entry counts with at most what it costs if every query is checked and as many as
+    possible are answered. The others count with their worst case. Unit: the ledger's.
+
+    References
+    ----------
+    `docs/theory/smooth-sensitivity.md#the-ex-post-statement`
     """
     worst = ledger.statement()
     # Another process may append meanwhile: count the entries that the statement names, no others.

@@ -42,6 +42,44 @@ COVERS = (
 class Statement:
     """A guarantee, with everything that is needed to read it. `Ledger.statement()` makes one.
 
+    Parameters
+    ----------
+    kind : str
+        "worst-case" (holds whatever the data are), "sanitised" (ex post, itself a release) or
+        "secret" (for the data owner alone; it refuses to be written).
+    epsilon : float
+        At least 0. From 10 on, a warning says what it allows.
+    delta : float
+        Above 0 and below 1.
+    unit : str
+        Whose privacy: "record", "person".
+    accountant : str
+        Which bound gave epsilon: "gaussian", "rdp", "pld", or a description.
+    noise : str
+        The weakest that was used: "exact", "csprng" or "insecure-seeded".
+    dataset : str
+        What the data are called, or "".
+    adjacency : str
+        Which data sets are neighbours; by default those that differ by one unit more or less.
+    covers : str
+        What the number is about: everything that was released, and what is computed from it.
+    entries : int
+        How many lines the ledger had.
+    head : str, optional
+        Hash of the ledger's last line; None for a statement without a ledger.
+    budget : Budget, optional
+        The ledger's limit, which holds however plans were chosen.
+    worst_case_epsilon : float, optional
+        Beside a sanitised epsilon, at the same delta; for no other kind.
+    assumes : tuple of str
+        What must hold outside of tacit's sight for the number to be right.
+    warnings : tuple of str
+        What the reader has to know besides.
+    library : str
+        The version of tacit that computed it.
+
+    Examples
+    --------
     >>> statement = Statement(kind="worst-case", epsilon=1.43, delta=1e-5, unit="person",
     ...                       accountant="gaussian", noise="csprng")
     >>> statement.adjacency
@@ -169,7 +207,13 @@ class Statement:
         return f"Statement(kind={self.kind!r}{shown}, delta={self.delta!r}, head={self.head!r})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data as `STATEMENT_SCHEMA` describes; a secret statement refuses."""
+        """Return plain data as `STATEMENT_SCHEMA` describes; a secret statement refuses.
+
+        Returns
+        -------
+        dict
+            Everything that the statement says, with the name of the format.
+        """
         if self.kind == "secret":
             raise SecretDisclosure(
                 "A secret statement depends on the data and is not written to files; publish the "
@@ -180,20 +224,49 @@ class Statement:
         return plain
 
     def to_json(self) -> str:
-        """Return the statement as JSON; a secret one refuses."""
+        """Return the statement as JSON; a secret one refuses.
+
+        Returns
+        -------
+        str
+            As `STATEMENT_SCHEMA` describes; `from_json` reads it.
+        """
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
     def write(self, path: PathLike) -> None:
-        """Write the JSON to a file, in one step; a secret statement refuses."""
+        """Write the JSON to a file, in one step; a secret statement refuses.
+
+        Parameters
+        ----------
+        path : path
+            Where it goes; a file there is replaced.
+        """
         write_atomically(path, self.to_file())
 
     def to_file(self) -> bytes:
-        """Return what `write` puts into a file; a secret statement refuses."""
+        """Return what `write` puts into a file; a secret statement refuses.
+
+        Returns
+        -------
+        bytes
+            The JSON in UTF-8, with a line feed at the end.
+        """
         return (self.to_json() + "\n").encode("utf-8")
 
     @classmethod
     def from_json(cls, text: str) -> Statement:
-        """Read what `to_json` wrote."""
+        """Read what `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str
+            JSON of a public statement; anything else is refused.
+
+        Returns
+        -------
+        Statement
+            Equal to the one that was written.
+        """
         try:
             plain = json.loads(text)
             if plain.pop("format") != FORMAT or plain["kind"] == "secret":
@@ -209,6 +282,18 @@ class Statement:
 def epsilon_text(epsilon: float | None) -> str:
     """Print four digits, never less than the number itself.
 
+    Parameters
+    ----------
+    epsilon : float, optional
+        At least 0; None counts as 0.
+
+    Returns
+    -------
+    str
+        Rounded up, so that what is printed never claims more privacy than was proved.
+
+    Examples
+    --------
     >>> epsilon_text(1.43111), epsilon_text(2.6), epsilon_text(0.0)
     ('1.432', '2.6', '0')
     """

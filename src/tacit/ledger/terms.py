@@ -56,8 +56,19 @@ from tacit.privacy import (
 class Budget:
     """The most that a ledger may ever spend: (epsilon, delta)-differential privacy.
 
+    Parameters
+    ----------
+    epsilon : float
+        Above 0: the odds of any guess about one unit change by at most the factor e^epsilon.
+    delta : float
+        Above 0 and below 1: the probability with which that may fail.
+
+    Notes
+    -----
     Unit: that of the ledger, under "add or remove one unit".
 
+    Examples
+    --------
     >>> Budget(epsilon=2, delta=1e-5)
     Budget(epsilon=2.0, delta=1e-05)
     """
@@ -71,7 +82,20 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class GaussianAccountant:
-    """Adds mu^2: capacity mu(epsilon, delta)^2, Gaussian mechanisms only."""
+    """Adds mu^2: capacity mu(epsilon, delta)^2, Gaussian mechanisms only.
+
+    Parameters
+    ----------
+    delta : float
+        At which epsilon is told: the budget's, less what is reserved for confidence bounds.
+    capacity : float
+        The largest sum of mu^2 that the budget buys at that delta; `within` computes it.
+
+    References
+    ----------
+    Smith and Thakurta (2022), and `docs/theory/ledger.md`: why mu^2 adds even when every plan is
+    chosen in the light of earlier releases.
+    """
 
     bound: ClassVar[str] = "gaussian"
     delta: float
@@ -79,11 +103,38 @@ class GaussianAccountant:
 
     @classmethod
     def within(cls, budget: Budget, delta: float) -> GaussianAccountant:
-        """Return the accountant whose capacity is what the budget buys at this delta."""
+        """Return the accountant whose capacity is what the budget buys at this delta.
+
+        Parameters
+        ----------
+        budget : Budget
+            Its epsilon is the limit.
+        delta : float
+            The part of the budget's delta that pays for noise.
+
+        Returns
+        -------
+        GaussianAccountant
+            With capacity mu(epsilon, delta)^2.
+        """
         return cls(delta, gaussian_mu(budget.epsilon, delta) ** 2)
 
     def cost(self, plan: Plan, position: int) -> float:
-        """mu^2 of the plan."""
+        """Return mu^2 of the plan.
+
+        Parameters
+        ----------
+        plan : Plan
+            What is to be released; a plan that has no mu, of a mechanism that is not Gaussian, is
+            refused.
+        position : int
+            How many entries were paid for before it; it changes nothing here.
+
+        Returns
+        -------
+        float
+            Worst case over all data, at least 0: a function of the plan alone.
+        """
         mu_squared = plan.mu_squared()
         if mu_squared is None:
             raise InvalidArgument(
@@ -93,13 +144,39 @@ class GaussianAccountant:
         return non_negative(mu_squared=mu_squared)
 
     def epsilon(self, total: Any) -> Any:
-        """Exact curve of one Gaussian with this mu^2, or with each of these."""
+        """Return epsilon on the exact curve of one Gaussian with this mu^2, or with each of these.
+
+        Parameters
+        ----------
+        total : float or array
+            Sums of mu^2.
+
+        Returns
+        -------
+        float or array
+            Epsilon at the accountant's delta, for each.
+        """
         return gaussian_epsilon(self.delta, np.sqrt(total))
 
 
 @dataclass(frozen=True, slots=True)
 class RdpAccountant:
-    """Adds RDP at one order: capacity epsilon - conversion(order, delta), any mechanism."""
+    """Adds RDP at one order: capacity epsilon - conversion(order, delta), any mechanism.
+
+    Parameters
+    ----------
+    delta : float
+        At which epsilon is told: the budget's, less what is reserved for confidence bounds.
+    capacity : float
+        The largest sum of RDP at the order that the budget buys; `within` computes it.
+    order : float
+        The Renyi order, above 1, fixed before the first release.
+
+    References
+    ----------
+    Feldman and Zrnic (2021), Lecuyer (2021), and `docs/theory/ledger.md`: why RDP adds at ONE order
+    fixed before, even when every plan is chosen in the light of earlier releases.
+    """
 
     bound: ClassVar[str] = "rdp"
     delta: float
@@ -108,7 +185,22 @@ class RdpAccountant:
 
     @classmethod
     def within(cls, budget: Budget, delta: float, order: float) -> RdpAccountant:
-        """Return the accountant of this order; refuse one that leaves nothing to spend."""
+        """Return the accountant of this order; refuse one that leaves nothing to spend.
+
+        Parameters
+        ----------
+        budget : Budget
+            Its epsilon is the limit.
+        delta : float
+            The part of the budget's delta that pays for noise.
+        order : float
+            The Renyi order, above 1.
+
+        Returns
+        -------
+        RdpAccountant
+            With capacity epsilon - conversion(order, delta), which is above 0.
+        """
         capacity = budget.epsilon - conversion(order, delta)
         if capacity <= 0:
             raise InvalidArgument(
@@ -118,7 +210,21 @@ class RdpAccountant:
         return cls(delta, capacity, order)
 
     def cost(self, plan: Plan, position: int) -> float:
-        """RDP of the plan at the ledger's order."""
+        """Return the RDP of the plan at the ledger's order.
+
+        Parameters
+        ----------
+        plan : Plan
+            What is to be released; one whose cost is infinite at this order raises
+            `BudgetExceeded`.
+        position : int
+            How many entries were paid for before it; it changes nothing here.
+
+        Returns
+        -------
+        float
+            Worst case over all data: a function of the plan alone.
+        """
         cost = float(plan.cost([self.order]).total().values[0])
         if not math.isfinite(cost):
             raise BudgetExceeded(
@@ -128,7 +234,18 @@ class RdpAccountant:
         return cost
 
     def epsilon(self, total: Any) -> Any:
-        """Improved conversion at the ledger's order."""
+        """Return epsilon by the improved conversion at the ledger's order.
+
+        Parameters
+        ----------
+        total : float or array
+            Sums of RDP at that order.
+
+        Returns
+        -------
+        float or array
+            Epsilon at the accountant's delta, for each; at least 0.
+        """
         return np.maximum(0.0, np.add(total, conversion(self.order, self.delta)))
 
 
@@ -140,8 +257,24 @@ def conversion(order: float, delta: float) -> float:
 def best_order(budget: Budget, delta: float) -> float:
     """Return the order at which the budget buys most Gaussian noise: the largest capacity/order.
 
+    Parameters
+    ----------
+    budget : Budget
+        Its epsilon is the limit; one that buys nothing at any order is refused.
+    delta : float
+        The part of the budget's delta that pays for noise.
+
+    Returns
+    -------
+    float
+        One of `tacit.privacy.DEFAULT_ORDERS`.
+
+    Notes
+    -----
     A Gaussian costs order mu^2/2, so this order admits the largest mu that RDP at one order can.
 
+    Examples
+    --------
     >>> best_order(Budget(epsilon=2, delta=1e-5), 1e-5)
     10.2
     """

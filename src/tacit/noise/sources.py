@@ -67,9 +67,25 @@ class _Sampler(ABC):
     def gaussian(self, sigma: ArrayLike, size: Size) -> Floats:
         """Draw continuous Gaussians: density exp(-x^2 / (2 sigma^2)), in float64.
 
+        Parameters
+        ----------
+        sigma : float or array
+            Standard deviation, above 0; an array must fit `size`. Public.
+        size : int or tuple of int
+            How many, or their shape.
+
+        Returns
+        -------
+        array of float64, of shape size
+            Secret, and drawn anew by every call.
+
+        Notes
+        -----
         For an index or a bit that is released (docs/theory/gaussian.md#exact-noise). A released
         *number* needs `rounded_gaussian_steps`: the low bits of a float64 sum betray its summands.
 
+        Examples
+        --------
         >>> InsecureNoise(seed=1).gaussian(sigma=40.0, size=(2, 3)).shape
         (2, 3)
         """
@@ -78,6 +94,20 @@ class _Sampler(ABC):
     def laplace(self, scale: ArrayLike, size: Size) -> Floats:
         """Draw Laplace variates: density exp(-|x| / scale) / (2 scale), in float64.
 
+        Parameters
+        ----------
+        scale : float or array
+            Mean of |x|, above 0; an array must fit `size`. Public.
+        size : int or tuple of int
+            How many, or their shape.
+
+        Returns
+        -------
+        array of float64, of shape size
+            Secret. As `gaussian`, it is for an index or a bit that is released.
+
+        Examples
+        --------
         >>> InsecureNoise(seed=1).laplace(scale=20.0, size=5).shape
         (5,)
         """
@@ -86,13 +116,31 @@ class _Sampler(ABC):
     def rounded_gaussian_steps(self, sigma: ArrayLike, grid: float, size: Size) -> Integers:
         """Draw Gaussians rounded to the nearest multiple of grid, as whole numbers k of steps.
 
-        P(k) = Phi((k + 1/2) grid / sigma) - Phi((k - 1/2) grid / sigma), exactly; rounding is
-        post-processing, so the cost is that of the continuous Gaussian. sigma / grid must lie
-        between 2^-20 and 2^40. Add k to an answer that is counted in steps too, and multiply by the
-        grid last: then no float64 rounding can depend on the answer. |k| stays below 2^46 (64 sigma
-        at the largest sigma / grid) but for a probability below 2^-2900. Why it is exact:
-        `tacit.noise.exact.rounded_steps`.
+        Parameters
+        ----------
+        sigma : float or array
+            Standard deviation before rounding; sigma / grid must lie between 2^-20 and 2^40, and an
+            array must fit `size`. Public.
+        grid : float
+            Width of one step, above 0. Public.
+        size : int or tuple of int
+            How many, or their shape.
 
+        Returns
+        -------
+        array of int64, of shape size
+            Numbers k of steps: secret.
+
+        Notes
+        -----
+        P(k) = Phi((k + 1/2) grid / sigma) - Phi((k - 1/2) grid / sigma), exactly; rounding is
+        post-processing, so the cost is that of the continuous Gaussian. Add k to an answer that is
+        counted in steps too, and multiply by the grid last: then no float64 rounding can depend on
+        the answer. |k| stays below 2^46 (64 sigma at the largest sigma / grid) but for a
+        probability below 2^-2900. Why it is exact: `tacit.noise.exact.rounded_steps`.
+
+        Examples
+        --------
         >>> InsecureNoise(seed=1).rounded_gaussian_steps(sigma=3.0, grid=0.1, size=4).dtype
         dtype('int64')
         """
@@ -106,6 +154,20 @@ class _Sampler(ABC):
     def bernoulli(self, probability: float, size: Size) -> Bits:
         """Draw bits that are True with exactly the given float64 probability, in [0, 1].
 
+        Parameters
+        ----------
+        probability : float
+            In [0, 1]; the rational number that the float64 is. Public.
+        size : int or tuple of int
+            How many, or their shape.
+
+        Returns
+        -------
+        array of bool, of shape size
+            Secret.
+
+        Examples
+        --------
         >>> InsecureNoise(seed=1).bernoulli(probability=1.0, size=3)
         array([ True,  True,  True])
         """
@@ -118,9 +180,21 @@ class _Sampler(ABC):
     def poisson_mask(self, rate: float, size: Size) -> Bits:
         """Draw a Poisson sample: each unit takes part independently with exactly this rate.
 
-        The mask is secret: amplification by subsampling holds only while nobody learns
-        who took part.
+        Parameters
+        ----------
+        rate : float
+            Above 0 and at most 1. Public.
+        size : int or tuple of int
+            How many units there are, or their shape.
 
+        Returns
+        -------
+        array of bool, of shape size
+            Who takes part: secret, because amplification by subsampling holds only while nobody
+            learns that.
+
+        Examples
+        --------
         >>> InsecureNoise(seed=1).poisson_mask(rate=0.01, size=60_000).shape
         (60000,)
         """
@@ -129,11 +203,26 @@ class _Sampler(ABC):
     def geometric(self, rate: float, size: Size) -> Integers:
         """Draw geometric skips: how many are left out before the next one takes part, exactly.
 
-        P(g) = (1 - rate)^g rate for g = 0, 1, 2, ... and the very float64 value of the rate, which
-        must lie in [2^-50, 1]. Cumulative sums walk through a Poisson sample without a coin for
-        everyone; the draws are as secret as the mask. Why it is exact:
+        Parameters
+        ----------
+        rate : float
+            In [2^-50, 1]: the rate of the Poisson sample. Public.
+        size : int or tuple of int
+            How many skips, or their shape.
+
+        Returns
+        -------
+        array of int64, of shape size
+            Skips, as secret as the mask.
+
+        Notes
+        -----
+        P(g) = (1 - rate)^g rate for g = 0, 1, 2, ... and the very float64 value of the rate.
+        Cumulative sums walk through a Poisson sample without a coin for everyone. Why it is exact:
         `tacit.noise.exact.geometric`.
 
+        Examples
+        --------
         >>> InsecureNoise(seed=1).geometric(rate=1.0, size=3)
         array([0, 0, 0])
         """
@@ -203,12 +292,16 @@ def _new_stream() -> _Stream:
 class SecureNoise(_Sampler):
     """Noise that nobody can repeat: ChaCha20 under a 256-bit key from the operating system.
 
+    Notes
+    -----
     There is no seed. After a fork the child takes a key of its own (the common generators would
     repeat the parent's noise, and two equal noises subtract to nothing). It cannot be pickled or
     copied, and draws of several threads never overlap. It does not notice that a virtual machine
     was restored from a snapshot: make a new one after that. A mechanism does not take it as it is;
     it comes with a grant: `with ledger.release(plan) as grant`.
 
+    Examples
+    --------
     >>> noise = SecureNoise()
     >>> noise
     SecureNoise()
@@ -247,8 +340,13 @@ class SecureNoise(_Sampler):
 class InsecureNoise(_Sampler):
     """Noise with a seed, for tests and research; what is made with it says "insecure-seeded".
 
-    Whoever knows or guesses the seed can subtract the noise: there is no privacy.
+    Parameters
+    ----------
+    seed : int
+        At least 0. Whoever knows or guesses it can subtract the noise: there is no privacy.
 
+    Examples
+    --------
     >>> bool((InsecureNoise(7).gaussian(1.0, 5) == InsecureNoise(7).gaussian(1.0, 5)).all())
     True
     >>> InsecureNoise(7).secure
@@ -274,9 +372,20 @@ class InsecureNoise(_Sampler):
 class GrantedNoise:
     """The noise of one open grant: a source, and the hash of the ledger entry that paid for it.
 
+    Parameters
+    ----------
+    source : SecureNoise or InsecureNoise
+        Where the draws come from.
+    entry : str
+        Hash of the ledger entry that paid, which is already on disk.
+
+    Notes
+    -----
     Made by a ledger, in `with ledger.release(plan) as grant`. Once closed it never draws again, and
     it draws only in the process that opened it: after a fork, one entry would pay for two releases.
 
+    Examples
+    --------
     >>> noise = GrantedNoise(SecureNoise(), entry="5e1f")
     >>> noise.gaussian(sigma=40.0, size=3).shape
     (3,)
@@ -327,27 +436,107 @@ class GrantedNoise:
         )
 
     def gaussian(self, sigma: ArrayLike, size: Size) -> Floats:
-        """Draw continuous Gaussians: see `SecureNoise.gaussian`."""
+        """Draw continuous Gaussians: see `SecureNoise.gaussian`.
+
+        Parameters
+        ----------
+        sigma : float or array
+            Standard deviation, above 0; an array must fit `size`.
+        size : int or tuple of int
+            How many, or their shape.
+
+        Returns
+        -------
+        array of float64, of shape size
+            For an index or a bit that is released, never for a number. Secret.
+        """
         return self._opened().gaussian(sigma, size)
 
     def laplace(self, scale: ArrayLike, size: Size) -> Floats:
-        """Draw Laplace variates: see `SecureNoise.laplace`."""
+        """Draw Laplace variates: see `SecureNoise.laplace`.
+
+        Parameters
+        ----------
+        scale : float or array
+            Mean of |x|, above 0; an array must fit `size`.
+        size : int or tuple of int
+            How many, or their shape.
+
+        Returns
+        -------
+        array of float64, of shape size
+            For an index or a bit that is released, never for a number. Secret.
+        """
         return self._opened().laplace(scale, size)
 
     def rounded_gaussian_steps(self, sigma: ArrayLike, grid: float, size: Size) -> Integers:
-        """Draw exactly rounded Gaussians in steps: see `SecureNoise.rounded_gaussian_steps`."""
+        """Draw exactly rounded Gaussians in steps: see `SecureNoise.rounded_gaussian_steps`.
+
+        Parameters
+        ----------
+        sigma : float or array
+            Standard deviation before rounding, from 2^-20 to 2^40 steps; an array must fit `size`.
+        grid : float
+            Width of one step, above 0.
+        size : int or tuple of int
+            How many, or their shape.
+
+        Returns
+        -------
+        array of int64, of shape size
+            Numbers of steps, to be added to an answer in steps. Secret.
+        """
         return self._opened().rounded_gaussian_steps(sigma, grid, size)
 
     def bernoulli(self, probability: float, size: Size) -> Bits:
-        """Draw exact Bernoulli bits: see `SecureNoise.bernoulli`."""
+        """Draw exact Bernoulli bits: see `SecureNoise.bernoulli`.
+
+        Parameters
+        ----------
+        probability : float
+            In [0, 1]; the rational number that the float64 is.
+        size : int or tuple of int
+            How many, or their shape.
+
+        Returns
+        -------
+        array of bool, of shape size
+            Secret.
+        """
         return self._opened().bernoulli(probability, size)
 
     def poisson_mask(self, rate: float, size: Size) -> Bits:
-        """Draw a Poisson sample: see `SecureNoise.poisson_mask`."""
+        """Draw a Poisson sample: see `SecureNoise.poisson_mask`.
+
+        Parameters
+        ----------
+        rate : float
+            Above 0 and at most 1.
+        size : int or tuple of int
+            How many units there are, or their shape.
+
+        Returns
+        -------
+        array of bool, of shape size
+            Who takes part. Secret.
+        """
         return self._opened().poisson_mask(rate, size)
 
     def geometric(self, rate: float, size: Size) -> Integers:
-        """Draw geometric skips: see `SecureNoise.geometric`."""
+        """Draw geometric skips: see `SecureNoise.geometric`.
+
+        Parameters
+        ----------
+        rate : float
+            In [2^-50, 1]: the rate of the Poisson sample.
+        size : int or tuple of int
+            How many skips, or their shape.
+
+        Returns
+        -------
+        array of int64, of shape size
+            How many are left out before the next one takes part. Secret.
+        """
         return self._opened().geometric(rate, size)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
@@ -368,10 +557,23 @@ Noise = GrantedNoise | SecureNoise | InsecureNoise
 def admit(noise: object) -> str | None:
     """Check the noise that a mechanism was given; return the hash of the entry that paid for it.
 
-    The hash for the open noise of a grant; None for `InsecureNoise`, whose release is marked
-    insecure. Anything else raises: nothing is released that no ledger has paid for. A mechanism
-    asks before it reads an answer, so that a refusal tells nothing of them.
+    Parameters
+    ----------
+    noise : object
+        The open noise of a grant, or `InsecureNoise`, whose release is marked insecure. Anything
+        else raises: nothing is released that no ledger has paid for.
 
+    Returns
+    -------
+    str or None
+        The entry's hash for the open noise of a grant; None for `InsecureNoise`.
+
+    Notes
+    -----
+    A mechanism asks before it reads an answer, so that a refusal tells nothing of them.
+
+    Examples
+    --------
     >>> admit(GrantedNoise(SecureNoise(), entry="5e1f"))
     '5e1f'
     >>> admit(InsecureNoise(seed=1)) is None

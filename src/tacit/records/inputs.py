@@ -49,7 +49,20 @@ def public_matrix(
 ) -> Floats:
     """Return the public inputs: present, finite, with as many features as the private ones.
 
-    Where both came as frames, `names` are the private columns, which the public ones must repeat.
+    Parameters
+    ----------
+    X_public : array of shape (rows, features)
+        At least two rows; None is refused, because without public inputs there is nothing that may
+        be published.
+    n_features : int
+        How many columns the private inputs have.
+    names : array of str, optional
+        The private columns, which the public ones must repeat where both came as frames.
+
+    Returns
+    -------
+    array of float64, of shape (rows, features)
+        In the same type as private rows.
     """
     if X_public is None:
         raise InvalidArgument(
@@ -79,7 +92,20 @@ def is_from_data(value: Any) -> bool:
 def class_indices(y: NDArray[Any], classes: Any) -> tuple[NDArray[Any], Integers]:
     """Return the label set, and y as indices into it.
 
-    The labels that are not in the set are not named: they are private.
+    Parameters
+    ----------
+    y : array of shape (records,)
+        Private labels. Those that are not in the set are not named.
+    classes : iterable or "from_data"
+        The public set of labels, all words or all numbers. "from_data" reads it from y, which no
+        cost covers and the statement then says. None is refused.
+
+    Returns
+    -------
+    known : array
+        The label set, sorted; at least two.
+    indices : array of int64, of shape (records,)
+        The place of each label in it. Secret.
     """
     if classes is None:
         raise InvalidArgument(
@@ -158,9 +184,24 @@ def _numbers(y: Any) -> Any:
 def private_rows(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, Any]:
     """Validate private inputs and labels as scikit-learn does; no message quotes a cell.
 
-    X comes back as finite float64, in C order, whatever type it, or one row of it, has: another
-    type, or another order, would be rounded otherwise in the rows of everybody. With
-    `y_numeric=True`, so does y.
+    Parameters
+    ----------
+    estimator : estimator
+        Whose `n_features_in_` and `feature_names_in_` are set or compared.
+    X : array or frame of shape (records, features)
+        Private inputs: finite numbers.
+    y : array of shape (records,), or None
+        Private labels or numbers.
+    **checks
+        What scikit-learn's `validate_data` takes; with `y_numeric=True` y must be numbers.
+
+    Returns
+    -------
+    X : array of float64, of shape (records, features)
+        Finite, in C order, whatever type it, or one row of it, has: another type, or another
+        order, would be rounded otherwise in the rows of everybody.
+    y : array of shape (records,), or None
+        As float64 with `y_numeric=True`.
     """
     found = unquoted(lambda: _validated(estimator, X, y, checks))
     if found[1] is not None and found[1].ndim < unquoted(lambda: np.asarray(y).ndim):
@@ -261,7 +302,19 @@ def _refusal(kind: str, said: str) -> InvalidArgument:
 def view_alone(features: Any, rows: NDArray[Any], public: NDArray[Any]) -> NDArray[Any]:
     """Return features of private rows, each as if it were alone; NaN where they fail. Secret.
 
-    What is refused, or not, depends on `public` rows alone: this may follow a release.
+    Parameters
+    ----------
+    features : transformer
+        Fitted without private rows.
+    rows : array of shape (records, features)
+        Private inputs. Secret.
+    public : array of shape (rows, features)
+        Public inputs. What is refused, or not, depends on them alone: this may follow a release.
+
+    Returns
+    -------
+    array
+        A row of features for each private row.
     """
     with training_bar("Features of private records", total=len(rows)) as step:
         return unquoted(lambda: transform_rows(features, rows, public, step=step))
@@ -270,6 +323,20 @@ def view_alone(features: Any, rows: NDArray[Any], public: NDArray[Any]) -> NDArr
 def units_of(groups: Any, n_rows: int) -> NDArray[np.bytes_] | None:
     """Return the person of each row as a name of fixed length, or None where each is its own unit.
 
+    Parameters
+    ----------
+    groups : sequence or array of shape (records,), or None
+        Whose each row is. Secret.
+    n_rows : int
+        How many rows there are; as many ids are expected.
+
+    Returns
+    -------
+    array of bytes, of shape (records,), or None
+        A name for each row, the same for rows of one person. Secret.
+
+    Notes
+    -----
     Each id is written by itself (`unit_names`): a list is never made an array, in which one
     person's odd id would change how everybody else's is written.
     """

@@ -29,7 +29,25 @@ _AT_ONCE = 2048
 class PublicSpace:
     """A public feature space: a fitted transformer (or None), a centre and a radius.
 
-    `public` rows are those on which the transformer is tried out before it meets a private one.
+    Parameters
+    ----------
+    features : transformer or None
+        Fitted without private rows; None takes inputs as they are.
+    centre : array of shape (features,)
+        What is subtracted from every row's features. Public.
+    radius : float
+        The public bound on the norm of centred features, above 0.
+    public : array of shape (rows, features)
+        Public inputs on which the transformer is tried out before it meets a private one.
+
+    Notes
+    -----
+    Everything that decides who is near whom is public, and each record's features come from its own
+    row alone.
+
+    References
+    ----------
+    `docs/theory/private-knn.md#what-one-unit-can-move`
     """
 
     features: Any
@@ -48,8 +66,22 @@ class PublicSpace:
     ) -> Self:
         """Fit the features on public inputs, which also tell the centre and the radius.
 
-        Unless it is given, the radius is the largest norm among them. Features that keep a norm
-        with which they were made are not `centred`: theirs is 0.
+        Parameters
+        ----------
+        features : transformer or None
+            Cloned before it is fitted; None takes inputs as they are.
+        outside : array of shape (rows, features)
+            The public inputs.
+        radius : float, optional
+            Unless it is given, the largest norm among the public inputs in this space.
+        centred : bool
+            Whether the centre is their mean. Features that keep a norm with which they were made
+            are not centred: their centre is 0.
+
+        Returns
+        -------
+        PublicSpace
+            A function of public inputs alone.
         """
         fitted = None if features is None else clone(features).fit(outside)
         view = _public_view(fitted, outside)
@@ -63,8 +95,21 @@ class PublicSpace:
     def given(cls, features: Any, radius: float | None, n_features: int) -> Self:
         """Take the features as they come, where there are no public inputs to fit them on.
 
-        tacit's own learn nothing, so a row of zeros fits them; any other must have been fitted, on
-        public data, by whoever gave it.
+        Parameters
+        ----------
+        features : transformer or None
+            tacit's own learn nothing, so a row of zeros fits them; any other must have been fitted,
+            on public data, by whoever gave it.
+        radius : float or None
+            A public bound on the norm of the features, which nothing else tells here: None is
+            refused.
+        n_features : int
+            How many columns the inputs have.
+
+        Returns
+        -------
+        PublicSpace
+            With centre 0.
         """
         if radius is None:
             raise InvalidArgument(
@@ -77,11 +122,33 @@ class PublicSpace:
         return cls(features, np.zeros(1), positive(radius=radius), zeros)
 
     def view(self, inputs: NDArray[Any]) -> Floats:
-        """Return public inputs in this space."""
+        """Return public inputs in this space.
+
+        Parameters
+        ----------
+        inputs : array of shape (rows, features)
+            Public: all of them are seen at once.
+
+        Returns
+        -------
+        array of float64
+            Their features, centred; a row for each input.
+        """
         return _public_view(self.features, inputs) - self.centre
 
     def inside(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return features of private rows, not centred, each as if it were alone. Secret."""
+        """Return features of private rows, not centred, each as if it were alone. Secret.
+
+        Parameters
+        ----------
+        rows : array of shape (records, features)
+            Private inputs. Secret.
+
+        Returns
+        -------
+        array
+            A row of features for each; NaN where the transformer fails on it.
+        """
         return rows if self.features is None else view_alone(self.features, rows, self.public)
 
     def seen(
@@ -89,6 +156,24 @@ class PublicSpace:
     ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return what `look` sees of private rows in this space, and which rows these are. Secret.
 
+        Parameters
+        ----------
+        rows : array of shape (records, features)
+            Private inputs. Secret.
+        look : callable
+            Makes an array with a row for each of some centred features that it is given. It is
+            called with no rows at all, then with block after block, and must see each row by
+            itself.
+
+        Returns
+        -------
+        seen : array
+            What was seen of the rows that have a place.
+        placed : array of bool, of shape (records,)
+            Which rows these are.
+
+        Notes
+        -----
         Each row is there as if it were alone. One on which the features fail, or are not finite,
         has no place and is left out: to refuse it, or to warn of it, would tell that it is in the
         data.
@@ -126,7 +211,14 @@ class HeldRecords:
 class PrivateRecords(HeldRecords):
     """The private rows of a fit, their class indices or numbers, and whose they are. Secret.
 
-    `rows` are inputs, or what is seen of them in a public space.
+    Parameters
+    ----------
+    rows : array
+        Inputs, or what is seen of them in a public space; one for each record.
+    targets : array of shape (records,)
+        Class indices, or numbers for a regression.
+    people : array of shape (records,), optional
+        Whose record each is, as `units_of` names them; None where each is its own unit.
     """
 
     rows: NDArray[Any]
@@ -144,7 +236,13 @@ class PrivateRecords(HeldRecords):
         return count_units(self.people, len(self.rows))
 
     def shares(self) -> Floats:
-        """Return one over the number of records of each record's own person."""
+        """Return one over the number of records of each record's own person.
+
+        Returns
+        -------
+        array of float64, of shape (records,)
+            Weights that sum to 1 over each person; all 1 where each record is its own unit. Secret.
+        """
         if self.people is None:
             return np.ones(len(self.targets))
         _, owner, count = np.unique(self.people, return_inverse=True, return_counts=True)
@@ -153,12 +251,33 @@ class PrivateRecords(HeldRecords):
     def seen_in(self, space: PublicSpace, look: Callable[[Floats], NDArray[Any]]) -> PrivateRecords:
         """Return them with what `look` sees of each row in the space; who has no place is silent.
 
-        Who says nothing is not counted, either.
+        Parameters
+        ----------
+        space : PublicSpace
+            Where the rows are looked at.
+        look : callable
+            Makes an array with a row for each of some centred features, as for `PublicSpace.seen`.
+
+        Returns
+        -------
+        PrivateRecords
+            Without those that have no place: who says nothing is not counted, either.
         """
         seen, placed = space.seen(self.rows, look)
         return replace(self.only(placed), rows=seen)
 
     def only(self, placed: NDArray[np.bool_]) -> PrivateRecords:
-        """Return some of them."""
+        """Return some of them.
+
+        Parameters
+        ----------
+        placed : array of bool, of shape (records,)
+            Which ones.
+
+        Returns
+        -------
+        PrivateRecords
+            Their rows, targets and people, in the same order.
+        """
         people = None if self.people is None else self.people[placed]
         return PrivateRecords(self.rows[placed], self.targets[placed], people)

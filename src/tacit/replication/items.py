@@ -87,12 +87,33 @@ class Workplace:
     written: list[Path] = field(default_factory=list)
 
     def path(self, name: str) -> Path:
-        """Return a file of the data, which `check` has seen."""
+        """Return a file of the data, which `missing` did not name.
+
+        Parameters
+        ----------
+        name : str
+            Below the folder of the data.
+
+        Returns
+        -------
+        path
+            Where it is.
+        """
         assert self.data is not None
         return self.data / name
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Show a table, and keep it as CSV under its title."""
+        """Show a table, and keep it as CSV under its title.
+
+        Parameters
+        ----------
+        title : str
+            What is shown; the file is named after it.
+        columns : sequence of str
+            Their headings.
+        rows : iterable of sequences
+            Cells; numbers with a fraction are written with four digits.
+        """
         texts = [[_text(value) for value in row] for row in rows]
         self.show(title, columns, texts)
         buffer = io.StringIO()
@@ -100,7 +121,15 @@ class Workplace:
         self._write(f"{_file_name(title)}.csv", buffer.getvalue().encode("utf-8"))
 
     def picture(self, name: str, figure: Figure) -> None:
-        """Keep a figure as SVG and PNG."""
+        """Keep a figure as SVG and PNG.
+
+        Parameters
+        ----------
+        name : str
+            Of the files, without their endings.
+        figure : Figure
+            Of matplotlib.
+        """
         from tacit.report import save_figure
 
         self.out.mkdir(parents=True, exist_ok=True)

@@ -25,18 +25,39 @@ _ROUNDING = 1e-9  # what the sum of two shares may be above one
 class DataConfig:
     """Where the rows come from, and which of them are private, public and held out.
 
-    One set that ships with the package: the first `private` rows of a seeded shuffle are private,
-    the next `public` ones are inputs whose labels nobody uses, and the rest are held out: declared
-    public, for the metrics. One file: `private` and `public` are shares, such as 0.6 and 0.2, the
-    hash of each row (or of its person) decides on which side it falls, and `declare_public` says
-    that all but the private rows are public.
-    Several: all rows of `source` are private, those of `public_source` are inputs without labels,
-    and those of `held_out_source`, if there is one, are declared public with their labels.
-    Networks trained on the records themselves (dpsgd, mac) need no public inputs: leave `public`
-    or `public_source` out.
-    `allow_overlap`: do not look for private rows that are also public or held out; the ledger then
-    says so, for ever.
-    `options` go to the loader: the roles of a CSV file's columns, the classes of an archive.
+    Parameters
+    ----------
+    source : str
+        The data set in a word, as `load_dataset` takes it: "digits", "csv:FILE". Private, but for
+        rows that the next two declare otherwise.
+    private, public : int or float
+        How many rows of a set that ships with a package are private, and how many are public
+        inputs; or which shares of a file, such as 0.6 and 0.2. 0 where sources say it.
+    public_source : str
+        Public inputs without labels, in a word; "" where one source is split, or where a method
+        needs none.
+    held_out_source : str
+        Rows declared public with their labels, for the metrics; "" if there are none.
+    declare_public : bool
+        Says that all rows of a file but the private share are public. Needed to split one.
+    allow_overlap : bool
+        Do not look for private rows that are also public or held out; the ledger then says so, for
+        ever.
+    name : str
+        What the ledger calls the data; by default the source.
+    options : dict
+        What the loader takes: the roles of a CSV file's columns, the classes of an archive.
+
+    Notes
+    -----
+    One set that ships with a package: the first `private` rows of a seeded shuffle are private, the
+    next `public` ones are inputs whose labels nobody uses, and the rest are held out: declared
+    public, for the metrics. One file: `private` and `public` are shares, the hash of each row (or
+    of its person) decides on which side it falls, and `declare_public` says that all but the
+    private rows are public. Several: all rows of `source` are private, those of `public_source` are
+    inputs without labels, and those of `held_out_source`, if there is one, are declared public with
+    their labels. Networks trained on the records themselves (dpsgd, mac) need no public inputs:
+    leave `public` or `public_source` out.
     """
 
     source: str
@@ -116,6 +137,13 @@ class DataConfig:
     def keep_apart(self, **more: str) -> None:
         """Refuse to call a file public whose rows are private, by its name or by its content.
 
+        Parameters
+        ----------
+        **more : str
+            Further public sources, each under the name that an error calls it by.
+
+        Notes
+        -----
         A student may hold public inputs as they are, and a score on private rows is theirs.
         """
         public = {"public_source": self.public_source, "held_out_source": self.held_out_source}
@@ -145,8 +173,15 @@ def _same_place(one: str, other: str) -> bool:
 class PrivacyConfig:
     """The budget of the run's ledger.
 
-    allow_large_delta: take delta as it is, without comparing it with the number of records or
-        people; the statement then warns of that.
+    Parameters
+    ----------
+    epsilon : float
+        Above 0: the most that the run may spend.
+    delta : float
+        Above 0 and below 1.
+    allow_large_delta : bool
+        Take delta as it is, without comparing it with the number of records or people; the
+        statement then warns of that.
     """
 
     epsilon: float
@@ -162,8 +197,22 @@ class PrivacyConfig:
 class RunConfig:
     """One run: `RunConfig.read("run.toml")`.
 
-    settings: the method's own table, which is the signature of its estimator; what is not given
-        gets the estimator's default. Objects are named by their words.
+    Parameters
+    ----------
+    data : DataConfig
+        Where the rows come from, and what they are for.
+    privacy : PrivacyConfig
+        The budget.
+    method : str
+        The name of a method: "pate", "knn", "dpsgd".
+    settings : dict
+        The method's own table, which is the signature of its estimator; what is not given gets the
+        estimator's default. Objects are named by their words.
+    executor : str
+        Where teachers are trained: "serial", "local" (processes of this machine) or the address of
+        a Dask scheduler. Methods without teachers take "serial" only.
+    seed : int
+        At least 0: splits a set that ships, and seeds training. Never the noise.
     """
 
     data: DataConfig
@@ -191,17 +240,50 @@ class RunConfig:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Read a TOML file; a missing or unknown key is named."""
+        """Read a TOML file; a missing or unknown key is named.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+
+        Returns
+        -------
+        RunConfig
+            Checked; no data were read.
+        """
         return cls.parse(_read_toml(Path(path)))
 
     @classmethod
     def of_finished(cls, folder: Path) -> Self:
-        """Read the configuration of a finished run, which an earlier version may have written."""
+        """Read the configuration of a finished run, which an earlier version may have written.
+
+        Parameters
+        ----------
+        folder : path
+            The run's.
+
+        Returns
+        -------
+        RunConfig
+            In today's names.
+        """
         return cls.parse(_as_named_now(_read_toml(folder / "config.toml")))
 
     @classmethod
     def parse(cls, raw: dict[str, Any]) -> Self:
-        """Build the configuration from plain tables."""
+        """Build the configuration from plain tables.
+
+        Parameters
+        ----------
+        raw : dict
+            What a TOML file holds: `data`, `privacy`, `method`, and a table of the method's name.
+
+        Returns
+        -------
+        RunConfig
+            Checked; no data were read.
+        """
         parts = dict(raw)
         for name, kind in (("data", DataConfig), ("privacy", PrivacyConfig)):
             parts[name] = section_of(kind, parts.get(name), name)
@@ -214,7 +296,13 @@ class RunConfig:
         return section_of(cls, parts, "the configuration")
 
     def to_toml(self) -> str:
-        """Return the resolved configuration, defaults included, as TOML."""
+        """Return the resolved configuration, defaults included, as TOML.
+
+        Returns
+        -------
+        str
+            What `read` makes the same configuration of.
+        """
         top = {"method": self.method, "executor": self.executor, "seed": self.seed}
         lines = [f"{key} = {_toml(value)}" for key, value in top.items()]
         parts = {"data": dataclasses.asdict(self.data), "privacy": dataclasses.asdict(self.privacy)}

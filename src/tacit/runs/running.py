@@ -51,9 +51,22 @@ _FEWEST = 2  # rows that a private or a public side has at least
 class RunResult:
     """What a run left behind; no accuracy where no rows were held out.
 
-    `held_out` is None where a file was split: how many rows fall on a side is not told.
-    `most_frequent` is what always saying the held-out rows' most frequent label would reach.
-    Of masks, `accuracy` is the Dice of all that is not background, and `metrics` has more.
+    Parameters
+    ----------
+    folder : path
+        Where everything is.
+    statement : Statement
+        What may be said about all that was released.
+    accuracy : float or None
+        On held-out rows, declared public. Of masks, the Dice of all that is not background.
+    held_out : int or None
+        How many rows scored; None where a file was split: how many rows fall on a side is not told.
+    ledger : Ledger
+        What was spent.
+    metrics : dict
+        Of masks, more than one number.
+    most_frequent : float, optional
+        What always saying the held-out rows' most frequent label would reach.
     """
 
     folder: Path
@@ -245,10 +258,22 @@ def make_classifier(
 def run_config(config: RunConfig, folder: str | Path, *, again: bool = False) -> RunResult:
     """Carry out a run in a directory of its own.
 
-    A run that was stopped before it finished continues there, from the releases that it has kept
-    and the teachers that it had trained; a finished one, or another configuration's, is refused. A
-    release that was paid for and lost stays spent, and is paid for once more only if `again` is
-    True and the budget allows it.
+    Parameters
+    ----------
+    config : RunConfig
+        What is to be run.
+    folder : path
+        New or empty, or this very run's that was stopped before it finished: it continues there,
+        from the releases that it has kept and the teachers that it had trained. A finished one, or
+        another configuration's, is refused.
+    again : bool
+        Pay once more, if the budget allows it, for a release that was paid for and lost. It stays
+        spent either way.
+
+    Returns
+    -------
+    RunResult
+        Student, statement, ledger and report are in the folder.
     """
     folder = Path(folder)
     method = method_named(config.method)
