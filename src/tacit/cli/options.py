@@ -37,6 +37,13 @@ Threshold = Annotated[float | None, typer.Option(help="Votes that the check asks
 SigmaCheck = Annotated[float | None, typer.Option(help="Noise of the check.")]
 SigmaAnswer = Annotated[float | None, typer.Option(help="Noise of the answer.")]
 Sigma = Annotated[float | None, typer.Option(help="Noise of gnmax and noisy-votes.")]
+Gamma = Annotated[float | None, typer.Option(help="Inverse noise scale of lnmax.")]
+Confidence = Annotated[
+    float | None, typer.Option(help="How sure the student must be (interactive-gnmax).")
+]
+StudentFile = Annotated[
+    Path | None, typer.Option(help="The student's probabilities, .npy (interactive-gnmax).")
+]
 Queries = Annotated[int | None, typer.Option(help="Ask only the first N rows.")]
 Indices = Annotated[Path | None, typer.Option(help="Ask only these rows: a file of row numbers.")]
 ReserveDelta = Annotated[

@@ -55,18 +55,14 @@ def aggregate(
     sigma_check: options.SigmaCheck = None,
     sigma_answer: options.SigmaAnswer = None,
     sigma: options.Sigma = None,
-    gamma: Annotated[float | None, typer.Option(help="Inverse noise scale of lnmax.")] = None,
-    confidence: Annotated[
-        float | None, typer.Option(help="How sure the student must be (interactive-gnmax).")
-    ] = None,
+    gamma: options.Gamma = None,
+    confidence: options.Confidence = None,
     queries: options.Queries = None,
     indices: options.Indices = None,
     max_answers: Annotated[
         int | None, typer.Option(help="Stop answering after so many answers.")
     ] = None,
-    student: Annotated[
-        Path | None, typer.Option(help="The student's probabilities, .npy (interactive-gnmax).")
-    ] = None,
+    student: options.StudentFile = None,
     epsilon: Annotated[float | None, typer.Option(help="Budget of a new ledger.")] = None,
     delta: Annotated[float | None, typer.Option(help="Budget of a new ledger.")] = None,
     reserve_delta: options.ReserveDelta = None,
@@ -323,13 +319,18 @@ def _asked(counts: NDArray[np.int64], rows: NDArray[np.int64], covered: Entry) -
 def analyze(
     votes: options.Votes,
     delta: Annotated[float, typer.Option(help="Delta of the comparison.")],
-    mechanism: Annotated[str, typer.Option(help="gnmax or confident-gnmax.")] = "confident-gnmax",
+    mechanism: Annotated[
+        str, typer.Option(help="gnmax, lnmax, confident-gnmax or interactive-gnmax.")
+    ] = "confident-gnmax",
     threshold: options.Threshold = None,
     sigma_check: options.SigmaCheck = None,
     sigma_answer: options.SigmaAnswer = None,
     sigma: options.Sigma = None,
+    gamma: options.Gamma = None,
+    confidence: options.Confidence = None,
     queries: options.Queries = None,
     indices: options.Indices = None,
+    student: options.StudentFile = None,
     secret: Annotated[
         bool, typer.Option("--secret", help="Yes, show quantities that must not be published.")
     ] = False,
@@ -356,15 +357,16 @@ def analyze(
             "never be published."
         )
     noises = {"threshold": threshold, "sigma_check": sigma_check, "sigma_answer": sigma_answer}
-    made = vote_mechanism(mechanism, **noises, sigma=sigma)
+    made = vote_mechanism(mechanism, **noises, sigma=sigma, gamma=gamma, confidence=confidence)
     writable(out, overwrite=overwrite)
     counts, rows = read_queries(votes, format, classes, queries, indices)
+    public = _student(student, made, counts.shape)
     with screen().status("Pricing the run on its votes ..."):
-        analysis = secret_analysis(made, counts, delta)
+        analysis = secret_analysis(made, counts, delta, **public)
     result = _plain(analysis, rows)
     if out is not None:
         write_atomically(out, json.dumps(result, indent=2).encode("utf-8"), mode=0o600)
-    pictures = [] if plot is None else _plot(plot, made, analysis, counts, overwrite)
+    pictures = [] if plot is None else _plot(plot, made, analysis, counts, public, overwrite)
     if as_json:
         print_json(result)
     else:
@@ -374,7 +376,7 @@ def analyze(
 _NUMBERS = {
     "worst_case_epsilon": "worst-case epsilon (public, known before the run)",
     "data_dependent_epsilon": "data-dependent epsilon, tight bound",
-    "theorem6_epsilon": "data-dependent epsilon, Theorem 6 of the paper",
+    "theorem6_epsilon": "data-dependent epsilon, the paper's bound (Theorem 6; 2017's for lnmax)",
     "best_order": "best order",
     "expected_answers": "expected answers",
     "smooth_sensitivity": "smooth sensitivity at 0.2/order",
@@ -402,7 +404,8 @@ def _show_secret(result: dict[str, Any], pictures: list[Path]) -> None:
     console.print("[bold red]SECRET: for the data owner's eyes only; do not publish.[/]")
     costs = table("What this run costs on these votes", "quantity", "value")
     for key, meaning in _NUMBERS.items():
-        costs.add_row(meaning, f"{result[key]:.4g}")
+        value = result[key]
+        costs.add_row(meaning, "not for this mechanism" if value is None else f"{value:.4g}")
     dearest = table("The dearest queries", "row", "share of the cost")
     for item in result["dearest_queries"]:
         dearest.add_row(str(item["index"]), f"{item['share_of_cost']:.2%}")
@@ -414,7 +417,12 @@ def _show_secret(result: dict[str, Any], pictures: list[Path]) -> None:
 
 
 def _plot(
-    folder: Path, mechanism: Mechanism, analysis: SecretAnalysis, counts: Any, overwrite: bool
+    folder: Path,
+    mechanism: Mechanism,
+    analysis: SecretAnalysis,
+    counts: Any,
+    public: dict[str, Any],
+    overwrite: bool,
 ) -> list[Path]:
     from tacit import report
 
@@ -422,9 +430,10 @@ def _plot(
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     writable(*paths, overwrite=overwrite)
     with screen().status("Pricing other noise levels ..."):
-        sweep = report.sigma_sweep(mechanism, counts, analysis.delta)
+        sweep = report.sigma_sweep(mechanism, counts, analysis.delta, **public)
     top, teachers = counts.max(axis=1), int(counts[0].sum())
-    threshold = getattr(mechanism, "threshold", None)
+    # Interactive-GNMax compares its threshold with a disagreement, not with these votes.
+    threshold = None if public else getattr(mechanism, "threshold", None)
     figures = (
         report.votes_cost_figure(top, analysis.per_query, n_teachers=teachers, threshold=threshold),
         report.cumulative_cost_figure(analysis.cumulative),
