@@ -45,6 +45,7 @@ TABLE_1 = ConfidentGNMax(threshold=200, sigma_check=150, sigma_answer=40)
 ADULT_TABLE_1 = ConfidentGNMax(threshold=300, sigma_check=200, sigma_answer=40)
 TREES = 30
 HELD_OUT = 1000
+SPLITS = ("papers' split", "random 0", "random 1")
 
 
 class Scene(NamedTuple):
@@ -113,8 +114,8 @@ def figure_1(place: Workplace) -> None:
         for name, runs in found.items()
         for at, n in enumerate(numbers)
     ]
-    columns = ["aggregator", "answers", "papers' split, %", "random 0", "random 1", "mean"]
-    place.table("Figure 1, left: the student's accuracy", columns, rows)
+    columns = ["aggregator", "answers", *SPLITS, "mean"]
+    place.table("Figure 1, left: the student's accuracy, %", columns, rows)
     curves = {name: (numbers, np.mean(runs, axis=0)) for name, runs in found.items()}
     title = "Figure 1, left: MNIST student, 250 published teachers"
     figure = curves_figure(curves, title=title, x="answers", y="held-out images right, %")
@@ -200,15 +201,12 @@ def vat_student(place: Workplace) -> None:
     place.table("Section 5.3: students of Table 1's MNIST row, % right", [*columns, "mean"], rows)
 
 
-SPLITS = ("papers' split", "random 0", "random 1")
-
-
 def private_labels(place: Workplace) -> None:
     """Compare as many private answers, noiseless pluralities and true labels."""
     numbers = (50, 100, 250)
     kinds = ("private: Confident-GNMax", "plurality without noise", "true labels")
-    found = {(kind, n): [] for kind in kinds for n in numbers}  # type: ignore[var-annotated]
-    quality = {kind: [] for kind in kinds}  # type: ignore[var-annotated]
+    found: dict[tuple[str, int], list[float]] = {(kind, n): [] for kind in kinds for n in numbers}
+    quality: dict[str, list[float]] = {kind: [] for kind in kinds}
     for seed, scene in enumerate(scenes(place, 4)[1:]):
         order = np.random.default_rng(seed).permutation(len(scene.votes))
         labels, posterior = beliefs(TABLE_1, scene, order, seed)
@@ -220,7 +218,7 @@ def private_labels(place: Workplace) -> None:
         }
         for kind, (rows, classes) in lists.items():
             chosen = rows[: max(numbers)]
-            quality[kind].append((classes[chosen] == scene.truth[order[chosen]]).mean())
+            quality[kind].append(float((classes[chosen] == scene.truth[order[chosen]]).mean()))
             for n in numbers:
                 sure = posterior[rows[:n]] if kind == kinds[0] else np.eye(10)[classes[rows[:n]]]
                 found[kind, n].append(_spread(scene, order[rows[:n]], sure))
