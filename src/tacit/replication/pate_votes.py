@@ -15,9 +15,12 @@ from scipy.special import erfc, ndtr
 
 from tacit._checks import Floats
 from tacit.datasets import load_dataset, read_rows, read_votes
+from tacit.mechanisms import NO_ANSWER, ConfidentGNMax
+from tacit.noise import InsecureNoise
 from tacit.privacy import (
     DEFAULT_ORDERS,
     RdpCurve,
+    gaussian_mu,
     gaussian_rdp,
     gnmax_rdp,
     gnmax_rdp_total,
@@ -126,6 +129,39 @@ def _right(kind: Noise, votes: Votes, scale: float, truth: NDArray[np.int64]) ->
     return float(np.mean([(each.argmax(axis=1) == truth).mean() for each in noisy]))
 
 
+def parameters(place: Workplace) -> None:
+    """Vary the share of the checks, and T, at one worst-case budget: 640 queries, epsilon 2."""
+    votes = read_votes(place.path(VOTES))
+    truth = truth_of(place, len(votes))
+    rows = [
+        (f"{share:.0%}", "0.6 n", *_told(votes, truth, share, 0.6))
+        for share in (0.02, 0.05, 0.1, 0.2, 0.4)
+    ]
+    rows += [
+        ("10%", f"{part:g} n", *_told(votes, truth, 0.1, part)) for part in (0.4, 0.5, 0.7, 0.8)
+    ]
+    columns = ["mu^2 spent on checks", "T", "sigma_1", "sigma_2", "answers", "right, %", "wrong"]
+    title = "Rules for parameters: 640 MNIST queries, at most 480 answers, worst-case epsilon 2"
+    place.table(title, columns, rows)
+
+
+def _told(votes: Votes, truth: NDArray[np.int64], share: float, part: float) -> list[str]:
+    """Return both noises, and mean answers over 40 draws of queries and of noise."""
+    queries, cap, mu = 640, 480, gaussian_mu(2.0, DELTA)
+    check = math.sqrt(queries / share) / mu
+    answer = math.sqrt(2 * cap / (1 - share)) / mu
+    mechanism = ConfidentGNMax(part * TEACHERS, check, answer)
+    told, right = 0, 0
+    for seed in range(40):
+        asked = np.random.default_rng(seed).choice(len(votes), queries, replace=False)
+        release = mechanism.release(votes[asked], InsecureNoise(seed), max_answers=cap)
+        labels = np.asarray(release.labels)
+        told += int((labels != NO_ANSWER).sum())
+        right += int((labels == truth[asked]).sum())
+    numbers = (f"{told / 40:.0f}", f"{100 * right / told:.1f}", f"{(told - right) / 40:.1f}")
+    return [f"{check:.0f}", f"{answer:.0f}", *numbers]
+
+
 def advanced_composition(place: Workplace) -> None:
     """Compare 8.42 and 10.14 of section 4.1 with what the printed parameters cost."""
     runs = {
@@ -202,8 +238,8 @@ def lnmax_rows(place: Workplace) -> None:
     labels = np.load(place.path(LABELS), allow_pickle=False)
     same = [("published labels", f"{100 * (labels == votes.argmax(axis=1)).mean():.1f}")]
     for scale in (10, 20, 40):
-        noisy = votes + rng.laplace(0, scale, votes.shape)
-        share = 100 * (noisy.argmax(axis=1) == votes.argmax(axis=1)).mean()
+        noisy = votes + rng.laplace(0, scale, (10, *votes.shape))
+        share = 100 * (noisy.argmax(axis=2) == votes.argmax(axis=1)).mean()
         same.append((f"drawn with scale {scale}", f"{share:.1f}"))
     place.table("Labels that are the plurality, %", ["labels", "%"], same)
 
