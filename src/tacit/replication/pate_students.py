@@ -205,7 +205,8 @@ def private_labels(place: Workplace) -> None:
     """Compare as many private answers, noiseless pluralities and true labels."""
     numbers = (50, 100, 250)
     kinds = ("private: Confident-GNMax", "plurality without noise", "true labels")
-    found: dict[tuple[str, int], list[float]] = {(kind, n): [] for kind in kinds for n in numbers}
+    shown = [f"spreading, {n}" for n in numbers] + [f"VAT, {numbers[-1]}"]
+    found: dict[tuple[str, str], list[float]] = {(kind, s): [] for kind in kinds for s in shown}
     quality: dict[str, list[float]] = {kind: [] for kind in kinds}
     for seed, scene in enumerate(scenes(place, 4)[1:]):
         order = np.random.default_rng(seed).permutation(len(scene.votes))
@@ -221,17 +222,19 @@ def private_labels(place: Workplace) -> None:
             quality[kind].append(float((classes[chosen] == scene.truth[order[chosen]]).mean()))
             for n in numbers:
                 sure = posterior[rows[:n]] if kind == kinds[0] else np.eye(10)[classes[rows[:n]]]
-                found[kind, n].append(_spread(scene, order[rows[:n]], sure))
-    rows_shown = [
+                found[kind, f"spreading, {n}"].append(_spread(scene, order[rows[:n]], sure))
+            student = VATStudent(random_state=seed).fit(scene.rows, order[rows[:n]], sure)
+            found[kind, shown[-1]].append(scene.right(student.predict(scene.held_rows)))
+    lines = [
         (
             kind,
             f"{100 * np.mean(quality[kind]):.1f}",
-            *(f"{np.mean(found[kind, n]):.2f} ({min(found[kind, n]):.1f})" for n in numbers),
+            *(f"{np.mean(found[kind, s]):.2f} ({min(found[kind, s]):.1f})" for s in shown),
         )
         for kind in kinds
     ]
-    columns = ["labels", "labels right, %", *(f"student from {n}, mean (min)" for n in numbers)]
-    place.table("Section 6: as many labels, private or not", columns, rows_shown)
+    columns = ["labels", "labels right, %", *shown]
+    place.table("Section 6: as many labels, private or not; students, mean (min)", columns, lines)
 
 
 def interactive(place: Workplace) -> None:
