@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
+from scipy.special import ndtr
 
-from tacit import Budget, ConfidentGNMax, GNMax, Ledger, Plan, Statement
+from tacit import Budget, ConfidentGNMax, GNMax, Ledger, LNMax, Plan, Statement
 from tacit.cli.app import app
 from tacit.datasets import demo_votes
 from tacit.methods.calibration import rounded_up
 from tacit.methods.pate import propose_votes
-from tacit.privacy import gnmax_rdp_total
+from tacit.privacy import gnmax_rdp_total, lnmax_rdp
 
 RELEASE = (
     *("--mechanism", "confident-gnmax", "--threshold", 150, "--sigma-check", 80),
@@ -170,6 +171,40 @@ class TestAnalyze:
         by_hand = rdp + np.log1p(-1 / order) - (np.log(1e-5) + np.log(order)) / (order - 1)
         assert result["data_dependent_epsilon"] == pytest.approx(by_hand, rel=1e-9)
         assert result["worst_case_epsilon"] == Plan(GNMax(40), 30).epsilon(1e-5)
+
+    def test_lnmax_is_priced_by_its_own_bounds(self, tacit, votes):
+        arguments = ("--mechanism", "lnmax", "--gamma", 0.05, "--delta", 1e-5, "--queries", 30)
+        result = json.loads(tacit("analyze", votes, *arguments, "--secret", "--json").out)
+        order = result["best_order"]
+        rdp = lnmax_rdp(demo_votes()[:30], 0.05, [order])[:, 0].sum()
+        by_hand = rdp + np.log1p(-1 / order) - (np.log(1e-5) + np.log(order)) / (order - 1)
+        assert result["data_dependent_epsilon"] == pytest.approx(by_hand, rel=1e-9)
+        assert result["worst_case_epsilon"] == Plan(LNMax(0.05), 30).epsilon(1e-5)
+        assert result["data_dependent_epsilon"] < result["theorem6_epsilon"]
+        assert result["sanitised_epsilon_estimate"] is None
+        outcome = tacit("analyze", votes, *arguments, "--secret", "--plot", "figures")
+        assert "not for this mechanism" in outcome.out
+        assert len(list(Path("figures").iterdir())) == 3
+
+    def test_interactive_answers_where_the_student_disagrees(self, tacit, votes):
+        counts = demo_votes()[:30]
+        np.save("agrees.npy", counts / counts.sum(axis=1, keepdims=True))
+        np.save("knows-nothing.npy", np.full(counts.shape, 1 / counts.shape[1]))
+        arguments = (
+            *("--mechanism", "interactive-gnmax", "--threshold", 75, "--sigma-check", 80),
+            *("--sigma-answer", 40, "--confidence", 0.9, "--delta", 1e-5, "--queries", 30),
+        )
+        assert "--student" in tacit("analyze", votes, *arguments, "--secret").err
+        agrees, knows_nothing = (
+            json.loads(
+                tacit("analyze", votes, *arguments, "--student", f, "--secret", "--json").out
+            )
+            for f in ("agrees.npy", "knows-nothing.npy")
+        )
+        assert agrees["expected_answers"] == pytest.approx(30 * ndtr(-75 / 80), rel=1e-12)
+        assert knows_nothing["expected_answers"] > 2 * agrees["expected_answers"]
+        assert knows_nothing["data_dependent_epsilon"] > agrees["data_dependent_epsilon"]
+        assert knows_nothing["data_dependent_epsilon"] < knows_nothing["worst_case_epsilon"]
 
     def test_other_mechanisms_are_refused(self, tacit, votes):
         outcome = tacit(

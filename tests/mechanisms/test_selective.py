@@ -171,9 +171,11 @@ def test_soft_votes_are_rounded_half_up_for_the_check():
 
 
 @pytest.mark.parametrize(
-    ("top", "expected"), [(SURE, [1]), (np.nextafter(SURE, 0), [NO_ANSWER]), (0.5, [NO_ANSWER])]
+    ("top", "expected"),
+    [(np.nextafter(SURE, 1), [1]), (SURE, [NO_ANSWER]), (0.5, [NO_ANSWER])],
 )
 def test_the_student_answers_itself_if_sure(top, expected):
+    """Algorithm 2 compares strictly: at the confidence itself nothing is told."""
     student = [[1 - top, top]]
     release = interactive().release([[6, 6]], Script([-99.0]), student=student)
     assert release.labels.tolist() == expected

@@ -90,10 +90,7 @@ def aggregate(
     out: Where the released labels go: index,label,entry.
     mechanism: How votes become labels: a mechanism on votes by its name, with the options below, or
         as NAME:KEY=VALUE,... for example lnmax:gamma=0.05.
-    gamma: Inverse noise scale of lnmax.
-    confidence: How sure the student must be (interactive-gnmax).
     max_answers: Stop answering after so many answers.
-    student: The student's probabilities, .npy (interactive-gnmax).
     epsilon: Budget of a new ledger.
     delta: Budget of a new ledger.
     accountant: auto, gaussian or rdp (new ledger).
@@ -319,8 +316,11 @@ def analyze(
     sigma_check: float | None = None,
     sigma_answer: float | None = None,
     sigma: float | None = None,
+    gamma: float | None = None,
+    confidence: float | None = None,
     queries: int | None = None,
     indices: Path | None = None,
+    student: Path | None = None,
     secret: bool = False,
     plot: Path | None = None,
     out: Path | None = None,
@@ -335,7 +335,7 @@ def analyze(
     --sigma-check 150 --sigma-answer 40 --queries 640 --delta 1e-5
 
     delta: Delta of the comparison.
-    mechanism: gnmax or confident-gnmax.
+    mechanism: gnmax, lnmax, confident-gnmax or interactive-gnmax.
     secret: Yes, show quantities that must not be published.
     plot: Write the paper's figures into this directory.
     out: Write the numbers as JSON here.
@@ -348,12 +348,13 @@ def analyze(
     made = _mechanism(context)
     writable(out, overwrite=overwrite)
     counts, rows = read_queries(context)
+    public = _student(student, made, counts.shape)
     with screen().status("Pricing the run on its votes ..."):
-        analysis = reports.secret_analysis(made, counts, delta)
+        analysis = reports.secret_analysis(made, counts, delta, **public)
     result = _plain(analysis, rows)
     if out is not None:
         write_atomically(out, json.dumps(result, indent=2).encode("utf-8"), mode=0o600)
-    pictures = [] if plot is None else _plot(plot, made, analysis, counts, overwrite)
+    pictures = [] if plot is None else _plot(plot, made, analysis, counts, public, overwrite)
     if as_json:
         print_json(result)
     else:
@@ -363,7 +364,7 @@ def analyze(
 _NUMBERS = {
     "worst_case_epsilon": "worst-case epsilon (public, known before the run)",
     "data_dependent_epsilon": "data-dependent epsilon, tight bound",
-    "theorem6_epsilon": "data-dependent epsilon, Theorem 6 of the paper",
+    "theorem6_epsilon": "data-dependent epsilon, the paper's bound (Theorem 6; 2017's for lnmax)",
     "best_order": "best order",
     "expected_answers": "expected answers",
     "smooth_sensitivity": "smooth sensitivity at 0.2/order",
@@ -389,7 +390,7 @@ def _plain(analysis: reports.SecretAnalysis, rows: Any) -> dict[str, Any]:
 def _show_secret(result: dict[str, Any], pictures: list[Path]) -> None:
     console = screen()
     console.print("[bold red]SECRET: for the data owner's eyes only; do not publish.[/]")
-    costs = [(meaning, f"{result[key]:.4g}") for key, meaning in _NUMBERS.items()]
+    costs = [(meaning, _number(result[key])) for key, meaning in _NUMBERS.items()]
     print_table("What this run costs on these votes", ("quantity", "value"), costs, style="red")
     dearest = [
         (str(item["index"]), f"{item['share_of_cost']:.2%}") for item in result["dearest_queries"]
@@ -399,20 +400,26 @@ def _show_secret(result: dict[str, Any], pictures: list[Path]) -> None:
         console.print(f"[red]SECRET picture:[/] {path}")
 
 
+def _number(value: float | None) -> str:
+    return "not for this mechanism" if value is None else f"{value:.4g}"
+
+
 def _plot(
     folder: Path,
     mechanism: Mechanism,
     analysis: reports.SecretAnalysis,
     counts: Any,
+    public: dict[str, Any],
     overwrite: bool,
 ) -> list[Path]:
     paths = [folder / f"SECRET-{name}.png" for name in ("votes", "cumulative", "sigma")]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     writable(*paths, overwrite=overwrite)
     with screen().status("Pricing other noise levels ..."):
-        sweep = reports.sigma_sweep(mechanism, counts, analysis.delta)
+        sweep = reports.sigma_sweep(mechanism, counts, analysis.delta, **public)
     top, teachers = counts.max(axis=1), int(counts[0].sum())
-    threshold = getattr(mechanism, "threshold", None)
+    # Interactive-GNMax compares its threshold with a disagreement, not with these votes.
+    threshold = None if public else getattr(mechanism, "threshold", None)
     figures = (
         reports.votes_cost_figure(
             top, analysis.per_query, n_teachers=teachers, threshold=threshold

@@ -30,6 +30,7 @@ from tacit.mechanisms.selective import (
     ThresholdCheck,
     student_probabilities,
 )
+from tacit.mechanisms.selective import disagreement as disagreement
 from tacit.mechanisms.sums import STEP, Contributions, NoisySecondMoment, NoisySum, unit_steps
 from tacit.mechanisms.votes import (
     GNMax,

@@ -223,7 +223,7 @@ class InteractiveGNMax(_Selective):
 
     t = floor(max_j(votes_j - n_teachers p_j) + 0.5) for the student's probabilities p. If
     t + N(0, sigma_check^2) >= threshold, release the noisy plurality; else the student's own label
-    if its largest probability is >= confidence; else -1. The student must come from earlier
+    if its largest probability is > confidence; else -1. The student must come from earlier
     releases only. Half-even rounding would double the sensitivity (erratum to the public code).
 
     >>> from tacit import InsecureNoise
@@ -254,7 +254,7 @@ class InteractiveGNMax(_Selective):
         top = disagreement(votes, probabilities)
         labels, before_cap = self._answered(votes, top, noise, max_answers)
         # From here on only the student and released bits are read, and so nothing more is paid.
-        sure = probabilities.max(axis=1) >= self.confidence
+        sure = probabilities.max(axis=1) > self.confidence
         own = before_cap & (labels == NO_ANSWER) & sure
         labels[own] = probabilities[own].argmax(axis=1)
         return Release(self, labels=labels, entry=entry, secure=noise.secure)

@@ -48,6 +48,7 @@ from tacit.teachers import (
 )
 
 MECHANISMS = ("noisy-votes", "gnmax", "confident-gnmax")
+# Why these: docs/replication/pate.md#sections-42-53-and-54-rules-for-parameters.
 CHECK_SHARE = 0.1
 """Share of mu^2 that a selective mechanism spends on its checks."""
 AGREEMENT = 0.6

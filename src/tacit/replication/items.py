@@ -158,7 +158,7 @@ def items_of(paper: str) -> tuple[Item, ...]:
     Examples
     --------
     >>> [item.name for item in items_of("pate")][0]
-    'figure-4'
+    'figure-1'
 
     """
     if paper not in PAPERS:

@@ -19,7 +19,16 @@ from scipy.special import ndtr
 from tacit import privacy
 from tacit._checks import Floats, Integers, at_least, vote_matrix
 from tacit.errors import InvalidArgument
-from tacit.mechanisms import ConfidentGNMax, GNMax, Mechanism, Plan
+from tacit.mechanisms import (
+    ConfidentGNMax,
+    GNMax,
+    InteractiveGNMax,
+    LNMax,
+    Mechanism,
+    Plan,
+    disagreement,
+    student_probabilities,
+)
 from tacit.privacy import RdpCurve
 from tacit.report import figures
 from tacit.report.figures import BLUE, DOTTED, INK, VERMILION, mark_secret, new_figure
@@ -45,8 +54,9 @@ class SecretAnalysis:
     theorem6_epsilon: float
     best_order: float
     expected_answers: float
-    smooth_sensitivity: float
-    sanitised_epsilon_estimate: float
+    smooth_sensitivity: float | None
+    sanitised_epsilon_estimate: float | None
+    """None, as the one before, where a run cannot be sanitised: LNMax and Interactive-GNMax."""
     per_query: Floats
     """RDP of each query at the best order, weighted by its chance of being answered."""
     cumulative: dict[str, Floats]
@@ -81,6 +91,21 @@ class _Run(NamedTuple):
     chance: Floats
     check: Floats
     check_of_paper: Floats
+    sanitisable: bool = True
+
+    def answers(self, noise: float, bound: str = "tight") -> Floats:
+        """Return what each query's answer costs at each order, tight or by the papers' bound."""
+        if self.noise == "gamma":
+            name = "tight" if bound == "tight" else "pate2017"
+            return privacy.lnmax_rdp(self.counts, noise, ORDERS, name)
+        return privacy.gnmax_rdp(self.counts, noise, ORDERS, bound)
+
+    def total(self, noise: float) -> Floats:
+        """Return what all answers cost, each times its chance of being given, and all checks."""
+        if self.noise == "gamma":
+            return np.asarray(self.answers(noise).sum(axis=0))
+        paid = privacy.gnmax_rdp_total(self.counts, noise, ORDERS, weights=self.chance)
+        return paid + self.check * len(self.counts)
 
     def plan(self, mechanism: Mechanism) -> Plan:
         return Plan(mechanism, len(self.counts), **_sizes(self.counts))
@@ -90,34 +115,49 @@ def _sizes(counts: Integers) -> dict[str, int]:
     return {"n_teachers": int(counts[0].sum()), "n_classes": counts.shape[1]}
 
 
-def _run(mechanism: Mechanism, votes: Integers) -> _Run:
+def _run(mechanism: Mechanism, votes: Integers, student: ArrayLike | None) -> _Run:
     counts = vote_matrix(votes)
-    if isinstance(mechanism, ConfidentGNMax):
-        chance = ndtr((counts.max(axis=1) - mechanism.threshold) / mechanism.sigma_check)
+    none, always = np.zeros(ORDERS.size), np.ones(len(counts))
+    if isinstance(mechanism, ConfidentGNMax | InteractiveGNMax):
+        interactive = isinstance(mechanism, InteractiveGNMax)
+        top = counts.max(axis=1)
+        if interactive:
+            top = disagreement(counts, student_probabilities(student, counts.shape))
+        chance = ndtr((top - mechanism.threshold) / mechanism.sigma_check)
         check = mechanism.check.cost(ORDERS, **_sizes(counts)).values
         of_paper = privacy.gaussian_rdp(mechanism.sigma_check, ORDERS)
-        return _Run(counts, "sigma_answer", chance, check, of_paper)
+        return _Run(counts, "sigma_answer", chance, check, of_paper, not interactive)
+    if isinstance(mechanism, LNMax):
+        return _Run(counts, "gamma", always, none, none, sanitisable=False)
     if isinstance(mechanism, GNMax):
-        none = np.zeros(ORDERS.size)
-        return _Run(counts, "sigma", np.ones(len(counts)), none, none)
+        return _Run(counts, "sigma", always, none, none)
     raise InvalidArgument(
-        f"Expected mechanism={mechanism.name!r} to be gnmax or confident-gnmax: "
-        "the others have no data-dependent analysis here."
+        f"Expected mechanism={mechanism.name!r} to be gnmax, lnmax, confident-gnmax or "
+        "interactive-gnmax: the others have no data-dependent analysis here."
     )
 
 
-def secret_analysis(mechanism: Mechanism, votes: Integers, delta: float) -> SecretAnalysis:
-    """Price a GNMax or Confident-GNMax run on its actual votes. Secret."""
-    run = _run(mechanism, votes)
-    counts, chance, sigma = run.counts, run.chance[:, None], getattr(mechanism, run.noise)
+def secret_analysis(
+    mechanism: Mechanism, votes: Integers, delta: float, *, student: ArrayLike | None = None
+) -> SecretAnalysis:
+    """Price a run on its actual votes: GNMax, LNMax, Confident- or Interactive-GNMax. Secret.
+
+    `student`: the probabilities that Interactive-GNMax compares with, (queries, classes).
+    """
+    run = _run(mechanism, votes, student)
+    counts, chance, noise = run.counts, run.chance[:, None], getattr(mechanism, run.noise)
     plan = run.plan(mechanism)
-    tight = chance * privacy.gnmax_rdp(counts, sigma, ORDERS) + run.check
-    paper = chance * privacy.gnmax_rdp(counts, sigma, ORDERS, "theorem6") + run.check_of_paper
+    tight = chance * run.answers(noise) + run.check
+    paper = chance * run.answers(noise, "theorem6") + run.check_of_paper
     worst = np.tile(plan.cost(ORDERS).values / len(counts), (len(counts), 1))
     total = RdpCurve(ORDERS, tight).total()
     order = float(total.best_order(delta))
     best = int(np.argmax(order == ORDERS))
-    smooth = privacy.gnmax_smooth_sensitivity(counts, sigma, order, 0.2 / order, weights=run.chance)
+    smooth = sanitised = None
+    if run.sanitisable:
+        beta = 0.2 / order
+        smooth = privacy.gnmax_smooth_sensitivity(counts, noise, order, beta, weights=run.chance)
+        sanitised = _sanitised(float(total.values[best]), smooth, order, delta)
     return SecretAnalysis(
         delta=delta,
         worst_case_epsilon=plan.epsilon(delta),
@@ -126,7 +166,7 @@ def secret_analysis(mechanism: Mechanism, votes: Integers, delta: float) -> Secr
         best_order=order,
         expected_answers=float(run.chance.sum()),
         smooth_sensitivity=smooth,
-        sanitised_epsilon_estimate=_sanitised(float(total.values[best]), smooth, order, delta),
+        sanitised_epsilon_estimate=sanitised,
         per_query=tight[:, best],
         cumulative={
             name: np.asarray(RdpCurve(ORDERS, np.cumsum(costs, axis=0)).epsilon(delta, conversion))
@@ -147,18 +187,22 @@ def _sanitised(rdp: float, smooth: float, order: float, delta: float) -> float:
     return rdp + price.value_quantile * 6.0 * scale + price.rdp + conversion
 
 
-def sigma_sweep(mechanism: Mechanism, votes: Integers, delta: float) -> dict[str, Floats]:
-    """Epsilon against the noise of the answer: data-dependent (secret) and worst case."""
-    run = _run(mechanism, votes)
-    sigmas = getattr(mechanism, run.noise) * np.geomspace(0.25, 4, 9)
+def sigma_sweep(
+    mechanism: Mechanism, votes: Integers, delta: float, *, student: ArrayLike | None = None
+) -> dict[str, Floats]:
+    """Epsilon against the noise of the answer: data-dependent (secret) and worst case.
+
+    LNMax's noise is told by its scale, 1/gamma.
+    """
+    run = _run(mechanism, votes, student)
+    levels = getattr(mechanism, run.noise) * np.geomspace(0.25, 4, 9)
     dependent, worst = [], []
-    for sigma in sigmas:
-        answers = privacy.gnmax_rdp_total(run.counts, sigma, ORDERS, weights=run.chance)
-        total = RdpCurve(ORDERS, answers + run.check * len(run.counts))
-        dependent.append(total.epsilon(delta))
-        changed = replace(mechanism, **{run.noise: sigma})  # type: ignore[type-var]  # a dataclass
+    for level in levels:
+        dependent.append(RdpCurve(ORDERS, run.total(level)).epsilon(delta))
+        changed = replace(mechanism, **{run.noise: level})  # type: ignore[type-var]  # a dataclass
         worst.append(run.plan(changed).epsilon(delta))
-    return {"sigma": sigmas, "data-dependent": np.array(dependent), "worst case": np.array(worst)}
+    scales = 1 / levels if run.noise == "gamma" else levels
+    return {"sigma": scales, "data-dependent": np.array(dependent), "worst case": np.array(worst)}
 
 
 def votes_cost_figure(
@@ -167,7 +211,9 @@ def votes_cost_figure(
     """Draw how many queries have how many votes for the winner, and what each bin costs. Secret.
 
     `top_votes` and `costs` (RDP at one order, say) are given per query; costs add within a bin.
-    Source: PATE 2018, figure 3 and appendix: agreement is cheap, disagreement is not.
+    In the manner of PATE 2018, figure 5, left, which shows the queries that pass a check and the
+    mean cost of one answer instead (`tacit replicate pate figure-5` draws that): agreement is
+    cheap, disagreement is not.
     """
     top, each = figures.curves_of(top_votes=top_votes, costs=costs)
     teachers = at_least(1, n_teachers=n_teachers)
@@ -226,6 +272,6 @@ def sigma_cost_figure(
     figures.line(axes, 0, x, own, name="for these votes (secret)", marker="o", markersize=3.5)
     figures.line(axes, 1, x, worst, name="worst case over all votes", marker="s", markersize=3.5)
     axes.set_ylim(bottom=0)
-    figures.label(axes, x="sigma", y="epsilon", delta=delta)
+    figures.label(axes, x="noise (sigma, or 1/gamma)", y="epsilon", delta=delta)
     figures.legend(axes, "upper right")
     return mark_secret(figure)

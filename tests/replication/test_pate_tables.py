@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,48 +11,16 @@ import pytest
 from scipy.special import ndtri
 
 from tacit import InsecureNoise
+from tacit.datasets import read_votes
 from tacit.mechanisms import Sanitise, SecretCost
+from tacit.replication.pate_tables import RUNS, figures
 
 ROOT = Path(__file__).parents[2]
 
 
-def run(*arguments: str, data: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "TACIT_DATA"}
-    if data is not None:
-        environment["TACIT_DATA"] = str(data)
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks.pate_tables", *arguments],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=1200,
-        check=False,
-    )
-
-
 @pytest.fixture(scope="module")
 def tables(data_dir: Path) -> dict[str, Any]:
-    outcome = run("--json", data=data_dir)
-    assert outcome.returncode == 0, outcome.stderr
-    return dict(json.loads(outcome.stdout))
-
-
-@pytest.mark.parametrize("arguments", [(), ("--data", "no-such-folder")])
-def test_without_data_it_says_so_in_one_line_and_exits_with_2(arguments: tuple[str, ...]) -> None:
-    outcome = run(*arguments)
-    assert outcome.returncode == 2
-    assert outcome.stdout == ""
-    assert outcome.stderr.startswith("pate_tables: Expected ")
-    assert outcome.stderr.count("\n") == 1
-
-
-def test_a_damaged_vote_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "pate_votes").mkdir()
-    (tmp_path / "pate_votes" / "mnist_250_teachers.npz").write_bytes(b"not an archive")
-    outcome = run("--data", str(tmp_path))
-    assert outcome.returncode == 2
-    assert "Traceback" not in outcome.stderr
+    return {run.name: figures(run, read_votes(data_dir / run.file)) for run in RUNS}
 
 
 @pytest.mark.data
@@ -95,7 +59,7 @@ def test_a_damaged_vote_file_is_refused(tmp_path: Path) -> None:
 def test_printed_digits(
     tables: dict[str, Any], name: str, key: str, digits: int, printed: str
 ) -> None:
-    assert f"{tables[name]['ours'][key]:.{digits}f}" == printed
+    assert f"{tables[name][key]:.{digits}f}" == printed
 
 
 @pytest.mark.data
@@ -103,10 +67,10 @@ def test_printed_digits(
 def test_the_authors_tuning_on_the_votes_ends_at_the_printed_beta(
     tables: dict[str, Any], name: str, share: float, order: float
 ) -> None:
-    ours, paper = tables[name]["ours"], tables[name]["paper"]
+    ours, paper = tables[name], {run.name: run for run in RUNS}[name].printed
     assert ours["beta"] == pytest.approx(share / order, rel=1e-12)
-    assert round(ours["beta"], 4) == paper["beta"]
-    assert ours["sigma_ss"] == pytest.approx(paper["sigma_ss"], abs=0.0051)
+    assert round(ours["beta"], 4) == paper.beta
+    assert ours["sigma_ss"] == pytest.approx(paper.sigma_ss, abs=0.0051)
 
 
 @pytest.mark.data
@@ -114,7 +78,7 @@ def test_the_authors_tuning_on_the_votes_ends_at_the_printed_beta(
 def test_each_step_from_the_paper_to_tight_lowers_the_cost(
     tables: dict[str, Any], name: str
 ) -> None:
-    ours = tables[name]["ours"]
+    ours = tables[name]
     steps = [
         ours["worst_uncapped"],
         ours["worst_capped"],
@@ -133,7 +97,7 @@ def test_correct_theorem_is_the_divergence_of_the_two_gaussians_it_speaks_of(
     tables: dict[str, Any], name: str, order: float
 ) -> None:
     """f(i+1) - f(i) = e^(-beta i) on the integers has SS(i) = e^(-beta(i-1)): the pair (1, 2)."""
-    ours = tables[name]["ours"]
+    ours = tables[name]
     scale, other = ours["sigma_ss"], ours["sigma_ss"] * math.exp(-ours["beta"])
     shift = math.exp(-ours["beta"])
     step = min(scale, other) / 400
@@ -151,7 +115,7 @@ def test_correct_theorem_is_the_divergence_of_the_two_gaussians_it_speaks_of(
 def test_two_stage_figure_is_what_sanitise_says_on_average(
     tables: dict[str, Any], name: str, order: float
 ) -> None:
-    ours, delta, draws = tables[name]["ours"], 1e-5, 400
+    ours, delta, draws = tables[name], 1e-5, 400
     beta = 0.2 / order
     sanitise = Sanitise(order, beta, 6.0, 5 * beta, delta / 20, delta / 20, covers="the run")
     cost = ours["rdp_checks_exact"] + ours["rdp_answers_tight"]
@@ -171,14 +135,9 @@ def test_two_stage_figure_is_what_sanitise_says_on_average(
 
 
 @pytest.mark.data
-def test_the_table_shows_what_json_holds_and_matches_the_kept_results(
-    tables: dict[str, Any], data_dir: Path
-) -> None:
-    outcome = run("--data", str(data_dir))
-    assert outcome.returncode == 0, outcome.stderr
-    kept = (ROOT / "docs" / "results" / "pate-tables.md").read_text(encoding="utf-8")
+def test_the_page_says_what_comes_out(tables: dict[str, Any]) -> None:
+    kept = (ROOT / "docs" / "replication" / "pate.md").read_text(encoding="utf-8")
     for name in ("MNIST", "Adult"):
-        ours = tables[name]["ours"]
-        for shown in (f"{ours['epsilon_theorem6']:.6f}", f"{ours['sanitised_two_stage']:.4f}"):
-            assert shown in outcome.stdout
-            assert shown in kept
+        ours = tables[name]
+        assert f"{ours['epsilon_theorem6']:.6f}" in kept
+        assert f"{ours['sanitised_two_stage']:.4f}" in kept
