@@ -37,7 +37,33 @@ BINS = 25
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SecretAnalysis:
-    """What a run costs on its votes; `repr` shows nothing of it."""
+    """What a run costs on its votes; `repr` shows nothing of it.
+
+    All of it is for the data owner alone.
+
+    Parameters
+    ----------
+    delta : float
+        At which every epsilon here is counted.
+    worst_case_epsilon : float
+        What the ledger charges, whatever the votes.
+    data_dependent_epsilon : float
+        By the tight bound on these votes.
+    theorem6_epsilon : float
+        By the bound and the conversion of the 2018 paper.
+    best_order : float
+        The Renyi order at which the data-dependent epsilon is least.
+    expected_answers : float
+        How many queries are answered, on average over the noise of the checks.
+    smooth_sensitivity : float
+        Of the data-dependent cost at the best order.
+    sanitised_epsilon_estimate : float
+        About what `tacit sanitise` would say with its defaults.
+    per_query : array of shape (queries,)
+        RDP of each query at the best order, weighted by its chance of being answered.
+    cumulative : dict of str to array of shape (queries,)
+        Epsilon after each query: tight, theorem6 and worst case.
+    """
 
     delta: float
     worst_case_epsilon: float
@@ -48,9 +74,7 @@ class SecretAnalysis:
     smooth_sensitivity: float
     sanitised_epsilon_estimate: float
     per_query: Floats
-    """RDP of each query at the best order, weighted by its chance of being answered."""
     cumulative: dict[str, Floats]
-    """Epsilon after each query: tight, theorem6 and worst case."""
 
     def __repr__(self) -> str:
         return "SecretAnalysis(<secret>)"
@@ -107,7 +131,31 @@ def _run(mechanism: Mechanism, votes: Integers) -> _Run:
 
 
 def secret_analysis(mechanism: Mechanism, votes: Integers, delta: float) -> SecretAnalysis:
-    """Price a GNMax or Confident-GNMax run on its actual votes. Secret."""
+    """Price a GNMax or Confident-GNMax run on its actual votes. Secret.
+
+    Parameters
+    ----------
+    mechanism : GNMax or ConfidentGNMax
+        What released, or will release, the labels.
+    votes : array of int, shape (queries, classes)
+        How many teachers voted for each class. Secret.
+    delta : float
+        At which epsilon is counted.
+
+    Returns
+    -------
+    SecretAnalysis
+        For the data owner's eyes only; nothing of it is printed.
+
+    Notes
+    -----
+    Expected values, as in the 2018 paper's tables: an answer counts with its probability of being
+    given, a check with its data-independent cost.
+
+    References
+    ----------
+    PATE 2018; `docs/sharp-edges.md#data-dependent-epsilon-raw`.
+    """
     run = _run(mechanism, votes)
     counts, chance, sigma = run.counts, run.chance[:, None], getattr(mechanism, run.noise)
     plan = run.plan(mechanism)
@@ -148,7 +196,22 @@ def _sanitised(rdp: float, smooth: float, order: float, delta: float) -> float:
 
 
 def sigma_sweep(mechanism: Mechanism, votes: Integers, delta: float) -> dict[str, Floats]:
-    """Epsilon against the noise of the answer: data-dependent (secret) and worst case."""
+    """Epsilon against the noise of the answer: data-dependent (secret) and worst case.
+
+    Parameters
+    ----------
+    mechanism : GNMax or ConfidentGNMax
+        Its noise of the answer is varied, from a quarter to four times what it is.
+    votes : array of int, shape (queries, classes)
+        How many teachers voted for each class. Secret.
+    delta : float
+        At which epsilon is counted.
+
+    Returns
+    -------
+    dict of str to array
+        "sigma", "data-dependent" (secret) and "worst case", nine numbers each.
+    """
     run = _run(mechanism, votes)
     sigmas = getattr(mechanism, run.noise) * np.geomspace(0.25, 4, 9)
     dependent, worst = [], []
@@ -166,8 +229,25 @@ def votes_cost_figure(
 ) -> Figure:
     """Draw how many queries have how many votes for the winner, and what each bin costs. Secret.
 
-    `top_votes` and `costs` (RDP at one order, say) are given per query; costs add within a bin.
-    Source: PATE 2018, figure 3 and appendix: agreement is cheap, disagreement is not.
+    Parameters
+    ----------
+    top_votes : array of shape (queries,)
+        Votes for the winner, from 0 to `n_teachers`. Secret.
+    costs : array of shape (queries,)
+        What each query costs, RDP at one order, say; costs add within a bin. Secret.
+    n_teachers : int
+        How many teachers vote.
+    threshold : float, optional
+        Votes that a check asks for; a dotted line.
+
+    Returns
+    -------
+    Figure
+        matplotlib's, marked as secret.
+
+    References
+    ----------
+    PATE 2018, figure 3 and appendix: agreement is cheap, disagreement is not.
     """
     top, each = figures.curves_of(top_votes=top_votes, costs=costs)
     teachers = at_least(1, n_teachers=n_teachers)
@@ -195,7 +275,15 @@ def votes_cost_figure(
 def cumulative_cost_figure(curves: Mapping[str, ArrayLike]) -> Figure:
     """Draw the running epsilon over queries by several bounds. Secret.
 
-    `curves` maps a name ("tight", "theorem6", "worst case") to epsilon after each query.
+    Parameters
+    ----------
+    curves : mapping of str to array of shape (queries,)
+        A name ("tight", "theorem6", "worst case") and epsilon after each query.
+
+    Returns
+    -------
+    Figure
+        matplotlib's, marked as secret.
     """
     drawn = figures.named_curves(curves)
     queries = np.arange(1, drawn[0].size + 1, dtype=np.float64)
@@ -215,8 +303,26 @@ def sigma_cost_figure(
 ) -> Figure:
     """Draw epsilon against the noise sigma, for this data and in the worst case. Secret.
 
+    Parameters
+    ----------
+    sigmas : array of shape (n,)
+        Noise of the answer.
+    data_dependent : array of shape (n,)
+        Epsilon of these votes at each sigma. Secret.
+    worst_case : array of shape (n,)
+        Epsilon of any votes at each sigma.
+    delta : float
+        Of all epsilons; the axis says it.
+
+    Returns
+    -------
+    Figure
+        matplotlib's, marked as secret.
+
+    Notes
+    -----
     Choosing sigma by this figure spends privacy that nobody counts
-    (docs/sharp-edges.md#tuning-on-private-votes).
+    (`docs/sharp-edges.md#tuning-on-private-votes`).
     """
     x, own, worst = figures.curves_of(
         sigmas=sigmas, data_dependent=data_dependent, worst_case=worst_case
