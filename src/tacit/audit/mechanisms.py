@@ -29,6 +29,21 @@ class Finding:
     """What one look proved, next to what the mechanism claims of the same quantity.
 
     The quantity is epsilon where `delta` is given, and the Renyi divergence of an `order` else.
+
+    Parameters
+    ----------
+    what : str
+        Which two made-up inputs were compared.
+    claim : float
+        What the mechanism says of the quantity, at most.
+    proved : float
+        What the trials show of it, at least.
+    trials : int
+        How often each of the two inputs was released.
+    delta : float, optional
+        At which the two are epsilons.
+    order : float, optional
+        Of which the two are Renyi divergences.
     """
 
     what: str
@@ -49,10 +64,27 @@ def audit_mechanism(
 ) -> list[Finding]:
     """Release made-up answers `trials` times on each of two neighbouring inputs, and compare.
 
-    One experiment for each of `tacit.mechanisms.suspicions`. An honest mechanism is
-    contradicted by any of them with probability at most `confidence_delta`. By default there are
-    200,000 trials, fewer where one release takes many numbers.
+    Parameters
+    ----------
+    mechanism : Mechanism
+        With the noise and bounds to be audited.
+    trials : int, optional
+        Releases of each input, 100 at least; by default 200,000, fewer where one release takes many
+        numbers.
+    confidence_delta : float
+        An honest mechanism is contradicted by any finding with probability at most this.
 
+    Returns
+    -------
+    list of Finding
+        One for each look at each experiment of `tacit.mechanisms.suspicions`.
+
+    Notes
+    -----
+    The answers are made up and the ledger is thrown away: nothing private is read or spent.
+
+    Examples
+    --------
     >>> from tacit import GNMax
     >>> findings = audit_mechanism(GNMax(sigma=40), trials=20_000)
     >>> any(finding.contradicts for finding in findings)

@@ -70,6 +70,19 @@ class AuditResult:
     """What one run proves about epsilon at `delta`, next to what is claimed.
 
     The bound exceeds the true epsilon with probability at most `confidence_delta`.
+
+    Parameters
+    ----------
+    canaries : int
+        How many coins were tossed.
+    guesses : tuple of Guesses
+        From what coins were guessed, how many, how many were right, and what each proves.
+    claim : float
+        Epsilon of the statement that is audited.
+    delta : float
+        Delta of the claim and of what is proved.
+    confidence_delta : float
+        Shared equally by the guesses, which were fixed before the run.
     """
 
     canaries: int
@@ -98,7 +111,13 @@ class AuditResult:
         return self.proved > self.claim
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain data."""
+        """Return everything as plain data.
+
+        Returns
+        -------
+        dict
+            The fields, with `proved`, `provable` and `contradicts`; fit for JSON.
+        """
         summary = {name: getattr(self, name) for name in ("proved", "provable", "contradicts")}
         return {**asdict(self), **summary}
 
@@ -114,10 +133,30 @@ def make_canaries(
 ) -> Canaries:
     """Make canaries from inputs that are public, and toss their coins.
 
-    "mislabelled": inputs as they are, each with a wrong label; where `labels` are not known, with
-    any label. "strange": each number of an input is taken from another input, so that columns keep
-    their ranges, with any label. Without a random state the operating system tosses.
+    Parameters
+    ----------
+    inputs : array of shape (n, features)
+        Public inputs.
+    classes : array
+        The public label set.
+    count : int
+        How many canaries, 20 at least; "mislabelled" needs as many inputs.
+    labels : array of shape (n,), optional
+        The right labels of the inputs, where they are known.
+    kind : str
+        "mislabelled": inputs as they are, each with a wrong label; where `labels` are not known,
+        with any label. "strange": each number of an input is taken from another input, so that
+        columns keep their ranges, with any label.
+    random_state : int, optional
+        Seeds choice and coins, for tests; without it the operating system tosses.
 
+    Returns
+    -------
+    Canaries
+        `inputs`, `labels`, and `planted`: whether its coin puts each among the private records.
+
+    Examples
+    --------
     >>> made = make_canaries(np.eye(30), [0, 1], 20, labels=[0] * 30, random_state=0)
     >>> len(made), set(made.labels.tolist()), made.inputs.shape
     (20, {1}, (20, 30))
@@ -154,13 +193,40 @@ def audit_estimator(
 ) -> AuditResult:
     """Fit a copy of the estimator to the records and the planted canaries; guess the coins.
 
+    Parameters
+    ----------
+    estimator : classifier
+        What is audited, not fitted yet; it stays as it is. Its ledger pays.
+    X, y : arrays
+        Private records and their labels.
+    X_public : array, optional
+        Public inputs, for estimators that take them; the canaries' inputs are added to them.
+    canaries : Canaries
+        Made by `make_canaries`.
+    groups : sequence, optional
+        Whose each record is. Each canary is then a person of its own.
+    confidence_delta : float
+        How likely the lower bound may be wrong.
+
+    Returns
+    -------
+    AuditResult
+        What the guesses prove, next to the claim of the copy's statement.
+
+    Notes
+    -----
     `proved` <= epsilon with probability 1 - confidence_delta, where epsilon is the true one at the
-    claim's delta (`tacit.privacy.one_run_epsilon`). Unit: one record; with `groups` one person, and
-    each canary is a person of its own.
+    claim's delta (`tacit.privacy.one_run_epsilon`). Unit: one record, or one person with `groups`.
 
     The fit is a release of the private records like any other: it has the estimator's ledger, and
     what it spends is spent.
 
+    References
+    ----------
+    Steinke, Nasr and Jagielski 2023, Theorem 5.2; `docs/audit.md`.
+
+    Examples
+    --------
     >>> from tacit import InsecureNoise, PrototypeClassifier
     >>> random = np.random.default_rng(0)
     >>> public = random.normal(size=(60, 2))
@@ -176,6 +242,7 @@ def audit_estimator(
     outside, n_public = None, 0
     if X_public is not None:
         inputs = np.asarray(X_public)
+        # Here, for the copy will not look: the canaries that join below overlap on purpose.
         if not getattr(estimator, "allow_overlap", False):
             refuse_overlap(np.asarray(X), inputs)
         outside = np.concatenate([inputs, np.asarray(canaries.inputs, dtype=inputs.dtype)])
@@ -208,9 +275,30 @@ def audit_run(
 ) -> AuditResult:
     """Audit what a configuration describes, in a directory of its own, with a ledger of its own.
 
+    Parameters
+    ----------
+    config : RunConfig
+        The run: data, method and budget. Its private records are read, and spent on.
+    folder : path
+        A new directory: it gets `audit.toml`, `run.ledger` and `audit.json`; no student is kept.
+    canaries : int
+        How many are made, 20 at least; about half of them are planted.
+    kind : str
+        "mislabelled" or "strange", as in `make_canaries`.
+    confidence_delta : float
+        How likely the lower bound may be wrong.
+    random_state : int, optional
+        Seeds the canaries and their coins, for tests; without it the operating system tosses.
+
+    Returns
+    -------
+    AuditResult
+        What `audit.json` holds.
+
+    Notes
+    -----
     Canaries are made from the held-out rows, whose labels are known, if there are enough of them,
-    otherwise from the public inputs; where there are none, it is refused. Beside the ledger stays
-    `audit.json`; no student is kept.
+    otherwise from the public inputs; where there are none, it is refused.
     """
     folder = Path(folder)
     rows = load_rows(config)

@@ -36,13 +36,8 @@ from tacit.masks.teachers import (
     segment_with_teachers,
 )
 from tacit.masks.unet import UNetRecipe, UNetStudent, load_segmenter
-from tacit.masks.volume_files import (
-    check_file_names,
-    load_volumes,
-    parse_nifti,
-    save_mask,
-    save_masks,
-)
+from tacit.masks.volume_files import check_file_names as check_file_names
+from tacit.masks.volume_files import load_volumes, parse_nifti, save_mask, save_masks
 from tacit.masks.volumes import Volumes, generated_volumes
 
 __all__ = [
@@ -67,7 +62,6 @@ __all__ = [
     "UNetStudent",
     "UNetTeacher",
     "Volumes",
-    "check_file_names",
     "combine_rounds",
     "deformed",
     "encoded_answers",

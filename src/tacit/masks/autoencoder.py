@@ -76,11 +76,24 @@ def bounded(outputs: Tensor, bound: str) -> Tensor:
 class AutoencoderCodec:
     """A small convolutional autoencoder whose codes lie in the unit ball: diameter 2.
 
-    `AutoencoderCodec.fit(masks, length=32, sigma=...)` trains it on public masks
-    `(n, *sides)` or `(n, channels, *sides)` with values in [0, 1].
+    Made by `AutoencoderCodec.fit`.
 
-    bound: "clip" f/max(1,|f|) as in Generalized PATE 2022, with a weak penalty on |f| > 1, for its
-        gradient has no radial part there; "smooth" f/sqrt(1+|f|^2); "ball" as in PCA-PATE 2020.
+    Parameters
+    ----------
+    encoder, decoder : torch modules
+        From masks to numbers, and from codes to offsets of the logits.
+    prior : tensor of shape (channels, *sides)
+        Logits of the mean public mask, to which the decoder adds.
+    shape : tuple of int
+        Of one mask.
+    length : int
+        How many numbers a code has.
+    bound : str
+        How codes get into the unit ball: "clip", "smooth" or "ball".
+
+    References
+    ----------
+    PCA-PATE 2020, Generalized PATE 2022; `docs/theory/high-dimensional.md#codes-of-autoencoders`.
     """
 
     encoder: Module = field(repr=False)
@@ -108,7 +121,30 @@ class AutoencoderCodec:
     ) -> AutoencoderCodec:
         """Train on public masks; `sigma` is the noise of the plan that it will be used for.
 
-        dimensions: 2 or 3, needed where the masks have channels.
+        Parameters
+        ----------
+        masks : array of shape (n, *sides) or (n, channels, *sides)
+            Public masks with values in [0, 1].
+        length : int
+            How many numbers a code has.
+        dimensions : int, optional
+            2 or 3, needed where the masks have channels.
+        bound : str
+            "clip" f/max(1,|f|) as in Generalized PATE 2022, with a weak penalty on |f| > 1, for its
+            gradient has no radial part there; "smooth" f/sqrt(1+|f|^2); "ball" as in PCA-PATE 2020.
+        sigma : float
+            Deviation of the noise on codes in training: for utility, it gives no privacy.
+        epochs : int
+            How often each mask is seen.
+        learning_rate : float
+            Of Adam.
+        random_state : int
+            Seeds weights, batches and the noise of training.
+
+        Returns
+        -------
+        AutoencoderCodec
+            Public, as the masks are.
         """
         array = public_masks(masks)
         shape = array.shape[1:]
@@ -147,12 +183,29 @@ class AutoencoderCodec:
         return loss
 
     def fingerprint_parts(self) -> dict[str, Any]:
-        """Return what the codes follow from, without the addresses that a pickle would hold."""
+        """Return what the codes follow from, without the addresses that a pickle would hold.
+
+        Returns
+        -------
+        dict
+            Layers, weights and bound of the encoder.
+        """
         weights = {name: value.numpy() for name, value in self.encoder.state_dict().items()}
         return {"layers": repr(self.encoder), "weights": weights, "bound": self.bound}
 
     def encode(self, answers: ArrayLike) -> Floats:
-        """Return codes (n, length), of norm at most 1 up to float32's rounding."""
+        """Return codes (n, length), of norm at most 1 up to float32's rounding.
+
+        Parameters
+        ----------
+        answers : array of shape (n, *shape)
+            Masks, soft or not; whatever their values.
+
+        Returns
+        -------
+        array of shape (n, length)
+            Not relied upon for privacy: the mechanism clips again in float64.
+        """
         torch = need_torch()
         rows = answer_rows(answers, self.shape)
         with np.errstate(all="ignore"):
@@ -163,7 +216,18 @@ class AutoencoderCodec:
         return np.asarray(torch.cat(parts).numpy(), dtype=np.float64)
 
     def decode(self, codes: ArrayLike) -> Floats:
-        """Return answers in [0, 1] from codes (n, length), noisy or not."""
+        """Return answers in [0, 1] from codes (n, length), noisy or not.
+
+        Parameters
+        ----------
+        codes : array of shape (n, length)
+            Released, for instance.
+
+        Returns
+        -------
+        array of shape (n, *shape)
+            Soft masks: post-processing.
+        """
         torch = need_torch()
         rows = code_rows(codes, self.length)
         batches = torch.from_numpy(rows.astype(np.float32)).split(_BATCH)

@@ -56,10 +56,32 @@ class Codec(Protocol):
         """The same in a sentence; for "dp" it names the ledger entry that paid."""
 
     def encode(self, answers: ArrayLike) -> Floats:
-        """Return codes (n, length)."""
+        """Return codes (n, length).
+
+        Parameters
+        ----------
+        answers : array of shape (n, ...)
+            Long answers; any values, only a wrong shape is refused.
+
+        Returns
+        -------
+        array of shape (n, length)
+            As secret as the answers.
+        """
 
     def decode(self, codes: ArrayLike) -> Floats:
-        """Return answers (n, ...) from codes, noisy or not: post-processing."""
+        """Return answers (n, ...) from codes, noisy or not: post-processing.
+
+        Parameters
+        ----------
+        codes : array of shape (n, length)
+            Released, for instance.
+
+        Returns
+        -------
+        array of shape (n, ...)
+            Public where the codes are.
+        """
 
 
 def public_masks(masks: ArrayLike) -> Floats:
@@ -119,8 +141,23 @@ def encoded_answers(
 ) -> TeacherCodes:
     """Return codes for `GaussianMean` that are encoded when needed, one answer at a time. Secret.
 
-    `answer(teacher, query)` is one long answer, a mask; never more than one of them is held here.
+    Parameters
+    ----------
+    codec : Codec
+        Public.
+    answer : callable
+        `answer(teacher, query)` is one long answer, a mask; never more than one of them is held
+        here.
+    n_teachers, n_queries : int
+        How many there are of each.
 
+    Returns
+    -------
+    TeacherCodes
+        Of shape (teachers, queries, length), for a grant's `release`.
+
+    Examples
+    --------
     >>> from tacit.masks.codecs import IdentityCodec
     >>> masks = np.zeros((3, 2, 4, 4))
     >>> encoded_answers(IdentityCodec((4, 4)), lambda t, q: masks[t, q], 3, 2)
@@ -138,10 +175,19 @@ def encoded_answers(
 class IdentityCodec:
     """Codes are the answers themselves, less 1/2, for answers in [0, 1].
 
+    Parameters
+    ----------
+    shape : tuple of int
+        Of one answer.
+
+    Notes
+    -----
     The cube [0,1]^D has diameter sqrt(D) and lies in the ball of radius sqrt(D)/2 about its middle
     (the 2022 paper pays for twice that:
-    docs/theory/high-dimensional.md#what-the-papers-say).
+    `docs/theory/high-dimensional.md#what-the-papers-say`).
 
+    Examples
+    --------
     >>> codec = IdentityCodec((2, 2))
     >>> codec.length, codec.diameter, codec.decode(codec.encode([[[0, 1], [1, 0]]])).tolist()
     (4, 2.0, [[[0.0, 1.0], [1.0, 0.0]]])
@@ -165,13 +211,35 @@ class IdentityCodec:
         return math.sqrt(self.length)
 
     def encode(self, answers: ArrayLike) -> Floats:
-        """Return answers less 1/2, flat."""
+        """Return answers less 1/2, flat.
+
+        Parameters
+        ----------
+        answers : array of shape (n, *shape)
+            Any values.
+
+        Returns
+        -------
+        array of shape (n, length)
+            As secret as the answers.
+        """
         rows = answer_rows(answers, self.shape)
         with np.errstate(all="ignore"):
             return rows.reshape(len(rows), -1) - _CENTRE
 
     def decode(self, codes: ArrayLike) -> Floats:
-        """Return codes plus 1/2, in shape."""
+        """Return codes plus 1/2, in shape.
+
+        Parameters
+        ----------
+        codes : array of shape (n, length)
+            Noisy or not.
+
+        Returns
+        -------
+        array of shape (n, *shape)
+            Not cut to [0, 1].
+        """
         return (code_rows(codes, self.length) + _CENTRE).reshape(-1, *self.shape)
 
 
@@ -189,9 +257,25 @@ def second_moments(spectrum: ArrayLike) -> Floats:
 def wiener_weights(spectrum: ArrayLike, deviations: ArrayLike) -> Floats:
     """Return lambda / (lambda + sigma^2), 0 where sigma is infinite: the best linear shrinkage.
 
+    Parameters
+    ----------
+    spectrum : array of shape (length,)
+        lambda, the second moment of each coordinate without noise.
+    deviations : float or array of shape (length,)
+        sigma, the deviation of the noise on each coordinate; infinite where it was left out.
+
+    Returns
+    -------
+    array of shape (length,)
+        From 0 to 1; without noise everything is kept.
+
+    Notes
+    -----
     Its mean squared error, lambda sigma^2/(lambda + sigma^2), is between 1/2 and 1 times that of
     the better of keeping and dropping the coordinate.
 
+    Examples
+    --------
     >>> wiener_weights([1.0, 4.0, 1.0], [1.0, 0.0, np.inf]).tolist()
     [0.5, 1.0, 0.0]
     """
@@ -207,10 +291,30 @@ def wiener_weights(spectrum: ArrayLike, deviations: ArrayLike) -> Floats:
 def water_filling(spectrum: ArrayLike, noise: float) -> Floats:
     """Return q >= 0, sum q = 1, the best share of the radius for each coordinate.
 
+    Parameters
+    ----------
+    spectrum : array of shape (length,)
+        lambda, second moments of the coordinates; public.
+    noise : float
+        G, the variance of the noise on the mean of codes whose rms norm is 1 (`noise_to_signal`).
+
+    Returns
+    -------
+    array of shape (length,)
+        0 for coordinates that are not worth their noise: it chooses the components itself.
+
+    Notes
+    -----
     q_l = max(0, t sqrt(lambda_l) - G) minimises sum lambda G/(q + G), the error after Wiener
     shrinkage when codes are weighted by sqrt(q_l/lambda_l), so that their mean squared norm is 1,
-    and the noise on the weighted mean has variance G = `noise`. It chooses the components itself.
+    and the noise on the weighted mean has variance G.
 
+    References
+    ----------
+    `docs/theory/high-dimensional.md#what-to-keep`
+
+    Examples
+    --------
     >>> water_filling([4.0, 1.0, 0.0], noise=0.5).round(6).tolist()
     [0.833333, 0.166667, 0.0]
     """
@@ -229,6 +333,23 @@ def water_filling(spectrum: ArrayLike, noise: float) -> Floats:
 def noise_to_signal(epsilon: float, delta: float, *, queries: int, n_teachers: int) -> float:
     """Return G = 4 m^2 N / K^2: noise variance per coordinate when codes have rms norm 1.
 
+    Parameters
+    ----------
+    epsilon, delta : float
+        The worst-case budget of one release of all queries.
+    queries : int
+        N, how many are asked under one bound.
+    n_teachers : int
+        K, how many answer each of them.
+
+    Returns
+    -------
+    float
+        G, for `water_filling` and `LinearCodec.ellipsoid`; m is the deviation of the Gaussian noise
+        that the budget needs at sensitivity 1.
+
+    Examples
+    --------
     >>> round(noise_to_signal(8, 1e-5, queries=50, n_teachers=50), 4)
     0.0288
     """
@@ -240,10 +361,25 @@ def noise_to_signal(epsilon: float, delta: float, *, queries: int, n_teachers: i
 def combine_rounds(*rounds: tuple[ArrayLike, ArrayLike]) -> tuple[Floats, Floats]:
     """Return codes and deviations of several releases of the same codes: inverse-variance means.
 
-    Each round is (codes, deviations); a deviation is infinite where a coordinate was left out, and
-    a coordinate that no round has is 0 with an infinite one. Rounds may have had different centres:
-    what clipping left alone has no bias.
+    Parameters
+    ----------
+    *rounds : pairs of arrays
+        Codes (queries, length) and deviations (length,) of each release; a deviation is infinite
+        where a coordinate was left out.
 
+    Returns
+    -------
+    codes : array of shape (queries, length)
+        Means of the rounds that have a coordinate, 0 where none has.
+    deviations : array of shape (length,)
+        Of their noise, infinite where no round has the coordinate.
+
+    Notes
+    -----
+    Rounds may have had different centres: what clipping left alone has no bias.
+
+    Examples
+    --------
     >>> first, second = ([[1.0, 5.0]], [1.0, np.inf]), ([[2.0, 7.0]], [1.0, 2.0])
     >>> codes, deviations = combine_rounds(first, second)
     >>> codes.tolist(), deviations.round(3).tolist()
@@ -266,9 +402,20 @@ def combine_rounds(*rounds: tuple[ArrayLike, ArrayLike]) -> tuple[Floats, Floats
 class LinearCodec(ABC):
     """A codec of orthonormal coordinates; `fit` of a subclass makes one.
 
-    mean: the public mean answer. spectrum: second moments of the coordinates about it.
-    weights: of the norm in which codes are clipped.
-    examples: codes of the public masks, None where there were none.
+    Attributes
+    ----------
+    mean : array of shape (*shape)
+        The public mean answer.
+    spectrum : array of shape (length,)
+        Second moments of the coordinates about the mean.
+    weights : array of shape (length,)
+        Of the norm in which codes are clipped; a coordinate of weight 0 is not released.
+    examples : array of shape (n, length), optional
+        Codes of the public masks, None where there were none.
+    provenance : str
+        "public", or "dp" if it was bought from private data.
+    statement : str
+        The same in a sentence; for "dp" it names the ledger entry that paid.
     """
 
     mean: Floats
@@ -314,6 +461,16 @@ class LinearCodec(ABC):
         """Return a radius for so many queries under one bound: sqrt(queries) rms_radius.
 
         Norms of single codes vary; their root mean square over many queries hardly does.
+
+        Parameters
+        ----------
+        queries : int
+            How many share the bound; public.
+
+        Returns
+        -------
+        float
+            To which a teacher's codes of all queries together are clipped.
         """
         return math.sqrt(at_least(1, queries=queries)) * self.rms_radius
 
@@ -330,18 +487,51 @@ class LinearCodec(ABC):
         return answers
 
     def encode(self, answers: ArrayLike) -> Floats:
-        """Return codes (n, length): orthonormal coordinates of (answer - mean)."""
+        """Return codes (n, length): orthonormal coordinates of (answer - mean).
+
+        Parameters
+        ----------
+        answers : array of shape (n, *shape)
+            Any values; what is not finite stays so, and the mechanism makes its centre of it.
+
+        Returns
+        -------
+        array of shape (n, length)
+            Not weighted, not clipped; as secret as the answers.
+        """
         with np.errstate(all="ignore"):
             return self.coordinates(self._prepare(answer_rows(answers, self.shape)))
 
     def coordinates(self, decoded: ArrayLike) -> Floats:
-        """Return codes of answers as `decode` makes them, which no blur touches again."""
+        """Return codes of answers as `decode` makes them, which no blur touches again.
+
+        Parameters
+        ----------
+        decoded : array of shape (n, *shape)
+            Answers, already blurred where the codec blurs.
+
+        Returns
+        -------
+        array of shape (n, length)
+            Orthonormal coordinates of (answer - mean).
+        """
         rows = answer_rows(decoded, self.shape)
         with np.errstate(all="ignore"):  # the mechanism makes a centre of what is not finite
             return self._project(rows - self.mean)
 
     def deviations(self, sigma: float) -> Floats:
-        """Return the deviation of the noise on each coordinate: sigma/weight, infinite at 0."""
+        """Return the deviation of the noise on each coordinate: sigma/weight, infinite at 0.
+
+        Parameters
+        ----------
+        sigma : float
+            Deviation of the mechanism's noise on weighted codes.
+
+        Returns
+        -------
+        array of shape (length,)
+            For `wiener_weights` and `combine_rounds`.
+        """
         spread = np.full(self.length, np.inf)
         np.divide(non_negative(sigma=sigma), self.weights, out=spread, where=self.weights > 0)
         return spread
@@ -349,7 +539,18 @@ class LinearCodec(ABC):
     def decode(self, codes: ArrayLike, *, sigma: float = 0.0) -> Floats:
         """Return answers (n, *shape): mean + expansion of w code.
 
-        w = lambda/(lambda + sigma^2) shrinks a code with noise `sigma`; with sigma = 0 it is 1.
+        Parameters
+        ----------
+        codes : array of shape (n, length)
+            Noisy or not.
+        sigma : float
+            Deviation of the noise on weighted codes; w = lambda/(lambda + sigma^2) shrinks by it,
+            with sigma = 0 it is 1.
+
+        Returns
+        -------
+        array of shape (n, *shape)
+            Soft masks, not cut to [0, 1].
         """
         weights = wiener_weights(self.spectrum, self.deviations(sigma))
         return self._expand(weights * code_rows(codes, self.length)) + self.mean
@@ -358,6 +559,16 @@ class LinearCodec(ABC):
         """Return the codec that releases only coordinates with lambda > sigma^2: the L* rule.
 
         It minimises L sigma^2 + sum of lambda over what is dropped; if L is 0, decode the mean.
+
+        Parameters
+        ----------
+        sigma : float
+            Deviation of the noise on each coordinate of a release.
+
+        Returns
+        -------
+        LinearCodec
+            With weights 0 and 1.
         """
         return self.weighted((self.spectrum > non_negative(sigma=sigma) ** 2).astype(np.float64))
 
@@ -365,6 +576,16 @@ class LinearCodec(ABC):
         """Return the codec whose weights are those of water-filling at this `noise_to_signal`.
 
         weight_l = sqrt(q_l / lambda_l), so that the mean squared norm of a code is sum q = 1.
+
+        Parameters
+        ----------
+        noise : float
+            Variance of the noise on each coordinate where codes have rms norm 1.
+
+        Returns
+        -------
+        LinearCodec
+            With an ellipsoid to clip to in place of a ball.
         """
         shares = water_filling(self.spectrum, noise)
         ratio = np.zeros(self.length)
@@ -372,12 +593,34 @@ class LinearCodec(ABC):
         return self.weighted(np.sqrt(ratio))
 
     def remaining(self, spectrum: ArrayLike) -> Self:
-        """Return the codec for another round, in which codes differ so much from their centres."""
+        """Return the codec for another round, in which codes differ so much from their centres.
+
+        Parameters
+        ----------
+        spectrum : array of shape (length,)
+            Second moments of (code - centre), from earlier releases: `Smoothed.spectrum`.
+
+        Returns
+        -------
+        LinearCodec
+            With weights 1 and no examples.
+        """
         made = dataclasses.replace(self, spectrum=second_moments(spectrum), examples=None)
         return made.weighted(np.ones(self.length))
 
     def weighted(self, weights: ArrayLike) -> Self:
-        """Return the codec with these weights, and the radius that goes with them."""
+        """Return the codec with these weights, and the radius that goes with them.
+
+        Parameters
+        ----------
+        weights : array of shape (length,)
+            Of the norm in which codes are clipped; public.
+
+        Returns
+        -------
+        LinearCodec
+            The same in all else.
+        """
         return dataclasses.replace(self, weights=finite_array(weights=weights))
 
     def __repr__(self) -> str:

@@ -36,9 +36,37 @@ class PCACodec(LinearCodec):
 
     `PCACodec.fit(masks)` keeps every component that the public masks have; decoding shrinks each
     by its Wiener weight. `useful(sigma)` is the papers' L* rule, `ellipsoid(noise)` chooses weights
-    by water-filling. Encoder and spectrum are about the same public mean (the 2022 paper's are
-    not).
+    by water-filling.
 
+    Parameters
+    ----------
+    mean : array of shape (*shape)
+        The public mean answer.
+    spectrum : array of shape (length,)
+        Second moments of the coordinates about the mean.
+    weights : array of shape (length,)
+        Of the norm in which codes are clipped; a coordinate of weight 0 is not released.
+    examples : array of shape (n, length), optional
+        Codes of the public masks, None where there were none.
+    provenance : str
+        "public", or "dp" if it was bought from private data.
+    statement : str
+        The same in a sentence.
+    components : array of shape (length, voxels)
+        Orthonormal rows, the most important first.
+    blur : tuple of float
+        Deviations, in voxels along each axis, of the Gaussian over every answer; empty for none.
+
+    Notes
+    -----
+    Encoder and spectrum are about the same public mean (the 2022 paper's are not).
+
+    References
+    ----------
+    PCA-PATE 2020, Generalized PATE 2022; `docs/theory/high-dimensional.md#what-to-keep`.
+
+    Examples
+    --------
     >>> masks = np.eye(4).reshape(4, 2, 2)
     >>> codec = PCACodec.fit(masks)
     >>> codec.length, bool(np.allclose(codec.decode(codec.encode(masks)), masks))
@@ -62,14 +90,30 @@ class PCACodec(LinearCodec):
     ) -> PCACodec:
         """Fit public masks (n, ...): mean, components, spectrum, and codes of the masks.
 
-        Components explain the masks that they were fitted on better than any others, so spectrum
-        and radius come from held-out masks, `folds` times; from the same ones if there are fewer
-        than two masks a fold, or folds=1.
-
-        blur: deviation in voxels of a Gaussian over every answer before it is encoded; jagged
+        Parameters
+        ----------
+        masks : array of shape (n, ...)
+            Public masks, at least two that differ.
+        n_components : int, optional
+            How many components at most; by default all that the masks have.
+        folds : int
+            Components explain the masks that they were fitted on better than any others, so
+            spectrum and radius come from held-out masks, so many times; from the same ones if there
+            are fewer than two masks a fold, or folds=1.
+        blur : float
+            Deviation in voxels of a Gaussian over every answer before it is encoded; jagged
             boundaries cost components and say little. `decode` returns blurred answers.
-        copies: so many `deformed` copies of each mask help to find the components.
-        dimensions: how many of the last axes are spatial, for masks with channels.
+        copies : int
+            So many `deformed` copies of each mask help to find the components.
+        dimensions : int, optional
+            How many of the last axes are spatial, for masks with channels; by default all.
+        random_state : int
+            Seeds the deformed copies.
+
+        Returns
+        -------
+        PCACodec
+            Public, as the masks are; its weights are 1.
         """
         array = public_masks(masks)
         width = non_negative(blur=blur)
@@ -153,9 +197,24 @@ def principal(rows: Floats, n_components: int | None) -> tuple[Floats, Floats]:
 class DPPCACodec(PCACodec):
     """A `PCACodec` whose components come from private masks, through a ledger.
 
+    Made by `DPPCACodec.buy`.
+
+    Parameters
+    ----------
+    mean, spectrum, weights, examples, provenance, statement, components, blur
+        As in `PCACodec`; there are no examples and no blur, and the provenance is "dp".
+
+    Notes
+    -----
     There is no private mean: masks are centred with a public one (0.5 everywhere unless given), and
     the spectrum is the second moment about it. The radius for one query is the rms of the codes.
 
+    References
+    ----------
+    `docs/theory/high-dimensional.md#private-components`
+
+    Examples
+    --------
     >>> import tempfile
     >>> from tacit import Budget, Ledger
     >>> masks = np.zeros((50, 2, 2)); masks[:25, 0] = 1
@@ -181,8 +240,29 @@ class DPPCACodec(PCACodec):
     ) -> DPPCACodec:
         """Fit private masks (n, ...), one for each unit, and pay mu^2 = 1/sigma^2 for it.
 
-        radius: to which |mask - mean| is clipped, public. n_masks: how many masks there are, as
-        far as the public knows; it only scales the spectrum.
+        Parameters
+        ----------
+        masks : array of shape (n, ...)
+            Private masks, one for each unit of the ledger.
+        ledger : Ledger
+            Who pays.
+        sigma : float
+            Noise, in units of what one mask can add to the sum.
+        radius : float
+            To which |mask - mean| is clipped; public.
+        n_masks : int
+            How many masks there are, as far as the public knows; it only scales the spectrum.
+        n_components : int
+            How many components are kept.
+        mean : float or array of shape (...), optional
+            A public mean mask; 1/2 everywhere by default.
+        noise : InsecureNoise, optional
+            Seeded noise for tests: not private, and the codec says so.
+
+        Returns
+        -------
+        DPPCACodec
+            Releasable: all that depends on the masks went through the ledger.
         """
         shape = np.shape(masks)[1:]
         centre = public_mean(mean, shape)
@@ -191,7 +271,7 @@ class DPPCACodec(PCACodec):
         kept = min(at_least(1, n_components=n_components), mechanism.dimension)
         with np.errstate(all="ignore"):  # the mechanism makes 0 of what is not finite
             rows = (answer_rows(masks, shape) - centre).reshape(-1, centre.size)
-        plan = Plan(mechanism, 1)
+        plan = Plan(mechanism, 1)  # what can be refused was refused: from here on it is paid for
         with ledger.release(plan, purpose="components of a codec", noise=noise) as grant:
             release = grant.release(rows)
         roots, vectors = np.linalg.eigh(np.asarray(release.values))  # from here on all is public
@@ -251,11 +331,32 @@ def deformed(
 ) -> Floats:
     """Return `copies` deformed versions of every public mask, (copies * n, ...), copy by copy.
 
-    shift, bend: deviations in voxels of a translation and of a smooth random displacement whose
-    blur is `wavelength` voxels; stretch: of the entries of a linear map about the middle.
-    dimensions: how many of the last axes are spatial, all of them unless given; channels move
-    together. Values are interpolated linearly, 0 outside.
+    Parameters
+    ----------
+    masks : array of shape (n, ...)
+        Public masks.
+    copies : int
+        How many of each mask.
+    dimensions : int, optional
+        How many of the last axes are spatial, all of them unless given; channels move together.
+    shift : float
+        Deviation in voxels of a translation.
+    stretch : float
+        Deviation of the entries of a linear map about the middle.
+    bend : float
+        Deviation in voxels of a smooth random displacement.
+    wavelength : float
+        Blur of that displacement, in voxels.
+    random_state : int
+        Seeds all of them.
 
+    Returns
+    -------
+    array of shape (copies * n, ...)
+        Values are interpolated linearly, 0 outside.
+
+    Examples
+    --------
     >>> square = np.zeros((1, 8, 8)); square[0, 2:6, 2:6] = 1
     >>> deformed(square, 3).shape
     (3, 8, 8)
@@ -306,6 +407,27 @@ class BlockPCACodec(LinearCodec):
     so that blocks which are always empty cost nothing after `ellipsoid`. Volumes are padded with
     zeros to whole blocks; the padding is cut off again.
 
+    Parameters
+    ----------
+    mean : array of shape (*shape)
+        The public mean answer.
+    spectrum : array of shape (length,)
+        Second moments of the coordinates about the mean, block by block.
+    weights : array of shape (length,)
+        Of the norm in which codes are clipped; a coordinate of weight 0 is not released.
+    examples : array of shape (n, length), optional
+        Codes of the public masks, None where there were none.
+    provenance : str
+        "public": there is no way to buy one.
+    statement : str
+        The same in a sentence.
+    components : array of shape (n_components, voxels of a block)
+        Orthonormal rows that all blocks share.
+    block_shape : tuple of int
+        Voxels along each side of a block.
+
+    Examples
+    --------
     >>> masks = np.zeros((3, 5, 4)); masks[0, :2] = 1; masks[1, 3:, 1:] = 1
     >>> codec = BlockPCACodec.fit(masks, block_shape=(2, 2), n_components=4)
     >>> codec.n_blocks, codec.length, bool(np.allclose(codec.decode(codec.encode(masks)), masks))
@@ -319,7 +441,22 @@ class BlockPCACodec(LinearCodec):
     def fit(
         cls, masks: ArrayLike, *, block_shape: Sequence[int], n_components: int
     ) -> BlockPCACodec:
-        """Fit public masks (n, ...), whose blocks share one basis, one mask at a time."""
+        """Fit public masks (n, ...), whose blocks share one basis, one mask at a time.
+
+        Parameters
+        ----------
+        masks : array of shape (n, ...)
+            Public masks.
+        block_shape : sequence of int
+            Voxels along each side of a block, as many sides as a mask has.
+        n_components : int
+            How many numbers each block gets, at most.
+
+        Returns
+        -------
+        BlockPCACodec
+            Public, as the masks are; its weights are 1.
+        """
         array = np.asarray(masks)
         block = shape_of(block_shape)
         if len(block) != array.ndim - 1 or not len(array):

@@ -49,6 +49,18 @@ def dice_scores(predicted: ArrayLike, truth: ArrayLike, *, n_classes: int) -> Fl
 def organ_dice(predicted: ArrayLike, truth: ArrayLike) -> Floats:
     """Return the Dice score of all that is not background, one number a mask: (n,).
 
+    Parameters
+    ----------
+    predicted, truth : arrays of shape (n, *spatial)
+        Masks of class indices, 0 the background.
+
+    Returns
+    -------
+    array of shape (n,)
+        From 0 to 1; 1 where both masks are empty. Secret where the truth is.
+
+    Examples
+    --------
     >>> organ_dice([[0, 1, 2, 0]], [[0, 2, 2, 0]]).tolist()
     [1.0]
     """
@@ -122,9 +134,28 @@ def mask_metrics(
 ) -> dict[str, Any]:
     """Return Dice and surface distances of each class, averaged over scans.
 
-    dice: of all that is not background. A class that only one of the two masks has is at no
-    distance: it counts with Dice 0, and under `missed`; one that neither has counts as Dice 1.
+    Parameters
+    ----------
+    predicted : sequence of arrays
+        Masks of class indices, one a scan, on the scan's own grid.
+    truth : Volumes
+        The same scans with their masks. What is returned is secret where these are.
+    names : sequence of str
+        The classes, background first.
 
+    Returns
+    -------
+    dict
+        `scans`, how many; `dice`, of all that is not background; and `classes`: for each but the
+        background `dice`, `surface_distance_mm`, `hausdorff95_mm` and `missed`.
+
+    Notes
+    -----
+    A class that only one of the two masks has is at no distance: it counts with Dice 0, and under
+    `missed`; one that neither has counts as Dice 1.
+
+    Examples
+    --------
     >>> scan, organ = np.zeros((1, 6, 6)), np.zeros((6, 6), int)
     >>> organ[2:4, 2:4] = 1
     >>> one = Volumes(tuple(scan), (organ,), dimensions=2)
@@ -170,9 +201,23 @@ def mask_figure(
 ) -> Figure:
     """Draw public scans, one a row: the input, then each column of masks (class indices) over it.
 
-    Scans `(*spatial)` in 2D or 3D; of a volume, the slice across its last axis where the first
-    column has most that is not background. `names`: the classes, background first, for a key.
+    Parameters
+    ----------
+    scans : sequence of arrays of shape (*spatial)
+        Public scans, in 2D or 3D; of a volume, the slice across its last axis is shown where the
+        first column has most that is not background. At most six are drawn.
+    masks : mapping of str to sequence of arrays
+        Columns by title, a mask for each scan and of its shape.
+    names : sequence of str
+        The classes, background first, for a key; none by default.
 
+    Returns
+    -------
+    Figure
+        matplotlib's.
+
+    Examples
+    --------
     >>> scan, organ = np.zeros((6, 6, 4)), np.zeros((6, 6, 4), int)
     >>> organ[2:4, 2:4, 3] = 1
     >>> figure = mask_figure([scan], {"released": [organ], "student": [organ]})

@@ -29,7 +29,24 @@ _LEVELS = np.arange(0.2, 0.651, 0.01)
 class MaskRounds:
     """Iterate to get (number, plan, public arguments) of each round; `learn` each release.
 
-    noise: mu^2 of all rounds together is 1/noise^2.
+    Parameters
+    ----------
+    codec : Codec
+        Public; several rounds need a `LinearCodec`.
+    scans : array of shape (queries, *spatial)
+        The public scans that are asked, without channels.
+    n_teachers : int
+        How many teachers answer; public. With `each_alone` the number by which sums are divided.
+    each_alone : bool
+        Every person is a teacher of its own: half the sensitivity (`UnitMean`).
+    noise : float
+        mu^2 of all rounds together is 1/noise^2.
+    rounds : int
+        1, 2 or 4; each has a fixed share of mu^2, the later ones more.
+
+    References
+    ----------
+    `docs/theory/high-dimensional.md#the-bound`
     """
 
     codec: Any
@@ -54,7 +71,7 @@ class MaskRounds:
 
     def __iter__(self) -> Iterator[tuple[int, Plan, dict[str, Any]]]:
         for number, share in enumerate(SHARES[self.rounds], start=1):
-            known = self._known
+            known = self._known  # by earlier releases: so weights and centres are public
             base = self.codec if known is None else self.codec.remaining(known.spectrum)
             self._round = self._shaped(base, share)
             public = {"weights": self._round.weights} if self.linear else {}
@@ -66,6 +83,11 @@ class MaskRounds:
         """Return plans that cost what the rounds will, before anything private is looked at.
 
         Later rounds have other radii, but mu^2 is their share of the budget all the same.
+
+        Returns
+        -------
+        list of Plan
+            One a round, to ask a ledger whether it would pay.
         """
         shares = SHARES[self.rounds]
         return [self._plan(self._shaped(self.codec, share), share) for share in shares]
@@ -87,7 +109,13 @@ class MaskRounds:
         return codec.ellipsoid((self.noise * reach) ** 2 / share) if self.linear else codec
 
     def learn(self, release: Release) -> None:
-        """Take in what a round released, and what the public scans say of it."""
+        """Take in what a round released, and what the public scans say of it.
+
+        Parameters
+        ----------
+        release : Release
+            Of the plan that the iteration gave last.
+        """
         values = np.asarray(release.values)
         if not self.linear:
             self._answers = self.codec.decode(values)
@@ -101,7 +129,13 @@ class MaskRounds:
         self._answers = self._known.answers
 
     def answers(self) -> Floats:
-        """Return soft masks of the queries after all rounds."""
+        """Return soft masks of the queries after all rounds.
+
+        Returns
+        -------
+        array of shape (queries, *shape)
+            Of all but the background: post-processing of the releases.
+        """
         return np.asarray(self._answers)
 
     @property
@@ -153,7 +187,20 @@ def cut_masks(soft: ArrayLike, n_classes: int, volume: float | None = None) -> F
 
 
 def level_of_volume(soft: NDArray[Any], volume: float) -> float:
-    """Return the level above which soft masks (n, *spatial) have `volume` voxels on average."""
+    """Return the level above which soft masks (n, *spatial) have `volume` voxels on average.
+
+    Parameters
+    ----------
+    soft : array of shape (n, *spatial)
+        Released fractions of all that is not background.
+    volume : float
+        Voxels that an organ has on average; public.
+
+    Returns
+    -------
+    float
+        Between 0.2 and 0.65, in steps of 0.01: the one whose volume is nearest.
+    """
     volumes = np.array([(soft > level).sum() / len(soft) for level in _LEVELS])
     return float(_LEVELS[np.abs(volumes - volume).argmin()])
 
@@ -187,11 +234,20 @@ _MOST_BYTES = 2**32
 class ImageRegression:
     """Predict answers from public images: random features of a voxel's surroundings, and ridge.
 
-    images: (queries, *sides), public. mean: the public mean answer, `(*sides)` or with channels in
-    front. A voxel is described by its neighbours' intensities, its place and the mean answer around
-    it; rectified random mixtures of these (Rahimi and Recht 2007) and themselves are the features.
-    They are made once; what depends on releases is cheap. Only voxels whose mean answer is between
-    0.02 and 0.98 are predicted.
+    Parameters
+    ----------
+    images : array of shape (queries, *sides)
+        Public.
+    mean : array of shape (*sides) or (channels, *sides)
+        The public mean answer; only voxels where it is between 0.02 and 0.98 are predicted.
+    n_features : int
+        How many random mixtures describe a voxel, beside what they mix.
+
+    Notes
+    -----
+    A voxel is described by its neighbours' intensities, its place and the mean answer around it;
+    rectified random mixtures of these (Rahimi and Recht 2007) and themselves are the features. They
+    are made once; what depends on releases is cheap.
     """
 
     def __init__(self, images: ArrayLike, mean: ArrayLike, *, n_features: int = 600) -> None:
@@ -213,7 +269,18 @@ class ImageRegression:
         self._factors: list[Any] = []
 
     def rows(self, chosen: ArrayLike) -> ImageRegression:
-        """Return the regression of some of the queries, by their numbers; features are shared."""
+        """Return the regression of some of the queries, by their numbers; features are shared.
+
+        Parameters
+        ----------
+        chosen : array of int
+            Numbers of queries.
+
+        Returns
+        -------
+        ImageRegression
+            Of these queries alone.
+        """
         part = object.__new__(ImageRegression)
         vars(part).update(vars(self))
         part._chosen = self._chosen[np.asarray(chosen)]
@@ -221,7 +288,18 @@ class ImageRegression:
         return part
 
     def predict(self, answers: ArrayLike) -> Floats:
-        """Return predictions (queries, ...), each learned from the other folds' `answers`."""
+        """Return predictions (queries, ...), each learned from the other folds' `answers`.
+
+        Parameters
+        ----------
+        answers : array of shape (queries, *mean.shape)
+            Released and decoded.
+
+        Returns
+        -------
+        array of shape (queries, *mean.shape)
+            The mean itself where there is one query, or a voxel is not predicted.
+        """
         targets = answer_rows(answers, self.mean.shape) - self.mean
         count = len(targets)
         if count != len(self._chosen):
@@ -273,7 +351,16 @@ def _solver(matrix: Floats, rows: NDArray[np.bool_]) -> Any:
 class Smoothed:
     """Answers after smoothing, the centres they have in code space, and what remains about them.
 
-    `centres` and `spectrum` are what a second round needs: `codec.remaining(spectrum)`.
+    Parameters
+    ----------
+    answers : array of shape (queries, *shape)
+        Predictions, corrected by the releases as far as these are to be trusted.
+    predicted : array of shape (queries, *shape)
+        What the public images alone say, learned from the other queries' releases.
+    centres : array of shape (queries, length)
+        Codes of the answers: public centres of another round.
+    spectrum : array of shape (length,)
+        Second moments about the centres, for `codec.remaining(spectrum)`.
     """
 
     answers: Floats
@@ -287,10 +374,26 @@ def smooth_by_images(
 ) -> Smoothed:
     """Shrink releases towards what the public images predict: prediction + w (code - its code).
 
+    Parameters
+    ----------
+    codec : LinearCodec
+        Whose codes were released.
+    codes : array of shape (queries, length)
+        Releases.
+    deviations : float or array of shape (length,)
+        Of their noise; infinite where a coordinate was left out, which stays as predicted.
+    regression : ImageRegression
+        Of the same queries.
+
+    Returns
+    -------
+    Smoothed
+        Post-processing of the releases.
+
+    Notes
+    -----
     w = r/(r + sigma^2), r the second moment of (code - predicted code) estimated from the releases
-    themselves; a coordinate that was left out stays as predicted.
-    What remains is r (1 - w). Post-processing of releases `codes` (queries, length) whose noise has
-    these `deviations` (length).
+    themselves. What remains is r (1 - w).
     """
     noisy = code_rows(finite_array(codes=codes), codec.length)
     spread = np.broadcast_to(np.asarray(deviations, dtype=np.float64), (codec.length,))

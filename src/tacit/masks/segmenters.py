@@ -76,7 +76,17 @@ class StudentMasks:
     def predict_proba(self, images: ArrayLike, *, window: Sequence[int] | None = None) -> Floats:
         """Return the student's probabilities (n, n_classes, *spatial), of scans of any size.
 
-        `window`: in overlapping windows of this shape, for volumes larger than fit the network.
+        Parameters
+        ----------
+        images : array of shape (n, *spatial) or (n, channels, *spatial)
+            Normalised as the scans of `fit` were.
+        window : sequence of int, optional
+            Predict in overlapping windows of this shape, for volumes larger than fit the network.
+
+        Returns
+        -------
+        array of shape (n, n_classes, *spatial)
+            Post-processing of the releases, free of charge.
         """
         check_is_fitted(self, "student_")
         how = {} if window is None else {"window": window}
@@ -85,11 +95,37 @@ class StudentMasks:
     def predict(
         self, images: ArrayLike, *, window: Sequence[int] | None = None
     ) -> NDArray[np.uint8]:
-        """Return the student's masks: post-processing of the releases, free of charge."""
+        """Return the student's masks: post-processing of the releases, free of charge.
+
+        Parameters
+        ----------
+        images : array of shape (n, *spatial) or (n, channels, *spatial)
+            Normalised as the scans of `fit` were.
+        window : sequence of int, optional
+            Predict in overlapping windows of this shape.
+
+        Returns
+        -------
+        array of uint8, shape (n, *spatial)
+            The most probable class of each voxel.
+        """
         return most_probable(self.predict_proba(images, window=window), axis=1)
 
     def score(self, images: ArrayLike, masks: ArrayLike) -> float:
-        """Return the mean Dice of all that is not background, on scans declared public."""
+        """Return the mean Dice of all that is not background, on scans declared public.
+
+        Parameters
+        ----------
+        images : array of shape (n, *spatial) or (n, channels, *spatial)
+            Public scans.
+        masks : array of int, shape (n, *spatial)
+            Their true classes.
+
+        Returns
+        -------
+        float
+            From 0 to 1. On private scans it would be a release that nobody pays for.
+        """
         return float(organ_dice(self.predict(images), masks).mean())
 
 
@@ -105,30 +141,82 @@ def one_two_or_four(**named: Any) -> int:
 class PATESegmenter(StudentMasks, PrivateEstimator):
     """Private aggregation of teachers' masks, worst-case priced, in two or three dimensions.
 
-    teacher: `AtlasTeacher()` by default, a `UNetTeacher`, or a function (`CallableTeacher`).
-    codec: fitted on public masks; by default a `PCACodec` of `public_masks`.
-    student: `UNetStudent(n_classes)` by default; it sees public scans and releases only.
-    n_teachers: how many teachers; public and fixed.
-    each_alone: every person is a teacher of its own, and `n_teachers` the public number by which
-        sums are divided (about as many as there are). Half the sensitivity (`UnitMean`).
-    n_classes: background included.
-    queries: how many public scans are asked, or None for all; or `Queries(..., rounds=...)`: 2 or 4
+    Parameters
+    ----------
+    teacher : MaskTeacher or callable, optional
+        `AtlasTeacher()` by default, a `UNetTeacher`, or a function (`CallableTeacher`).
+    codec : Codec, optional
+        Fitted on public masks; by default a `PCACodec` of the `public_masks` of `fit`.
+    student : estimator, optional
+        `UNetStudent(n_classes)` by default; it sees public scans and releases only.
+    epsilon : float
+        The worst-case budget of the ledger that `fit` makes; with a given ledger it still sets the
+        noise.
+    delta : float
+        Of that budget; a given ledger has its own.
+    ledger : Ledger, path or NewLedger, optional
+        Who pays; None for one in a temporary directory.
+    allow_overlap : bool
+        Do not look for private scans that equal public ones; otherwise such a scan is refused. The
+        ledger then says, for ever, that nobody looked.
+    noise : InsecureNoise, optional
+        Seeded noise for tests: not private, and the ledger says so.
+    random_state : int, optional
+        Seeds training, queries and shards, never noise.
+    n_teachers : int
+        How many teachers; public and fixed.
+    each_alone : bool
+        Every person is a teacher of its own, and `n_teachers` the public number by which sums are
+        divided (about as many as there are). Half the sensitivity (`UnitMean`).
+    n_classes : int
+        Background included; public.
+    queries : int or Queries, optional
+        How many public scans are asked, or None for all; or `Queries(..., rounds=...)`: 2 or 4
         rounds ask the same scans again and spend a part of mu^2 on each release, about what the
         earlier ones and the public scans together predict.
-    cut: "volume" makes masks of what was released such that an organ has, on average over the
-        scans asked, the volume that it has in the codec's public masks; "half" where the released
+    cut : str
+        "volume" makes masks of what was released such that an organ has, on average over the scans
+        asked, the volume that it has in the codec's public masks; "half" where the released
         foreground exceeds 1/2, for scans whose organs are of another size.
-    executor: "serial", "local", a Dask client or address; checkpoint: a directory (mode 0700) of
-        finished teachers, from which a run that was stopped goes on.
-    groups in `fit` are the patients: the unit is then a person, otherwise a scan.
+    executor : str or Dask client
+        "serial", "local" (processes), a Dask client or a scheduler's address.
+    checkpoint : path, optional
+        A directory (mode 0700) of finished teachers, from which a run that was stopped goes on.
+        Secret.
+
+    Attributes
+    ----------
+    student_ : estimator
+        The fitted student, publishable.
+    released_ : array of shape (queries, *grid) or (queries, n_classes - 1, *grid)
+        Masks of all but the background, 0 or 1, that the student was taught.
+    releases_ : list of Release
+        One a round, as they left the ledger.
+    queries_ : array of int
+        Rows of `X_public` that were asked.
+    codec_ : Codec
+        The codec that was used.
+    grid_ : tuple of int
+        The public grid of scans and masks.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that was released so far.
+
+    Notes
+    -----
+    Unit: one scan, or one person with `groups=` in `fit`. Codec, radius and n_teachers must be
+    public.
+
+    Scans, (n, *spatial) or (n, channels, *spatial), and masks are on one public grid, intensities
+    normalised scan by scan (`Volumes.normalised().resampled(shape)`).
 
     Large volumes: `UNetStudent(patch=...)` and `UNetTeacher(UNetRecipe(patch=...))` are trained on
     patches and predict in windows; `predict(images, window=...)` does so with any U-Net.
 
-    Scans, (n, *spatial) or (n, channels, *spatial), and masks are on one public grid, intensities
-    normalised scan by scan (`Volumes.normalised().resampled(shape)`). Codec, radius and n_teachers
-    must be public. Source: PCA-PATE 2020 and Generalized PATE 2022 as corrected in
-    docs/theory/high-dimensional.md.
+    References
+    ----------
+    PCA-PATE 2020 and Generalized PATE 2022 as corrected in `docs/theory/high-dimensional.md`.
     """
 
     features = None
@@ -158,6 +246,26 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
     ) -> Self:
         """Let teachers of the private scans segment public ones, and train the student on that.
 
+        Parameters
+        ----------
+        images : array of shape (n, *spatial) or (n, channels, *spatial)
+            Private scans.
+        masks : array of int, shape (n, *spatial)
+            Their classes, 0 the background. Private.
+        X_public : array of shape (m, *spatial) or (m, channels, *spatial)
+            Public scans, on the same grid; needed.
+        public_masks : array of int, shape (k, *spatial), optional
+            Public masks to fit a `PCACodec` on; needed where no codec was given.
+        groups : array of shape (n,), optional
+            Whose each scan is: the unit is then a person, otherwise a scan.
+
+        Returns
+        -------
+        self : PATESegmenter
+            Fitted; it holds nothing private.
+
+        Notes
+        -----
         Shapes are checked and the plan is priced before a teacher looks at a scan; the ledger is
         charged before noise is drawn.
         """
@@ -299,6 +407,13 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
         """Write the student, its grid, the statement and maybe the classes' names to one file.
 
         Nothing in it is private; `tacit segment` and `load_segmenter` read it.
+
+        Parameters
+        ----------
+        path : path
+            Of the file, which has no pickle in it.
+        classes : sequence of str, optional
+            A name for each class, background first; public.
         """
         names = None if classes is None else [str(name) for name in classes]
         if names is not None and len(names) != self.n_classes:
@@ -316,6 +431,19 @@ class SimulatedSegmenter(PATESegmenter):
 
     For scans that are public in truth, as a benchmark's. With private ones it publishes what the
     releases protect.
+
+    Parameters
+    ----------
+    teacher, codec, student, epsilon, delta, ledger, allow_overlap, noise, random_state
+        As in `PATESegmenter`.
+    n_teachers, each_alone, n_classes, queries, cut, executor, checkpoint
+        As in `PATESegmenter`.
+
+    Attributes
+    ----------
+    teachers_mean_ : array of shape (queries, *shape)
+        The mean of the teachers' answers, through the codec, without clip and noise. No cost covers
+        it, which the statement says.
     """
 
     teachers_mean_: Floats
@@ -338,12 +466,46 @@ _TINY = 1.0  # voxels: the Dice loss of an empty organ has a bounded slope
 class DPSGDSegmenter(StudentMasks, NoisyTrainingEstimator):
     """Train MONAI's U-Net on private scans and masks by DP-SGD, in two or three dimensions.
 
-    n_classes: background included. channels, residual_units: of the U-Net; fewer parameters, less
-        noise. The other parameters are those of `DPSGDClassifier`; `n_records` counts scans, or
-        people with `groups=`.
+    Parameters
+    ----------
+    n_classes : int
+        Background included; public.
+    epsilon : float
+        The worst-case budget, from which the noise is chosen.
+    delta : float
+        Of that budget; a given ledger has its own.
+    ledger : Ledger, path or NewLedger, optional
+        Who pays; None for one in a temporary directory.
+    noise : InsecureNoise, optional
+        Seeded noise for tests: not private, and the ledger says so.
+    random_state : int, optional
+        Seeds the first weights, never noise or samples.
+    n_records : int or "from_data"
+        About how many scans (with `groups=`, people) there are, a public number that sets rate and
+        steps; "from_data" counts them, which the statement then says. Needed.
+    noise_multiplier : float, optional
+        Noise in units of what one unit can add to a sum, in place of what epsilon would need.
+    training : Training, optional
+        By default flat clipping to 0.01, 30 epochs, batches of 64 and the learning rate 0.02. The
+        engine is fixed: one scan at a time, for others would round volumes by their company.
+    channels : tuple of int
+        Of each level of the U-Net; fewer parameters, less noise.
+    residual_units : int
+        Convolutions of a level's residual unit (0: one plain convolution).
 
-    Unit: one scan, or one person. The loss of a scan is its cross-entropy plus a soft Dice loss.
-    After `fit`: `student_` (a `UNetStudent`), `ledger_`, `statement_`.
+    Attributes
+    ----------
+    student_ : UNetStudent
+        The trained network, publishable.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that was released so far.
+
+    Notes
+    -----
+    Unit: one scan, or one person with `groups=` in `fit`. The loss of a scan is its cross-entropy
+    plus a soft Dice loss.
     """
 
     features = None
@@ -368,7 +530,22 @@ class DPSGDSegmenter(StudentMasks, NoisyTrainingEstimator):
     _fixed: ClassVar = frozenset({"engine"})
 
     def fit(self, images: ArrayLike, masks: ArrayLike, groups: ArrayLike | None = None) -> Self:
-        """Train on private scans (n, [channels,] *spatial), normalised one by one, and masks."""
+        """Train on private scans (n, [channels,] *spatial), normalised one by one, and masks.
+
+        Parameters
+        ----------
+        images : array of shape (n, *spatial) or (n, channels, *spatial)
+            Private scans on one public grid.
+        masks : array of int, shape (n, *spatial)
+            Their classes, 0 the background. Private.
+        groups : array of shape (n,), optional
+            Whose each scan is: the unit is then a person, otherwise a scan.
+
+        Returns
+        -------
+        self : DPSGDSegmenter
+            Fitted; it holds nothing private.
+        """
         scans, truth = self._private(images, masks)
         scans = channelled(scans, truth.ndim - 1)
         people = units_of(groups, len(scans))

@@ -59,7 +59,22 @@ class MaskTeacher(Protocol):
     def segment_queries(
         self, shard: Shard, queries: NDArray[Any], *, n_classes: int
     ) -> NDArray[Any]:
-        """Return soft masks (queries, n_classes, *spatial); the shard has at least one scan."""
+        """Return soft masks (queries, n_classes, *spatial); the shard has at least one scan.
+
+        Parameters
+        ----------
+        shard : Shard
+            The teacher's own scans, masks and seed. Secret.
+        queries : array of shape (queries, *spatial) or (queries, channels, *spatial)
+            Public scans.
+        n_classes : int
+            Background included; public.
+
+        Returns
+        -------
+        array of shape (queries, n_classes, *spatial)
+            Probabilities of each class. Secret.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +111,13 @@ class MaskJob:
 class UNetTeacher:
     """A U-Net for each shard (MONAI's), trained from the shard's own seed on one thread.
 
+    Parameters
+    ----------
+    recipe : UNetRecipe
+        How each is made and trained; public, the same for all.
+
+    Examples
+    --------
     >>> from tacit.masks.volumes import generated_volumes
     >>> images, masks = generated_volumes(3, (16, 16), seed=1).normalised().arrays()
     >>> teacher = UNetTeacher(UNetRecipe(channels=(4, 8), steps=2))
@@ -112,7 +134,22 @@ class UNetTeacher:
     def segment_queries(
         self, shard: Shard, queries: NDArray[Any], *, n_classes: int
     ) -> NDArray[Any]:
-        """Train on the shard and segment the queries."""
+        """Train on the shard and segment the queries.
+
+        Parameters
+        ----------
+        shard : Shard
+            The teacher's own scans, masks and seed. Secret.
+        queries : array of shape (queries, *spatial) or (queries, channels, *spatial)
+            Public scans.
+        n_classes : int
+            Background included; public.
+
+        Returns
+        -------
+        array of shape (queries, n_classes, *spatial)
+            Probabilities of each class. Secret.
+        """
         dimensions = shard.y.ndim - 1
         images = channelled(shard.X, dimensions)
         with one_torch_thread(shard.seed):
@@ -124,8 +161,12 @@ class UNetTeacher:
 class CallableTeacher:
     """Any function of (images, masks, queries, n_classes, seed) that returns soft masks.
 
-    It must use its arguments and public things alone: what it shares between shards, the price
-    does not cover.
+    Parameters
+    ----------
+    function : callable
+        Called with a shard's scans and masks, the public queries, `n_classes=` and `seed=`. It must
+        use its arguments and public things alone: what it shares between shards, the price does not
+        cover.
     """
 
     function: Callable[..., ArrayLike]
@@ -137,7 +178,22 @@ class CallableTeacher:
     def segment_queries(
         self, shard: Shard, queries: NDArray[Any], *, n_classes: int
     ) -> NDArray[Any]:
-        """Call the function on the shard."""
+        """Call the function on the shard.
+
+        Parameters
+        ----------
+        shard : Shard
+            The teacher's own scans, masks and seed. Secret.
+        queries : array of shape (queries, *spatial) or (queries, channels, *spatial)
+            Public scans.
+        n_classes : int
+            Background included; public.
+
+        Returns
+        -------
+        array of shape (queries, n_classes, *spatial)
+            What the function said. Secret.
+        """
         return np.asarray(
             self.function(shard.X, shard.y, queries, n_classes=n_classes, seed=shard.seed)
         )
@@ -174,17 +230,50 @@ def segment_with_teachers(
 ) -> NDArray[Any]:
     """Return what each teacher says of each query: (teachers, queries, n_classes, *spatial).
 
-    `images` (n, [channels,] *spatial) and `masks` (n, *spatial) are the private scans on one
-    public grid, `shards` each scan's teacher (`shard_of` its patient). With `encode`, a public
-    function of a teacher's masks (queries, n_classes, *spatial), its codes are kept instead. A
-    teacher without scans answers NaN, which `GaussianMean` reads as its public centre.
-    A teacher's seed follows from `random_state` and its number, or, with `names`, from its name:
-    where each unit is a teacher, its number depends on who else is there, and its seed must not.
-    `executor`: "serial", "local" (processes of one thread), a dask.distributed Client or its
-    address; the answers are the same bit for bit. `checkpoint`: a directory (mode 0700) of finished
-    teachers, also of an earlier process. `on_teacher` is told the number of each that has finished.
-    The result is SECRET; unit: what a shard holds the scans of.
+    Parameters
+    ----------
+    teacher : MaskTeacher or callable
+        An `AtlasTeacher`, a `UNetTeacher`, a function, or an object with `segment_queries`.
+    images : array of shape (n, *spatial) or (n, channels, *spatial)
+        Private scans, on one public grid.
+    masks : array of int, shape (n, *spatial)
+        Their classes, 0 the background. Private.
+    shards : array of int, shape (n,)
+        Each scan's teacher: `shard_of` its patient.
+    n_teachers : int
+        How many teachers there are, those without scans included.
+    queries : array of shape (m, *spatial) or (m, channels, *spatial)
+        Public scans, on the same grid.
+    n_classes : int
+        Background included; public.
+    encode : callable, optional
+        A public function of a teacher's masks (queries, n_classes, *spatial); its codes are kept in
+        place of the masks.
+    executor : str or Dask client
+        "serial", "local" (processes of one thread), a dask.distributed Client or its address; the
+        answers are the same bit for bit.
+    random_state : int
+        A teacher's seed follows from it and from the teacher's number, or name.
+    names : sequence of bytes, optional
+        Of the teachers. Where each unit is a teacher, its number depends on who else is there, and
+        its seed must not.
+    checkpoint : path, optional
+        A directory (mode 0700) of finished teachers, also of an earlier process. Secret.
+    on_teacher : callable, optional
+        Told the number of each teacher that has finished.
 
+    Returns
+    -------
+    array of shape (teachers, queries, n_classes, *spatial)
+        SECRET; with `encode` its codes in place of the last axes. A teacher without scans answers
+        NaN, which `GaussianMean` reads as its public centre.
+
+    Notes
+    -----
+    Unit: what a shard holds the scans of.
+
+    Examples
+    --------
     >>> same = lambda images, masks, queries, *, n_classes, seed: (
     ...     np.repeat(np.eye(n_classes)[masks[:1]].transpose(0, 3, 1, 2), len(queries), axis=0))
     >>> masks = np.arange(8).reshape(2, 2, 2) % 2
@@ -396,12 +485,19 @@ def _stretched(field: Tensor, shape: tuple[int, ...]) -> Tensor:
 class AtlasTeacher:
     """Register a private scan to each query and let its mask follow: soft masks, no training.
 
+    Parameters
+    ----------
+    demons : Demons
+        The registration's numbers; the defaults were chosen on hippocampus scans.
+
+    Notes
+    -----
     The scan and the queries are on one public grid, with intensities normalised
     (`Volumes.normalised().resampled(shape)`). A mask is warped class by class with linear
     interpolation, so that its border is soft. Several scans in a shard answer by their mean.
 
-    demons: the registration's numbers.
-
+    Examples
+    --------
     >>> from tacit.masks.volumes import generated_volumes
     >>> images, masks = generated_volumes(3, (16, 20), noise=0.02).normalised().arrays()
     >>> answer = AtlasTeacher().segment_queries(
@@ -418,7 +514,23 @@ class AtlasTeacher:
     def segment_queries(
         self, shard: Shard, queries: NDArray[Any], *, n_classes: int
     ) -> NDArray[Any]:
-        """Return soft masks (queries, n_classes, *spatial)."""
+        """Return soft masks (queries, n_classes, *spatial).
+
+        Parameters
+        ----------
+        shard : Shard
+            The teacher's own scans and masks, one at least. Secret. Nothing is random: the seed
+            is not used.
+        queries : array of shape (queries, *spatial) or (queries, channels, *spatial)
+            Public scans.
+        n_classes : int
+            Background included; public.
+
+        Returns
+        -------
+        array of shape (queries, n_classes, *spatial)
+            The shard's masks as they follow to each query, their mean. Secret.
+        """
         dimensions = shard.y.ndim - 1
         if not len(shard.y):
             raise InvalidArgument("Expected at least one scan in a shard.")

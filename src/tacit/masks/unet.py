@@ -58,13 +58,28 @@ _BATCH = 8  # volumes, or windows, predicted at a time
 class UNetRecipe:
     """How a U-Net is made and trained; small by default.
 
-    channels: of each level, the first at full resolution, each further one at half of the one
-        above; the last works at the resolution of the last but one.
-    residual_units: convolutions of a level's residual unit (0: one plain convolution).
-    steps, batch_size, learning_rate (one cycle), weight_decay: of AdamW.
-    augment: move, scale and shade a copy of each scan at each step.
-    patch: train on random patches of this shape and predict in windows of it; None: whole volumes.
+    Parameters
+    ----------
+    channels : tuple of int
+        Of each level, the first at full resolution, each further one at half of the one above; the
+        last works at the resolution of the last but one.
+    residual_units : int
+        Convolutions of a level's residual unit (0: one plain convolution).
+    steps : int
+        Of AdamW.
+    batch_size : int
+        Scans, or patches, in a step.
+    learning_rate : float
+        The largest of one cycle.
+    weight_decay : float
+        Of AdamW.
+    augment : bool
+        Move, scale and shade a copy of each scan at each step.
+    patch : tuple of int, optional
+        Train on random patches of this shape and predict in windows of it; None: whole volumes.
 
+    Examples
+    --------
     >>> UNetRecipe(steps=50).channels
     (8, 16, 32)
     """
@@ -95,7 +110,18 @@ class UNetRecipe:
         return int(2 ** (len(self.channels) - 2))
 
     def grown(self, sides: Sequence[int]) -> list[int]:
-        """Return sides that are multiples of the factor, as small as can be."""
+        """Return sides that are multiples of the factor, as small as can be.
+
+        Parameters
+        ----------
+        sides : sequence of int
+            Of a volume, in voxels.
+
+        Returns
+        -------
+        list of int
+            What the network can halve; none is smaller than it was.
+        """
         return [side + -side % self.factor for side in sides]
 
 
@@ -325,10 +351,41 @@ _NAME = "UNetStudent"
 class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A small U-Net, in two or three dimensions, trained on soft or hard masks.
 
-    n_classes: background included. The other parameters are those of `UNetRecipe`.
-    random_state: seeds training; the same bits again on one machine with as many torch threads.
-    Learned: `network_`, `dimensions_`, `n_channels_`.
+    Parameters
+    ----------
+    n_classes : int
+        Background included.
+    channels : tuple of int
+        Of each level, the first at full resolution, each further one at half of the one above; the
+        last works at the resolution of the last but one.
+    residual_units : int
+        Convolutions of a level's residual unit (0: one plain convolution).
+    steps : int
+        Of AdamW.
+    batch_size : int
+        Scans, or patches, in a step.
+    learning_rate : float
+        The largest of one cycle.
+    weight_decay : float
+        Of AdamW.
+    augment : bool
+        Move, scale and shade a copy of each scan at each step.
+    patch : tuple of int, optional
+        Train on random patches of this shape and predict in windows of it; None: whole volumes.
+    random_state : int, optional
+        Seeds training; the same bits again on one machine with as many torch threads.
 
+    Attributes
+    ----------
+    network_ : torch module
+        MONAI's U-Net.
+    dimensions_ : int
+        2 or 3, of the scans that it has seen.
+    n_channels_ : int
+        Of these scans.
+
+    Examples
+    --------
     >>> from tacit.masks.volumes import generated_volumes
     >>> images, masks = generated_volumes(4, (16, 16)).normalised().arrays()
     >>> student = UNetStudent(channels=(4, 8), steps=3).fit(images, masks)
@@ -351,9 +408,19 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def fit(self, images: ArrayLike, targets: ArrayLike) -> Self:
         """Learn from public scans (n, [channels,] *spatial), already normalised.
 
-        `targets`: class indices (n, *spatial); or soft masks (n, n_classes, *spatial); or, with
-        two classes, what was decoded of the organ alone, fractions (n, *spatial). Soft values are
-        cut to 0 .. 1 and made to sum to 1.
+        Parameters
+        ----------
+        images : array of shape (n, *spatial) or (n, channels, *spatial)
+            Public scans.
+        targets : array
+            Class indices (n, *spatial); or soft masks (n, n_classes, *spatial); or, with two
+            classes, what was decoded of the organ alone, fractions (n, *spatial). Soft values are
+            cut to 0 .. 1 and made to sum to 1.
+
+        Returns
+        -------
+        self : UNetStudent
+            Fitted.
         """
         soft, dimensions = self._targets(targets)
         self.check(dimensions)
@@ -367,7 +434,22 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         return self
 
     def untrained(self, dimensions: int, n_channels: int, seed: int = 0) -> Self:
-        """Give it a network in its first state, for scans of these channels."""
+        """Give it a network in its first state, for scans of these channels.
+
+        Parameters
+        ----------
+        dimensions : int
+            2 or 3.
+        n_channels : int
+            Of the scans.
+        seed : int
+            Of the first weights.
+
+        Returns
+        -------
+        self : UNetStudent
+            With `network_`, which has seen nothing.
+        """
         recipe = self._recipe()
         self.dimensions_, self.n_channels_ = dimensions, n_channels
         self.network_ = seeded(
@@ -376,7 +458,13 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         return self
 
     def check(self, dimensions: int) -> None:
-        """Raise what `fit` would about the parameters and packages: before anything is released."""
+        """Raise what `fit` would about the parameters and packages: before anything is released.
+
+        Parameters
+        ----------
+        dimensions : int
+            2 or 3, of the scans that `fit` will get.
+        """
         recipe = self._recipe()
         need_monai()
         seed_of(self.random_state)
@@ -388,8 +476,18 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     ) -> NDArray[np.float32]:
         """Return probabilities (n, n_classes, *spatial), of scans of any size.
 
-        `window`: predict in overlapping windows of this shape, for volumes that do not fit into
-        memory at once; by default of `patch`, or the whole volume where there is none.
+        Parameters
+        ----------
+        images : array of shape (n, *spatial) or (n, channels, *spatial)
+            Normalised as the scans of `fit` were.
+        window : sequence of int, optional
+            Predict in overlapping windows of this shape, for volumes that do not fit into memory at
+            once; by default of `patch`, or the whole volume where there is none.
+
+        Returns
+        -------
+        array of float32, shape (n, n_classes, *spatial)
+            They sum to 1 at each voxel.
         """
         check_is_fitted(self, "network_")
         scans = self._scans(images, self.dimensions_)
@@ -400,11 +498,32 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def predict(
         self, images: ArrayLike, *, window: Sequence[int] | None = None
     ) -> NDArray[np.uint8]:
-        """Return the most probable class of each voxel (n, *spatial)."""
+        """Return the most probable class of each voxel (n, *spatial).
+
+        Parameters
+        ----------
+        images : array of shape (n, *spatial) or (n, channels, *spatial)
+            Normalised as the scans of `fit` were.
+        window : sequence of int, optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        array of uint8, shape (n, *spatial)
+            Class indices, 0 the background.
+        """
         return most_probable(self.predict_proba(images, window=window), axis=1)
 
     def save(self, path: PathLike, *, extra: Mapping[str, Any] | None = None) -> None:
-        """Write the fitted student to one file without pickle; `load_segmenter` reads it back."""
+        """Write the fitted student to one file without pickle; `load_segmenter` reads it back.
+
+        Parameters
+        ----------
+        path : path
+            Of the file.
+        extra : mapping, optional
+            Plain data to keep beside it: the grid, the classes' names, a statement.
+        """
         check_is_fitted(self, "network_")
         manifest = {
             "student": _NAME,
@@ -448,7 +567,18 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
 
 def load_segmenter(path: PathLike) -> UNetStudent:
-    """Read a student that `UNetStudent.save` wrote; its predictions are the same bits."""
+    """Read a student that `UNetStudent.save` wrote; its predictions are the same bits.
+
+    Parameters
+    ----------
+    path : path
+        Of the file; one that is damaged is refused by name alone.
+
+    Returns
+    -------
+    UNetStudent
+        Fitted.
+    """
     manifest, arrays, _ = read_container(path)
     try:
         if manifest["student"] != _NAME:

@@ -96,7 +96,22 @@ def _files_in(place: Path) -> Iterator[NiftiFile]:
 
 
 def parse_nifti(content: bytes, name: str, *, most_voxels: int = MOST_VOXELS) -> Grid:
-    """Read the bytes of one .nii or .nii.gz as float32; NaN and infinity are refused."""
+    """Read the bytes of one .nii or .nii.gz as float32; NaN and infinity are refused.
+
+    Parameters
+    ----------
+    content : bytes
+        Of the file. No more of it is unpacked than its header promises.
+    name : str
+        Of the file: what messages quote, and whose .gz says that it is compressed.
+    most_voxels : int
+        A header that promises more is refused before the voxels are read.
+
+    Returns
+    -------
+    Grid
+        `values`, and the `affine` (4 x 4) from voxel indices to millimetres.
+    """
     nibabel = _need_nibabel()
     raw: Any = io.BytesIO(content)
     with _reading(Path(name), "NIfTI file"), quiet():  # nibabel tells of what it repairs
@@ -161,9 +176,21 @@ def _need_nibabel() -> Any:
 def save_mask(path: PathLike, mask: ArrayLike, affine: ArrayLike | None = None) -> None:
     """Write a mask as .nii or .nii.gz with its affine (and so its spacing), whole or not at all.
 
-    Class indices are stored as uint8 (or int16), soft masks as float32. Equal masks give equal
-    bytes: no time stands in the file.
+    Parameters
+    ----------
+    path : path
+        Ends in .nii or .nii.gz.
+    mask : array of shape (*spatial)
+        Class indices are stored as uint8 (or int16), soft masks as float32.
+    affine : array of shape (4, 4), optional
+        From voxel indices to millimetres; the identity by default.
 
+    Notes
+    -----
+    Equal masks give equal bytes: no time stands in the file.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "mask.nii.gz"
@@ -201,10 +228,26 @@ def load_volumes(
 ) -> Volumes:
     """Load `nifti:DIR` (a folder or a .tar of .nii, .nii.gz) or `npz:FILE`.
 
+    Parameters
+    ----------
+    specification : str
+        "nifti:DIR" or "npz:FILE".
+    n_classes : int, optional
+        Background included. Needed where there are masks, unless a folder's `dataset.json` declares
+        it: classes read off private masks could themselves tell something.
+    most_voxels : int
+        A NIfTI file whose header promises more is refused; 2^28 by default.
+
+    Returns
+    -------
+    Volumes
+        Scans as float32, with masks where there are any.
+
+    Notes
+    -----
     A folder holds images/ and labels/ (or imagesTr/ and labelsTr/), a mask under its scan's name;
     without labels there are no masks. An archive holds `image` (n, ...) and maybe `label`, `case`,
-    `affine`, and `shape`: each volume's true size where they are padded at the end. `n_classes`
-    counts the background too; a folder's `dataset.json` may declare it instead.
+    `affine`, and `shape`: each volume's true size where they are padded at the end.
     """
     kind, _, place = str(specification).partition(":")
     if kind not in ("nifti", "npz") or not place:
@@ -218,6 +261,17 @@ def load_volumes(
 def save_masks(path: PathLike, masks: Sequence[ArrayLike], volumes: Volumes) -> None:
     """Write one mask a volume: a folder of CASE.nii.gz with affines kept, or one .npz.
 
+    Parameters
+    ----------
+    path : path
+        A folder, which is made if it does not exist; or a file that ends in .npz.
+    masks : sequence of arrays
+        One a volume, on its own grid.
+    volumes : Volumes
+        Whose cases and affines the masks get.
+
+    Examples
+    --------
     >>> import tempfile
     >>> scans = Volumes((np.zeros((4, 5, 6)),), cases=("one",))
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -141,9 +141,25 @@ def rescaled_affine(affine: ArrayLike, old: Sequence[int], new: Sequence[int]) -
 class Volumes:
     """Scans, each `(*spatial)` or `(channels, *spatial)`, with masks of class indices, or without.
 
-    `cases` name them, one name a scan; `affines` lead from voxel indices to millimetres (4 x 4,
-    also in 2D). Printing shows no scan and no name.
+    Printing shows no scan and no name.
 
+    Parameters
+    ----------
+    images : tuple of arrays
+        Scans, each on its own grid.
+    masks : tuple of arrays, optional
+        Classes 0 .. n_classes - 1, one mask of its scan's spatial shape each.
+    cases : tuple of str
+        One name a scan; by default they are numbered.
+    affines : tuple of arrays of shape (4, 4)
+        From voxel indices to millimetres, 4 x 4 also in 2D; the identity by default.
+    n_classes : int
+        Background included; public.
+    dimensions : int
+        2 or 3, of space: one more axis in front is channels.
+
+    Examples
+    --------
     >>> Volumes((np.zeros((4, 5, 6)),), masks=(np.zeros((4, 5, 6), int),), n_classes=2)
     Volumes(volumes=1, dimensions=3, n_classes=2)
     """
@@ -198,7 +214,18 @@ class Volumes:
         return tuple(tuple(np.linalg.norm(one, axis=0).tolist()) for one in columns)
 
     def take(self, rows: slice | ArrayLike) -> Volumes:
-        """Return the volumes at these places."""
+        """Return the volumes at these places.
+
+        Parameters
+        ----------
+        rows : slice or array
+            Places, or true and false for each volume.
+
+        Returns
+        -------
+        Volumes
+            With their masks, cases and affines.
+        """
         places = np.arange(len(self))[rows if isinstance(rows, slice) else np.asarray(rows)]
         kept: dict[str, Any] = {
             name: tuple(getattr(self, name)[i] for i in places)
@@ -208,12 +235,29 @@ class Volumes:
         return replace(self, **kept)
 
     def normalised(self) -> Volumes:
-        """Return the volumes with intensities on one scale, each from itself alone."""
+        """Return the volumes with intensities on one scale, each from itself alone.
+
+        Returns
+        -------
+        Volumes
+            (x - mean) / standard deviation, x cut to the volume's own 0.5 and 99.5 percentiles.
+        """
         images = (normalise(image, dimensions=self.dimensions) for image in self.images)
         return replace(self, images=tuple(images))
 
     def resampled(self, shape: Sequence[int]) -> Volumes:
-        """Return the volumes on one public grid; masks by the most probable class."""
+        """Return the volumes on one public grid; masks by the most probable class.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Voxels along each side: chosen from what is known of the organ, not from private scans.
+
+        Returns
+        -------
+        Volumes
+            All of this shape, with affines to match.
+        """
         if len(shape) != self.dimensions:
             raise InvalidArgument(f"Expected a shape of {self.dimensions} sides, got {shape}.")
         pairs = zip(self.affines, self.shapes, strict=True)
@@ -228,12 +272,31 @@ class Volumes:
         )
 
     def restored(self, probabilities: Iterable[ArrayLike]) -> tuple[NDArray[np.uint8], ...]:
-        """Bring predictions `(classes, *grid)` on a common grid back to each volume's own."""
+        """Bring predictions `(classes, *grid)` on a common grid back to each volume's own.
+
+        Parameters
+        ----------
+        probabilities : iterable of arrays of shape (n_classes, *grid)
+            One a volume, in order.
+
+        Returns
+        -------
+        tuple of arrays of uint8
+            The most probable class of each voxel, in each volume's own shape.
+        """
         pairs = zip(probabilities, self.shapes, strict=True)
         return tuple(most_probable(resample(soft, shape)) for soft, shape in pairs)
 
     def arrays(self) -> tuple[NDArray[np.float32], NDArray[np.uint8] | None]:
-        """Return images `(n, [channels,] *grid)` and masks `(n, *grid)` of a common grid."""
+        """Return images `(n, [channels,] *grid)` and masks `(n, *grid)` of a common grid.
+
+        Returns
+        -------
+        images : array of float32, shape (n, *grid) or (n, channels, *grid)
+            All scans; they must have one shape.
+        masks : array of uint8, shape (n, *grid), or None
+            All masks, if there are any.
+        """
         if len({image.shape for image in self.images}) != 1:
             raise InvalidArgument("Expected volumes of one shape; use resampled(shape) first.")
         masks = None if self.masks is None else np.stack(self.masks).astype(np.uint8)
@@ -254,9 +317,27 @@ def generated_volumes(
     behind the other along its longest axis. The scan shows it with a coil's shading, a second
     structure beside it, and noise. So tests and newcomers need nobody's data.
 
-    Volume i depends on the seed and on i alone. Intensities are raw, on a scale that differs from
-    scan to scan as a scanner's would: normalise them (`Volumes.normalised`).
+    Parameters
+    ----------
+    n : int
+        How many scans.
+    shape : sequence of int
+        Voxels along each side, 8 at least.
+    n_classes : int
+        Background included.
+    noise : float
+        Deviation at each voxel, in units of the organ's contrast.
+    seed : int
+        Volume i depends on it and on i alone.
 
+    Returns
+    -------
+    Volumes
+        Intensities are raw, on a scale that differs from scan to scan as a scanner's would:
+        normalise them (`Volumes.normalised`).
+
+    Examples
+    --------
     >>> scans = generated_volumes(2, (16, 20, 16), n_classes=3)
     >>> scans, [sorted(set(mask.ravel().tolist())) for mask in scans.masks]
     (Volumes(volumes=2, dimensions=3, n_classes=3), [[0, 1, 2], [0, 1, 2]])

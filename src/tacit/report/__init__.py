@@ -7,13 +7,13 @@ from tacit.report.figures import (
     comparison_figure,
     figure_svg,
     gallery_figure,
-    label,
-    legend,
-    line,
-    new_figure,
     save_figure,
     trade_off_figure,
 )
+from tacit.report.figures import label as label
+from tacit.report.figures import legend as legend
+from tacit.report.figures import line as line
+from tacit.report.figures import new_figure as new_figure
 from tacit.report.owner_analysis import (
     SecretAnalysis,
     cumulative_cost_figure,
@@ -33,10 +33,6 @@ __all__ = [
     "cumulative_cost_figure",
     "figure_svg",
     "gallery_figure",
-    "label",
-    "legend",
-    "line",
-    "new_figure",
     "render_report",
     "save_figure",
     "secret_analysis",

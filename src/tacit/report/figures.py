@@ -140,8 +140,24 @@ def trade_off_figure(
 ) -> Figure:
     """Draw worst-case epsilon against queries for several mechanisms: no data needed.
 
-    `curves` maps a name ("sigma 40") to one epsilon for every value of `x`.
+    Parameters
+    ----------
+    x : array of shape (n,)
+        Numbers of queries.
+    curves : mapping of str to array
+        A name ("sigma 40") and one epsilon for every value of `x`.
+    budget : float, optional
+        Epsilon at which a dotted line is drawn.
+    delta : float, optional
+        Of all epsilons; the axis says it.
 
+    Returns
+    -------
+    Figure
+        matplotlib's; public.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from tacit import GNMax, Plan
     >>> queries = np.array([10, 100, 1000])
@@ -170,6 +186,20 @@ def trade_off_figure(
 def gallery_figure(images: ArrayLike, captions: Sequence[str]) -> Figure:
     """Draw public images in a grid, each with its caption; at most 40 are shown.
 
+    Parameters
+    ----------
+    images : array of shape (n, height, width)
+        Public grey values, large ones dark.
+    captions : sequence of str
+        One an image, its released label, say.
+
+    Returns
+    -------
+    Figure
+        matplotlib's, ten images a row.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> figure = gallery_figure(np.zeros((3, 8, 8)), ["0", "1", "2"])
     >>> [axes.get_title() for axes in figure.axes]
@@ -196,7 +226,17 @@ def gallery_figure(images: ArrayLike, captions: Sequence[str]) -> Figure:
 
 
 class Points(NamedTuple):
-    """A method's line: epsilons, mean accuracies, and the range of the repetitions."""
+    """A method's line: epsilons, mean accuracies, and the range of the repetitions.
+
+    Parameters
+    ----------
+    epsilon : sequence of float
+        Worst-case budgets, each above 0.
+    mean : sequence of float
+        Accuracies from 0 to 1, one an epsilon: the mean of the repetitions.
+    least, most : sequences of float
+        Accuracies of the worst and the best repetition.
+    """
 
     epsilon: Sequence[float]
     mean: Sequence[float]
@@ -204,7 +244,13 @@ class Points(NamedTuple):
     most: Sequence[float]
 
     def checked(self) -> list[Floats]:
-        """Return the four as arrays; refuse what is no range of accuracies."""
+        """Return the four as arrays; refuse what is no range of accuracies.
+
+        Returns
+        -------
+        list of arrays
+            Epsilon, mean, least and most, equally long.
+        """
         arrays = epsilon, mean, least, most = curves_of(**self._asdict())
         if (epsilon <= 0).any() or (least > mean + 1e-12).any() or (mean > most + 1e-12).any():
             raise InvalidArgument("Expected epsilon > 0 and least <= mean <= most at every point.")
@@ -222,10 +268,30 @@ def comparison_figure(
 ) -> Figure:
     """Draw accuracy against epsilon; a bar spans the repetitions from the worst to the best.
 
-    `references` are horizontal lines: what is reached without privacy, or by saying one label.
+    Parameters
+    ----------
+    curves : mapping of str to Points
+        Methods by name, in the order of the legend.
+    title : str
+        What is seen.
+    delta : float, optional
+        Of all epsilons; the axis says it.
+    references : mapping of str to float, optional
+        Accuracies drawn as horizontal lines: what is reached without privacy, or by saying one
+        label.
+
+    Returns
+    -------
+    Figure
+        matplotlib's.
+
+    Notes
+    -----
     Where the best methods are nearly right, the axis is logarithmic in the error, so that 99 % and
     99.5 % stand as far apart as 90 % and 95 %.
 
+    Examples
+    --------
     >>> points = Points([0.1, 1], [0.9, 0.97], [0.88, 0.96], [0.92, 0.98])
     >>> figure = comparison_figure({"prototypes": points}, title="digits")
     >>> figure.axes[0].get_xscale()
@@ -300,8 +366,18 @@ def _back(place: Floats) -> Floats:
 def figure_svg(figure: Figure) -> str:
     """Return a figure as an `<svg>` element for a page: no prolog, as wide as its place.
 
-    The same figure gives the same text. A secret figure stays marked, and no report takes it.
+    Parameters
+    ----------
+    figure : Figure
+        matplotlib's. A secret one stays marked, and no report takes it.
 
+    Returns
+    -------
+    str
+        The same text for the same figure.
+
+    Examples
+    --------
     >>> figure_svg(trade_off_figure([1, 2], {"sigma 40": [0.5, 0.7]}))[:4]
     '<svg'
     """
@@ -311,15 +387,26 @@ def figure_svg(figure: Figure) -> str:
 def save_figure(figure: Figure, path: PathLike, *, secret: bool = False) -> Path:
     """Write a figure as PNG, SVG or PDF, by the suffix of `path`, in one step.
 
-    A secret figure (one of `owner_analysis`, or any with secret=True, which then gets the mark) is
-    readable by its owner only: mode 0600.
+    Parameters
+    ----------
+    figure : Figure
+        matplotlib's.
+    path : path
+        Ends in .png, .svg or .pdf.
+    secret : bool
+        Mark the figure as secret first. One of the owner's analysis is marked already.
+
+    Returns
+    -------
+    Path
+        Where it was written; a secret figure is readable by its owner only: mode 0600.
     """
     target = Path(path)
     kind = target.suffix.lower().removeprefix(".")
     if kind not in _NO_DATES:
         raise refuse("path", target.name, "a file name that ends in .png, .svg or .pdf")
     if secret:
-        mark_secret(figure)
+        mark_secret(figure)  # before anything is written: the file's mode follows from the mark
     write_atomically(target, _drawn(figure, kind), mode=0o600 if is_secret(figure) else 0o644)
     return target
 

@@ -46,7 +46,34 @@ BINS = 25
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SecretAnalysis:
-    """What a run costs on its votes; `repr` shows nothing of it."""
+    """What a run costs on its votes; `repr` shows nothing of it.
+
+    All of it is for the data owner alone.
+
+    Parameters
+    ----------
+    delta : float
+        At which every epsilon here is counted.
+    worst_case_epsilon : float
+        What the ledger charges, whatever the votes.
+    data_dependent_epsilon : float
+        By the tight bound on these votes.
+    theorem6_epsilon : float
+        By the bound and the conversion of the 2018 paper; of LNMax, by those of the 2017 paper.
+    best_order : float
+        The Renyi order at which the data-dependent epsilon is least.
+    expected_answers : float
+        How many queries are answered, on average over the noise of the checks.
+    smooth_sensitivity : float or None
+        Of the data-dependent cost at the best order. None, as the next, where a run cannot be
+        sanitised: LNMax and Interactive-GNMax.
+    sanitised_epsilon_estimate : float or None
+        About what `tacit sanitise` would say with its defaults.
+    per_query : array of shape (queries,)
+        RDP of each query at the best order, weighted by its chance of being answered.
+    cumulative : dict of str to array of shape (queries,)
+        Epsilon after each query: tight, theorem6 and worst case.
+    """
 
     delta: float
     worst_case_epsilon: float
@@ -56,11 +83,8 @@ class SecretAnalysis:
     expected_answers: float
     smooth_sensitivity: float | None
     sanitised_epsilon_estimate: float | None
-    """None, as the one before, where a run cannot be sanitised: LNMax and Interactive-GNMax."""
     per_query: Floats
-    """RDP of each query at the best order, weighted by its chance of being answered."""
     cumulative: dict[str, Floats]
-    """Epsilon after each query: tight, theorem6 and worst case."""
 
     def __repr__(self) -> str:
         return "SecretAnalysis(<secret>)"
@@ -142,7 +166,30 @@ def secret_analysis(
 ) -> SecretAnalysis:
     """Price a run on its actual votes: GNMax, LNMax, Confident- or Interactive-GNMax. Secret.
 
-    `student`: the probabilities that Interactive-GNMax compares with, (queries, classes).
+    Parameters
+    ----------
+    mechanism : GNMax, LNMax, ConfidentGNMax or InteractiveGNMax
+        What released, or will release, the labels.
+    votes : array of int, shape (queries, classes)
+        How many teachers voted for each class. Secret.
+    delta : float
+        At which epsilon is counted.
+    student : array of shape (queries, classes), optional
+        The probabilities that Interactive-GNMax compares with. Public.
+
+    Returns
+    -------
+    SecretAnalysis
+        For the data owner's eyes only; nothing of it is printed.
+
+    Notes
+    -----
+    Expected values, as in the 2018 paper's tables: an answer counts with its probability of being
+    given, a check with its data-independent cost.
+
+    References
+    ----------
+    PATE 2018; `docs/sharp-edges.md#data-dependent-epsilon-raw`.
     """
     run = _run(mechanism, votes, student)
     counts, chance, noise = run.counts, run.chance[:, None], getattr(mechanism, run.noise)
@@ -192,7 +239,22 @@ def sigma_sweep(
 ) -> dict[str, Floats]:
     """Epsilon against the noise of the answer: data-dependent (secret) and worst case.
 
-    LNMax's noise is told by its scale, 1/gamma.
+    Parameters
+    ----------
+    mechanism : GNMax, LNMax, ConfidentGNMax or InteractiveGNMax
+        Its noise of the answer is varied, from a quarter to four times what it is.
+    votes : array of int, shape (queries, classes)
+        How many teachers voted for each class. Secret.
+    delta : float
+        At which epsilon is counted.
+    student : array of shape (queries, classes), optional
+        The probabilities that Interactive-GNMax compares with. Public.
+
+    Returns
+    -------
+    dict of str to array
+        "sigma", "data-dependent" (secret) and "worst case", nine numbers each;
+        of LNMax "sigma" is its scale, 1/gamma.
     """
     run = _run(mechanism, votes, student)
     levels = getattr(mechanism, run.noise) * np.geomspace(0.25, 4, 9)
@@ -210,7 +272,24 @@ def votes_cost_figure(
 ) -> Figure:
     """Draw how many queries have how many votes for the winner, and what each bin costs. Secret.
 
-    `top_votes` and `costs` (RDP at one order, say) are given per query; costs add within a bin.
+    Parameters
+    ----------
+    top_votes : array of shape (queries,)
+        Votes for the winner, from 0 to `n_teachers`. Secret.
+    costs : array of shape (queries,)
+        What each query costs, RDP at one order, say; costs add within a bin. Secret.
+    n_teachers : int
+        How many teachers vote.
+    threshold : float, optional
+        Votes that a check asks for; a dotted line.
+
+    Returns
+    -------
+    Figure
+        matplotlib's, marked as secret.
+
+    References
+    ----------
     In the manner of PATE 2018, figure 5, left, which shows the queries that pass a check and the
     mean cost of one answer instead (`tacit replicate pate figure-5` draws that): agreement is
     cheap, disagreement is not.
@@ -241,7 +320,15 @@ def votes_cost_figure(
 def cumulative_cost_figure(curves: Mapping[str, ArrayLike]) -> Figure:
     """Draw the running epsilon over queries by several bounds. Secret.
 
-    `curves` maps a name ("tight", "theorem6", "worst case") to epsilon after each query.
+    Parameters
+    ----------
+    curves : mapping of str to array of shape (queries,)
+        A name ("tight", "theorem6", "worst case") and epsilon after each query.
+
+    Returns
+    -------
+    Figure
+        matplotlib's, marked as secret.
     """
     drawn = figures.named_curves(curves)
     queries = np.arange(1, drawn[0].size + 1, dtype=np.float64)
@@ -261,8 +348,26 @@ def sigma_cost_figure(
 ) -> Figure:
     """Draw epsilon against the noise sigma, for this data and in the worst case. Secret.
 
+    Parameters
+    ----------
+    sigmas : array of shape (n,)
+        Noise of the answer.
+    data_dependent : array of shape (n,)
+        Epsilon of these votes at each sigma. Secret.
+    worst_case : array of shape (n,)
+        Epsilon of any votes at each sigma.
+    delta : float
+        Of all epsilons; the axis says it.
+
+    Returns
+    -------
+    Figure
+        matplotlib's, marked as secret.
+
+    Notes
+    -----
     Choosing sigma by this figure spends privacy that nobody counts
-    (docs/sharp-edges.md#tuning-on-private-votes).
+    (`docs/sharp-edges.md#tuning-on-private-votes`).
     """
     x, own, worst = figures.curves_of(
         sigmas=sigmas, data_dependent=data_dependent, worst_case=worst_case

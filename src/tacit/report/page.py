@@ -48,14 +48,29 @@ def render_report(
 ) -> str:
     """Return the report on a ledger as one HTML page.
 
-    statement: what to sign; by default `ledger.statement()`, the worst case. A sanitised one is
-        shown with the worst case beside it; a secret one raises `SecretDisclosure`, and one that
-        is not about the ledger as it is now raises `InvalidArgument`.
-    figures: pairs of a caption and a matplotlib Figure or an SVG text; secret ones are refused.
-    notes: paragraphs of plain text.
+    Parameters
+    ----------
+    ledger : Ledger
+        Verified first: a damaged one raises `LedgerDamaged`.
+    statement : Statement, optional
+        What to sign; by default `ledger.statement()`, the worst case. A sanitised one is shown with
+        the worst case beside it; a secret one raises `SecretDisclosure`, and one that is not about
+        the ledger as it is now raises `InvalidArgument`.
+    title : str, optional
+        "Privacy report" by default.
+    figures : sequence of pairs
+        A caption, and a matplotlib Figure or an SVG text; secret ones are refused.
+    notes : sequence of str
+        Paragraphs of plain text, public as the page is.
 
-    The ledger is verified first: a damaged one raises `LedgerDamaged`. Unit: the ledger's.
+    Returns
+    -------
+    str
+        A page without scripts, which loads nothing; the same for the same ledger. Unit: the
+        ledger's.
 
+    Examples
+    --------
     >>> import tempfile
     >>> from tacit import Budget, Ledger
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -80,7 +95,20 @@ def write_report(
     figures: Sequence[tuple[str, Figure | str]] = (),
     notes: Sequence[str] = (),
 ) -> Path:
-    """Write `render_report(…)` to a file, in one step; return its path."""
+    """Write `render_report(…)` to a file, in one step; return its path.
+
+    Parameters
+    ----------
+    path : path
+        Of the HTML file; one that exists is replaced.
+    ledger, statement, title, figures, notes
+        As in `render_report`.
+
+    Returns
+    -------
+    Path
+        Where the page was written.
+    """
     page = render_report(ledger, statement=statement, title=title, figures=figures, notes=notes)
     write_atomically(path, page.encode("utf-8"))
     return Path(path)
