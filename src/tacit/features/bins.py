@@ -27,14 +27,22 @@ Codes = NDArray[np.intp]
 class PublicBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """One-hot encode a table by declared public bins and categories; it learns nothing.
 
+    Parameters
+    ----------
+    columns : sequence of Numeric and Categorical
+        One for each column of X, in order; public.
+    unit_norm : bool
+        Divide by the square root of the number of columns: each row has length 1.
+
+    Notes
+    -----
     Each column becomes one feature for each of its bins or categories and one, `other`, for what is
     not a number or not declared; exactly one of them is 1. In an array of numbers a categorical
     column declared by words holds their indices, as `tacit.datasets` loads it; one declared by
     numbers holds those numbers.
 
-    - `columns`: a `Numeric` or `Categorical` for each column of X, in order.
-    - `unit_norm`: divide by the square root of the number of columns: each row has length 1.
-
+    Examples
+    --------
     >>> columns = [Numeric("age", [18, 65]), Categorical("sex", ["Female", "Male"])]
     >>> PublicBins(columns).transform([[40, "Male"], [17, "unknown"]]).astype(int).tolist()
     [[0, 1, 0, 0, 0, 1, 0], [1, 0, 0, 0, 0, 0, 1]]
@@ -45,12 +53,36 @@ class PublicBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     unit_norm: bool = False
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Check the declarations and the shape of X; nothing is learned from its values."""
+        """Check the declarations and the shape of X; nothing is learned from its values.
+
+        Parameters
+        ----------
+        X : array of shape (n, columns)
+            Numbers or words.
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        PublicBins
+            Itself.
+        """
         as_table(X, len(self._declared()))
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Return the zeros and ones, an array `(n, bins and categories of all columns)`."""
+        """Return the zeros and ones, an array `(n, bins and categories of all columns)`.
+
+        Parameters
+        ----------
+        X : array of shape (n, columns)
+            Numbers or words; also NaN.
+
+        Returns
+        -------
+        array of float32 of shape (n, bins and categories of all columns)
+            As secret as X; each row depends on its own row of X alone.
+        """
         declared = self._declared()
         table = as_table(X, len(declared))
         widths = [len(column.labels) for column in declared]
@@ -62,7 +94,18 @@ class PublicBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return encoded / np.float32(math.sqrt(len(declared))) if self.unit_norm else encoded
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return names such as `age=18..65` and `sex=other`."""
+        """Return names such as `age=18..65` and `sex=other`.
+
+        Parameters
+        ----------
+        input_features : object
+            Ignored: the columns have declared names.
+
+        Returns
+        -------
+        array of str
+            One name for each feature; public.
+        """
         names = [f"{column.name}={label}" for column in self._declared() for label in column.labels]
         return np.array(names, dtype=object)
 

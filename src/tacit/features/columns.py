@@ -22,9 +22,21 @@ OTHER = "other"
 class Numeric:
     """A column of numbers and the public edges that cut its range into bins.
 
+    Parameters
+    ----------
+    name : str
+        What the column is called.
+    edges : iterable of float
+        Finite, strictly increasing, and public: never read off private rows. None at all makes one
+        bin, `any`.
+
+    Notes
+    -----
     Bin 0 is below the first edge, bin k is edges[k-1] <= value < edges[k], the last is from the
     last edge on, and one more, `other`, takes what is not a number.
 
+    Examples
+    --------
     >>> Numeric("age", [18, 65]).labels
     ('<18', '18..65', '>=65', 'other')
     """
@@ -52,6 +64,15 @@ class Numeric:
 class Categorical:
     """A column of categories and the public list of them; what is not listed is `other`.
 
+    Parameters
+    ----------
+    name : str
+        What the column is called.
+    categories : iterable of str or float
+        At least one, all different, and public: never read off private rows.
+
+    Examples
+    --------
     >>> Categorical("sex", ["Female", "Male"]).labels
     ('Female', 'Male', 'other')
     """

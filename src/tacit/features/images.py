@@ -81,12 +81,36 @@ class ImageTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     image_shape: Shape
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Check the parameters and the shape of X; nothing is learned from its values."""
+        """Check the parameters and the shape of X; nothing is learned from its values.
+
+        Parameters
+        ----------
+        X : array of shape (n, height * width) or (n, height, width)
+            Images.
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        Self
+            The transformer.
+        """
         self._rows(X)
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Return the features, an array `(n, n_features_out)`."""
+        """Return the features, an array `(n, n_features_out)`.
+
+        Parameters
+        ----------
+        X : array of shape (n, height * width) or (n, height, width)
+            Images of finite numbers.
+
+        Returns
+        -------
+        array of float32 of shape (n, n_features_out)
+            As secret as X; each row depends on its own image alone, bit for bit.
+        """
         rows = self._rows(X)
         result = np.empty((len(rows), self._n_features_out), dtype=np.float32)
         for block in blocks(len(rows), BLOCK):
@@ -138,20 +162,33 @@ class Ink(NamedTuple):
 class Deskew(ImageTransformer):
     """Straighten, centre and half-way resize each image by the moments of its own ink.
 
+    Parameters
+    ----------
+    image_shape : pair of int
+        (height, width) of the images in X, which are `(n, height * width)` or
+        `(n, height, width)`, of bytes or numbers.
+    canvas : pair of int, optional
+        (height, width) of the result; None for `image_shape`.
+    resize : float
+        From 0, which leaves the size as it is, to 1, which makes all images equally large.
+    spread : pair of float
+        The standard deviations that the ink shall have, as a share of height and width.
+
+    Notes
+    -----
     With centre c, variances v and covariance v_xy of the ink about the image's middle, skew
     s = v_xy / v_y, and the ratios r_y = sqrt(v_y) / (spread_y height) and
     r_x = sqrt(v_x - s v_xy) / (spread_x width), the pixel of the result at (y, x) from the middle
     is the image, interpolated bilinearly, at
     (c_y + a y, c_x + b x + s a y), a = 1 + resize (r_y - 1), b = 1 + resize (r_x - 1).
-    Ink is bright on a dark ground; what falls outside the image is dark. Source: moment
-    normalisation, as in Casey (1970), and LeCun et al. (1998) for the deskewed MNIST.
+    Ink is bright on a dark ground; what falls outside the image is dark.
 
-    - `image_shape`: (height, width) of the images in X, which are `(n, height * width)` or
-      `(n, height, width)`, of bytes or numbers.
-    - `canvas`: (height, width) of the result; None for `image_shape`.
-    - `resize`: 0 leaves the size as it is, 1 makes all images equally large.
-    - `spread`: the standard deviations that the ink shall have, as a share of height and width.
+    References
+    ----------
+    Moment normalisation, as in Casey (1970), and LeCun et al. (1998) for the deskewed MNIST.
 
+    Examples
+    --------
     >>> strokes = np.zeros((1, 9, 9))
     >>> strokes[0, range(1, 8), range(1, 8)] = 1   # a stroke that leans by 45 degrees
     >>> upright = Deskew(image_shape=(9, 9), resize=0).transform(strokes).reshape(9, 9)
@@ -264,20 +301,35 @@ _FAINTEST = 0.05  # cells with less contrast than this, of a brightest pixel of 
 class HOG(ImageTransformer):
     """Describe each image by the directions of its gradients in a grid of overlapping cells.
 
+    Parameters
+    ----------
+    image_shape : pair of int
+        (height, width) of the images in X, which are `(n, height * width)` or
+        `(n, height, width)`, of bytes or numbers.
+    cells : int
+        Cells along each side.
+    orientations : int
+        Directions around the whole circle, an even number from 4 on.
+    overlap : float
+        Half-width of a cell's tent in distances between cells; 1 is bilinear.
+    margin : float
+        Share of the image at each side that the grid leaves out, from 0 to below 0.5.
+
+    Notes
+    -----
     A gradient g between the directions d_k and d_k+1 is g = alpha d_k + beta d_k+1 with alpha and
     beta >= 0, and votes alpha for k and beta for k + 1. Cells weigh votes by a tent of half-width
     `overlap` times their distance. With h the histogram of a cell and E the binomial 3 x 3 average
     of |h|^2 around it, the features are f = sqrt(h / sqrt(E + 0.05^2)), scaled to unit length: the
     inner product of two images is then the Hellinger affinity of their histograms. A blank image is
-    all zeros. Sources: Dalal and Triggs (2005); the parallelogram rule as in Liu (2007).
+    all zeros.
 
-    - `image_shape`: (height, width) of the images in X, which are `(n, height * width)` or
-      `(n, height, width)`, of bytes or numbers.
-    - `cells`: cells along each side.
-    - `orientations`: directions around the whole circle, an even number.
-    - `overlap`: half-width of a cell's tent in distances between cells; 1 is bilinear.
-    - `margin`: share of the image at each side that the grid leaves out.
+    References
+    ----------
+    Dalal and Triggs (2005); the parallelogram rule as in Liu (2007).
 
+    Examples
+    --------
     >>> edge = np.zeros((1, 8, 8))
     >>> edge[:, :, 4:] = 1       # dark on the left, bright on the right
     >>> histogram = HOG(image_shape=(8, 8), cells=2, orientations=4).transform(edge)
@@ -397,10 +449,24 @@ _CANVAS_SIDE = 28  # the grid of 8 x 8 cells needs about this many pixels, whate
 def digit_features(image_shape: Shape = (28, 28)) -> Any:
     """Make the pipeline Deskew, HOG: 768 features of unit length for images of written characters.
 
-    Images smaller than 28 x 28 are drawn on a canvas of that size. All choices (12 directions,
-    8 x 8 cells, the sizes) were made on USPS digits, and none is fitted to the data at hand. Made
-    for `tacit.teachers.KernelRidgeTeachers`; `benchmarks.features` measures both.
+    Parameters
+    ----------
+    image_shape : pair of int
+        (height, width) of the images; those smaller than 28 x 28 are drawn on a canvas of that
+        size.
 
+    Returns
+    -------
+    Pipeline
+        Of scikit-learn; public, and nothing in it is fitted to the data at hand.
+
+    Notes
+    -----
+    All choices (12 directions, 8 x 8 cells, the sizes) were made on USPS digits. Made for
+    `tacit.teachers.KernelRidgeTeachers`; `benchmarks.features` measures both.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> digit_features((8, 8)).fit_transform(np.eye(8)[None]).shape
     (1, 768)

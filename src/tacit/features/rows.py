@@ -31,13 +31,32 @@ def transform_rows(
 ) -> NDArray[Any]:
     """Return `transformer.transform(X)`, with every row as if it had been alone. Secret.
 
-    A row on which the transformer fails, or of which it makes anything but numbers, as many as of
-    the others, is NaN. `public` rows, of which the first few are tried, tell how many these are: a
-    transformer that fails on one of them, or does not give it the same numbers twice, is refused.
-    (One that remembers rows in an object outside itself cannot be told from an honest one.)
-    `step` is called after each row that had to be transformed alone. Nothing that the transformer
-    prints, logs or warns of is shown.
+    Parameters
+    ----------
+    transformer : transformer
+        Public and fitted, of scikit-learn or tacit.
+    X : array of shape (n, features)
+        Private rows. Secret.
+    public : array of shape (rows, features)
+        Public rows, of which the first few are tried: they tell how many numbers a row becomes. A
+        transformer that fails on one of them, or does not give it the same numbers twice, is
+        refused.
+    step : callable, optional
+        Called after each row that had to be transformed alone, for a progress bar.
 
+    Returns
+    -------
+    array of shape (n, features out)
+        A row on which the transformer fails, or of which it makes anything but numbers, as many as
+        of the others, is NaN. Secret.
+
+    Notes
+    -----
+    A transformer that remembers rows in an object outside itself cannot be told from an honest one.
+    Nothing that the transformer prints, logs or warns of is shown.
+
+    Examples
+    --------
     >>> from sklearn.preprocessing import FunctionTransformer
     >>> centred = FunctionTransformer(lambda X: X - X.mean())
     >>> transform_rows(centred, [[1.0, 3.0], [5.0, 9.0]], public=[[0.0, 0.0]])
@@ -46,6 +65,7 @@ def transform_rows(
     """
     rows, few = own_floats(X=X), own_floats(public=public)[:_TRIED]
     with quiet():
+        # Public rows first: what is refused is refused before the transformer sees a private row.
         return _each_alone(transformer, rows, _tried_out(transformer, few), step)
 
 
@@ -103,6 +123,18 @@ def _transformed(transformer: Any, rows: NDArray[Any]) -> NDArray[Any] | None:
 def is_row_wise(transformer: Any) -> bool:
     """Tell whether each row's bits are known to depend on that row alone.
 
+    Parameters
+    ----------
+    transformer : transformer
+        Any, or a scikit-learn pipeline of some.
+
+    Returns
+    -------
+    bool
+        True for tacit's own transformers, and for pipelines of nothing else.
+
+    Examples
+    --------
     >>> from tacit.features import digit_features
     >>> is_row_wise(digit_features((8, 8)))
     True

@@ -3,7 +3,8 @@
 `NeighbourIndex` holds private records in a public feature space, `search` ranks them around public
 queries, and the `Neighbourhoods` that it returns draw a fresh Poisson sample for every question.
 Everything here is secret: a mechanism, through a ledger, carries an answer across. Theory:
-docs/theory/private-knn.md#what-one-unit-can-move and #a-walk-instead-of-coins.
+docs/theory/private-knn.md#what-one-unit-can-move and #a-walk-instead-of-coins. Names that are not
+in `__all__` are for packages above.
 
 >>> from tacit.neighbours import NeighbourIndex
 >>> from tacit.noise import InsecureNoise
@@ -16,15 +17,15 @@ array([[1, 1]])
 
 from tacit.neighbours.index import NeighbourIndex
 from tacit.neighbours.neighbourhoods import Neighbourhoods, default_reach
-from tacit.neighbours.ranking import GRID_RADIUS, extended, feature_rows, quantise, questions
+from tacit.neighbours.ranking import GRID_RADIUS as GRID_RADIUS
+from tacit.neighbours.ranking import extended, quantise, questions
+from tacit.neighbours.ranking import feature_rows as feature_rows
 
 __all__ = [
-    "GRID_RADIUS",
     "NeighbourIndex",
     "Neighbourhoods",
     "default_reach",
     "extended",
-    "feature_rows",
     "quantise",
     "questions",
 ]

@@ -43,22 +43,42 @@ _KINDS = {
 class NeighbourIndex:
     """Private records, their targets, and the order in which they stand around any query. Secret.
 
-    X: (n, dimensions) public features of the private records; there may be none, as whoever is the
-    only one may be removed: then noise alone answers. A feature map, a normalisation or a
-    `radius` that was fitted to private records breaks the guarantee.
-    targets: (n, ...) what a neighbour says: a class, a row of 0/1 labels, a number.
-    keys: (n,) uint64 or bytes, each record's own: a keyed hash of the record (or of its id), by
-    which ties are broken; after it unit and target decide. Never a position or a running number:
-    those change with the other records.
-    units: (n,) whose each record is (integers, strings or bytes), where a person has several. For
-    each query a unit is represented by its `votes_per_unit` nearest records, and sampled by one
-    coin. Without units each record is its own.
-    memory_mib: how much a search may use beside records and result (at least one query's
-    distances, 4 bytes per record, and what sorting them takes).
+    Parameters
+    ----------
+    X : array of shape (n, dimensions)
+        Public features of the private records; there may be none, as whoever is the only one may be
+        removed: then noise alone answers. A feature map, a normalisation or a `radius` that was
+        fitted to private records breaks the guarantee. Secret.
+    targets : array of shape (n, ...)
+        What a neighbour says: a class, a row of 0/1 labels, a number. Secret.
+    keys : array of uint64 or bytes of shape (n,)
+        Each record's own: a keyed hash of the record (or of its id), by which ties are broken;
+        after it unit and target decide. Never a position or a running number: those change with the
+        other records.
+    radius : float
+        The length that features are expected to have at most; longer ones are scaled down to it.
+        Public.
+    units : array of int, str or bytes of shape (n,), optional
+        Whose each record is, where a person has several. For each query a unit is represented by
+        its `votes_per_unit` nearest records, and sampled by one coin. Without units each record is
+        its own.
+    votes_per_unit : int
+        How many of a query's neighbours may be one unit's; public. Above 1 it needs `units`.
+    memory_mib : float
+        How much a search may use beside records and result (at least one query's distances, 4 bytes
+        per record, and what sorting them takes).
 
+    Notes
+    -----
     Unit: one record, or one person with all records. Adding or removing it displaces at most
     `votes_per_unit` of any query's neighbours.
 
+    References
+    ----------
+    docs/theory/private-knn.md#what-one-unit-can-move
+
+    Examples
+    --------
     >>> index = NeighbourIndex(
     ...     [[0.1, 0.0], [0.9, 0.1]], ["no", "yes"], keys=[b"k1", b"k2"], radius=1.0
     ... )
@@ -120,8 +140,18 @@ class NeighbourIndex:
     def search(self, queries: ArrayLike, reach: int) -> Neighbourhoods:
         """Rank the records around each query, the nearest `reach` units at once.
 
-        `reach` (see `default_reach`) decides about speed and memory, never about a result: a draw
-        that needs farther records searches for them.
+        Parameters
+        ----------
+        queries : array of shape (queries, dimensions)
+            Public rows in the records' feature space.
+        reach : int
+            How many units are ranked in advance (see `default_reach`). It decides about speed and
+            memory, never about a result: a draw that needs farther records searches for them.
+
+        Returns
+        -------
+        Neighbourhoods
+            Whom samples are drawn from. Secret.
         """
         rows = feature_rows("queries", queries)
         if len(rows) < 1 or rows.shape[1] != self._records.shape[1] - 1:
@@ -132,7 +162,20 @@ class NeighbourIndex:
         return Neighbourhoods(self, questions(rows, self._radius), at_least(1, reach=reach))
 
     def ranking(self, asked: Vectors, reach: int) -> Ranking:
-        """Rank the nearest `reach` units for `questions`, block by block. Secret."""
+        """Rank the nearest `reach` units for `questions`, block by block. Secret.
+
+        Parameters
+        ----------
+        asked : array of shape (queries, dimensions + 1)
+            Quantised queries, as `questions` makes them.
+        reach : int
+            How many units are ranked.
+
+        Returns
+        -------
+        Ranking
+            Positions in the index's own order, nearest first, and the ranks of their units. Secret.
+        """
         n = len(self._records)
         # A block's distances, and the sorting of one row, fit into the memory allowed.
         sorting = 5 * n + 24 * min(n, reach)

@@ -30,10 +30,25 @@ _MOST_NEIGHBOURS = 2**30
 class Neighbourhoods:
     """The records around each of some public queries, nearest first. Secret.
 
+    Parameters
+    ----------
+    index : NeighbourIndex
+        The records.
+    asked : array of shape (queries, dimensions + 1)
+        Quantised queries, as `questions` makes them.
+    reach : int
+        How many units are ranked in advance; it decides about speed and memory only.
+
+    Notes
+    -----
     Made by `NeighbourIndex.search`. It may be asked again and again; each draw tosses new coins, so
     that a check and an answer, or two queries, never share a sample. What a draw returns, how
     far it walked and whom it found are for a mechanism alone. How long it takes depends on the data
     too, and is not hidden.
+
+    References
+    ----------
+    docs/theory/private-knn.md#a-walk-instead-of-coins
     """
 
     __slots__ = ("_asked", "_index", "_ranking", "_reach")
@@ -62,11 +77,26 @@ class Neighbourhoods:
     def draw(self, k: int, rate: float, noise: Noise, rows: ArrayLike | None = None) -> Integers:
         """Draw the k nearest of a fresh Poisson sample for each query: positions (rows, k). Secret.
 
-        Every unit takes part with probability `rate`, independently for each row and call, decided
-        by the given noise; a row lists the k nearest records of those who do, and -1 where fewer
-        than k were found. rate 1 means everyone, and no coins. `rows` chooses among the queries; a
-        query that is named twice gets two samples.
+        Parameters
+        ----------
+        k : int
+            How many neighbours, at most 2**30.
+        rate : float
+            Probability with which every unit takes part, independently for each row and call; in
+            (0, 1]. 1 means everyone, and no coins.
+        noise : Noise
+            Decides who takes part.
+        rows : array of int, optional
+            Which of the queries; one that is named twice gets two samples. None for all.
 
+        Returns
+        -------
+        array of int of shape (rows, k)
+            Positions in `targets` of the k nearest records of those who take part, and -1 where
+            fewer than k were found. Secret.
+
+        Notes
+        -----
         The skips g_1, g_2, ... of a row are geometric, so the units at ranks
         g_1 + ... + g_j + j - 1 are those whose coins fell heads, whatever the records are.
         """
@@ -78,6 +108,7 @@ class Neighbourhoods:
         result = np.full((chosen.size, count), -1, dtype=np.int64)
         entries = max(count, self._ranking.positions.shape[1])
         for block in blocks(chosen.size, _ENTRIES_AT_ONCE // entries):
+            # All coins fall before anybody is looked up: no record decides how many are tossed.
             heads = _heads(noise, chance, (block.stop - block.start, count), self._index.n_units)
             self._fill(result[block], chosen[block], heads)
         return result
@@ -145,9 +176,27 @@ def _look_up(ranking: Ranking, heads: Integers, result: Integers) -> None:
 def default_reach(k: int, rate: float, failure: float = 1e-6) -> int:
     """Return how many units to rank so that a draw seldom has to search farther.
 
-    The least M with P(Binomial(M, rate) < k) <= failure, of public numbers alone: k, and as many
-    more as k successes seldom wait for. It decides about speed and memory only.
+    Parameters
+    ----------
+    k : int
+        Neighbours that a draw looks for.
+    rate : float
+        Probability with which a unit takes part, in (0, 1].
+    failure : float
+        How often, at most, a row may have to search farther; strictly between 0 and 1.
 
+    Returns
+    -------
+    int
+        The least M with P(Binomial(M, rate) < k) <= failure.
+
+    Notes
+    -----
+    Of public numbers alone: k, and as many more as k successes seldom wait for. It decides about
+    speed and memory only.
+
+    Examples
+    --------
     >>> default_reach(300, 0.15)
     2551
     """

@@ -41,8 +41,22 @@ _SHORTER = 1.0 - 2.0**-40
 def quantise(features: ArrayLike, radius: float) -> Vectors:
     """Return integer vectors of length at most 2048, in float32: x 2048 / radius, rounded.
 
-    `radius` is public: the length that features are expected to have at most. A longer vector is
-    scaled down to it. Unit: one record; its result depends on its own row and on nothing else.
+    Parameters
+    ----------
+    features : array of shape (rows, dimensions)
+        Finite numbers, in at most 2**20 dimensions.
+    radius : float
+        The length that features are expected to have at most; a longer vector is scaled down to it.
+        Public.
+
+    Returns
+    -------
+    array of float32 of shape (rows, dimensions)
+        Whole numbers. As secret as the features.
+
+    Notes
+    -----
+    Unit: one record; its result depends on its own row and on nothing else.
 
     Why products of such vectors are exact. By Cauchy and Schwarz, the sum of x_i q_i over *any*
     set of coordinates is at most |x| |q| <= 2^22 in magnitude. Whatever the blocks, threads or
@@ -62,6 +76,8 @@ def quantise(features: ArrayLike, radius: float) -> Vectors:
     towards zero. The errors of square root, division and products are below 2^-50 together, so
     that the length was below 2048, and rounding towards zero shortens.
 
+    Examples
+    --------
     >>> quantise([[0.5, 0.0], [3.0, 4.0]], radius=1.0)
     array([[1024.,    0.],
            [1228., 1638.]], dtype=float32)
@@ -77,6 +93,20 @@ def quantise(features: ArrayLike, radius: float) -> Vectors:
 def extended(features: NDArray[np.generic], radius: float) -> Vectors:
     """Quantise records and append |x|^2: with `questions`, a product is |x|^2 - 2 x.q.
 
+    Parameters
+    ----------
+    features : array of shape (rows, dimensions)
+        Of the records.
+    radius : float
+        As for `quantise`. Public.
+
+    Returns
+    -------
+    array of float32 of shape (rows, dimensions + 1)
+        Whole numbers. As secret as the features.
+
+    Examples
+    --------
     >>> extended(np.array([[0.5]]), 1.0) @ questions(np.array([[0.25]]), 1.0).T
     array([[0.]], dtype=float32)
     """
@@ -87,7 +117,20 @@ def extended(features: NDArray[np.generic], radius: float) -> Vectors:
 
 
 def questions(features: ArrayLike, radius: float) -> Vectors:
-    """Quantise queries as (-2 q, 1), the other half of `extended`."""
+    """Quantise queries as (-2 q, 1), the other half of `extended`.
+
+    Parameters
+    ----------
+    features : array of shape (rows, dimensions)
+        Of the queries.
+    radius : float
+        As for `quantise`: the records' own. Public.
+
+    Returns
+    -------
+    array of float32 of shape (rows, dimensions + 1)
+        Whole numbers.
+    """
     vectors = quantise(features, radius)
     return np.column_stack([-2.0 * vectors, np.ones(len(vectors), dtype=np.float32)])
 

@@ -113,16 +113,58 @@ def normalised(scores: Floats) -> Floats:
 
 
 class Student(Protocol):
-    """Anything that learns from public inputs and the posteriors of some of them."""
+    """Anything that learns from public inputs and the posteriors of some of them.
+
+    Notes
+    -----
+    Public inputs and releases only: whatever a student does is post-processing, and costs nothing.
+    """
 
     def fit(self, X_public: ArrayLike, indices: ArrayLike, posterior: ArrayLike) -> Self:
-        """Learn from rows `indices` of the public inputs, each with its posterior over classes."""
+        """Learn from rows `indices` of the public inputs, each with its posterior over classes.
+
+        Parameters
+        ----------
+        X_public : array of shape (inputs, features)
+            All public inputs, also those that nobody was asked about.
+        indices : array of shape (queries,)
+            Which rows of `X_public` the posteriors are about.
+        posterior : array of shape (queries, classes)
+            What the releases say of each (`label_posterior`); rows sum to 1.
+
+        Returns
+        -------
+        Student
+            Itself, fitted.
+        """
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return probabilities `(inputs, classes)`; each row sums to 1."""
+        """Return probabilities `(inputs, classes)`; each row sums to 1.
+
+        Parameters
+        ----------
+        X : array of shape (inputs, features)
+            What to predict, in the form of `X_public`.
+
+        Returns
+        -------
+        array of shape (inputs, classes)
+            P(class | input).
+        """
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return class indices, or labels where it knows them."""
+        """Return class indices, or labels where it knows them.
+
+        Parameters
+        ----------
+        X : array of shape (inputs, features)
+            What to predict, in the form of `X_public`.
+
+        Returns
+        -------
+        array of shape (inputs,)
+            The class of each input.
+        """
 
 
 class PublicLearner(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
@@ -139,7 +181,12 @@ class PublicLearner(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn h
     def save(self, path: PathLike, *, extra: Mapping[str, Any] | None = None) -> None:
         """Write the fitted student to one file without pickle; `load_student` reads it back.
 
-        `extra` is plain public data kept beside it (class names, a statement): `saved_extra`.
+        Parameters
+        ----------
+        path : path
+            Where to write; a file that is there is replaced, in one step.
+        extra : mapping, optional
+            Plain public data kept beside it (class names, a statement): `saved_extra`.
         """
         from tacit.students.saving import save_student
 
@@ -193,7 +240,20 @@ class BaseStudent(PublicLearner):
     def fit(self, X_public: ArrayLike, indices: ArrayLike, posterior: ArrayLike) -> Self:
         """Learn from rows `indices` of the public inputs, each with its posterior over classes.
 
-        A uniform row of the posterior (an unanswered query) has no weight.
+        Parameters
+        ----------
+        X_public : array of shape (inputs, features)
+            All public inputs, also those that nobody was asked about; images may keep their shape.
+        indices : array of shape (queries,)
+            Which rows of `X_public` the posteriors are about; a row may be named more than once.
+        posterior : array of shape (queries, classes)
+            What the releases say of each (`label_posterior`). A uniform row (an unanswered query)
+            has no weight, and one row at least must not be uniform.
+
+        Returns
+        -------
+        Self
+            The student, fitted.
         """
         lesson = read_lesson(X_public, indices, posterior)
         self.n_classes_, self.classes_ = lesson.posterior.shape[1], None
@@ -204,22 +264,65 @@ class BaseStudent(PublicLearner):
     def fit_each(
         self, X_public: ArrayLike, lessons: Sequence[tuple[ArrayLike, ArrayLike]]
     ) -> list[Self]:
-        """Return one fitted clone for each lesson, (indices, posterior), of the same inputs."""
+        """Return one fitted clone for each lesson, (indices, posterior), of the same inputs.
+
+        Parameters
+        ----------
+        X_public : array of shape (inputs, features)
+            All public inputs.
+        lessons : sequence of pairs
+            `indices` and `posterior` as `fit` takes them.
+
+        Returns
+        -------
+        list
+            As many students as lessons; this one stays as it is.
+        """
         return [clone(self).fit(X_public, *lesson) for lesson in lessons]
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return probabilities `(inputs, classes)`; each row sums to 1."""
+        """Return probabilities `(inputs, classes)`; each row sums to 1.
+
+        Parameters
+        ----------
+        X : array of shape (inputs, features)
+            What to predict, in the form of `X_public`.
+
+        Returns
+        -------
+        array of shape (inputs, classes)
+            P(class | input).
+        """
         return np.concatenate([normalised(self._scores(block)) for block in self._blocks(X)])
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most probable class of each input: its label, its index if there is none."""
+        """Return the most probable class of each input: its label, its index if there is none.
+
+        Parameters
+        ----------
+        X : array of shape (inputs, features)
+            What to predict, in the form of `X_public`.
+
+        Returns
+        -------
+        array of shape (inputs,)
+            Entries of `classes_` where the student was loaded with labels, else 0 .. classes - 1.
+        """
         places = np.asarray(self.predict_proba(X).argmax(axis=1), dtype=np.int64)
         return places if self.classes_ is None else self.classes_[places]
 
     def represent(self, X: ArrayLike) -> Floats:
         """Return the inputs as the student has learned to see them: a map for a next round.
 
-        Here its probabilities; a network's last hidden layer.
+        Parameters
+        ----------
+        X : array of shape (inputs, features)
+            What to look at, in the form of `X_public`.
+
+        Returns
+        -------
+        array of shape (inputs, numbers)
+            Here its probabilities; a network's last hidden layer.
         """
         return self.predict_proba(X)
 

@@ -33,12 +33,34 @@ from tacit.students.queries import choose_queries
 class SupervisedStudent(BaseStudent):
     """Train a scikit-learn classifier on the most probable class of each answered query.
 
+    Parameters
+    ----------
+    estimator : estimator
+        A scikit-learn classifier or pipeline; a clone is fitted. Its own `random_state` seeds the
+        training.
+    features : transformer, optional
+        A public scikit-learn transformer; None uses the inputs as they are.
+
+    Attributes
+    ----------
+    estimator_ : estimator or None
+        The fitted clone; None if only one class was released.
+    classes_seen_ : array of int
+        The classes that were the most probable of some release.
+    n_features_in_, n_classes_ : int
+        Numbers in an input, and classes in a posterior.
+    features_ : transformer or None
+        `features`, fitted on the public inputs.
+
+    Notes
+    -----
     A query weighs (C max_c p_c - 1)/(C - 1) (`answer_weights`) where the classifier or the last
     step of a pipeline takes sample weights. Classes that were never released have probability 0;
     if one class only was released, that class is the answer. A classifier without `predict_proba`
-    gives probability 1 to what it predicts. Training is seeded by the classifier's own
-    random_state. Learned: `estimator_`, None if only one class was released, and `classes_seen_`.
+    gives probability 1 to what it predicts.
 
+    Examples
+    --------
     >>> from sklearn.linear_model import LogisticRegression
     >>> student = SupervisedStudent(LogisticRegression())
     >>> student = student.fit([[0.0], [1.0], [9.0]], [0, 2], [[0.9, 0.1], [0.1, 0.9]])
@@ -142,10 +164,26 @@ def fit_softmax(
 class LinearStudent(BaseStudent):
     """Softmax regression on public features: P(class | x) = softmax(phi(x) weights + bias).
 
-    features: a public transformer, or None to use the inputs as they are.
-    penalty: ridge on the weights when it learns from posteriors.
-    Learned: `weights_` (features, classes), `bias_` (classes,).
+    Parameters
+    ----------
+    features : transformer, optional
+        A public scikit-learn transformer, phi; None uses the inputs as they are.
+    penalty : float
+        Ridge on the weights, above 0, when it learns from posteriors.
 
+    Attributes
+    ----------
+    weights_ : array of shape (features, classes)
+        What a feature says for each class.
+    bias_ : array of shape (classes,)
+        Scores of an input whose features are all 0.
+    n_features_in_, n_classes_ : int
+        Numbers in an input, and classes in a posterior.
+    features_ : transformer or None
+        `features`, fitted on the public inputs.
+
+    Examples
+    --------
     >>> student = LinearStudent().fit([[-1.0], [1.0], [0.5]], [0, 1], [[0.9, 0.1], [0.1, 0.9]])
     >>> student.predict([[-2.0], [0.7]]).tolist()
     [0, 1]
@@ -166,7 +204,22 @@ class LinearStudent(BaseStudent):
         self.weights_ = fit_softmax(rows, rows.T @ share, len(rows), ridge, self.bias_)
 
     def told(self, X_public: ArrayLike, weights: ArrayLike, bias: ArrayLike) -> Self:
-        """Take weights (features, classes) that were learned elsewhere, from releases."""
+        """Take weights (features, classes) that were learned elsewhere, from releases.
+
+        Parameters
+        ----------
+        X_public : array of shape (inputs, features)
+            Public inputs, on which `features` is fitted.
+        weights : array of shape (features, classes)
+            Weights of what `features` returns.
+        bias : array of shape (classes,)
+            One number for each class.
+
+        Returns
+        -------
+        LinearStudent
+            Itself, ready to predict.
+        """
         inputs = flat_rows(X_public=X_public)
         self.n_classes_ = len(finite_array(bias=bias))
         self._fit_features(inputs)
@@ -188,13 +241,41 @@ class LinearStudent(BaseStudent):
 class KernelStudent(BaseStudent):
     """Least squares on Nystroem features: score of a class = W k(x) weights + bias.
 
+    Parameters
+    ----------
+    features : transformer, optional
+        A public scikit-learn transformer; None uses the inputs as they are.
+    n_landmarks : int
+        How many medoids of the public inputs are landmarks; at most as many as there are inputs.
+    penalty : float
+        Ridge on the weights, above 0, when it learns from posteriors.
+    random_state : int, optional
+        Seeds the choice of medoids; None draws a fresh seed.
+
+    Attributes
+    ----------
+    landmarks_ : array of shape (landmarks, features)
+        Public inputs in the feature space.
+    gamma_ : float
+        Width of the kernel: 1 / mean squared distance between near public inputs.
+    whitening_ : array of shape (landmarks, rank)
+        W, from the eigenvectors of the landmarks' kernel matrix.
+    weights_ : array of shape (rank, classes)
+        What each direction says for each class.
+    bias_ : array of shape (classes,)
+        The mean posterior.
+    n_features_in_, n_classes_ : int
+        Numbers in an input, and classes in a posterior.
+    features_ : transformer or None
+        `features`, fitted on the public inputs.
+
+    Notes
+    -----
     k(x)_j = exp(-gamma |x - landmark_j|^2). Scores below 0 count as 0, and a row is divided by its
     sum.
 
-    features: a public transformer, or None to use the inputs as they are.
-    n_landmarks: how many medoids of the public inputs; penalty: ridge when it learns from
-    posteriors. Learned: `landmarks_`, `gamma_`, `whitening_`, `weights_`, `bias_`.
-
+    Examples
+    --------
     >>> student = KernelStudent(n_landmarks=2)
     >>> student = student.fit([[-1.0], [1.0], [0.5]], [0, 1], [[0.9, 0.1], [0.1, 0.9]])
     >>> student.predict([[-2.0], [0.7]]).tolist()
@@ -225,7 +306,21 @@ class KernelStudent(BaseStudent):
         self.weights_ = np.ascontiguousarray(np.linalg.solve(gram, rows.T @ (share - self.bias_)))
 
     def told(self, X_public: ArrayLike, **learned: ArrayLike) -> Self:
-        """Take landmarks, gamma, whitening, weights and bias that were learned elsewhere."""
+        """Take landmarks, gamma, whitening, weights and bias that were learned elsewhere.
+
+        Parameters
+        ----------
+        X_public : array of shape (inputs, features)
+            Public inputs, on which `features` is fitted.
+        **learned : arrays
+            The five fitted attributes by their names without the last "_"; from releases and public
+            inputs only.
+
+        Returns
+        -------
+        KernelStudent
+            Itself, ready to predict.
+        """
         self.n_classes_ = len(np.asarray(learned["bias"]))
         self._fit_features(flat_rows(X_public=X_public))
         self._restore(learned)
@@ -312,12 +407,26 @@ class _Line(NamedTuple):
 class ValueStudent(PublicLearner):
     """Learn numbers from noisy releases at some of the public inputs.
 
-    estimator: any scikit-learn regressor, or None for a Gaussian process with a constant times an
-        RBF kernel on the standardised public features, whose noise is that of the releases. Its
-        two parameters come from the marginal likelihood of the releases.
-    features: a public scikit-learn transformer, or None to use the inputs as they are.
-    Learned: `estimator_` (None for the Gaussian process), `n_outputs_`.
+    Parameters
+    ----------
+    estimator : estimator, optional
+        Any scikit-learn regressor; a clone is fitted. None for a Gaussian process with a constant
+        times an RBF kernel on the standardised public features, whose noise is that of the
+        releases. Its two parameters come from the marginal likelihood of the releases.
+    features : transformer, optional
+        A public scikit-learn transformer; None uses the inputs as they are.
 
+    Attributes
+    ----------
+    estimator_ : estimator or None
+        The fitted clone; None for the Gaussian process.
+    n_features_in_, n_outputs_ : int
+        Numbers in an input, and numbers learned of each.
+    features_ : transformer or None
+        `features`, fitted on the public inputs.
+
+    Examples
+    --------
     >>> student = ValueStudent().fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 3], [0, 1, 3], noise=0.01)
     >>> student.predict([[2.0]]).round(1).tolist()
     [2.0]
@@ -338,9 +447,22 @@ class ValueStudent(PublicLearner):
     ) -> Self:
         """Learn from rows `indices` of the public inputs, each with one number or several.
 
-        values: (queries,) or (queries, outputs). noise: the standard deviation of their noise,
-        which the mechanism tells; None if it is unknown, and then it is estimated. A row may be
-        asked about more than once.
+        Parameters
+        ----------
+        X_public : array of shape (inputs, features)
+            All public inputs.
+        indices : array of shape (queries,)
+            Which rows the values are about; a row may be asked about more than once.
+        values : array of shape (queries,) or (queries, outputs)
+            The released numbers.
+        noise : float, optional
+            Standard deviation of their noise, in units of the values, which the mechanism tells.
+            None if it is unknown: it is then estimated. Only the Gaussian process uses it.
+
+        Returns
+        -------
+        ValueStudent
+            Itself, fitted.
         """
         inputs = flat_rows(X_public=X_public)
         rows, targets = row_numbers(indices, len(inputs)), finite_array(values=values)
@@ -364,14 +486,48 @@ class ValueStudent(PublicLearner):
         return self
 
     def told_line(self, X_public: ArrayLike, slopes: ArrayLike, level: float) -> Self:
-        """Take slopes (features,) and a level that were learned elsewhere, from releases."""
+        """Take slopes (features,) and a level that were learned elsewhere, from releases.
+
+        Parameters
+        ----------
+        X_public : array of shape (inputs, features)
+            Public inputs, on which `features` is fitted.
+        slopes : array of shape (features,)
+            What a step along each feature adds.
+        level : float
+            The value where all features are 0.
+
+        Returns
+        -------
+        ValueStudent
+            Itself, ready to predict; it must have been made without an `estimator`.
+        """
         line = _Line(finite_array(slopes=slopes).reshape(-1, 1), np.array([level]))
         return self._told(X_public, line)
 
     def told_kernel(
         self, X_public: ArrayLike, points: ArrayLike, weights: ArrayLike, level: float, gamma: float
     ) -> Self:
-        """Take value(x) = level + exp(-gamma |x - points|^2) weights, learned from releases."""
+        """Take value(x) = level + exp(-gamma |x - points|^2) weights, learned from releases.
+
+        Parameters
+        ----------
+        X_public : array of shape (inputs, features)
+            Public inputs, on which `features` is fitted.
+        points : array of shape (points, features)
+            Public points in the feature space.
+        weights : array of shape (points,)
+            What each point says.
+        level : float
+            The value far from all points.
+        gamma : float
+            Width of the kernel, above 0.
+
+        Returns
+        -------
+        ValueStudent
+            Itself, ready to predict; it must have been made without an `estimator`.
+        """
         rows = finite_array(points=points)
         width = rows.shape[1]
         kernel = np.array([1.0, 1 / np.sqrt(2 * positive(gamma=gamma))])
@@ -388,7 +544,18 @@ class ValueStudent(PublicLearner):
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Return numbers of the shape that was learned: (inputs,) or (inputs, outputs)."""
+        """Return numbers of the shape that was learned: (inputs,) or (inputs, outputs).
+
+        Parameters
+        ----------
+        X : array of shape (inputs, features)
+            What to predict, in the form of `X_public`.
+
+        Returns
+        -------
+        array of shape (inputs,) or (inputs, outputs)
+            In the units of the values.
+        """
         dtype = None if self._solution is None else np.float64
         learned = self._solution or self.estimator_
         parts = [learned.predict(self._view(block, dtype)) for block in self._blocks(X)]

@@ -130,10 +130,31 @@ class _NeighbourStudent(BaseStudent):
 class NearestStudent(_NeighbourStudent):
     """Mean of the posteriors of the nearest answered queries (Cover and Hart 1967).
 
-    features: a public scikit-learn transformer, or None to use the inputs as they are.
-    n_neighbors: how many answered queries an input asks. Deterministic.
-    Learned: `points_`, the answered queries, and `posterior_`, what was released on each.
+    Parameters
+    ----------
+    features : transformer, optional
+        A public scikit-learn transformer, in whose space distances are taken; None uses the inputs
+        as they are.
+    n_neighbors : int
+        How many answered queries an input asks; all of them if there are fewer.
 
+    Attributes
+    ----------
+    points_ : array of shape (answered queries, features)
+        The answered queries in the feature space: public inputs, published with the student.
+    posterior_ : array of shape (answered queries, classes)
+        What was released on each.
+    n_features_in_, n_classes_ : int
+        Numbers in an input, and classes in a posterior.
+    features_ : transformer or None
+        `features`, fitted on the public inputs.
+
+    Notes
+    -----
+    Deterministic.
+
+    Examples
+    --------
     >>> student = NearestStudent(n_neighbors=1)
     >>> student = student.fit([[0.0], [0.1], [5.0]], [0, 2], [[0.9, 0.1], [0.2, 0.8]])
     >>> student.predict([[1.0], [4.0]]).tolist()
@@ -164,18 +185,46 @@ _FLOOR = 1e-6  # no probability is 0: a neighbour proves nothing
 class LabelSpreadingStudent(_NeighbourStudent):
     """Spread each released posterior over a k-nearest-neighbour graph of the public inputs.
 
+    Parameters
+    ----------
+    features : transformer, optional
+        A public scikit-learn transformer, in whose space the graph is made; None uses the inputs
+        as they are.
+    n_neighbors : int
+        Neighbours that each input names in the graph, and that a new input asks.
+    alpha : float
+        How far labels travel, strictly between 0 and 1: near 0 they stay where they were released.
+    sharpness : float
+        Power to which a spread row is raised before it is normalised; 1 leaves it flat.
+
+    Attributes
+    ----------
+    points_ : array of shape (inputs, features)
+        The public inputs in the feature space, published with the student.
+    spread_ : array of shape (inputs, classes)
+        The posterior of every public input.
+    n_features_in_, n_classes_ : int
+        Numbers in an input, and classes in a posterior.
+    features_ : transformer or None
+        `features`, fitted on the public inputs.
+
+    Notes
+    -----
     F = (I - alpha S)^-1 Y over all public inputs; a new input takes the mean of its neighbours'
     rows, weighted by inverse squared distance. Spreading flattens: a row is raised to the power
     `sharpness` before it is normalised, or its probabilities would be far too modest.
 
     It assumes that classes cluster. Queries count alike, however many inputs they stand for: where
     a dense class has few of them and a sparse one many, the sparse one wins everywhere; then take
-    `NearestStudent`, or a smaller alpha.
+    `NearestStudent`, or a smaller alpha. The defaults were chosen on MNIST training images and
+    USPS. Deterministic.
 
-    features: a public scikit-learn transformer, or None to use the inputs as they are.
-    n_neighbors, alpha, sharpness: the defaults were chosen on MNIST training images and USPS.
-    Learned: `spread_`, the posterior of every public input. Deterministic.
+    References
+    ----------
+    Zhou et al., "Learning with local and global consistency" (2004).
 
+    Examples
+    --------
     >>> inputs = [[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]]
     >>> student = LabelSpreadingStudent(n_neighbors=2)
     >>> student = student.fit(inputs, [0, 3], [[0.9, 0.1], [0.2, 0.8]])
@@ -194,7 +243,20 @@ class LabelSpreadingStudent(_NeighbourStudent):
     def fit_each(
         self, X_public: ArrayLike, lessons: Sequence[tuple[ArrayLike, ArrayLike]]
     ) -> list[Self]:
-        """Return one fitted clone for each lesson; they share the graph of the inputs."""
+        """Return one fitted clone for each lesson; they share the graph of the inputs.
+
+        Parameters
+        ----------
+        X_public : array of shape (inputs, features)
+            All public inputs.
+        lessons : sequence of pairs
+            `indices` and `posterior` as `fit` takes them.
+
+        Returns
+        -------
+        list of LabelSpreadingStudent
+            As many as lessons; this one stays as it is.
+        """
         first, inputs = clone(self), flat_rows(X_public=X_public)
         first._fit_features(inputs)
         connected = first._connected(inputs)

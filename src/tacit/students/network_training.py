@@ -61,18 +61,60 @@ _SAMPLE = 1000  # public inputs from which the scale of the radius is measured
 class CNNStudent(BaseStudent):
     """Spread the labels over all public images, then train a small CNN on them with augmentation.
 
-    Three strided convolutions, AdamW with a one-cycle rate, a random turn, scale, shear and shift
-    of each image each time. The target of an image is the posterior that was spread to it.
-
-    image_shape: (height, width) or (height, width, channels) of a flat row of the inputs.
-    features: a public transformer for the neighbour graph; the network sees the images themselves,
-    preprocess: or what this public transformer makes of them, in the same shape (`Deskew`).
-    n_neighbors, alpha: of the spreading. channels: of the three convolutions.
-    views: average the prediction over this many slightly moved copies of an image (1: none).
-    graph_share: how much of the prediction is the neighbour graph's; the rest is the network's.
+    Parameters
+    ----------
+    image_shape : tuple of int
+        (height, width) or (height, width, channels) of a flat row of the inputs.
+    features : transformer, optional
+        A public transformer for the neighbour graph; the network sees the images themselves.
+    preprocess : transformer, optional
+        A public transformer (`Deskew`) of what the network sees, which keeps the shape.
+    n_neighbors : int
+        Of the spreading: neighbours of each image (`LabelSpreadingStudent`).
+    alpha : float
+        Of the spreading: how far labels travel, strictly between 0 and 1.
+    channels : tuple of three ints
+        Of the three convolutions.
+    epochs : int
+        How often training goes through all public images.
+    batch_size : int
+        Images in a step, at least 2.
+    learning_rate : float
+        The highest of the one-cycle rate.
+    weight_decay : float
+        Of AdamW; 0 for none.
+    augment : bool
+        Whether each image is moved at random each time that it is trained on.
+    views : int
+        Average the prediction over this many slightly moved copies of an image; 1 is the image
+        alone.
+    graph_share : float
+        How much of the prediction is the neighbour graph's, from 0 to 1; the rest is the network's.
         They err on different images: half and half did best on USPS.
-    random_state: seeds training; the same bits again on one machine with as many torch threads.
-    Learned: `network_`, `graph_`.
+    random_state : int, optional
+        Seeds training: the same bits again on one machine with as many torch threads. None draws a
+        fresh seed.
+
+    Attributes
+    ----------
+    network_ : torch.nn.Module
+        The trained network.
+    graph_ : LabelSpreadingStudent
+        The fitted graph; its `spread_` is what the network learned from.
+    preprocess_ : transformer or None
+        `preprocess`, fitted on the public inputs.
+    mean_, scale_ : float
+        By which all pixels are standardised.
+    n_features_in_, n_classes_ : int
+        Numbers in an input, and classes in a posterior.
+    features_ : transformer or None
+        `features`, fitted on the public inputs.
+
+    Notes
+    -----
+    Three strided convolutions, AdamW with a one-cycle rate, a random turn, scale, shear and shift
+    of each image each time. The target of an image is the posterior that was spread to it. It needs
+    `tacit[torch]`.
     """
 
     image_shape: tuple[int, ...] = (28, 28)
@@ -166,7 +208,18 @@ class CNNStudent(BaseStudent):
         return (1 - self.graph_share) * normalised(scores) + self.graph_share * near
 
     def represent(self, X: ArrayLike) -> Floats:
-        """Return the last hidden layer of the inputs."""
+        """Return the last hidden layer of the inputs.
+
+        Parameters
+        ----------
+        X : array of shape (inputs, features)
+            Images, in the form of `X_public`.
+
+        Returns
+        -------
+        array of shape (inputs, hidden numbers)
+            What the network's last layer is given.
+        """
         check_is_fitted(self, "network_")
         images = self._images(flat_rows(X=X))
         return np.asarray(outputs_of(self.network_[:-1], images).numpy())  # type: ignore[index]
@@ -189,17 +242,60 @@ class CNNStudent(BaseStudent):
 class VATStudent(BaseStudent):
     """Train a small network on the released posteriors, smooth around all public inputs.
 
+    Parameters
+    ----------
+    features : transformer, optional
+        A public transformer; the network is then a perceptron on what it returns.
+    image_shape : tuple of int, optional
+        (height, width[, channels]): a convolutional network on the images themselves; `features` is
+        then not used.
+    radius : float
+        Length of the adversarial step, in median distances between nearest public inputs.
+    smoothness : float
+        Weight of the change of p under the adversarial step; 0 leaves the term out.
+    entropy : float
+        Weight of the entropy of p on public inputs; 0 leaves the term out.
+    balance : float
+        Weight of the gap between mean prediction and mean release; 0 leaves the term out.
+    steps : int
+        How many steps training takes.
+    batch_size : int
+        Public inputs in a step, at least 2; half as many answered queries join them.
+    learning_rate : float
+        The highest of the one-cycle rate.
+    weight_decay : float
+        Of AdamW; 0 for none.
+    random_state : int, optional
+        Seeds training: the same bits again on one machine with as many torch threads. None draws a
+        fresh seed.
+
+    Attributes
+    ----------
+    network_ : torch.nn.Module
+        The trained network.
+    classes_seen_ : array of int
+        The network chooses among the classes that are the most probable in some release, lest a
+        cluster without labels become a class of its own.
+    mean_, scale_ : array
+        By which features, or all pixels, are standardised.
+    reach_ : float
+        Length of the adversarial step, in standardised units.
+    n_features_in_, n_classes_ : int
+        Numbers in an input, and classes in a posterior.
+    features_ : transformer or None
+        `features`, fitted on the public inputs.
+
+    Notes
+    -----
     loss = cross entropy(queries) + smoothness * KL(p(x) || p(x + r_adv)) + entropy * H(p(x))
     + balance * KL(q || mean p(x)) over public inputs x, where r_adv has length `radius` times the
     median distance between nearest public inputs, in the direction that changes p most (one power
     iteration), and q is the mean of the releases: without it, noisy labels let one class win all.
+    It needs `tacit[torch]`.
 
-    features: a public transformer; the network is then a perceptron on what it returns.
-    image_shape: (height, width[, channels]): a convolutional network on the images themselves;
-        `features` is then not used.
-    random_state: seeds training; the same bits again on one machine with as many torch threads.
-    Learned: `network_`, and `classes_seen_`: the network chooses among the classes that are the
-    most probable in some release, lest a cluster without labels become a class of its own.
+    References
+    ----------
+    Virtual adversarial training: Miyato, Maeda, Koyama and Ishii (2018).
     """
 
     _saved = ("mean", "scale")

@@ -174,7 +174,28 @@ class _Trained(PublicLearner):
         centre: ArrayLike = 0.0,
         scale: float = 1.0,
     ) -> Self:
-        """Take a network that was trained elsewhere, and the fitted features of its inputs."""
+        """Take a network that was trained elsewhere, and the fitted features of its inputs.
+
+        Parameters
+        ----------
+        network : torch.nn.Module
+            With public weights: whoever trained it has paid for them.
+        n_features : int
+            Numbers in an input, before `features`.
+        outputs : int
+            How many classes, or numbers, it says of an input.
+        features : transformer, optional
+            Already fitted, on public inputs; None gives the network the inputs as they are.
+        centre : float or array
+            Public; taken off the features first.
+        scale : float
+            Public, above 0; the centred features are divided by it.
+
+        Returns
+        -------
+        Self
+            The student, ready to predict.
+        """
         setattr(self, self._count_name, outputs)
         self.n_features_in_, self.features_ = n_features, features
         self.centre_ = np.atleast_1d(finite_array(centre=centre))
@@ -210,8 +231,30 @@ class _Trained(PublicLearner):
 class NetworkStudent(_Trained, BaseStudent):
     """A network of classes, trained elsewhere; probabilities are its softmax.
 
-    layers: its layers as plain data (`describe_layers`), None for one that cannot be saved.
+    Parameters
+    ----------
+    layers : tuple, optional
+        Its layers as plain data (`describe_layers`); None for one that cannot be saved.
+    features : transformer, optional
+        The public transformer of the inputs; the fitted one comes by `told`.
 
+    Attributes
+    ----------
+    network_ : torch.nn.Module
+        The network.
+    centre_, scale_ : array, float
+        By which features are centred and scaled before the network sees them.
+    n_features_in_, n_classes_ : int
+        Numbers in an input, and classes in a prediction.
+    features_ : transformer or None
+        The fitted public transformer.
+
+    Notes
+    -----
+    It does not learn: `fit` refuses, and `told` brings public weights. It needs `tacit[torch]`.
+
+    Examples
+    --------
     >>> from tacit.students import build_layers, perceptron
     >>> layers = perceptron((2, 3), "tanh")
     >>> student = NetworkStudent(layers).told(build_layers(layers), n_features=2, outputs=3)
@@ -233,7 +276,29 @@ class NetworkStudent(_Trained, BaseStudent):
 class ReconstructionStudent(_Trained):
     """A network that gives back its input, trained elsewhere: `predict` returns reconstructions.
 
-    bottleneck: how many of the layers encode; `encode` returns their output.
+    Parameters
+    ----------
+    layers : tuple, optional
+        Its layers as plain data (`describe_layers`); None for one that cannot be saved.
+    features : transformer, optional
+        The public transformer of the inputs; the fitted one comes by `told`.
+    bottleneck : int
+        How many of the layers encode; `encode` returns their output.
+
+    Attributes
+    ----------
+    network_ : torch.nn.Module
+        The network: layers that encode, then layers that decode.
+    centre_, scale_ : array, float
+        By which features are centred and scaled before the network sees them.
+    n_features_in_, n_outputs_ : int
+        Numbers in an input, and in a reconstruction.
+    features_ : transformer or None
+        The fitted public transformer.
+
+    Notes
+    -----
+    It does not learn: `fit` refuses, and `told` brings public weights. It needs `tacit[torch]`.
     """
 
     _count_name: ClassVar[str] = "n_outputs_"
@@ -243,19 +308,68 @@ class ReconstructionStudent(_Trained):
     bottleneck: int = 0
 
     def fit(self, X_public: ArrayLike) -> Self:
-        """Refuse: the weights are learned in noisy steps, elsewhere, and come by `told`."""
+        """Refuse: the weights are learned in noisy steps, elsewhere, and come by `told`.
+
+        Parameters
+        ----------
+        X_public : array of shape (inputs, features)
+            Not looked at.
+
+        Returns
+        -------
+        ReconstructionStudent
+            Never: it always raises.
+
+        Raises
+        ------
+        InvalidArgument
+            Always.
+        """
         raise _learned_elsewhere()
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Return reconstructions (inputs, numbers), in the units of the inputs."""
+        """Return reconstructions (inputs, numbers), in the units of the inputs.
+
+        Parameters
+        ----------
+        X : array of shape (inputs, features)
+            What to encode and decode again.
+
+        Returns
+        -------
+        array of shape (inputs, numbers)
+            What the network gives back; where there are `features`, in their space.
+        """
         return self._said(slice(None), X) * self.scale_ + self.centre_
 
     def encode(self, X: ArrayLike) -> Floats:
-        """Return codes (inputs, length): what the narrowest layer says."""
+        """Return codes (inputs, length): what the narrowest layer says.
+
+        Parameters
+        ----------
+        X : array of shape (inputs, features)
+            What to encode.
+
+        Returns
+        -------
+        array of shape (inputs, length)
+            The output of the first `bottleneck` layers.
+        """
         return self._said(slice(self.bottleneck), X)
 
     def decode(self, codes: ArrayLike) -> Floats:
-        """Return the reconstructions of codes."""
+        """Return the reconstructions of codes.
+
+        Parameters
+        ----------
+        codes : array of shape (inputs, length)
+            What `encode` returned, or any other point of that space.
+
+        Returns
+        -------
+        array of shape (inputs, numbers)
+            In the units of `predict`.
+        """
         values = self._outputs(slice(self.bottleneck, None), self._cast(finite_array(codes=codes)))
         return np.asarray(values * self.scale_ + self.centre_)
 

@@ -38,12 +38,33 @@ def label_posterior(
 ) -> Floats:
     """Return P(class | release) for each query, `(queries, classes)`; each row sums to 1.
 
-    Labels: r for the released class, (1 - r)/(C - 1) for the others, where r is what the noise
-    allows. Histograms: softmax decoding with the noise level. An unanswered row (-1) is uniform:
-    `answer_weights` gives it weight 0. `agreement`, if publicly known, replaces its prior.
-    Of an Interactive-GNMax label nobody can tell whether teachers or student gave it, so it counts
-    at the lower of r and the student's `confidence`. Source: the model in this module's docstring.
+    Parameters
+    ----------
+    release : Release
+        Of a mechanism that counts votes: labels, or noisy histograms with Gaussian noise.
+    n_classes : int
+        How many classes there are, at least 2; public.
+    n_teachers : int
+        How many teachers (or neighbours) vote on a query; public.
+    agreement : float, optional
+        Share of the teachers that vote the right class, from 1/n_classes to 1, where it is publicly
+        known. None gives it a uniform prior.
 
+    Returns
+    -------
+    array of shape (queries, classes)
+        Public, as the release is. An unanswered row (-1) is uniform: `answer_weights` gives it
+        weight 0.
+
+    Notes
+    -----
+    Labels: r for the released class, (1 - r)/(C - 1) for the others, where r is what the noise
+    allows. Histograms: softmax decoding with the noise level. Of an Interactive-GNMax label nobody
+    can tell whether teachers or student gave it, so it counts at the lower of r and the student's
+    `confidence`. Source: the model in the docstring of `tacit.students.posterior`.
+
+    Examples
+    --------
     >>> from tacit import GNMax, InsecureNoise
     >>> release = GNMax(sigma=20).release([[90, 10], [20, 80]], InsecureNoise(0))
     >>> label_posterior(release, n_classes=2, n_teachers=100).round(1).tolist()
@@ -71,6 +92,18 @@ def label_posterior(
 def answer_weights(posterior: ArrayLike) -> Floats:
     """Return how much each row says, (C max_c p_c - 1)/(C - 1): 1 if certain, 0 if uniform.
 
+    Parameters
+    ----------
+    posterior : array of shape (queries, classes)
+        Rows that sum to 1.
+
+    Returns
+    -------
+    array of shape (queries,)
+        Weights from 0 to 1.
+
+    Examples
+    --------
     >>> answer_weights([[1.0, 0.0], [0.75, 0.25], [0.5, 0.5]]).tolist()
     [1.0, 0.5, 0.0]
     """

@@ -30,10 +30,26 @@ def choose_queries(
 ) -> Integers:
     """Return the rows of the public inputs to be labelled, all different.
 
-    "medoids": the rows nearest to the n centres of k-means, those of the largest clusters first (a
-    cap on the answers then loses the least). "random": a uniform sample without replacement. An
-    array: these very rows; n is then None or their number.
+    Parameters
+    ----------
+    X_public_features : array of shape (inputs, features)
+        Public inputs, in the space in which distances mean something.
+    n : int or None
+        How many rows, at most as many as there are inputs; None where `strategy` names them.
+    strategy : str or array of int
+        "medoids": the rows nearest to the n centres of k-means, those of the largest clusters first
+        (a cap on the answers then loses the least). "random": a uniform sample without
+        replacement. An array: these very rows; n is then None or their number.
+    random_state : int, optional
+        Seeds k-means or the sample; None draws a fresh seed.
 
+    Returns
+    -------
+    array of int of shape (n,)
+        Row numbers, in the order in which they are to be asked.
+
+    Examples
+    --------
     >>> blobs = [[9.0], [9.1], [9.2], [0.0], [0.1], [0.2], [0.1]]
     >>> choose_queries(blobs, 2).tolist()
     [4, 1]

@@ -78,13 +78,24 @@ def save_student(
 def load_student(path: PathLike, *, trusted: Iterable[str] = ()) -> Any:
     """Read a student that `save` wrote; its predictions are the same bits.
 
-    A student of classes predicts the labels that were saved with it, as an estimator or a run does
-    (`extra["classes"]`, one for each class): they are its `classes_`. Where none were, `classes_`
-    is None and it predicts their places, 0 .. classes - 1. Other students predict numbers.
+    Parameters
+    ----------
+    path : path
+        The file.
+    trusted : iterable of str
+        Further types that skops may load in a saved scikit-learn estimator; look at them first (the
+        error lists them).
 
-    `trusted` names further types that skops may load in a saved scikit-learn estimator; look at
-    them first (the error lists them).
+    Returns
+    -------
+    student
+        Of the class that was saved. A student of classes predicts the labels that were saved with
+        it, as an estimator or a run does (`extra["classes"]`, one for each class): they are its
+        `classes_`. Where none were, `classes_` is None and it predicts their places,
+        0 .. classes - 1. Other students predict numbers.
 
+    Examples
+    --------
     >>> import tempfile, os
     >>> from tacit.students import LabelSpreadingStudent
     >>> student = LabelSpreadingStudent().fit([[0.0], [1.0]], [0, 1], [[1, 0], [0, 1]])
@@ -120,7 +131,18 @@ def _labels(extra: Any, n_classes: int) -> NDArray[Any] | None:
 
 
 def saved_extra(path: PathLike) -> dict[str, Any]:
-    """Return the `extra` that was saved with a student; of an estimator or a run, its classes."""
+    """Return the `extra` that was saved with a student; of an estimator or a run, its classes.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    dict
+        Plain public data, by the names under which it was saved.
+    """
     extra = read_container(path)[0].get("extra")
     if not isinstance(extra, dict):
         raise damaged(path)

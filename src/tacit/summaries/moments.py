@@ -31,23 +31,57 @@ _MOST_FEATURES = 200
 
 
 class WeightPrior(NamedTuple):
-    """Weights are basis @ eta, with eta independent and one variance for each group of them."""
+    """Weights are basis @ eta, with eta independent and one variance for each group of them.
+
+    Parameters
+    ----------
+    basis : array of shape (features, directions)
+        What each number of eta adds to the weights; public.
+    groups : array of int of shape (directions,)
+        The group of each direction, 0, 1, ...: those of one group share a variance, which
+        `fit_moment` fits to the release.
+    """
 
     basis: Floats
     groups: Integers
 
 
 def plain_prior(n_features: int) -> WeightPrior:
-    """Return the prior of features of which nothing is known: one variance for all."""
+    """Return the prior of features of which nothing is known: one variance for all.
+
+    Parameters
+    ----------
+    n_features : int
+        How many features there are.
+
+    Returns
+    -------
+    WeightPrior
+        One direction for each feature, all in one group.
+    """
     return WeightPrior(np.eye(n_features), np.zeros(n_features, dtype=np.int64))
 
 
 def bins_prior(columns: Sequence[Column]) -> WeightPrior:
     """Return the prior of public bins: a variance for each column, and one for each trend.
 
+    Parameters
+    ----------
+    columns : sequence of Numeric and Categorical
+        The columns of a `PublicBins`, in order; public.
+
+    Returns
+    -------
+    WeightPrior
+        A direction for each bin or category, and one more for the trend of each numeric column.
+
+    Notes
+    -----
     Columns that say nothing switch themselves off. A numeric column's weights may also rise with
     the bin's rank, so that a trend costs one unknown number instead of many.
 
+    Examples
+    --------
     >>> prior = bins_prior([Numeric("age", [18, 65])])
     >>> prior.basis[:, -1].tolist(), prior.groups.tolist()
     ([-1.0, 0.0, 1.0, 0.0], [0, 0, 0, 0, 1])
@@ -68,7 +102,25 @@ def _trend(column: Column) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyMoment:
-    """A released moment: T = sum phi (e_y - centre) + noise, and what is known about it."""
+    """A released moment: T = sum phi (e_y - centre) + noise, and what is known about it.
+
+    Parameters
+    ----------
+    values : array of shape (features, classes)
+        T, in the units of phi.
+    variance : float
+        Of the noise in each number of T.
+    total : float
+        How many records there are, as released.
+    shares : array of shape (classes,)
+        Of the classes among them, as released; above 0, and they sum to 1.
+    centre : array of shape (classes,)
+        What was taken off each label (`best_centre`).
+
+    Notes
+    -----
+    All of it is public: releases, and what was made of them.
+    """
 
     values: Floats
     variance: float
@@ -78,13 +130,33 @@ class NoisyMoment:
 
 
 class Solution(NamedTuple):
-    """Weights (features, classes) and biases of a softmax regression; public."""
+    """Weights (features, classes) and biases of a softmax regression; public.
+
+    Parameters
+    ----------
+    weights : array of shape (features, classes)
+        What a feature says for each class.
+    bias : array of shape (classes,)
+        Scores where all features are 0.
+    """
 
     weights: Floats
     bias: Floats
 
     def chances(self, view: Floats) -> Floats:
-        """Return P(class | x)."""
+        """Return P(class | x).
+
+        Parameters
+        ----------
+        view : array of shape (inputs, features)
+            Public inputs in the feature space. Of private ones a row's last bits might depend on
+            the others: use `exact_scores` and `exact_softmax`.
+
+        Returns
+        -------
+        array of shape (inputs, classes)
+            softmax(view weights + bias); rows sum to 1.
+        """
         return np.asarray(softmax(view @ self.weights + self.bias, axis=1))
 
 
@@ -92,7 +164,19 @@ class Solution(NamedTuple):
 class NoisyEcho:
     """A released residual moment: sum phi (e_y - p(x)) + noise, about an earlier solution p.
 
-    Here the private inputs themselves stand in both sums: no public input replaces any.
+    Parameters
+    ----------
+    values : array of shape (features, classes)
+        The moment, in the units of phi.
+    variance : float
+        Of the noise in each number of it.
+    of : Solution
+        The earlier solution, whose predictions p are subtracted.
+
+    Notes
+    -----
+    Here the private inputs themselves stand in both sums: no public input replaces any. All of it
+    is public.
     """
 
     values: Floats
@@ -103,10 +187,36 @@ class NoisyEcho:
 def best_centre(view: Floats, total: float, shares: Floats, mu: float, radius: float) -> Floats:
     """Return the centre between uniform and the classes' shares with the least expected error.
 
+    Parameters
+    ----------
+    view : array of shape (inputs, features)
+        Public inputs in the feature space.
+    total : float
+        How many records there are, as released.
+    shares : array of shape (classes,)
+        Of the classes among them, as released.
+    mu : float
+        1/sigma of the release to come, with contributions of norm 1.
+    radius : float
+        The largest norm of a row of features; public.
+
+    Returns
+    -------
+    array of shape (classes,)
+        What to take off each label; it sums to 1. Public.
+
+    Notes
+    -----
     At the shares the public inputs' sampling error is least, at the uniform point the noise:
     error(t) = (radius longest(t)/mu)^2 + total^2/n_public mean_eigenvalue |shares - centre(t)|^2.
     Public: it sees released counts and public inputs.
 
+    References
+    ----------
+    docs/theory/speak-once.md#moments
+
+    Examples
+    --------
     >>> view = np.eye(4)
     >>> best_centre(view, 1e6, np.array([0.9, 0.1]), mu=1.0, radius=1.0).round(2).tolist()
     [0.9, 0.1]
@@ -122,6 +232,18 @@ def best_centre(view: Floats, total: float, shares: Floats, mu: float, radius: f
 def longest_label(centre: Floats) -> float:
     """Return the largest norm of e_y - centre over the classes y.
 
+    Parameters
+    ----------
+    centre : array of shape (classes,)
+        What is taken off each label; public.
+
+    Returns
+    -------
+    float
+        By which a centred label is divided to have norm at most 1, whatever the class.
+
+    Examples
+    --------
     >>> round(longest_label(np.array([0.75, 0.25])), 4)
     1.0607
     """
@@ -133,9 +255,31 @@ def fit_moment(
 ) -> Solution:
     """Return softmax weights and biases from a noisy moment, and an echo of an earlier solution.
 
+    Parameters
+    ----------
+    view : array of shape (inputs, features)
+        Public inputs in the feature space, which stand for the private ones.
+    moment : NoisyMoment
+        The first release.
+    prior : WeightPrior
+        Which weights share a variance.
+    echo : NoisyEcho, optional
+        A second release, of the residuals; None where there is none.
+
+    Returns
+    -------
+    Solution
+        Public, as the releases are.
+
+    Notes
+    -----
     Each round linearises g about the present weights, takes the posterior mean of each class's
     weights, refits the prior variances, and sets the biases so that the mean prediction on public
     inputs is the classes' released shares.
+
+    References
+    ----------
+    docs/theory/speak-once.md#moments
     """
     if view.shape[1] > _MOST_FEATURES and not prior.groups.any():
         return _fit_turned(view, moment, echo)

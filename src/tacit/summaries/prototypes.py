@@ -54,9 +54,30 @@ def nearest_prototypes(
 ) -> Integers:
     """Return the numbers of the `votes` nearest prototypes of each record, nearest first. Secret.
 
-    `radius` is public, as in `tacit.neighbours.quantise`: features are compared on a grid of
-    2048 steps to the radius, and longer ones are scaled down to it.
+    Parameters
+    ----------
+    features : array of shape (records, dimensions)
+        Of the private records. Secret.
+    prototypes : array of shape (prototypes, dimensions)
+        Public rows in the same space.
+    votes : int
+        At how many prototypes a record votes, at most as many as there are; public.
+    radius : float
+        Public, as in `tacit.neighbours.quantise`: features are compared on a grid of 2048 steps to
+        the radius, and longer ones are scaled down to it.
 
+    Returns
+    -------
+    array of int of shape (records, votes)
+        Each row depends on its own record and the prototypes alone, bit for bit; a tie goes to the
+        lower number. Secret.
+
+    References
+    ----------
+    docs/theory/speak-once.md#prototype-votes
+
+    Examples
+    --------
     >>> nearest_prototypes([[0.1], [0.9]], [[0.0], [0.5], [1.0]], 2, radius=1.0).tolist()
     [[0, 1], [2, 1]]
     """
@@ -91,6 +112,20 @@ def _smallest(distances: NDArray[np.float32], count: int) -> Integers:
 def compact_view(view: Floats, width: int = 64) -> Floats:
     """Return public inputs in their `width` main directions: k-means finds medoids sooner there.
 
+    Parameters
+    ----------
+    view : array of shape (inputs, features)
+        Public inputs; private ones would be fitted to.
+    width : int
+        How many directions are kept.
+
+    Returns
+    -------
+    array of shape (inputs, width)
+        The view itself where it has no more features than that.
+
+    Examples
+    --------
     >>> compact_view(np.diag([3.0, 2.0, 1.0]), width=2).shape
     (3, 2)
     """
@@ -110,6 +145,31 @@ def prototype_votes(
 ) -> Contributions:
     """Return what records say at their prototypes: 1/sqrt(votes) for their class. Secret.
 
+    Parameters
+    ----------
+    nearest : array of int of shape (records, votes)
+        From `nearest_prototypes`. Secret.
+    labels : array of int of shape (records,)
+        Classes 0 .. n_classes - 1. Secret.
+    n_prototypes : int
+        How many prototypes there are; public.
+    n_classes : int
+        How many classes there are; public.
+    units : array of shape (records,), optional
+        Whose each record is, where a person may have several. Secret.
+
+    Returns
+    -------
+    Contributions
+        For a `NoisySum` of n_prototypes rows and n_classes columns. Secret.
+
+    Notes
+    -----
+    A record's vote has norm 1, so that adding or removing it moves the table by 1 at the most.
+    Unit: one record, or one person with `units`.
+
+    Examples
+    --------
     >>> prototype_votes(np.array([[0, 1]]), np.array([2]), n_prototypes=4, n_classes=3)
     Contributions(secret)
     """
@@ -124,7 +184,22 @@ def prototype_votes(
 
 
 def one_hot(labels: Integers, n_classes: int, centre: Floats | float = 0.0) -> Any:
-    """Return a function of row numbers that gives e_label - centre. Secret."""
+    """Return a function of row numbers that gives e_label - centre. Secret.
+
+    Parameters
+    ----------
+    labels : array of int of shape (records,)
+        Classes 0 .. n_classes - 1. Secret.
+    n_classes : int
+        How many classes there are; public.
+    centre : float or array of shape (classes,)
+        What is taken off each label; public.
+
+    Returns
+    -------
+    callable
+        Of an array of row numbers; it returns an array (rows, classes). Secret.
+    """
     basis = np.eye(n_classes) - centre
 
     def right(rows: Integers) -> Floats:
@@ -144,8 +219,25 @@ _CELLS = 20_000
 def table_posterior(table: ArrayLike, sigma: float) -> Floats:
     """Return the expected label distribution of each row of a noisy table; rows sum to 1.
 
-    E[L_jc | T_jc] / sum_c E[L_jc | T_jc], with the empirical prior of this module's docstring.
+    Parameters
+    ----------
+    table : array of shape (prototypes, classes)
+        A release of `prototype_votes`; public.
+    sigma : float
+        Standard deviation of the noise in each cell.
 
+    Returns
+    -------
+    array of shape (prototypes, classes)
+        E[L_jc | T_jc] / sum_c E[L_jc | T_jc]; uniform where noise dominates. Public.
+
+    Notes
+    -----
+    The prior of the masses L is estimated from all cells: the docstring of
+    `tacit.summaries.prototypes` says how.
+
+    Examples
+    --------
     >>> table = [[90.0, 3.0, -4.0], [2.0, 75.0, 1.0], [-3.0, 1.0, 88.0]]
     >>> table_posterior(table, sigma=3.0).argmax(axis=1).tolist()
     [0, 1, 2]
@@ -226,6 +318,13 @@ class Choice(NamedTuple):
 def default_students() -> list[Any]:
     """Return the three: labels that spread over a graph, a line, and the nearest prototypes.
 
+    Returns
+    -------
+    list
+        Students that are not fitted yet, in the order that `choose_student` expects.
+
+    Examples
+    --------
     >>> [type(student).__name__ for student in default_students()]
     ['LabelSpreadingStudent', 'LinearStudent', 'NearestStudent']
     """
@@ -243,9 +342,34 @@ def choose_student(
 ) -> Choice:
     """Fit the `students` on a noisy table and return the one it supports.
 
-    The first spreads labels, the second is linear: public inputs choose between these two.
-    `places` are the prototypes' rows of X_public; row j of the table speaks of places[j].
+    Parameters
+    ----------
+    students : sequence of students
+        Two or more. The first spreads labels, the second is linear: public inputs choose between
+        these two.
+    X_public : array of shape (inputs, features)
+        All public inputs.
+    places : array of int of shape (prototypes,)
+        The prototypes' rows of X_public; row j of the table speaks of places[j].
+    table : array of shape (prototypes, classes)
+        A release of `prototype_votes`; public.
+    sigma : float
+        Standard deviation of the noise in each cell.
+    folds : int
+        Into how many parts prototypes are cut, at least 2.
 
+    Returns
+    -------
+    Choice
+        `student`, fitted; `posterior`, that it was fitted on; and why it was chosen: `gains`,
+        `noise`, `agreement`. Public.
+
+    References
+    ----------
+    docs/theory/speak-once.md#choosing-the-student
+
+    Examples
+    --------
     >>> inputs = np.array([[-3.0], [-2.9], [-2.8], [2.8], [2.9], [3.0]])
     >>> table = [[9, 1], [8, 0], [9, 0], [1, 9], [0, 8], [1, 9]]
     >>> choice = choose_student(default_students(), inputs, np.arange(6), table, 0.5, folds=3)

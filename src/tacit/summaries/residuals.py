@@ -56,6 +56,24 @@ def whole_weights(weights: Floats) -> Floats:
 def exact_scores(steps: NDArray[Any], weights: Floats) -> Floats:
     """Return features (in whole steps) times weights (rounded to whole steps), exactly.
 
+    Parameters
+    ----------
+    steps : array of int of shape (rows, features)
+        Features in whole steps of 2^-14, none beyond 2^14 steps. Secret where the rows are.
+    weights : array of shape (features, columns)
+        Public; rounded to whole steps of 2^-18, and shortened to 2^10 in magnitude.
+
+    Returns
+    -------
+    array of shape (rows, columns)
+        Scores; each row's bits are its own, whatever the others are. As secret as the rows.
+
+    References
+    ----------
+    docs/theory/speak-once.md#in-a-computer
+
+    Examples
+    --------
     >>> exact_scores(np.array([[2**14, 0]]), np.array([[0.25], [9.0]])).tolist()
     [[0.25]]
     """
@@ -66,6 +84,22 @@ def exact_scores(steps: NDArray[Any], weights: Floats) -> Floats:
 def exact_softmax(scores: Floats) -> Floats:
     """Return softmax of each row, computed number by number.
 
+    Parameters
+    ----------
+    scores : array of shape (rows, classes)
+        From `exact_scores`. Secret where the rows are.
+
+    Returns
+    -------
+    array of shape (rows, classes)
+        Probabilities; each row's bits are its own, whatever the others are. As secret as the rows.
+
+    References
+    ----------
+    docs/theory/speak-once.md#in-a-computer
+
+    Examples
+    --------
     >>> exact_softmax(np.array([[0.0, 0.0], [900.0, -900.0]])).tolist()
     [[0.5, 0.5], [1.0, 0.0]]
     """
@@ -91,9 +125,30 @@ _AT_ONCE = 2**20
 class ExactNystroem:
     """Features of norm at most 1 in whole steps of 2^-14, for private and public rows alike.
 
-    landmarks: (m, dimensions) public rows. radius: as in `tacit.neighbours.quantise`.
-    gamma: of the kernel exp(-gamma distance^2). Learned from the landmarks: `whitening`, (m, n).
+    Parameters
+    ----------
+    landmarks : array of shape (m, dimensions)
+        Public rows, at most 4096 of them. One that was taken from private data breaks the claim.
+    gamma : float
+        Of the kernel exp(-gamma distance^2), above 0; public.
+    radius : float
+        As in `tacit.neighbours.quantise`; public.
 
+    Attributes
+    ----------
+    landmarks : array of shape (m, dimensions)
+        The landmarks.
+    gamma, radius : float
+        As given.
+    whitening : array of shape (m, n_features)
+        W, learned from the landmarks: phi(x) = k(x) W, up to rounding.
+
+    References
+    ----------
+    docs/theory/speak-once.md#residual-moments
+
+    Examples
+    --------
     >>> features = ExactNystroem([[0.0], [0.5], [1.0]], gamma=1.0, radius=1.0)
     >>> steps = features.steps([[0.5]]) / 2**14
     >>> bool((steps**2).sum() > 0.99)
@@ -126,7 +181,18 @@ class ExactNystroem:
         return int(self.whitening.shape[1])
 
     def steps(self, rows: ArrayLike) -> Steps:
-        """Return the features of each row in whole steps, its own bits whatever the others are."""
+        """Return the features of each row in whole steps, its own bits whatever the others are.
+
+        Parameters
+        ----------
+        rows : array of shape (rows, dimensions)
+            Private or public inputs, in the landmarks' space.
+
+        Returns
+        -------
+        array of int16 of shape (rows, n_features)
+            Whole steps of 2^-14. As secret as the rows.
+        """
         inputs = feature_rows("rows", rows)
         result = np.empty((len(inputs), self.n_features), dtype=np.int16)
         scale = float(np.abs(self.whitening).max() / np.abs(self._weights).max()) / _KERNEL_STEPS
@@ -238,8 +304,30 @@ def shrinkage(
 class Descent:
     """The public side of the rounds, for `columns` targets; those of classes add up to 0.
 
-    `variance`, of one target, says what there is to explain, where that is known.
+    Parameters
+    ----------
+    view : array of shape (inputs, features)
+        Public inputs in the feature space, which tell the curvature.
+    total : float
+        How many records there are, as released.
+    columns : int
+        How many numbers a record's target has.
+    classes : bool
+        Whether the targets are centred labels, which add up to 0: what does not is noise.
+    variance : float, optional
+        Of one target, as released: it says what there is to explain, where that is known.
 
+    Attributes
+    ----------
+    weights : array of shape (features, columns)
+        The public solution so far, in whole steps of 2^-18; 0 before the first step.
+
+    References
+    ----------
+    docs/theory/speak-once.md#residual-moments and #numbers
+
+    Examples
+    --------
     >>> view = np.repeat(np.eye(2), 100, axis=0)
     >>> descent = Descent(view, total=200.0, columns=1, variance=0.5)
     >>> descent.step(np.array([[80.0], [-40.0]]), 0.01)
@@ -274,7 +362,13 @@ class Descent:
     def step(self, moment: Floats, variance: float) -> None:
         """Move by the posterior mean of what is missing, given one residual moment.
 
-        `variance` is that of the noise in each number of the moment.
+        Parameters
+        ----------
+        moment : array of shape (features, columns)
+            A release of sum phi(x) r(x), where r is what `weights` leave unexplained of a target;
+            public.
+        variance : float
+            Of the noise in each number of the moment.
         """
         turned = self.basis.T @ moment
         if self.classes:

@@ -46,18 +46,47 @@ _READY = "ready"  # what a local worker says once it has its job
 class Executor(Protocol):
     """Runs tasks, in any order, and yields each with its answers; a task that is lost runs again.
 
-    `tasks` is asked for the next one only when there is room, since tasks carry records.
+    Notes
+    -----
+    `tasks` is asked for the next one only when there is room, since tasks carry records. What an
+    executor sees is secret; noise and ledger stay in the process that asks.
     """
 
     def run(self, job: AnyJob, tasks: Iterable[Task]) -> Iterator[Finished]:
-        """Yield every task once, with one answer for each of its teachers."""
+        """Yield every task once, with one answer for each of its teachers.
+
+        Parameters
+        ----------
+        job : job
+            What all tasks share, and how one is answered: a pure function.
+        tasks : iterable
+            Some teachers each, with their shards. Secret.
+
+        Yields
+        ------
+        pair
+            A task and the answers of its teachers, in its order. Secret.
+        """
 
 
 class Serial:
     """Trains one teacher after another in this process."""
 
     def run(self, job: AnyJob, tasks: Iterable[Task]) -> Iterator[Finished]:
-        """Yield the tasks in order."""
+        """Yield the tasks in order.
+
+        Parameters
+        ----------
+        job : job
+            What all tasks share, and how one is answered.
+        tasks : iterable
+            Some teachers each, with their shards. Secret.
+
+        Yields
+        ------
+        pair
+            A task and the answers of its teachers. Secret.
+        """
         for task in tasks:
             yield task, job.answer(task.shards)
 
@@ -102,11 +131,20 @@ def _lost(task: Task, reason: str = WORKER_DIED) -> Finished:
 class LocalProcesses:
     """As many worker processes as there are processors, or as many as asked for.
 
+    Parameters
+    ----------
+    workers : int, optional
+        How many processes; None for as many as there are processors that this one may use.
+
+    Notes
+    -----
     Two processes of one thread train small teachers faster than one process of two threads. A
     worker is a fresh interpreter, not a fork: forking a process that has threads can lock up, and a
     fork would hold everything that this process holds, while a worker gets its own shards and the
     queries.
 
+    Examples
+    --------
     >>> LocalProcesses(2)
     LocalProcesses(2)
     """
@@ -124,7 +162,20 @@ class LocalProcesses:
         return f"LocalProcesses({self._workers})"
 
     def run(self, job: AnyJob, tasks: Iterable[Task]) -> Iterator[Finished]:
-        """Yield tasks as they finish; one thread here drives each worker."""
+        """Yield tasks as they finish; one thread here drives each worker.
+
+        Parameters
+        ----------
+        job : job
+            What all tasks share; it is pickled by value, also what a notebook defines.
+        tasks : iterable
+            Some teachers each, with their shards. Secret.
+
+        Yields
+        ------
+        pair
+            A task and the answers of its teachers. Secret.
+        """
         crew, left = _Crew([sys.path, _pickled_by_value(job)]), iter(tasks)
         with closing(crew), ThreadPoolExecutor(self._workers, "tacit-teachers") as threads:
             try:
@@ -274,17 +325,37 @@ def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
 class DaskCluster:
     """A `dask.distributed.Client` that is open, or a scheduler's address to open one for a run.
 
+    Parameters
+    ----------
+    client : Client or str
+        The client, which stays open, or an address such as "tls://10.0.0.1:8786".
+
+    Notes
+    -----
     Only as many tasks are under way as keep the workers busy, so that the scheduler never holds all
     shards. Best with one thread a worker: a worker trains one teacher at a time, on one thread.
     Records cross the network and may be spilled to a worker's disk: use `tls://` and machines that
-    you trust with them.
+    you trust with them. It needs `tacit[cluster]`.
     """
 
     def __init__(self, client: Any) -> None:
         self._client = client
 
     def run(self, job: AnyJob, tasks: Iterable[Task]) -> Iterator[Finished]:
-        """Yield tasks as they finish; what a dead worker had is run elsewhere."""
+        """Yield tasks as they finish; what a dead worker had is run elsewhere.
+
+        Parameters
+        ----------
+        job : job
+            What all tasks share; it is pickled by value and given to every worker once.
+        tasks : iterable
+            Some teachers each, with their shards. Secret.
+
+        Yields
+        ------
+        pair
+            A task and the answers of its teachers. Secret.
+        """
         with self._opened() as client:
             yield from _run(client, job, iter(tasks))
 

@@ -35,13 +35,25 @@ _QUERIES = 1024  # queries at a time: 3 MiB of 768 features in float32
 class KernelRidgeTeachers:
     """RBF kernel ridge classifiers: argmax_c of k(x, X) (K + alpha I)^-1 Y_c.
 
+    Parameters
+    ----------
+    gamma : float
+        Of the kernel exp(-gamma |x - x'|^2), above 0. Public: never fitted to private records.
+    alpha : float
+        Ridge on the kernel matrix, above 0.
+    precision : str
+        "float32" or "float64": of the queries' kernel. The system is always solved in float64.
+
+    Notes
+    -----
     k(x, x') = exp(-gamma |x - x'|^2); Y holds 1 where a record is of class c, else 0 (targets of
-    +1 and -1 give the same argmax). The system is made and solved in float64, the kernel of the
-    queries in `precision`. The defaults are for features of unit length (`digit_features`) and
-    were chosen on USPS digits, where anything from gamma 0.5 to 2 and alpha 0.001 to 0.03 is as
+    +1 and -1 give the same argmax). The defaults are for features of unit length (`digit_features`)
+    and were chosen on USPS digits, where anything from gamma 0.5 to 2 and alpha 0.001 to 0.03 is as
     good for teachers of 15 to 240 records. For other scales divide gamma by a typical |x|^2, known
     from public data.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(40) % 2
     >>> shard = Shard(rng.normal(size=(40, 2)) + 4 * y[:, None], y, seed=0)
@@ -60,13 +72,36 @@ class KernelRidgeTeachers:
         one_of("float32", "float64", precision=self.precision)
 
     def validate(self, X_query: NDArray[Any], *, n_classes: int) -> None:
-        """Refuse public queries that are not finite, before any teacher is trained."""
+        """Refuse public queries that are not finite, before any teacher is trained.
+
+        Parameters
+        ----------
+        X_query : array of shape (queries, features)
+            Public: the error may say everything about them.
+        n_classes : int
+            Not looked at here.
+        """
         self._rows(X_query)
 
     def predict_shards(
         self, shards: Sequence[Shard], X_query: NDArray[Any], *, n_classes: int
     ) -> NDArray[Any]:
-        """Solve each shard's system and label every query."""
+        """Solve each shard's system and label every query.
+
+        Parameters
+        ----------
+        shards : sequence of Shard
+            The teachers' records, each with at least two classes. Secret.
+        X_query : array of shape (queries, features)
+            Public queries.
+        n_classes : int
+            How many classes there are; public.
+
+        Returns
+        -------
+        array of int of shape (shards, queries)
+            Each teacher's class for each query. Secret.
+        """
         queries = self._rows(X_query)
         norms = _squared_norms(queries)
         labels = np.empty((len(shards), len(queries)), dtype=np.int64)
@@ -198,11 +233,28 @@ Augment = Callable[["torch.Tensor", "torch.Generator"], "torch.Tensor"]
 class Recipe:
     """How a module is trained: `steps` of cross-entropy on random batches of the shard.
 
-    `optimizer`: "adam", "adamw", "sgd" (momentum 0.9), or a function of (parameters,
-    learning_rate) that makes one. `schedule`: "constant", or "cosine", which goes down to 0.
-    `augment`: a function of (batch, generator) that takes its randomness from the generator.
-    `channels_last` stores images as oneDNN's convolutions like them, about twice as fast on a CPU.
+    Parameters
+    ----------
+    steps : int
+        How many batches a teacher is trained on.
+    batch_size : int
+        Records in a batch; all of a shard that has fewer.
+    learning_rate : float
+        Of the optimizer, above 0.
+    optimizer : str or callable
+        "adam", "adamw", "sgd" (momentum 0.9), or a function of (parameters, learning_rate) that
+        makes one.
+    weight_decay : float
+        Of the optimizers that are named by a word; 0 for none.
+    schedule : str
+        "constant", or "cosine", which goes down to 0.
+    augment : callable, optional
+        A function of (batch, generator) that takes its randomness from the generator.
+    channels_last : bool
+        Store images as oneDNN's convolutions like them, about twice as fast on a CPU.
 
+    Examples
+    --------
     >>> Recipe(steps=80, batch_size=64).optimizer
     'adam'
     """
@@ -228,11 +280,25 @@ class Recipe:
 class TorchTeacher:
     """A torch module for each shard: `module_factory()` makes it, the recipe trains it.
 
-    The module maps a float32 batch to (batch, n_classes) scores. `input_shape`, for example
-    (1, 28, 28), gives flat rows the shape that it expects. Normalisation over a batch is safe: a
-    batch is of one shard. Code that the factory calls is not part of a checkpoint's fingerprint:
-    after changing it, use a new checkpoint directory.
+    Parameters
+    ----------
+    module_factory : callable
+        Takes nothing and makes a module that maps a float32 batch to (batch, n_classes) scores. It
+        is called once for each teacher, in a generator seeded for that teacher.
+    recipe : Recipe, optional
+        How each module is trained.
+    input_shape : tuple of int, optional
+        For example (1, 28, 28): gives flat rows the shape that the module expects. None leaves them
+        as they are.
 
+    Notes
+    -----
+    Normalisation over a batch is safe: a batch is of one shard. Code that the factory calls is not
+    part of a checkpoint's fingerprint: after changing it, use a new checkpoint directory. It needs
+    `tacit[torch]`.
+
+    Examples
+    --------
     >>> from functools import partial
     >>> import torch
     >>> teacher = TorchTeacher(partial(torch.nn.Linear, 1, 2), Recipe(steps=50, learning_rate=0.1))
@@ -251,7 +317,15 @@ class TorchTeacher:
             raise InvalidArgument("Expected module_factory to be a function that makes a module.")
 
     def validate(self, X_query: NDArray[Any], *, n_classes: int) -> None:
-        """Make a module and show it one public query: errors then appear before training."""
+        """Make a module and show it one public query: errors then appear before training.
+
+        Parameters
+        ----------
+        X_query : array of shape (queries, ...)
+            Public: the error may say everything about them.
+        n_classes : int
+            How many scores the module must give a query.
+        """
         torch = _torch()
         with one_torch_thread(seed=0):
             module = self.module_factory()
@@ -267,7 +341,22 @@ class TorchTeacher:
     def predict_shards(
         self, shards: Sequence[Shard], X_query: NDArray[Any], *, n_classes: int
     ) -> NDArray[Any]:
-        """Train a module on each shard and let it label the queries."""
+        """Train a module on each shard and let it label the queries.
+
+        Parameters
+        ----------
+        shards : sequence of Shard
+            The teachers' records, each with at least two classes. Secret.
+        X_query : array of shape (queries, ...)
+            Public queries.
+        n_classes : int
+            How many classes there are; public.
+
+        Returns
+        -------
+        array of int of shape (shards, queries)
+            Each teacher's class for each query. Secret.
+        """
         queries = self._tensor(X_query)
         return np.array([self._predict(shard, queries) for shard in shards])
 

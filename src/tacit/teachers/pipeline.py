@@ -129,6 +129,7 @@ def ask_teachers(
                 if one.failure is not None:
                     failures.add(one.failure)
                 take(number, one.predictions)
+    # Once and at the end: when a run stops must not tell which teacher failed.
     if failures:
         others = "no checkpoint was kept"
         if checkpoint is not None:
@@ -155,14 +156,51 @@ def predict_with_teachers(
 ) -> NDArray[Any]:
     """Train a teacher on each shard and return its class for each query: (teachers, queries).
 
-    `teacher`: a scikit-learn classifier or pipeline, a `TorchTeacher`, or a family such as
-    `KernelRidgeTeachers()`. `y`: class indices 0 .. n_classes - 1. `shards`: each record's teacher,
-    from `shard_of`. `executor`: "serial", "local" (processes of one thread), a dask.distributed
-    Client or its address; the answers are the same bit for bit. `checkpoint`: a directory (mode
-    0700) of finished teachers, from which a run that was stopped goes on. A shard without records
-    votes class 0, one with a single class votes that. The result is SECRET; unit: what a shard
+    Parameters
+    ----------
+    teacher : estimator or family
+        A scikit-learn classifier or pipeline, a `TorchTeacher`, or a family such as
+        `KernelRidgeTeachers()`.
+    X : array of shape (records, ...)
+        Private records, numbers only. Secret.
+    y : array of int of shape (records,)
+        Class indices 0 .. n_classes - 1. Secret.
+    shards : array of int of shape (records,)
+        Each record's teacher, from `shard_of`. Secret.
+    n_teachers : int
+        How many teachers there are, with records or without; public.
+    X_query : array of shape (queries, ...)
+        Public queries, of the records' shape.
+    n_classes : int
+        How many classes there are, at least 2; public.
+    executor : str, Client or Executor
+        "serial", "local" (processes of one thread), a dask.distributed Client or its address; the
+        answers are the same bit for bit.
+    random_state : int
+        Seeds the teachers, each in its own way; never noise.
+    checkpoint : path, optional
+        A directory (mode 0700) of finished teachers, from which a run that was stopped goes on. It
+        holds secret answers. None keeps nothing.
+    progress : bool
+        Whether a bar is shown.
+
+    Returns
+    -------
+    array of int of shape (teachers, queries)
+        What each teacher answers. SECRET: a mechanism, through a ledger, carries it across.
+
+    Raises
+    ------
+    TeacherFailed
+        Where a teacher failed, by the error's type alone. Nothing was released.
+
+    Notes
+    -----
+    A shard without records votes class 0, one with a single class votes that. Unit: what a shard
     holds the records of.
 
+    Examples
+    --------
     >>> from sklearn.naive_bayes import GaussianNB
     >>> from tacit import count_votes
     >>> rng = np.random.default_rng(0)

@@ -30,9 +30,23 @@ _KEY = b"tacit key"
 def shard_key(random_state: int) -> bytes:
     """Return 16 bytes for `shard_of` that follow from a public integer.
 
+    Parameters
+    ----------
+    random_state : int
+        Not negative; public.
+
+    Returns
+    -------
+    bytes
+        The key, the same for the same integer.
+
+    Notes
+    -----
     Privacy does not rest on the key being secret; a secret one (`secrets.token_bytes(16)`) keeps
     those who choose their own id from choosing their teacher.
 
+    Examples
+    --------
     >>> shard_key(0) == shard_key(0), shard_key(0) == shard_key(1), len(shard_key(0))
     (True, False, 16)
     """
@@ -43,10 +57,28 @@ def shard_key(random_state: int) -> bytes:
 def shard_of(ids: Iterable[Any], n_teachers: int, key: bytes) -> Integers:
     """Return the teacher of each id: BLAKE2b(key, id) mod n_teachers.
 
-    `ids` are the people's (all records of a person reach one teacher) or the records' own
-    (`record_ids`): bytes, strings or integers. Ids that are written alike are one unit: 7, "7" and
-    7.0 are the same person, never split because a column was read in two ways. Unit: one id.
+    Parameters
+    ----------
+    ids : iterable of bytes, str or int
+        The people's (all records of a person reach one teacher) or the records' own
+        (`record_ids`). Secret.
+    n_teachers : int
+        How many teachers there are; public.
+    key : bytes
+        16 to 32 bytes, from `shard_key` or secret.
 
+    Returns
+    -------
+    array of int of shape (ids,)
+        Numbers 0 .. n_teachers - 1. Secret.
+
+    Notes
+    -----
+    Ids that are written alike are one unit: 7, "7" and 7.0 are the same person, never split because
+    a column was read in two ways. Unit: one id.
+
+    Examples
+    --------
     >>> shard_of(["ann", "bob", "ann"], 250, shard_key(0)).tolist()
     [217, 72, 217]
     """
@@ -57,9 +89,24 @@ def shard_of(ids: Iterable[Any], n_teachers: int, key: bytes) -> Integers:
 def place_of(ids: Iterable[Any], key: bytes) -> Floats:
     """Return a place in [0, 1) for each id, which its own keyed hash decides and nothing else.
 
-    A share s of all ids that there could be lies below s. Unit: one id, as for `shard_of`, of
-    whose teachers these places tell nothing.
+    Parameters
+    ----------
+    ids : iterable of bytes, str or int
+        As for `shard_of`. Secret.
+    key : bytes
+        16 to 32 bytes, from `shard_key` or secret.
 
+    Returns
+    -------
+    array of float of shape (ids,)
+        Places, of which a share s of all ids that there could be lies below s. Secret.
+
+    Notes
+    -----
+    Unit: one id, as for `shard_of`, of whose teachers these places tell nothing.
+
+    Examples
+    --------
     >>> place_of(["ann", "bob", "ann"], shard_key(0)).round(3).tolist()
     [0.835, 0.433, 0.835]
     """
@@ -82,10 +129,26 @@ def _hashes(ids: Iterable[Any], key: bytes, purpose: bytes) -> NDArray[np.uint64
 def record_ids(X: ArrayLike, y: ArrayLike | None = None) -> NDArray[np.bytes_]:
     """Return an id of each record: a hash of the row's own values (and label), in hexadecimal.
 
+    Parameters
+    ----------
+    X : array of shape (records, ...)
+        Numbers, one row a record. Secret.
+    y : array of shape (records,), optional
+        Labels that belong to the records: whole numbers, words or bytes. Secret.
+
+    Returns
+    -------
+    array of bytes of shape (records,)
+        32 hexadecimal digits each. Secret: whoever can guess a record could confirm the guess.
+
+    Notes
+    -----
     Values are hashed as float64, so that one row of fractions does not change the ids of the
     others. Equal records have equal ids and so one teacher. Unit: one record; where a person has
     several, give `shard_of` the person's id instead.
 
+    Examples
+    --------
     >>> bool(record_ids([[1, 2], [3, 4]])[0] == record_ids([[1.0, 2.0]])[0])
     True
     """
@@ -113,8 +176,19 @@ def record_ids(X: ArrayLike, y: ArrayLike | None = None) -> NDArray[np.bytes_]:
 def unit_names(ids: Iterable[Any]) -> NDArray[np.bytes_]:
     """Return a name of fixed length for each id: a hash of it, in hexadecimal.
 
-    Ids that are written alike are one unit, whatever stands beside them: see `shard_of`.
+    Parameters
+    ----------
+    ids : iterable of bytes, str or int
+        As for `shard_of`. Secret.
 
+    Returns
+    -------
+    array of bytes of shape (ids,)
+        32 hexadecimal digits each, equal for ids that are written alike, whatever stands beside
+        them: see `shard_of`. Secret: whoever can guess an id could confirm the guess.
+
+    Examples
+    --------
     >>> names = unit_names([7, "7", 8])
     >>> bool(names[0] == names[1]), bool(names[0] == names[2])
     (True, False)

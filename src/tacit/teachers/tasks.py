@@ -34,7 +34,15 @@ EMPTY_SHARD_VOTES = 0
 class Shard:
     """A teacher's records, the class index of each, and the seed of its training. Secret.
 
-    Where records are scans (n, [channels,] *spatial), `y` are masks: a class for each voxel.
+    Parameters
+    ----------
+    X : array of shape (records, ...)
+        The records.
+    y : array of int of shape (records,) or (records, ...)
+        Classes 0 .. n_classes - 1. Where records are scans (n, [channels,] *spatial), masks: a
+        class for each voxel.
+    seed : int
+        All randomness of this teacher's training, and of nothing else.
     """
 
     X: NDArray[Any] = field(repr=False)
@@ -44,6 +52,19 @@ class Shard:
     def fingerprint(self, shared: bytes) -> str:
         """Hash all that this teacher's answers follow from; `shared` is the job's own hash.
 
+        Parameters
+        ----------
+        shared : bytes
+            Hash of what all teachers share: config, classes, queries.
+
+        Returns
+        -------
+        str
+            32 hexadecimal digits, kept with a checkpoint. Secret: whoever can guess a shard could
+            confirm the guess.
+
+        Examples
+        --------
         >>> one, other = (Shard(np.zeros((2, 1)), np.array([0, 1]), seed) for seed in (5, 6))
         >>> one.fingerprint(b"") == other.fingerprint(b"")
         False
@@ -55,14 +76,32 @@ class Shard:
 class TeacherFamily(Protocol):
     """Teachers of one kind. Row t of the result depends on shard t and public things alone.
 
+    Notes
+    -----
     It is privacy that demands this: no statistic, scale or padding may be shared between shards.
-    `teachers_per_task` (1 where absent) is how many are trained at a time.
+    `teachers_per_task` (1 where absent) is how many are trained at a time. A method
+    `validate(X_query, n_classes=...)`, where there is one, is shown the public queries first.
     """
 
     def predict_shards(
         self, shards: Sequence[Shard], X_query: NDArray[Any], *, n_classes: int
     ) -> NDArray[Any]:
-        """Return class indices (shards, queries); every shard holds at least two classes."""
+        """Return class indices (shards, queries); every shard holds at least two classes.
+
+        Parameters
+        ----------
+        shards : sequence of Shard
+            The teachers' records. Secret.
+        X_query : array of shape (queries, ...)
+            Public queries.
+        n_classes : int
+            How many classes there are; public.
+
+        Returns
+        -------
+        array of int of shape (shards, queries)
+            Each teacher's class for each query. Secret.
+        """
 
 
 class AnyJob(Protocol):
