@@ -48,20 +48,54 @@ FINE = 0.01  # where everybody takes part, one lead is chosen for the claim at t
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Events to count, and the claim that they may refute: at a delta, or at a Renyi order."""
+    """Events to count, and the claim that they may refute: at a delta, or at a Renyi order.
+
+    Parameters
+    ----------
+    events : tuple of functions
+        Each says which of many outputs count; chosen before anything is drawn.
+    delta : float, optional
+        Where epsilon is claimed.
+    order : float, optional
+        Where the Renyi divergence is claimed; given instead of delta.
+    """
 
     events: tuple[Event, ...]
     delta: float | None = None
     order: float | None = None
 
     def claim(self, one: Plan) -> float:
-        """Return what the plan of one release says: epsilon at delta, or RDP at the order."""
+        """Return what the plan of one release says: epsilon at delta, or RDP at the order.
+
+        Parameters
+        ----------
+        one : Plan
+            That of a single release.
+
+        Returns
+        -------
+        float
+            Epsilon or RDP; public.
+        """
         if self.delta is not None:
             return one.epsilon(self.delta - one.confidence_delta())
         return float(one.cost([self.order or math.inf]).values[0])
 
     def proved(self, first: Floats, second: Floats, confidence_delta: float) -> float:
-        """Return the same quantity as the outputs prove it, at the least."""
+        """Return the same quantity as the outputs prove it, at the least.
+
+        Parameters
+        ----------
+        first, second : arrays
+            Independent outputs, one a row, on two neighbouring inputs.
+        confidence_delta : float
+            Greatest chance that the result exceeds the truth.
+
+        Returns
+        -------
+        float
+            A lower bound; 0 if nothing is proved.
+        """
         if self.delta is not None:
             return events_lower_bound(first, second, self.events, self.delta, confidence_delta)
         share, order = confidence_delta / len(self.events), self.order or math.inf
@@ -78,12 +112,24 @@ def more_queries(one: Plan, trials: int) -> Plan:
 class Suspicion:
     """Two neighbouring inputs, how to release them many times over, and where to look.
 
-    first, second: the inputs, as `answers` takes them.
-    one: the plan of a single release, whose price is the claim.
-    answers: answers(input, trials) is what a mechanism is given to release the input so often.
-    many: many(one, trials) is the plan that pays for it.
-    numbers: about how many numbers one release takes: what a trial costs in time.
-    public: public(trials) is what the mechanism is told besides.
+    Parameters
+    ----------
+    what : str
+        What is looked at, in words.
+    first, second : object
+        The inputs, as `answers` takes them.
+    one : Plan
+        That of a single release, whose price is the claim.
+    looks : tuple of Look
+        What is counted in the outputs, and the claims that the counts may refute.
+    answers : function
+        answers(input, trials) is what a mechanism is given to release the input so often.
+    many : function, optional
+        many(one, trials) is the plan that pays for it; by default so many times the queries.
+    numbers : int, optional
+        About how many numbers one release takes: what a trial costs in time.
+    public : function, optional
+        public(trials) is what the mechanism is told besides; nothing by default.
     """
 
     what: str
@@ -260,8 +306,22 @@ def with_and_without(
 def suspicions(mechanism: Mechanism) -> list[Suspicion]:
     """Return the experiments that could refute a mechanism's price of one release.
 
+    Parameters
+    ----------
+    mechanism : Mechanism
+        One whose `audit_cases` yields something.
+
+    Returns
+    -------
+    list of Suspicion
+        One experiment each.
+
+    Notes
+    -----
     Neighbours differ in one unit: a teacher's vote or codes, a record and what it displaces.
 
+    Examples
+    --------
     >>> from tacit import GNMax
     >>> [(each.first, each.second) for each in suspicions(GNMax(1.0))][:2]
     [((2, 3), (1, 4)), ((2, 1), (1, 2))]

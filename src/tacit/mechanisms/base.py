@@ -41,8 +41,23 @@ NO_ANSWER = -1
 class Release:
     """What became public: labels (-1: no answer) or values, by which mechanism, under which entry.
 
-    `entry` is the hash of the ledger entry that paid for it, None where no ledger was used
-    (possible with `InsecureNoise` only; `secure` is then False).
+    Parameters
+    ----------
+    mechanism : Mechanism
+        What made it.
+    labels : array of shape (queries,), optional
+        Released labels or bits; -1 is no answer.
+    values : array of floats, optional
+        Released numbers. Exactly one of labels and values is given.
+    entry : str, optional
+        Hash of the ledger entry that paid for it; None where no ledger was used, which is possible
+        with `InsecureNoise` only.
+    secure : bool, optional
+        False if the noise was insecure.
+
+    Notes
+    -----
+    `np.asarray(release)` is its labels, or its values.
     """
 
     mechanism: Mechanism
@@ -86,59 +101,161 @@ class Mechanism(ABC):
 
     @abstractmethod
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Draw noise once and return what may be published."""
+        """Draw noise once and return what may be published.
+
+        Parameters
+        ----------
+        answers : object
+            What the mechanism reads, votes for instance; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+
+        Returns
+        -------
+        Release
+            Labels or values; public.
+
+        Notes
+        -----
+        `admit(noise)` comes first: a refusal of noise that nobody paid for tells nothing of the
+        answers.
+        """
 
     @abstractmethod
     def cost(
         self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
     ) -> RdpCurve:
-        """Worst case over all data, for one query."""
+        """Worst case over all data, for one query.
+
+        Parameters
+        ----------
+        orders : array of floats
+            Renyi orders, each above 1.
+        n_teachers, n_classes : int, optional
+            Sizes of the plan; needed where the price depends on them.
+
+        Returns
+        -------
+        RdpCurve
+            Worst case for one query; public.
+        """
 
     @abstractmethod
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Cost of each query for this very data: a secret, never to be published as it is."""
+        """Cost of each query for this very data: a secret, never to be published as it is.
+
+        Parameters
+        ----------
+        answers : object
+            What the mechanism reads, votes for instance; secret.
+        orders : array of floats
+            Renyi orders, each above 1.
+
+        Returns
+        -------
+        RdpCurve
+            One row for each query; secret.
+        """
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 of one answered query if this is Gaussian noise, None if it is something else."""
+        """mu^2 of one answered query if this is Gaussian noise, None if it is something else.
+
+        Returns
+        -------
+        float or None
+            (sensitivity/sigma)^2; public.
+        """
         return None
 
     def sampled_gaussian(self) -> tuple[float, float] | None:
         """Noise multiplier s and rate q if a query is Gaussian noise on a sum of a Poisson sample.
 
+        Returns
+        -------
+        tuple of float, or None
+            Noise multiplier and rate; None if a query is something else.
+
+        Notes
+        -----
         Then the add/remove neighbours are dominated by N(0, s^2) and (1-q) N(0, s^2) + q N(1, s^2),
         which is what a privacy loss distribution composes.
         """
         return None
 
     def confidence_delta(self) -> float:
-        """Probability, spent from the budget's delta, with which the claimed cost may fail."""
+        """Probability, spent from the budget's delta, with which the claimed cost may fail.
+
+        Returns
+        -------
+        float
+            For each query; 0 unless a mechanism says otherwise.
+        """
         return 0.0
 
     @abstractmethod
     def accept(
         self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
     ) -> None:
-        """Raise `InvalidArgument` unless the answers are what the plan priced."""
+        """Raise `InvalidArgument` unless the answers are what the plan priced.
+
+        Parameters
+        ----------
+        answers : object
+            What the mechanism reads, votes for instance; secret.
+        queries : int
+            As many as the plan priced.
+        n_teachers, n_classes : int or None
+            Those of the plan; None where it says nothing of them.
+        """
 
     def reading(self) -> VoteReading:
-        """Return how a student reads a release; raise unless it tells classes or their votes."""
+        """Return how a student reads a release; raise unless it tells classes or their votes.
+
+        Returns
+        -------
+        VoteReading
+            Public: it says nothing about the data.
+        """
         raise InvalidArgument(
             f"Expected a release of class labels or noisy votes, got one of {self.name!r}."
         )
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield the neighbouring inputs on which it loses most, for `tacit audit`."""
+        """Yield the neighbouring inputs on which it loses most, for `tacit audit`.
+
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+        """
         return iter(())
 
     @classmethod
     def parameters(cls) -> dict[str, Any]:
-        """Return what describes one in words, each with its default, or `dataclasses.MISSING`."""
+        """Return what describes one in words, each with its default, or `dataclasses.MISSING`.
+
+        Returns
+        -------
+        dict of str to object
+            Default by name: what NAME:KEY=VALUE,... may say on the command line.
+        """
         made: Any = cls  # a dataclass by contract
         return {each.name: each.default for each in fields(made)}
 
     @classmethod
     def from_parameters(cls, **given: Any) -> Self:
-        """Make one of what `parameters` names."""
+        """Make one of what `parameters` names.
+
+        Parameters
+        ----------
+        **given : object
+            Values by the names of `parameters`.
+
+        Returns
+        -------
+        Mechanism
+            One of this class.
+        """
         return cls(**given)
 
 
@@ -172,8 +289,22 @@ CHOICES = (
 def assumptions(names: Iterable[str]) -> tuple[str, ...]:
     """Return what the named mechanisms presume, each once.
 
+    Parameters
+    ----------
+    names : iterable of str
+        Mechanisms, as ledgers name them.
+
+    Returns
+    -------
+    tuple of str
+        What must hold outside tacit's sight for their prices to be right.
+
+    Notes
+    -----
     A ledger may name one that this version does not know: that is said, never left out.
 
+    Examples
+    --------
     >>> for each in assumptions(["gnmax", "lnmax", "gnmax", "gnmax-2"]):
     ...     print(each.split(", and that ")[0])
     each unit's records reached one teacher only, whoever else is in the data
@@ -192,9 +323,24 @@ def _presumed(name: str) -> str:
 class Plan:
     """`queries` uses of `mechanism`, of which at most `max_answers` are answered.
 
-    `max_answers` is for mechanisms that select (rows go in order; after the cap the rest are -1
-    and unchecked). `n_teachers` and `n_classes` are needed where the price depends on them.
+    Parameters
+    ----------
+    mechanism : Mechanism
+        What is used.
+    queries : int
+        How many uses there are, at least 1.
+    max_answers : int, optional
+        Cap on the answers, for mechanisms that select: rows go in order; after the cap the rest are
+        -1 and unchecked. None is no cap.
+    n_teachers, n_classes : int, optional
+        Public sizes, needed where the price depends on them.
 
+    Notes
+    -----
+    Its price is the worst case over all data: public, and known before the run.
+
+    Examples
+    --------
     >>> from tacit import GNMax
     >>> plan = Plan(GNMax(sigma=40), queries=100)
     >>> round(plan.epsilon(delta=1e-5), 3), plan.price(delta=1e-5).accountant
@@ -239,7 +385,13 @@ class Plan:
         return min(cap, self.queries)
 
     def mu_squared(self) -> float | None:
-        """Sum of (sensitivity/sigma)^2 over all releases; None unless every one is Gaussian."""
+        """Sum of (sensitivity/sigma)^2 over all releases; None unless every one is Gaussian.
+
+        Returns
+        -------
+        float or None
+            Public.
+        """
         if not isinstance(self.mechanism, SelectiveMechanism):
             each = self.mechanism.gaussian_cost()
             return None if each is None else self.queries * each
@@ -251,9 +403,24 @@ class Plan:
     def cost(self, orders: ArrayLike = DEFAULT_ORDERS) -> RdpCurve:
         """Worst-case RDP of the whole plan.
 
+        Parameters
+        ----------
+        orders : array of floats, optional
+            Renyi orders, each above 1; `DEFAULT_ORDERS` if not given.
+
+        Returns
+        -------
+        RdpCurve
+            One value at each order; public.
+
+        Notes
+        -----
         A selective mechanism costs, at each order, the lesser of "every query checked, `answers`
-        of them answered" and the per-query composite, which needs no cap
-        (docs/theory/selective.md#what-a-plan-costs).
+        of them answered" and the per-query composite, which needs no cap.
+
+        References
+        ----------
+        docs/theory/selective.md#what-a-plan-costs.
         """
         orders = order_array(orders)
         composite = self._cost_of(self.mechanism, orders) * self.queries
@@ -267,31 +434,77 @@ class Plan:
         return mechanism.cost(orders, n_teachers=self.n_teachers, n_classes=self.n_classes)
 
     def price(self, delta: float) -> WorstCase:
-        """Return the worst-case epsilon at `delta` and the accountant that proves it."""
+        """Return the worst-case epsilon at `delta` and the accountant that proves it.
+
+        Parameters
+        ----------
+        delta : float
+            Between 0 and 1, exclusive.
+
+        Returns
+        -------
+        WorstCase
+            Epsilon and accountant; public.
+        """
         return price_of_list([self], delta)
 
     def epsilon(self, delta: float) -> float:
-        """Return the worst-case epsilon at `delta`, known before the run."""
+        """Return the worst-case epsilon at `delta`, known before the run.
+
+        Parameters
+        ----------
+        delta : float
+            Between 0 and 1, exclusive.
+
+        Returns
+        -------
+        float
+            Epsilon; public.
+        """
         return self.price(delta).epsilon
 
     def sampled_steps(self) -> SampledSteps | None:
-        """Return the plan as Gaussian releases on Poisson samples; None if it is something else."""
+        """Return the plan as Gaussian releases on Poisson samples; None if it is something else.
+
+        Returns
+        -------
+        SampledSteps or None
+            As many steps as queries.
+        """
         ask: Any = getattr(self.mechanism, "sampled_gaussian", None)
         sampled: tuple[float, float] | None = ask and ask()
         return None if sampled is None else SampledSteps(*sampled, self.queries)
 
     def confidence_delta(self) -> float:
-        """Return what the plan takes from the budget's delta for its own confidence bounds."""
+        """Return what the plan takes from the budget's delta for its own confidence bounds.
+
+        Returns
+        -------
+        float
+            That of the mechanism, for all queries.
+        """
         return self.queries * self.mechanism.confidence_delta()
 
     def accept(self, answers: Any) -> None:
-        """Raise `InvalidArgument` unless the answers are what this plan priced."""
+        """Raise `InvalidArgument` unless the answers are what this plan priced.
+
+        Parameters
+        ----------
+        answers : object
+            What the mechanism reads, votes for instance; secret.
+        """
         self.mechanism.accept(
             answers, queries=self.queries, n_teachers=self.n_teachers, n_classes=self.n_classes
         )
 
     def release_arguments(self) -> dict[str, Any]:
-        """Return what the plan fixes about a release, beside the answers and the noise."""
+        """Return what the plan fixes about a release, beside the answers and the noise.
+
+        Returns
+        -------
+        dict of str to object
+            Keyword arguments of `Mechanism.release`.
+        """
         fixed: dict[str, Any] = {}
         if isinstance(self.mechanism, SelectiveMechanism):
             fixed["max_answers"] = self.max_answers
@@ -300,7 +513,13 @@ class Plan:
         return fixed
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data: what a ledger entry records."""
+        """Return the plan as plain data: what a ledger entry records.
+
+        Returns
+        -------
+        dict of str to object
+            `mechanism`, `parameters` and the sizes; public.
+        """
         made: Any = self.mechanism  # a dataclass by contract
         parameters = {field.name: getattr(made, field.name) for field in fields(made)}
         sizes = {name: getattr(self, name) for name in _LEAST}
@@ -310,8 +529,24 @@ class Plan:
 def price_of_list(plans: Sequence[Plan], delta: float) -> WorstCase:
     """Price a whole list of plans by the tightest worst-case accountant.
 
-    Which they are: docs/theory/gaussian.md#which-accountant.
+    Parameters
+    ----------
+    plans : sequence of Plan
+        At least one; all of them are composed.
+    delta : float
+        Between 0 and 1, exclusive.
 
+    Returns
+    -------
+    WorstCase
+        Epsilon of all together, and the accountant that proves it; public.
+
+    References
+    ----------
+    docs/theory/gaussian.md#which-accountant.
+
+    Examples
+    --------
     >>> from tacit import GNMax
     >>> price_of_list([Plan(GNMax(sigma=40), 60), Plan(GNMax(sigma=40), 40)], 1e-5).accountant
     'gaussian'

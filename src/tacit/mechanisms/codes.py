@@ -69,10 +69,20 @@ Public = ArrayLike | None  # what is known of codes: centres, weights
 class TeacherCodes:
     """Codes `(teachers, queries, length)` that are made when they are summed. Secret.
 
-    `part(teacher, rows)` returns the codes of one teacher for a slice of the queries. Only one
-    teacher's codes are held at a time: fifty volumes of nine million voxels need not fit together.
-    An array of that shape serves as well, where it fits.
+    Parameters
+    ----------
+    shape : tuple of int
+        (teachers, queries, length).
+    part : function
+        part(teacher, rows) returns the codes of one teacher for a slice of the queries.
 
+    Notes
+    -----
+    Only one teacher's codes are held at a time: fifty volumes of nine million voxels need not fit
+    together. An array of that shape serves as well, where it fits.
+
+    Examples
+    --------
     >>> volumes = [np.full((2, 3), 0.5), np.ones((2, 3))]
     >>> TeacherCodes((2, 2, 3), lambda teacher, rows: volumes[teacher][rows])
     TeacherCodes(shape=(2, 2, 3))
@@ -264,10 +274,34 @@ class MeanOfCodes(Mechanism):
     ) -> Plan:
         """Return the plan of `queries` queries with mu^2 = 1/noise^2 in all.
 
-        sigma = noise 2 radius sqrt(bounds)/n_teachers, where bounds is `queries`, or 1 with
-        `joint=True`: the radius then bounds all queries together. `tacit.calibrate` finds the noise
-        for a budget.
+        Parameters
+        ----------
+        noise : float
+            1/mu of the whole plan.
+        queries : int
+            How many queries there are.
+        radius : float
+            To which each query's code is clipped, or all of a teacher's codes together.
+        n_teachers : int
+            Public and fixed.
+        joint : bool, optional
+            Whether the radius bounds all queries together.
+        **margins : int
+            Further fields of the mechanism: dropouts, colluders.
 
+        Returns
+        -------
+        Plan
+            With the mechanism that it prices.
+
+        Notes
+        -----
+        sigma = noise 2 radius sqrt(bounds)/n_teachers, where bounds is `queries`, or 1 with
+        `joint=True`: the radius then bounds all queries together. `UnitMean` needs half of it.
+        `tacit.calibrate` finds the noise for a budget.
+
+        Examples
+        --------
         >>> plan = GaussianMean.with_noise(0.5, queries=80, radius=1.0, n_teachers=8)
         >>> round(plan.mechanism.sigma, 4), round(plan.mu_squared(), 6)
         (1.118, 4.0)
@@ -281,22 +315,66 @@ class MeanOfCodes(Mechanism):
         return Plan(mechanism, bounds, n_teachers=n_teachers)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one bound: order mu^2 / 2, whatever the codes."""
+        """Worst case for one bound: order mu^2 / 2, whatever the codes.
+
+        Parameters
+        ----------
+        orders : array of floats
+            Renyi orders, each above 1.
+        **sizes : int or None
+            `n_teachers`, if given, must be the mechanism's.
+
+        Returns
+        -------
+        RdpCurve
+            Worst case for one bound; public.
+        """
         self._agree(sizes.get("n_teachers"))
         return RdpCurve(orders, gaussian_rdp(self.deviation / self.diameter, orders))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case for each bound: no data-dependent price holds for means."""
+        """Return the worst case for each bound: no data-dependent price holds for means.
+
+        Parameters
+        ----------
+        answers : array of shape (teachers, queries, length), or TeacherCodes
+            Codes; secret.
+        orders : array of floats
+            Renyi orders, each above 1.
+
+        Returns
+        -------
+        RdpCurve
+            One row for each bound.
+        """
         return self.cost(orders).batch(self._bounds(self._read(answers)))
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = (diameter / (n_teachers sigma))^2 of one bound."""
+        """mu^2 = (diameter / (n_teachers sigma))^2 of one bound.
+
+        Returns
+        -------
+        float
+            For each bound; public.
+        """
         return (self.diameter / self.deviation) ** 2
 
     def accept(
         self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
     ) -> None:
-        """Raise unless the codes have as many bounds and teachers as the plan priced."""
+        """Raise unless the codes have as many bounds and teachers as the plan priced.
+
+        Parameters
+        ----------
+        answers : array of shape (teachers, queries, length), or TeacherCodes
+            Codes; secret.
+        queries : int
+            As many bounds as the plan priced.
+        n_teachers : int or None
+            The mechanism's, or None.
+        n_classes : None
+            Codes have no classes.
+        """
         self._agree(n_teachers)
         if n_classes is not None:
             raise refuse("n_classes", n_classes, f"omitted: codes for {self.name} have no classes")
@@ -379,16 +457,30 @@ class MeanOfCodes(Mechanism):
 class GaussianMean(MeanOfCodes):
     """Release mean_k clip(code_k) + N(0, sigma^2), for each query.
 
-    sigma: of the noise on the mean, per coordinate (in units of 1/weight).
-    radius: every teacher's code is clipped to this distance from a public centre; a code with a
+    Parameters
+    ----------
+    sigma : float
+        Deviation of the noise on the mean, per coordinate (in units of 1/weight).
+    radius : float
+        Every teacher's code is clipped to this distance from a public centre; a code with a
         non-finite entry becomes the centre.
-    n_teachers: public and fixed.
-    joint: so many consecutive queries share one radius: |(code_1, ..., code_joint)| <= radius.
+    n_teachers : int
+        Public and fixed.
+    joint : int, optional
+        So many consecutive queries share one radius: |(code_1, ..., code_joint)| <= radius.
         `Plan.queries` then counts groups: all N queries under one bound are `joint=N`, `queries=1`.
 
+    Notes
+    -----
     mu^2 = (2 radius / (n_teachers sigma))^2 for each bound. Unit: whatever a teacher's shard holds
-    the records of. Source: PCA-PATE 2020 and Generalized PATE 2022, corrected.
+    the records of.
 
+    References
+    ----------
+    PCA-PATE 2020 and Generalized PATE 2022, corrected. docs/theory/high-dimensional.md#the-bound.
+
+    Examples
+    --------
     >>> from tacit import InsecureNoise
     >>> mechanism = GaussianMean(sigma=0.01, radius=5.0, n_teachers=2)
     >>> codes = [[[3.0, 4.0]], [[1e300, 0.0]]]
@@ -411,10 +503,27 @@ class GaussianMean(MeanOfCodes):
     ) -> Release:
         """Return noisy mean codes (queries, length).
 
-        `centres` (0 by default) and `weights` (1) are public and fit (queries, length); they may
-        depend on earlier releases, never on the codes. The norm is |(code - centre) * weight|, an
-        ellipsoid, and the noise has deviation sigma/weight; a coordinate of weight 0 is left out.
-        The price depends on neither.
+        Parameters
+        ----------
+        answers : array of shape (teachers, queries, length), or TeacherCodes
+            Codes; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+        centres : array, optional
+            Public, fits (queries, length), 0 by default; may depend on earlier releases, never on
+            the codes.
+        weights : array, optional
+            Public as well, 1 by default; a coordinate of weight 0 is left out.
+
+        Returns
+        -------
+        Release
+            `values` of shape (queries, length); public.
+
+        Notes
+        -----
+        The norm is |(code - centre) * weight|, an ellipsoid, and the noise has deviation
+        sigma/weight. The price depends on neither.
         """
         return self._release(answers, noise, (centres, weights))
 
@@ -425,7 +534,13 @@ class GaussianMean(MeanOfCodes):
         return steps + noise.rounded_gaussian_steps(self.deviation, self.grid, steps.shape)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a teacher far on one side, and far on the other."""
+        """Yield a teacher far on one side, and far on the other.
+
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+        """
         teachers, reach = self.n_teachers, self.radius / self.n_teachers
         shift = -reach, 2 * reach, self.sigma
         yield self._audit_case((WILD, teachers), (-WILD, teachers), shift)
@@ -435,12 +550,28 @@ class GaussianMean(MeanOfCodes):
 class UnitMean(GaussianMean):
     """Release what `GaussianMean` does where every unit speaks for itself: half the sensitivity.
 
+    Parameters
+    ----------
+    sigma : float
+        Deviation of the noise on the mean, per coordinate (in units of 1/weight).
+    radius : float
+        Every teacher's code is clipped to this distance from a public centre; a code with a
+        non-finite entry becomes the centre.
+    n_teachers : int
+        Public divisor; how many codes there are is secret, and need not be that number.
+    joint : int, optional
+        So many consecutive queries share one radius: |(code_1, ..., code_joint)| <= radius.
+        `Plan.queries` then counts groups: all N queries under one bound are `joint=N`, `queries=1`.
+
+    Notes
+    -----
     A teacher that knows one unit only, an atlas of one patient, is there with its unit and gone
     without it. Its clipped code is then added to the sum or not, which moves it by at most the
-    radius instead of the diameter: mu^2 = (radius / (n_teachers sigma))^2 for each bound. The sum
-    is divided by `n_teachers`, a public constant; how many codes there are is secret, and need
-    not be that number. A missing one counts as the centre. Unit: one teacher.
+    radius instead of the diameter: mu^2 = (radius / (n_teachers sigma))^2 for each bound. A missing
+    code counts as the centre. Unit: one teacher.
 
+    Examples
+    --------
     >>> plan = UnitMean.with_noise(0.5, queries=80, radius=1.0, n_teachers=8)
     >>> round(plan.mechanism.sigma, 4)
     0.559
@@ -457,7 +588,13 @@ class UnitMean(GaussianMean):
         return teacher_codes(answers)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a unit that is there, and one that is not; another one always is."""
+        """Yield a unit that is there, and one that is not; another one always is.
+
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+        """
         shift = 0.0, self.radius / self.n_teachers, self.sigma
         yield self._audit_case((WILD, 2), (0.0, 1), shift)
 
@@ -466,12 +603,38 @@ class UnitMean(GaussianMean):
 class DistributedGaussianMean(MeanOfCodes):
     """Release the mean of clipped codes, to each of which its teacher added a share of the noise.
 
+    Parameters
+    ----------
+    sigma : float
+        Deviation of the noise on the mean, per coordinate (in units of 1/weight).
+    radius : float
+        Every teacher's code is clipped to this distance from a public centre; a code with a
+        non-finite entry becomes the centre.
+    n_teachers : int
+        Public and fixed.
+    dropouts : int
+        Most teachers that may fail to deliver.
+    colluders : int
+        Most teachers that may tell their noise to the adversary.
+    joint : int, optional
+        So many consecutive queries share one radius: |(code_1, ..., code_joint)| <= radius.
+        `Plan.queries` then counts groups: all N queries under one bound are `joint=N`, `queries=1`.
+
+    Notes
+    -----
     A share has variance (n_teachers sigma)^2 / (n_teachers - dropouts - colluders). If at most
     `dropouts` teachers do not deliver and at most `colluders` tell their noise to the adversary,
     the rest still add up to N(0, (n_teachers sigma)^2) or more, so mu^2 is that of `GaussianMean`
     with the same sigma, radius and joint. Who drops out must not depend on private data. Without
-    secure aggregation a message alone costs `exposed_cost()`.
+    secure aggregation a message alone costs `exposed_cost()`. Unit: whatever a teacher's shard
+    holds the records of.
 
+    References
+    ----------
+    docs/theory/high-dimensional.md#distributed-noise.
+
+    Examples
+    --------
     >>> from tacit import InsecureNoise
     >>> mechanism = DistributedGaussianMean(0.01, 5.0, 4, dropouts=1, colluders=1)
     >>> codes = [[[3.0, 4.0]], [[1e300, 0.0]], [[4.0, 2.0]], [[0.0, 0.0]]]
@@ -514,11 +677,32 @@ class DistributedGaussianMean(MeanOfCodes):
         return self.deviation / math.sqrt(self.honest)
 
     def exposed_cost(self) -> float:
-        """mu^2 of one bound if a single message is seen: (2 radius / share)^2, `honest` times."""
+        """mu^2 of one bound if a single message is seen: (2 radius / share)^2, `honest` times.
+
+        Returns
+        -------
+        float
+            Public.
+        """
         return (self.diameter / self.share) ** 2
 
     def message(self, codes: ArrayLike, noise: Noise, frame: Frame) -> Integers:
-        """Return what one teacher gives to secure aggregation: bounded codes plus its share."""
+        """Return what one teacher gives to secure aggregation: bounded codes plus its share.
+
+        Parameters
+        ----------
+        codes : array of shape (queries, length)
+            Those of one teacher; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+        frame : Frame
+            Centres and weights of these queries; public.
+
+        Returns
+        -------
+        array of int of shape (queries, length)
+            In whole steps of the grid; for secure aggregation only.
+        """
         admit(noise)
         steps = self._steps(codes, frame)
         # A share deviates by share >= deviation/sqrt(honest): rounding never makes it smaller.
@@ -537,8 +721,26 @@ class DistributedGaussianMean(MeanOfCodes):
     ) -> Release:
         """Return noisy mean codes (queries, length), every teacher's message simulated in turn.
 
-        `survivors` are the teachers who delivered, public; all of them by default.
+        Parameters
+        ----------
+        answers : array of shape (teachers, queries, length), or TeacherCodes
+            Codes; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+        centres : array, optional
+            Public, fits (queries, length), 0 by default; may depend on earlier releases, never on
+            the codes.
+        weights : array, optional
+            Public as well, 1 by default; a coordinate of weight 0 is left out.
+        survivors : iterable of int, optional
+            Teachers who delivered, public; all of them by default.
+
+        Returns
+        -------
+        Release
+            `values` of shape (queries, length); public.
         """
+        # Who is missing is judged before any share is drawn: too few would add too little noise.
         return self._release(answers, noise, (centres, weights), self._present(survivors))
 
     def _noisy_total(self, parts: Iterable[ArrayLike], frame: Frame, noise: Noise) -> Integers:
@@ -563,6 +765,13 @@ class DistributedGaussianMean(MeanOfCodes):
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield the same as for `GaussianMean`, with as many teachers missing as may be.
 
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+
+        Notes
+        -----
         Only the total is seen: what colluders would tell about their noise is not.
         """
         present = self.n_teachers - self.dropouts

@@ -74,13 +74,36 @@ class _Sums(GaussianNeighbours):
 class SampledLabels(_Sums):
     """Release, for each label, how many of the sampled neighbours bear it, clipped and noisy.
 
-    Targets are 0/1 vectors; one with s ones is scaled by min(1, tau/s) (clip="l1", the paper's
-    tau-approximation) or by min(1, sqrt(tau/s)) (clip="l2", which keeps more). Either way its norm
-    is at most sqrt(tau), and because votes are never negative a displaced record moves the sum by
-    L2 <= sqrt(2 tau). Only the counts of ones are released; counts of zeros would cost as much
-    again (erratum to the public code). Values (queries, labels) are multiples of 2^-20. Unit: one
-    with at most `votes_per_unit` records among a query's neighbours.
+    Parameters
+    ----------
+    sigma : float
+        Deviation of the noise on each count.
+    k : int
+        How many sampled neighbours speak to a query.
+    sampling_rate : float, optional
+        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes everybody.
+    tau : float, optional
+        Bound on the squared norm of one record's vector.
+    clip : {"l1", "l2"}, optional
+        A vector with s ones is scaled by min(1, tau/s) (l1, the paper's tau-approximation) or by
+        min(1, sqrt(tau/s)) (l2, which keeps more).
+    votes_per_unit : int, optional
+        Most records of one unit among the neighbours of a query, from 1 to k.
 
+    Notes
+    -----
+    Targets are 0/1 vectors. Either way of clipping leaves a norm of at most sqrt(tau), and because
+    votes are never negative a displaced record moves the sum by L2 <= sqrt(2 tau). Only the counts
+    of ones are released; counts of zeros would cost as much again (erratum to the public code).
+    Values (queries, labels) are multiples of 2^-20. Unit: one with at most `votes_per_unit` records
+    among a query's neighbours.
+
+    References
+    ----------
+    docs/theory/private-knn.md#several-labels.
+
+    Examples
+    --------
     >>> round(SampledLabels(sigma=20, k=300, tau=2).gaussian_cost(), 9) == 2 * 2 / 20**2
     True
     """
@@ -107,6 +130,18 @@ class SampledLabels(_Sums):
     def weights(self, n_labels: int) -> Integers:
         """Return, in steps of the grid, what each one counts in a vector with 0 .. n_labels ones.
 
+        Parameters
+        ----------
+        n_labels : int
+            Length of a target.
+
+        Returns
+        -------
+        array of int of shape (n_labels + 1,)
+            Weights by the number of ones; public.
+
+        Notes
+        -----
         The largest whole w <= 1/GRID with s w <= tau/GRID (l1), s w^2 <= tau/GRID^2 (l2), in
         rational arithmetic.
         """
@@ -129,16 +164,36 @@ class SampledLabels(_Sums):
         return labels.astype(np.int64)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return noisy clipped counts (queries, labels); some are negative."""
+        """Return noisy clipped counts (queries, labels); some are negative.
+
+        Parameters
+        ----------
+        answers : NeighbourAnswers
+            The private records around each query; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+
+        Returns
+        -------
+        Release
+            `values` of shape (queries, labels), multiples of 2^-20; public.
+        """
         entry = admit(noise)
         labels = self._targets(answers, None)
         n_labels = labels.shape[1]
+        # Each record is bounded before the sum: clipped counts would bound nobody's part in them.
         shares = labels * self.weights(n_labels)[labels.sum(axis=1)][:, None]
         values = self._noisy_sums(answers, shares, self.sigma, noise)
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a unit that bears half of the labels, among others who bear the other half."""
+        """Yield a unit that bears half of the labels, among others who bear the other half.
+
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+        """
         small(k=self.k, tau=self.tau)
         half = max(1, math.floor(self.tau) if self.clip == "l1" else math.ceil(self.tau))
         each = self.tau / half
@@ -155,11 +210,32 @@ class SampledLabels(_Sums):
 class SampledMean(_Sums):
     """Release mid + (1/k) sum (y - mid) over the sampled neighbours, y clipped to [low, high].
 
+    Parameters
+    ----------
+    sigma : float
+        Deviation of the noise of the released mean, in the units of y.
+    k : int
+        How many sampled neighbours speak to a query.
+    sampling_rate : float, optional
+        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes everybody.
+    low, high : float, optional
+        Public range to which y is clipped.
+    votes_per_unit : int, optional
+        Most records of one unit among the neighbours of a query, from 1 to k.
+
+    Notes
+    -----
     mid = (low + high)/2. It is divided by k, never by the number of neighbours found, which is
     secret: a missing one counts as mid. A displaced record moves it by at most (high - low)/k, so
-    mu = votes_per_unit (high - low)/(k sigma). `sigma` is the noise of the released mean, in the
-    units of y. Unit: one with at most `votes_per_unit` records among a query's neighbours.
+    mu = votes_per_unit (high - low)/(k sigma). Unit: one with at most `votes_per_unit` records
+    among a query's neighbours.
 
+    References
+    ----------
+    docs/theory/private-knn.md#numbers.
+
+    Examples
+    --------
     >>> round(SampledMean(sigma=0.1, k=100, low=0, high=5).gaussian_cost(), 9)
     0.25
     """
@@ -194,7 +270,20 @@ class SampledMean(_Sums):
         return self._relative_sigma / (2 * self.votes_per_unit)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return one noisy clipped mean per query; some lie outside [low, high]."""
+        """Return one noisy clipped mean per query; some lie outside [low, high].
+
+        Parameters
+        ----------
+        answers : NeighbourAnswers
+            The private records around each query; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+
+        Returns
+        -------
+        Release
+            `values` of shape (queries,); public.
+        """
         entry = admit(noise)
         middle = self.low + self._half
         with np.errstate(over="ignore"):  # too far out is clipped
@@ -205,7 +294,13 @@ class SampledMean(_Sums):
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a unit at one end of the range, among others at the other."""
+        """Yield a unit at one end of the range, among others at the other.
+
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+        """
         small(k=self.k)
         by = self.votes_per_unit * (self.high - self.low) / self.k
         shift = Shift((1.0,), self.low, by, self.sigma, self.sampling_rate)
@@ -223,10 +318,22 @@ def summed(shares: Integers, positions: Integers) -> Integers:
 class SampledMedian(NeighbourMechanism):
     """Release a point of a public grid near the median of the sampled neighbours' numbers.
 
-    `epsilon_per_query` is e0, the epsilon of one answer if every record took part; sampling lowers
-    it to log(1 + rate (e^e0 - 1)). `grid` = (low, high, points) is public and evenly spaced. Unit:
-    one with at most `votes_per_unit` records among a query's neighbours.
+    Parameters
+    ----------
+    epsilon_per_query : float
+        e0, the epsilon of one answer if every record took part, from 2^-12 to 100; sampling lowers
+        it to log(1 + rate (e^e0 - 1)).
+    k : int
+        How many sampled neighbours speak to a query.
+    sampling_rate : float, optional
+        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes everybody.
+    grid : tuple (low, high, points), optional
+        Public and evenly spaced; one of its points is released.
+    votes_per_unit : int, optional
+        Most records of one unit among the neighbours of a query, from 1 to k.
 
+    Notes
+    -----
     Exact sampling: the weights are a public table of whole numbers, one for each value of
     2|u| in 0 .. k, and a point is drawn by a uniform whole number below their sum, made of fair
     bits by rejection. The table's log-ratios, not the ideal ones, are what privacy rests on:
@@ -234,6 +341,14 @@ class SampledMedian(NeighbourMechanism):
     scaled down by what rounding can add, so that displaced votes change no log-weight by more
     than e0/2, and no log-probability ratio ranges over more than e0.
 
+    Unit: one with at most `votes_per_unit` records among a query's neighbours.
+
+    References
+    ----------
+    docs/theory/private-knn.md#numbers.
+
+    Examples
+    --------
     >>> SampledMedian(0.5, k=100, sampling_rate=0.2, grid=(0, 10, 101)).gaussian_cost() is None
     True
     """
@@ -261,18 +376,50 @@ class SampledMedian(NeighbourMechanism):
         return np.linspace(low, high, count)
 
     def weights(self) -> Integers:
-        """Return the weight of a point that has 0 .. k more records on one side than the other."""
+        """Return the weight of a point that has 0 .. k more records on one side than the other.
+
+        Returns
+        -------
+        array of int of shape (k + 1,)
+            Whole numbers; public.
+        """
         rate = (self.epsilon_per_query / 2 - _SLACK) / (2 * self.votes_per_unit)
         depth = np.minimum(rate * np.arange(self.k + 1), _DEEPEST)
         return np.asarray(np.rint(_TOP * np.exp(-depth)), dtype=np.int64)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one query: the exponential mechanism on a Poisson sample."""
+        """Worst case for one query: the exponential mechanism on a Poisson sample.
+
+        Parameters
+        ----------
+        orders : array of floats
+            Renyi orders, each above 1.
+        **sizes : int or None
+            `n_teachers` and `n_classes` of the plan; the price depends on neither.
+
+        Returns
+        -------
+        RdpCurve
+            Worst case for one query; public.
+        """
         values = sampled_exponential_rdp(self.epsilon_per_query, self.sampling_rate, orders)
         return RdpCurve(orders, values)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return one grid point per query."""
+        """Return one grid point per query.
+
+        Parameters
+        ----------
+        answers : NeighbourAnswers
+            The private records around each query; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+
+        Returns
+        -------
+        Release
+            `values` of shape (queries,), points of the grid; public.
+        """
         entry = admit(noise)
         numbers, points, weights = self._targets(answers, None), self.points, self.weights()
         values = np.empty(answers.n_queries)
@@ -286,6 +433,13 @@ class SampledMedian(NeighbourMechanism):
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield a unit below all points, which moves the balance at the lowest of them.
 
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+
+        Notes
+        -----
         Where everybody takes part: from (-2c, 0) at the lower and the upper points to (0, 2c). On a
         sample, from (-k, k) to (-k + 2c, k), while a table of weights reaches that far; else the
         unit is alone, at the lowest point.

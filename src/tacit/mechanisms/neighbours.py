@@ -64,8 +64,26 @@ class NeighbourAnswers(Protocol):
     def draw(self, k: int, rate: float, noise: Noise, rows: Integers | None = None) -> Integers:
         """Return positions `(rows, k)` in `targets` of the k nearest in a fresh Poisson sample.
 
-        -1 where fewer than k were sampled; a rate of 1 means the plain k nearest. The order of two
-        records for a query must depend on these two alone. Secret.
+        Parameters
+        ----------
+        k : int
+            How many sampled neighbours are wanted for each query.
+        rate : float
+            Chance of each unit to be in the sample, in (0, 1]; 1 means the plain k nearest.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+        rows : array of int, optional
+            Which queries; all of them by default.
+
+        Returns
+        -------
+        array of int of shape (rows, k)
+            Positions in `targets`, -1 where fewer than k were sampled; secret.
+
+        Notes
+        -----
+        The order of two records for a query must depend on these two alone. Samples are fresh in
+        every call.
         """
 
 
@@ -91,13 +109,39 @@ class NeighbourMechanism(Mechanism):
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
         """Return the worst case for each query: sampling amplifies nothing else.
 
+        Parameters
+        ----------
+        answers : NeighbourAnswers
+            The private records around each query; secret.
+        orders : array of floats
+            Renyi orders, each above 1.
+
+        Returns
+        -------
+        RdpCurve
+            One row for each query.
+
+        Notes
+        -----
         Amplification needs a bound that holds for every sample; a data-dependent one holds for the
         sample that was drawn.
         """
         return self.cost(orders).batch(self._answers(answers).n_queries)
 
     def accept(self, answers: Any, *, queries: int, n_classes: int | None, **_: Any) -> None:
-        """Raise unless these are neighbours of as many queries, with the targets priced."""
+        """Raise unless these are neighbours of as many queries, with the targets priced.
+
+        Parameters
+        ----------
+        answers : NeighbourAnswers
+            The private records around each query; secret.
+        queries : int
+            As many as the plan priced.
+        n_classes : int or None
+            That of the plan, for targets that are classes or labels.
+        **_ : object
+            Not used.
+        """
         found = self._answers(answers).n_queries
         if found != queries:
             raise InvalidArgument(f"Expected neighbours of {queries} queries, got {found}.")
@@ -175,12 +219,31 @@ class GaussianNeighbours(NeighbourMechanism):
         """Sigma over the L2 sensitivity of the sum to one sampled unit."""
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one query: the Poisson-subsampled Gaussian."""
+        """Worst case for one query: the Poisson-subsampled Gaussian.
+
+        Parameters
+        ----------
+        orders : array of floats
+            Renyi orders, each above 1.
+        **sizes : int or None
+            `n_teachers` and `n_classes` of the plan; the price depends on neither.
+
+        Returns
+        -------
+        RdpCurve
+            Worst case for one query; public.
+        """
         values = privacy.poisson_gaussian_rdp(self.sampling_rate, self.noise_multiplier, orders)
         return RdpCurve(orders, values)
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = (sensitivity/sigma)^2 if every record takes part, else None."""
+        """mu^2 = (sensitivity/sigma)^2 if every record takes part, else None.
+
+        Returns
+        -------
+        float or None
+            For each query; public.
+        """
         return None if self.sampling_rate < 1.0 else self.noise_multiplier**-2
 
 
@@ -210,7 +273,13 @@ class _Votes(ClassNeighbours, GaussianNeighbours):
         return self.sigma / (math.sqrt(2) * self.votes_per_unit)
 
     def reading(self) -> VoteReading:
-        """Gaussian noise on each count."""
+        """Gaussian noise on each count.
+
+        Returns
+        -------
+        VoteReading
+            Public: it says nothing about the data.
+        """
         return VoteReading.gaussian(self.sigma)
 
 
@@ -218,9 +287,28 @@ class _Votes(ClassNeighbours, GaussianNeighbours):
 class SampledMax(_Votes):
     """Release argmax_j (votes_j + N(0, sigma^2)) of the k nearest records of a Poisson sample.
 
+    Parameters
+    ----------
+    sigma : float
+        Deviation of the noise on each count, in votes.
+    k : int
+        How many sampled neighbours speak to a query.
+    sampling_rate : float, optional
+        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes everybody.
+    votes_per_unit : int, optional
+        Most records of one unit among the neighbours of a query, from 1 to k.
+
+    Notes
+    -----
     One query costs the subsampled Gaussian with mu = sqrt(2) votes_per_unit/sigma. A plan needs
     n_classes. Unit: one with at most `votes_per_unit` records among a query's neighbours.
 
+    References
+    ----------
+    docs/theory/private-knn.md#noisy-plurality-and-histogram.
+
+    Examples
+    --------
     >>> float(f"{SampledMax(sigma=5, k=30, sampling_rate=0.05).cost([8]).values[0]:.10g}")
     0.0008536918171
     """
@@ -229,7 +317,22 @@ class SampledMax(_Votes):
     noise_level: ClassVar[str] = "csprng"
 
     def release(self, answers: Any, noise: Noise, *, n_classes: int | None = None) -> Release:
-        """Return one label per query."""
+        """Return one label per query.
+
+        Parameters
+        ----------
+        answers : NeighbourAnswers
+            The private records around each query; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+        n_classes : int
+            How many classes there are; required, for neighbours do not tell.
+
+        Returns
+        -------
+        Release
+            `labels`, one for each query; public.
+        """
         entry = admit(noise)
         labels = self.labels(answers, noise, n_classes)
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
@@ -237,7 +340,28 @@ class SampledMax(_Votes):
     def labels(
         self, answers: Any, noise: Noise, n_classes: int | None, rows: Integers | None = None
     ) -> Integers:
-        """Draw a sample and noise for each of these queries; return the noisy pluralities."""
+        """Draw a sample and noise for each of these queries; return the noisy pluralities.
+
+        Parameters
+        ----------
+        answers : NeighbourAnswers
+            The private records around each query; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+        n_classes : int
+            How many classes there are; required, for neighbours do not tell.
+        rows : array of int, optional
+            Which queries; all of them by default.
+
+        Returns
+        -------
+        array of shape (rows,)
+            Labels; public.
+
+        Notes
+        -----
+        It does not ask whether the noise was paid for: `release` does.
+        """
         classes = self._targets(answers, n_classes)
         labels = np.empty(answers.n_queries if rows is None else rows.size, dtype=np.int64)
         for places, positions in self._drawn(answers, noise, rows):
@@ -246,7 +370,13 @@ class SampledMax(_Votes):
         return labels
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a unit that is alone, or that displaces a vote for the class which is ahead."""
+        """Yield a unit that is alone, or that displaces a vote for the class which is ahead.
+
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+        """
         small(k=self.k)
         one, votes = Plan(self, 1, n_classes=2), self.votes_per_unit
         spread = math.sqrt(2) * self.sigma
@@ -267,10 +397,29 @@ class SampledMax(_Votes):
 class SampledVotes(_Votes):
     """Release the histogram of the k nearest of a Poisson sample plus a rounded Gaussian.
 
+    Parameters
+    ----------
+    sigma : float
+        Deviation of the noise on each count, in votes.
+    k : int
+        How many sampled neighbours speak to a query.
+    sampling_rate : float, optional
+        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes everybody.
+    votes_per_unit : int, optional
+        Most records of one unit among the neighbours of a query, from 1 to k.
+
+    Notes
+    -----
     It costs what `SampledMax` costs, whose label is a post-processing of it. The noise is a
     Gaussian rounded to the integers, exactly sampled. A plan needs n_classes. Unit: one with at
     most `votes_per_unit` records among a query's neighbours.
 
+    References
+    ----------
+    docs/theory/private-knn.md#noisy-plurality-and-histogram.
+
+    Examples
+    --------
     >>> round(SampledVotes(sigma=20, k=300).gaussian_cost(), 9) == 2 / 20**2
     True
     """
@@ -283,7 +432,22 @@ class SampledVotes(_Votes):
         check_ratio(self.sigma, 1.0)
 
     def release(self, answers: Any, noise: Noise, *, n_classes: int | None = None) -> Release:
-        """Return noisy counts (queries, classes); some are negative."""
+        """Return noisy counts (queries, classes); some are negative.
+
+        Parameters
+        ----------
+        answers : NeighbourAnswers
+            The private records around each query; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+        n_classes : int
+            How many classes there are; required, for neighbours do not tell.
+
+        Returns
+        -------
+        Release
+            `values` of shape (queries, classes), whole numbers; public.
+        """
         entry = admit(noise)
         classes, width = self._targets(answers, n_classes), int(n_classes or 0)
         values = np.empty((answers.n_queries, width))
@@ -294,7 +458,13 @@ class SampledVotes(_Votes):
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield the difference of two counts, of which everyone else has filled the second."""
+        """Yield the difference of two counts, of which everyone else has filled the second.
+
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+        """
         small(k=self.k)
         votes, spread = self.votes_per_unit, math.sqrt(2) * self.sigma
         shift = Shift((1.0, -1.0), -self.k, 2 * votes, spread, self.sampling_rate)
@@ -306,9 +476,31 @@ class SampledVotes(_Votes):
 class ScreeningCheck(ClassNeighbours):
     """Release the bit 1[max_j votes_j + N(0, sigma^2) >= threshold] of a Poisson sample.
 
-    The largest count lies in [0, k], for a sample may be small, and one unit moves it by at most
-    `votes_per_unit`. mu^2 = (votes_per_unit/sigma)^2 where every record takes part.
+    Parameters
+    ----------
+    threshold : float
+        What the largest count plus noise must reach, in votes.
+    sigma : float
+        Deviation of the noise.
+    k : int
+        How many sampled neighbours speak to a query.
+    sampling_rate : float, optional
+        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes everybody.
+    votes_per_unit : int, optional
+        Most records of one unit among the neighbours of a query, from 1 to k.
 
+    Notes
+    -----
+    The largest count lies in [0, k], for a sample may be small, and one unit moves it by at most
+    `votes_per_unit`. mu^2 = (votes_per_unit/sigma)^2 where every record takes part. Unit: one with
+    at most `votes_per_unit` records among a query's neighbours.
+
+    References
+    ----------
+    docs/theory/private-knn.md#noisy-screening.
+
+    Examples
+    --------
     >>> check = ScreeningCheck(threshold=210, sigma=85, k=300, sampling_rate=0.25)
     >>> float(f"{check.cost([8]).values[0]:.10g}")
     2.203150303e-05
@@ -327,7 +519,26 @@ class ScreeningCheck(ClassNeighbours):
         self._validate_sample()
 
     def passes(self, answers: Any, noise: Noise, n_classes: int | None) -> NDArray[np.bool_]:
-        """Draw a sample and noise for each query; return which comparisons hold."""
+        """Draw a sample and noise for each query; return which comparisons hold.
+
+        Parameters
+        ----------
+        answers : NeighbourAnswers
+            The private records around each query; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+        n_classes : int
+            How many classes there are; required, for neighbours do not tell.
+
+        Returns
+        -------
+        array of bool of shape (queries,)
+            Which queries pass; public.
+
+        Notes
+        -----
+        It does not ask whether the noise was paid for: `release` does.
+        """
         classes = self._targets(answers, n_classes)
         passed = np.empty(answers.n_queries, dtype=np.bool_)
         for places, positions in self._drawn(answers, noise):
@@ -338,23 +549,63 @@ class ScreeningCheck(ClassNeighbours):
         return passed
 
     def release(self, answers: Any, noise: Noise, *, n_classes: int | None = None) -> Release:
-        """Return 1 for each query that passes, else 0."""
+        """Return 1 for each query that passes, else 0.
+
+        Parameters
+        ----------
+        answers : NeighbourAnswers
+            The private records around each query; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+        n_classes : int
+            How many classes there are; required, for neighbours do not tell.
+
+        Returns
+        -------
+        Release
+            `labels`, 0 or 1 for each query; public.
+        """
         entry = admit(noise)
         labels = self.passes(answers, noise, n_classes).astype(np.int64)
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case over every value of the statistic, exactly amplified."""
+        """Worst case over every value of the statistic, exactly amplified.
+
+        Parameters
+        ----------
+        orders : array of floats
+            Renyi orders, each above 1.
+        **sizes : int or None
+            `n_teachers` and `n_classes` of the plan; the price depends on neither.
+
+        Returns
+        -------
+        RdpCurve
+            Worst case for one query; public.
+        """
         check = self.k, self.threshold, self.sigma
         sample = self.sampling_rate, orders, self.votes_per_unit
         return RdpCurve(orders, privacy.sampled_threshold_rdp(*check, *sample))
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = (votes_per_unit/sigma)^2 if every record takes part, else None."""
+        """mu^2 = (votes_per_unit/sigma)^2 if every record takes part, else None.
+
+        Returns
+        -------
+        float or None
+            For each query; public.
+        """
         return None if self.sampling_rate < 1.0 else (self.votes_per_unit / self.sigma) ** 2
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a check that the unit's votes, or those that it displaces, decide."""
+        """Yield a check that the unit's votes, or those that it displaces, decide.
+
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+        """
         return _checks("the check", self, self.sigma, (labelled(1),))
 
 
@@ -362,10 +613,33 @@ class ScreeningCheck(ClassNeighbours):
 class NoisyScreening(ClassNeighbours):
     """Answer only where a noisy check finds enough neighbours agreeing (Private-kNN, Algorithm 1).
 
+    Parameters
+    ----------
+    threshold : float
+        What the largest count plus noise must reach, in votes.
+    sigma_screen : float
+        Deviation of the noise of the check, which every query pays.
+    sigma : float
+        Deviation of the noise on each count of an answer.
+    k : int
+        How many sampled neighbours speak to a query.
+    sampling_rate : float, optional
+        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes everybody.
+    votes_per_unit : int, optional
+        Most records of one unit among the neighbours of a query, from 1 to k.
+
+    Notes
+    -----
     If max_j votes_j + N(0, sigma_screen^2) >= threshold, release argmax_j votes_j + N(0, sigma^2)
     of the votes of *another* Poisson sample, else -1. A plan needs n_classes. Unit: one with at
     most `votes_per_unit` records among a query's neighbours.
 
+    References
+    ----------
+    Private-kNN, Algorithm 1. docs/theory/private-knn.md#noisy-screening.
+
+    Examples
+    --------
     >>> from tacit import Plan
     >>> mechanism = NoisyScreening(210, sigma_screen=85, sigma=25, k=300, sampling_rate=0.15)
     >>> round(Plan(mechanism, 1000, max_answers=500, n_classes=10).epsilon(1e-5), 3)
@@ -404,7 +678,24 @@ class NoisyScreening(ClassNeighbours):
         n_classes: int | None = None,
         max_answers: int | None = None,
     ) -> Release:
-        """Return one label per query, -1 where unanswered; after `max_answers` all are -1."""
+        """Return one label per query, -1 where unanswered; after `max_answers` all are -1.
+
+        Parameters
+        ----------
+        answers : NeighbourAnswers
+            The private records around each query; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+        n_classes : int
+            How many classes there are; required, for neighbours do not tell.
+        max_answers : int, optional
+            Public cap: the first rows that pass are answered, the rest are -1. None is no cap.
+
+        Returns
+        -------
+        Release
+            `labels`, one for each query, -1 where unanswered; public.
+        """
         entry = admit(noise)
         passed = self.check.passes(answers, noise, n_classes)
         cap = passed.size if max_answers is None else at_least(0, max_answers=max_answers)
@@ -417,22 +708,53 @@ class NoisyScreening(ClassNeighbours):
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one query, screened and possibly answered."""
+        """Worst case for one query, screened and possibly answered.
+
+        Parameters
+        ----------
+        orders : array of floats
+            Renyi orders, each above 1.
+        **sizes : int or None
+            `n_teachers` and `n_classes` of the plan; the price depends on neither.
+
+        Returns
+        -------
+        RdpCurve
+            Worst case for one query; public.
+        """
         check, answer = (self.k, self.threshold, self.sigma_screen), self.answer.cost(orders).values
         sample = self.sampling_rate, orders, self.votes_per_unit
         return RdpCurve(orders, privacy.sampled_screening_rdp(*check, answer, *sample))
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 of one query that is checked and answered, if every record takes part."""
+        """mu^2 of one query that is checked and answered, if every record takes part.
+
+        Returns
+        -------
+        float or None
+            For each query; public.
+        """
         check, answer = self.check.gaussian_cost(), self.answer.gaussian_cost()
         return None if check is None or answer is None else check + answer
 
     def reading(self) -> VoteReading:
-        """Gaussian noise, where a check was passed."""
+        """Gaussian noise, where a check was passed.
+
+        Returns
+        -------
+        VoteReading
+            Public: it says nothing about the data.
+        """
         return VoteReading.gaussian(self.sigma, check=(self.threshold, self.sigma_screen))
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield what decides the check and, where everybody takes part, what decides the answer."""
+        """Yield what decides the check and, where everybody takes part, what decides the answer.
+
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+        """
         events = labelled(0, 1), labelled(0)
         yield from _checks("check and answer", self, self.sigma_screen, events)
         if self.sampling_rate == 1:

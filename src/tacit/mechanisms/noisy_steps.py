@@ -63,13 +63,36 @@ class PrivateSteps(Protocol):
         """How many units there are. Secret."""
 
     def sums(self, sample: Integers) -> Floats:
-        """Return the sum of the parts of some units, at most `AT_ONCE` at a time. Secret."""
+        """Return the sum of the parts of some units, at most `AT_ONCE` at a time. Secret.
+
+        Parameters
+        ----------
+        sample : array of int
+            Positions of units; secret.
+
+        Returns
+        -------
+        array of float64 of shape (dimension,)
+            Secret.
+        """
 
     def learn(self, noisy_sums: Floats) -> None:
-        """Take one step from the noisy sum; see nothing private meanwhile."""
+        """Take one step from the noisy sum; see nothing private meanwhile.
+
+        Parameters
+        ----------
+        noisy_sums : array of shape (dimension,)
+            Public already, so that all that is done with it is free.
+        """
 
     def result(self) -> Floats:
-        """Return what was learned, from the noisy sums alone: this is released."""
+        """Return what was learned, from the noisy sums alone: this is released.
+
+        Returns
+        -------
+        array of floats
+            Public.
+        """
 
     def forget(self) -> None:
         """Drop the private records: the run is over."""
@@ -79,14 +102,26 @@ class PrivateSteps(Protocol):
 class NoisySteps(Mechanism):
     """Train for some steps, each on a Poisson sample, with noise on each sum.
 
-    noise_multiplier: deviation of the noise on a sum, in units of what one unit may add.
-    sampling_rate: chance of each unit to take part in a step, fresh in every step.
+    Parameters
+    ----------
+    noise_multiplier : float
+        Deviation of the noise on a sum, in units of what one unit may add; at most 1024.
+    sampling_rate : float, optional
+        Chance of each unit to take part in a step, in (0, 1], fresh in every step; 1 takes all.
 
+    Notes
+    -----
     A step costs D_a((1-q) N(0,s^2) + q N(1,s^2) || N(0,s^2)) for the add/remove neighbours, both
     directions; `Plan(mechanism, queries=steps)` is one run. Answers: `PrivateSteps`. Unit: whatever
-    the answers count as one. Source: Abadi et al. 2016 with the sums' fixed
-    divisor, Mironov, Talwar and Zhang 2019.
+    the answers count as one.
 
+    References
+    ----------
+    Abadi et al. 2016 with the sums' fixed divisor; Mironov, Talwar and Zhang 2019.
+    docs/theory/direct.md#one-step.
+
+    Examples
+    --------
     >>> from tacit.mechanisms import Plan
     >>> plan = Plan(NoisySteps(noise_multiplier=1.8, sampling_rate=0.1), queries=500)
     >>> round(plan.cost().epsilon(1e-5, "classic"), 1)
@@ -116,35 +151,113 @@ class NoisySteps(Mechanism):
         return self.noise_multiplier * (1 + ROOM)
 
     def grid(self, dimension: int) -> float:
-        """Return the public grid of sums, a power of two: sqrt(dimension) grid <= ROOM/2."""
+        """Return the public grid of sums, a power of two: sqrt(dimension) grid <= ROOM/2.
+
+        Parameters
+        ----------
+        dimension : int
+            How many numbers a step releases.
+
+        Returns
+        -------
+        float
+            Size of a step of the grid; public.
+        """
         return ROOM / 2 / power_of_two_above(math.sqrt(dimension))
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case of one step: the Poisson-subsampled Gaussian."""
+        """Worst case of one step: the Poisson-subsampled Gaussian.
+
+        Parameters
+        ----------
+        orders : array of floats
+            Renyi orders, each above 1.
+        **sizes : int or None
+            `n_teachers` and `n_classes` of the plan; the price depends on neither.
+
+        Returns
+        -------
+        RdpCurve
+            Worst case for one step; public.
+        """
         values = poisson_gaussian_rdp(self.sampling_rate, self.noise_multiplier, orders)
         return RdpCurve(orders, np.minimum(values, gaussian_rdp(self.noise_multiplier, orders)))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case for each step: sampling amplifies nothing else."""
+        """Return the worst case for each step: sampling amplifies nothing else.
+
+        Parameters
+        ----------
+        answers : PrivateSteps
+            The training run; secret.
+        orders : array of floats
+            Renyi orders, each above 1.
+
+        Returns
+        -------
+        RdpCurve
+            One row for each step.
+        """
         return self.cost(orders).batch(_checked(answers).steps)
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = 1/noise_multiplier^2 where everyone takes part; a sample is not Gaussian."""
+        """mu^2 = 1/noise_multiplier^2 where everyone takes part; a sample is not Gaussian.
+
+        Returns
+        -------
+        float or None
+            For each step; public.
+        """
         return self.noise_multiplier**-2 if self.sampling_rate == 1 else None
 
     def sampled_gaussian(self) -> tuple[float, float]:
-        """Return noise multiplier and sampling rate: a loss distribution composes them."""
+        """Return noise multiplier and sampling rate: a loss distribution composes them.
+
+        Returns
+        -------
+        tuple of float
+            Both public.
+        """
         return self.noise_multiplier, self.sampling_rate
 
     def accept(self, answers: Any, *, queries: int, n_classes: int | None, **_: Any) -> None:
-        """Raise unless the run has as many steps as the plan priced."""
+        """Raise unless the run has as many steps as the plan priced.
+
+        Parameters
+        ----------
+        answers : PrivateSteps
+            The training run; secret.
+        queries : int
+            As many steps as the plan priced.
+        n_classes : None
+            Sums have no classes.
+        **_ : object
+            Not used.
+        """
         if n_classes is not None:
             raise refuse("n_classes", n_classes, f"omitted: sums of {self.name} have no classes")
         if (steps := _checked(answers).steps) != queries:
             raise InvalidArgument(f"Expected the {queries} steps of the plan, got {steps}.")
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Train, and return what was learned."""
+        """Train, and return what was learned.
+
+        Parameters
+        ----------
+        answers : PrivateSteps
+            The training run; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+
+        Returns
+        -------
+        Release
+            `values`: the run's result; public.
+
+        Notes
+        -----
+        The run forgets the private records afterwards, also when it fails.
+        """
         entry = admit(noise)
         training = _checked(answers)
         try:
@@ -176,6 +289,13 @@ class NoisySteps(Mechanism):
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield two steps with a unit and without it, in one run for each trial, side by side.
 
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+
+        Notes
+        -----
         Each run is a number of one release, and its unit touches no other, so the runs are
         independent and each has the neighbours that the price is for.
         """

@@ -34,7 +34,19 @@ _MOST_STEPS = 2.0**62  # whole steps are counted in int64
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class SecretCost:
-    """The data-dependent RDP of a run at one order, and its smooth sensitivity. Secret."""
+    """The data-dependent RDP of a run at one order, and its smooth sensitivity. Secret.
+
+    Parameters
+    ----------
+    value : float
+        The cost; secret.
+    smooth : float
+        A beta-smooth bound on how far one unit moves it; secret.
+    order : float
+        The Renyi order; public, chosen without the data.
+    beta : float
+        Public as well: smooth differs by at most a factor e^beta between neighbours.
+    """
 
     value: float
     smooth: float
@@ -59,6 +71,24 @@ def secret_cost_of(
 ) -> SecretCost:
     """Return what the realised run cost at one order (chosen without the data), and its SS. Secret.
 
+    Parameters
+    ----------
+    mechanism : GNMax or ConfidentGNMax
+        What released the labels.
+    votes : array of shape (queries, classes)
+        Whole votes; secret.
+    labels : array of shape (queries,)
+        What was released, -1 where unanswered; public.
+    order, beta : float
+        Those of the `Sanitise` to come, chosen without the data.
+
+    Returns
+    -------
+    SecretCost
+        Secret: publish it through `Sanitise` only.
+
+    Notes
+    -----
     GNMax: the sum of `gnmax_rdp` over all queries. ConfidentGNMax: the data-independent cost of
     every check plus `gnmax_rdp` of the queries that were answered (labels != -1), a set that is
     public already. Not `gnmax_rdp_total`: its lines are off by up to 1e-3, which the smooth
@@ -96,12 +126,38 @@ def secret_cost_of(
 class Sanitise(ReleasedOnce):
     """Release a `SecretCost` in two stages, at mu^2 = beta^2/sigma_log^2 + 1/sigma^2 in all.
 
+    Parameters
+    ----------
+    order : float
+        The Renyi order at which the cost was computed.
+    beta : float
+        Smoothness of the sensitivity.
+    sigma : float
+        Noise of the cost, in units of SS_upper.
+    sigma_log : float
+        Deviation of the noise on the logarithm of the smooth sensitivity.
+    delta_value, delta_scale : float
+        Probabilities, paid from the budget's delta, with which either bound may fail.
+    covers : str
+        Hash of the ledger entry whose cost it is.
+    scale_floor : float, optional
+        Smaller sensitivities count as this.
+
+    Notes
+    -----
     (1) log max(SS, scale_floor) + N(0, sigma_log^2), from which SS_upper holds except with
         probability delta_scale; (2) cost + N(0, (sigma SS_upper)^2), from which an upper bound
-    holds except with probability delta_value. Every parameter, the order included, must be chosen
-    without the data. Rounding the answers to their grids is paid for by as much more noise.
-    `covers` names the ledger entry whose cost it is. Unit: one teacher.
+        holds except with probability delta_value.
 
+    Every parameter, the order included, must be chosen without the data. Rounding the answers to
+    their grids is paid for by as much more noise. Unit: one teacher.
+
+    References
+    ----------
+    docs/theory/smooth-sensitivity.md#two-stages-sanitise.
+
+    Examples
+    --------
     >>> Sanitise(order=14, beta=0.0143, sigma=6, sigma_log=0.1, delta_value=1e-6, delta_scale=1e-6,
     ...          covers="3f2a").confidence_delta()
     2e-06
@@ -134,7 +190,13 @@ class Sanitise(ReleasedOnce):
             raise InvalidArgument("Expected covers to be the hash of the ledger entry it prices.")
 
     def price(self) -> SanitiseCost:
-        """Return cost, confidence delta and quantiles."""
+        """Return cost, confidence delta and quantiles.
+
+        Returns
+        -------
+        SanitiseCost
+            Public.
+        """
         stages = self.order, self.beta, self.sigma, self.sigma_log
         return privacy.sanitise_cost(*stages, self.delta_value, self.delta_scale)
 
@@ -160,7 +222,18 @@ class Sanitise(ReleasedOnce):
         return self.sigma * (upper + value_grid), value_grid
 
     def read(self, released: ArrayLike) -> SanitisedCost:
-        """Return the upper bound on the true cost that the released pair supports."""
+        """Return the upper bound on the true cost that the released pair supports.
+
+        Parameters
+        ----------
+        released : pair of float
+            Noisy log-scale and noisy cost: `values` of the release.
+
+        Returns
+        -------
+        SanitisedCost
+            Both numbers and the upper bound; public.
+        """
         log_scale, value = np.asarray(released, dtype=np.float64)
         deviation, grid = self._value_noise(log_scale)
         upper = float(value + self.price().value_quantile * deviation + grid)
@@ -179,20 +252,52 @@ class Sanitise(ReleasedOnce):
         return answers
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Two Gaussian releases: order * mu^2 / 2."""
+        """Two Gaussian releases: order * mu^2 / 2.
+
+        Parameters
+        ----------
+        orders : array of floats
+            Renyi orders, each above 1.
+        **sizes : int or None
+            `n_teachers` and `n_classes` of the plan; the price depends on neither.
+
+        Returns
+        -------
+        RdpCurve
+            Of the one release; public.
+        """
         return RdpCurve(orders, privacy.gaussian_rdp(1 / math.sqrt(self.gaussian_cost()), orders))
 
     def gaussian_cost(self) -> float:
-        """beta^2/sigma_log^2 + 1/sigma^2."""
+        """beta^2/sigma_log^2 + 1/sigma^2.
+
+        Returns
+        -------
+        float
+            Public.
+        """
         return self.price().mu_squared
 
     def confidence_delta(self) -> float:
-        """delta_value + delta_scale."""
+        """delta_value + delta_scale.
+
+        Returns
+        -------
+        float
+            Public.
+        """
         return self.price().delta
 
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield neighbours that differ in the scale alone, in the cost alone, and in both.
 
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+
+        Notes
+        -----
         The smooth sensitivity S of one is e^beta times the other's, and the costs differ by the
         smaller S. The likelihood ratio reads the deviation of the cost off the released scale.
         """

@@ -42,8 +42,23 @@ _SURELY = 8.0  # a check that is so many deviations away passes
 class ThresholdCheck(SoftVoteMechanism):
     """Release the bit 1[max_j votes_j + N(0, sigma^2) >= threshold].
 
-    `from_zero` widens the range of the statistic to [0, n_teachers], as Interactive-GNMax needs;
-    otherwise the largest count is at least n_teachers/n_classes. mu^2 = 1/sigma^2.
+    Parameters
+    ----------
+    threshold : float
+        What the largest count plus noise must reach, in votes.
+    sigma : float
+        Deviation of the noise.
+    from_zero : bool, optional
+        Widens the range of the statistic to [0, n_teachers], as Interactive-GNMax needs; otherwise
+        the largest count is at least n_teachers/n_classes.
+
+    Notes
+    -----
+    mu^2 = 1/sigma^2. Unit: whatever a teacher's shard holds the records of.
+
+    References
+    ----------
+    docs/theory/selective.md#the-noisy-check.
     """
 
     name: ClassVar[str] = "threshold-check"
@@ -56,20 +71,61 @@ class ThresholdCheck(SoftVoteMechanism):
         set_checked(self, threshold=finite, sigma=noise_scale)
 
     def passes(self, statistic: Integers, noise: Noise) -> NDArray[np.bool_]:
-        """Return the noisy comparison for each query."""
+        """Return the noisy comparison for each query.
+
+        Parameters
+        ----------
+        statistic : array of shape (queries,)
+            Whole numbers that one unit moves by at most 1; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+
+        Returns
+        -------
+        array of bool of shape (queries,)
+            Which queries pass; public.
+
+        Notes
+        -----
+        It does not ask whether the noise was paid for: `release` does.
+        """
         noisy = noise.gaussian(self.sigma, statistic.shape)
         noisy += statistic
         return noisy >= self.threshold
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return 1 for each query that passes, else 0."""
+        """Return 1 for each query that passes, else 0.
+
+        Parameters
+        ----------
+        answers : array of shape (queries, classes), or SoftVotes
+            Votes; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+
+        Returns
+        -------
+        Release
+            `labels`, 0 or 1 for each query; public.
+        """
         entry = admit(noise)
         top = rounded_half_up(self.votes(answers).max(axis=1))
         labels = self.passes(top, noise).astype(np.int64)
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def range(self, n_teachers: int | None = None, n_classes: int | None = None) -> tuple[int, int]:
-        """Return the public range of the statistic."""
+        """Return the public range of the statistic.
+
+        Parameters
+        ----------
+        n_teachers, n_classes : int
+            Public sizes; n_classes is not needed with `from_zero`.
+
+        Returns
+        -------
+        tuple of int
+            Lowest and highest value.
+        """
         if n_teachers is None or (n_classes is None and not self.from_zero):
             raise InvalidArgument(
                 "Expected n_teachers and n_classes: the price of a check depends on them; "
@@ -82,12 +138,38 @@ class ThresholdCheck(SoftVoteMechanism):
         return math.floor(n_teachers / at_least(2, n_classes=n_classes) + 0.5), n_teachers
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case over every value of the statistic, exact."""
+        """Worst case over every value of the statistic, exact.
+
+        Parameters
+        ----------
+        orders : array of floats
+            Renyi orders, each above 1.
+        **sizes : int
+            `n_teachers` and `n_classes`, which give the range of the statistic.
+
+        Returns
+        -------
+        RdpCurve
+            Worst case for one query; public.
+        """
         check = self.threshold, self.sigma, *self.range(**sizes)
         return RdpCurve(orders, privacy.threshold_rdp_worst(*check, orders))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Data-dependent cost of each query's bit. Secret."""
+        """Data-dependent cost of each query's bit. Secret.
+
+        Parameters
+        ----------
+        answers : array of shape (queries, classes), or SoftVotes
+            Votes; secret.
+        orders : array of floats
+            Renyi orders, each above 1.
+
+        Returns
+        -------
+        RdpCurve
+            One row for each query; secret.
+        """
         votes = self.votes(answers)
         low, high = self.range(round(float(votes[0].sum())), votes.shape[1])
         top = rounded_half_up(votes.max(axis=1))
@@ -95,11 +177,23 @@ class ThresholdCheck(SoftVoteMechanism):
         return RdpCurve(orders, privacy.threshold_rdp(*check, lowest=low, highest=high))
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = 1/sigma^2."""
+        """mu^2 = 1/sigma^2.
+
+        Returns
+        -------
+        float
+            For each query; public.
+        """
         return 1 / self.sigma**2
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a check that almost always passes, and one that a single vote decides."""
+        """Yield a check that almost always passes, and one that a single vote decides.
+
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+        """
         small(threshold=self.threshold)
         size = max(2, round(self.threshold))
         for delta in AUDIT_DELTAS:
@@ -134,11 +228,30 @@ class _Selective(SoftVoteMechanism):
         return GNMax(self.sigma_answer)
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 of one query that is checked and answered: 1/sigma_check^2 + 2/sigma_answer^2."""
+        """mu^2 of one query that is checked and answered: 1/sigma_check^2 + 2/sigma_answer^2.
+
+        Returns
+        -------
+        float
+            For each query; public.
+        """
         return 1 / self.sigma_check**2 + 2 / self.sigma_answer**2
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one query, checked and possibly answered."""
+        """Worst case for one query, checked and possibly answered.
+
+        Parameters
+        ----------
+        orders : array of floats
+            Renyi orders, each above 1.
+        **sizes : int
+            `n_teachers` and `n_classes`, which give the range of the statistic.
+
+        Returns
+        -------
+        RdpCurve
+            Worst case for one query; public.
+        """
         scales = self.threshold, self.sigma_check, self.sigma_answer
         ends = self.check.range(**sizes)
         return RdpCurve(orders, privacy.confident_rdp_worst(*scales, *ends, orders))
@@ -165,7 +278,13 @@ class _Selective(SoftVoteMechanism):
         return labels, before_cap
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield the check alone, check and answer in one event, and the answer alone."""
+        """Yield the check alone, check and answer in one event, and the answer alone.
+
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+        """
         return self._audit_cases({})
 
     def _audit_cases(self, student: dict[str, Any]) -> Iterator[Suspicion]:
@@ -189,9 +308,28 @@ class _Selective(SoftVoteMechanism):
 class ConfidentGNMax(_Selective):
     """Answer only where a noisy check finds enough teachers agreeing (PATE 2018, Algorithm 1).
 
-    If max_j votes_j + N(0, sigma_check^2) >= threshold, release argmax_j votes_j +
-    N(0, sigma_answer^2), else -1. Hard votes or `SoftVotes` (whose maximum is rounded half up).
+    Parameters
+    ----------
+    threshold : float
+        What the largest count plus noise must reach, in votes.
+    sigma_check : float
+        Deviation of the noise of the check, which every query pays.
+    sigma_answer : float
+        Deviation of the noise on each count of an answer.
 
+    Notes
+    -----
+    If max_j votes_j + N(0, sigma_check^2) >= threshold, release argmax_j votes_j +
+    N(0, sigma_answer^2), else -1. Hard votes or `SoftVotes` (whose maximum is rounded half up). The
+    price never depends on how many were answered. Unit: whatever a teacher's shard holds the
+    records of.
+
+    References
+    ----------
+    PATE 2018, Algorithm 1. docs/theory/selective.md#check-and-answer-together.
+
+    Examples
+    --------
     >>> from tacit import InsecureNoise
     >>> mechanism = ConfidentGNMax(threshold=40, sigma_check=1, sigma_answer=1)
     >>> mechanism.release([[0, 50, 0], [20, 15, 15]], InsecureNoise(0)).labels.tolist()
@@ -201,19 +339,53 @@ class ConfidentGNMax(_Selective):
     name: ClassVar[str] = "confident-gnmax"
 
     def release(self, answers: Any, noise: Noise, *, max_answers: int | None = None) -> Release:
-        """Return one label per row, -1 where unanswered; after `max_answers` all are -1."""
+        """Return one label per row, -1 where unanswered; after `max_answers` all are -1.
+
+        Parameters
+        ----------
+        answers : array of shape (queries, classes), or SoftVotes
+            Votes; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+        max_answers : int, optional
+            Public cap: the first rows that pass are answered, the rest are -1. None is no cap.
+
+        Returns
+        -------
+        Release
+            `labels`, one for each query, -1 where unanswered; public.
+        """
         entry = admit(noise)
         votes = self.votes(answers)
         labels, _ = self._answered(votes, rounded_half_up(votes.max(axis=1)), noise, max_answers)
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Data-dependent cost of each query, check and possible answer. Secret."""
+        """Data-dependent cost of each query, check and possible answer. Secret.
+
+        Parameters
+        ----------
+        answers : array of shape (queries, classes), or SoftVotes
+            Votes; secret.
+        orders : array of floats
+            Renyi orders, each above 1.
+
+        Returns
+        -------
+        RdpCurve
+            One row for each query; secret.
+        """
         top = rounded_half_up(self.votes(answers).max(axis=1))
         return self._secret_cost(answers, top, orders)
 
     def reading(self) -> VoteReading:
-        """Gaussian noise, where a check was passed."""
+        """Gaussian noise, where a check was passed.
+
+        Returns
+        -------
+        VoteReading
+            Public: it says nothing about the data.
+        """
         return VoteReading.gaussian(self.sigma_answer, check=(self.threshold, self.sigma_check))
 
 
@@ -221,11 +393,31 @@ class ConfidentGNMax(_Selective):
 class InteractiveGNMax(_Selective):
     """Answer where the teachers disagree with the student (PATE 2018, Algorithm 2).
 
+    Parameters
+    ----------
+    threshold : float
+        What the disagreement t plus noise must reach, in votes.
+    sigma_check : float
+        Deviation of the noise of the check, which every query pays.
+    sigma_answer : float
+        Deviation of the noise on each count of an answer.
+    confidence : float
+        Largest probability of the student, in (0, 1], from which its own label stands.
+
+    Notes
+    -----
     t = floor(max_j(votes_j - n_teachers p_j) + 0.5) for the student's probabilities p. If
     t + N(0, sigma_check^2) >= threshold, release the noisy plurality; else the student's own label
     if its largest probability is > confidence; else -1. The student must come from earlier
     releases only. Half-even rounding would double the sensitivity (erratum to the public code).
+    Unit: whatever a teacher's shard holds the records of.
 
+    References
+    ----------
+    PATE 2018, Algorithm 2. docs/theory/selective.md#check-and-answer-together.
+
+    Examples
+    --------
     >>> from tacit import InsecureNoise
     >>> mechanism = InteractiveGNMax(threshold=30, sigma_check=1, sigma_answer=1, confidence=0.9)
     >>> student = [[0.98, 0.01, 0.01], [0.01, 0.98, 0.01], [0.4, 0.3, 0.3]]
@@ -247,7 +439,24 @@ class InteractiveGNMax(_Selective):
     def release(
         self, answers: Any, noise: Noise, *, student: Student = None, max_answers: int | None = None
     ) -> Release:
-        """Return one label per row; rows after `max_answers` teacher answers are -1."""
+        """Return one label per row; rows after `max_answers` teacher answers are -1.
+
+        Parameters
+        ----------
+        answers : array of shape (queries, classes), or SoftVotes
+            Votes; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+        student : array of shape (queries, classes)
+            The student's probabilities, required; public, from earlier releases only.
+        max_answers : int, optional
+            Public cap on the teachers' answers; rows after it are -1. None is no cap.
+
+        Returns
+        -------
+        Release
+            `labels`, one for each query, -1 where unanswered; public.
+        """
         entry = admit(noise)
         votes = self.votes(answers)
         probabilities = student_probabilities(student, votes.shape)
@@ -260,18 +469,46 @@ class InteractiveGNMax(_Selective):
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def secret_cost(self, answers: Any, orders: ArrayLike, *, student: Student = None) -> RdpCurve:
-        """Data-dependent cost of each query given the student. Secret."""
+        """Data-dependent cost of each query given the student. Secret.
+
+        Parameters
+        ----------
+        answers : array of shape (queries, classes), or SoftVotes
+            Votes; secret.
+        orders : array of floats
+            Renyi orders, each above 1.
+        student : array of shape (queries, classes)
+            The student's probabilities, required; public, from earlier releases only.
+
+        Returns
+        -------
+        RdpCurve
+            One row for each query; secret.
+        """
         votes = self.votes(answers)
         top = disagreement(votes, student_probabilities(student, votes.shape))
         return self._secret_cost(answers, top, orders)
 
     def reading(self) -> VoteReading:
-        """Gaussian noise, or the student's own label: nobody can tell which it is."""
+        """Gaussian noise, or the student's own label: nobody can tell which it is.
+
+        Returns
+        -------
+        VoteReading
+            Public: it says nothing about the data.
+        """
         return VoteReading.gaussian(self.sigma_answer, at_most=self.confidence)
 
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield the same, with a student that is sure of class 1.
 
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+
+        Notes
+        -----
         It disagrees with as many teachers as vote for class 0, and its own label says that the
         check failed.
         """
@@ -290,7 +527,20 @@ def disagreement(votes: NDArray[Any], student: Floats) -> Integers:
 
 
 def student_probabilities(student: Student, shape: tuple[int, ...]) -> Floats:
-    """Validate the student's probabilities: public, one row per query, each row in the simplex."""
+    """Validate the student's probabilities: public, one row per query, each row in the simplex.
+
+    Parameters
+    ----------
+    student : array of shape (queries, classes)
+        Probabilities, public.
+    shape : tuple of int
+        That of the votes.
+
+    Returns
+    -------
+    array of shape (queries, classes)
+        The same, each row divided by its sum.
+    """
     if student is None:
         raise InvalidArgument("Expected student= the student's probabilities (queries, classes).")
     array = finite_array(student=student)

@@ -81,25 +81,80 @@ class ReleasedOnce(Mechanism):
         return self._draw(self._total(self._checked(answers)), noise, copies)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return what `_draws` makes, once."""
+        """Draw noise once and return the noisy values.
+
+        Parameters
+        ----------
+        answers : Contributions, array or SecretCost
+            What the mechanism reads; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+
+        Returns
+        -------
+        Release
+            `values`; public.
+        """
         entry = admit(noise)
         values = self._draws(answers, noise, 1)[0]
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case: order / (2 sigma^2), whatever the records say."""
+        """Worst case: order / (2 sigma^2), whatever the records say.
+
+        Parameters
+        ----------
+        orders : array of floats
+            Renyi orders, each above 1.
+        **sizes : int or None
+            `n_teachers` and `n_classes` of the plan; the price depends on neither.
+
+        Returns
+        -------
+        RdpCurve
+            Of the one release; public.
+        """
         return RdpCurve(orders, gaussian_rdp(self.sigma, orders))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case: the cost does not depend on the data."""
+        """Return the worst case: the cost does not depend on the data.
+
+        Parameters
+        ----------
+        answers : Contributions, array or SecretCost
+            What the mechanism reads; secret.
+        orders : array of floats
+            Renyi orders, each above 1.
+
+        Returns
+        -------
+        RdpCurve
+            That of `cost`.
+        """
         return self.cost(orders)
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = 1/sigma^2."""
+        """mu^2 = 1/sigma^2.
+
+        Returns
+        -------
+        float
+            Public.
+        """
         return 1 / self.sigma**2
 
     def accept(self, answers: Any, *, queries: int, **sizes: int | None) -> None:
-        """Raise unless the answers are usable, for the one release of the plan."""
+        """Raise unless the answers are usable, for the one release of the plan.
+
+        Parameters
+        ----------
+        answers : Contributions, array or SecretCost
+            What the mechanism reads; secret.
+        queries : int
+            It must be 1.
+        **sizes : int or None
+            Not used.
+        """
         if queries != 1:
             raise refuse("queries", queries, "1: one matrix, or one cost, is released, once")
         self._checked(answers)
@@ -182,12 +237,24 @@ def _copies(one: Plan, trials: int) -> Plan:
 class Contributions:
     """What private records say, once: record n adds the matrix left_n right_n^T. Secret.
 
-    `left(rows)` and `right(rows)` return the vectors of some records, an array
-    `(len(rows), numbers)`; only a block of records is held at a time. Each vector must depend on
-    its own record and on public data only, bit for bit, whatever else is in `rows`. A vector that
-    is longer than 1 is shortened; one that is not finite counts as 0.
-    `units` says whose each record is, where one person may have several.
+    Parameters
+    ----------
+    n_records : int
+        How many records there are, at most 2^24; secret.
+    left, right : functions
+        left(rows) and right(rows) return the vectors of some records, one a row.
+    units : array of shape (n_records,), optional
+        Whose each record is, where one person may have several: integers, strings or bytes. By
+        default each record is a unit.
 
+    Notes
+    -----
+    Only a block of records is held at a time. Each vector must depend on its own record and on
+    public data only, bit for bit, whatever else is in `rows`. A vector that is longer than 1 is
+    shortened; one that is not finite counts as 0.
+
+    Examples
+    --------
     >>> said = Contributions(2, lambda rows: np.eye(2)[rows], lambda rows: np.eye(3)[rows])
     >>> said
     Contributions(secret)
@@ -221,10 +288,25 @@ class Contributions:
 class NoisySum(ReleasedOnce):
     """Release sum_n left_n right_n^T + N(0, sigma^2), a matrix (rows, columns).
 
+    Parameters
+    ----------
+    sigma : float
+        Deviation of the noise on each number; one unit moves the matrix by at most 1.
+    rows, columns : int
+        Shape of the matrix: lengths of the left and of the right vectors.
+
+    Notes
+    -----
     mu^2 = 1/sigma^2 for a unit that is added or removed. Answers: `Contributions`. Unit: one
     record; one person where the contributions name units, whose sum is then shortened to norm 1.
     One use releases one matrix: `Plan(mechanism, 1)`.
 
+    References
+    ----------
+    docs/theory/speak-once.md.
+
+    Examples
+    --------
     >>> from tacit import InsecureNoise
     >>> said = Contributions(2, lambda rows: np.eye(2)[rows], lambda rows: np.eye(2)[rows])
     >>> release = NoisySum(sigma=0.01, rows=2, columns=2).release(said, InsecureNoise(0))
@@ -285,7 +367,13 @@ class NoisySum(ReleasedOnce):
         return answers
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a table to which one record, far too long, adds as much everywhere; and none."""
+        """Yield a table to which one record, far too long, adds as much everywhere; and none.
+
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+        """
         shape = self.rows, self.columns
         small(rows=self.rows, columns=self.columns)
         left, right = (lambda rows, size=size: np.full((len(rows), size), 1e300) for size in shape)
@@ -296,9 +384,25 @@ class NoisySum(ReleasedOnce):
 def unit_steps(vectors: ArrayLike, shape: tuple[int, int]) -> Floats:
     """Return each row in whole steps of 2^-14, as float64, of length at most 1 exactly.
 
+    Parameters
+    ----------
+    vectors : array of shape (records, numbers)
+        What records say; secret.
+    shape : tuple of int
+        What the plan says of it.
+
+    Returns
+    -------
+    array of shape (records, numbers)
+        Whole steps; secret.
+
+    Notes
+    -----
     Row by row, in elementwise operations and sums of integers that are exact in any order, so that
     no row's result depends on the others. A row with a number that is not finite becomes 0.
 
+    Examples
+    --------
     >>> (unit_steps([[0.5, 0.0], [3e300, 4e300], [np.nan, 1.0]], (3, 2)) * STEP).round(3).tolist()
     [[0.5, 0.0], [0.6, 0.8], [0.0, 0.0]]
     """
@@ -338,12 +442,29 @@ def _records_by_unit(units: NDArray[Any]) -> Iterator[Integers]:
 class NoisySecondMoment(ReleasedOnce):
     """Release sum_n sum_b y_nb y_nb^T + radius^2 sigma E, E symmetric Gaussian, y_n clipped.
 
+    Parameters
+    ----------
+    sigma : float
+        Deviation of the noise, in units of radius^2.
+    dimension : int
+        Length of a vector.
+    radius : float, optional
+        Every record, all its parts together, is clipped to this norm.
+
+    Notes
+    -----
     Answers are vectors `(records, dimension)`, or `(records, parts, dimension)` where one record
     has many parts, the blocks of a volume: |(y_n1, ..., y_nB)| <= radius bounds them together, and
     |sum_b y_b y_b^T|_F <= sum_b |y_b|^2 <= radius^2. E has variance 1 on the diagonal and 1/2 off
     it, which is isotropic noise on (diagonal, sqrt2 upper triangle), an isometry of the Frobenius
     norm. mu^2 = 1/sigma^2. Unit: one record; a unit with several must bring one row.
 
+    References
+    ----------
+    docs/theory/high-dimensional.md#private-components.
+
+    Examples
+    --------
     >>> from tacit import InsecureNoise
     >>> mechanism = NoisySecondMoment(sigma=0.01, dimension=2)
     >>> mechanism.release([[3, 0], [0, 0.5]], InsecureNoise(0)).values.diagonal().round(1)
@@ -402,7 +523,13 @@ class NoisySecondMoment(ReleasedOnce):
         return vectors
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield one record that is far too long, alike in every coordinate, and none."""
+        """Yield one record that is far too long, alike in every coordinate, and none.
+
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+        """
         small(dimension=self.dimension)
         wild = np.full((1, self.dimension), 1e300)
         shape = self.dimension, self.dimension

@@ -50,11 +50,19 @@ Rows = tuple[Row, Row]
 class VoteReading:
     """How a student reads a release of classes or of their votes. All of it is public.
 
-    quantile, below: inverse and distribution function of the noise on one count.
-    sigma: the deviation of that noise if it is Gaussian, which decoding a histogram needs.
-    check: threshold and deviation of a noisy check that every answered query has passed.
-    at_most: a label is right with no more than this probability, whatever the noise.
+    Parameters
+    ----------
+    quantile, below : functions
+        Inverse and distribution function of the noise on one count.
+    sigma : float, optional
+        Deviation of that noise if it is Gaussian, which decoding a histogram needs.
+    check : pair of float, optional
+        Threshold and deviation of a noisy check that every answered query has passed.
+    at_most : float, optional
+        A label is right with no more than this probability, whatever the noise.
 
+    Examples
+    --------
     >>> VoteReading.gaussian(2.0).below(np.array([0.0])).tolist()
     [0.5]
     """
@@ -69,7 +77,22 @@ class VoteReading:
     def gaussian(
         cls, sigma: float, *, check: tuple[float, float] | None = None, at_most: float = 1.0
     ) -> VoteReading:
-        """Return the reading of Gaussian noise."""
+        """Return the reading of Gaussian noise.
+
+        Parameters
+        ----------
+        sigma : float
+            Deviation of the noise on one count.
+        check : pair of float, optional
+            Threshold and deviation of the check that answered queries passed.
+        at_most : float, optional
+            Greatest probability that a label is right.
+
+        Returns
+        -------
+        VoteReading
+            With sigma.
+        """
 
         def quantile(levels: Floats) -> Floats:
             return np.asarray(sigma * ndtri(levels))
@@ -81,7 +104,18 @@ class VoteReading:
 
     @classmethod
     def laplace(cls, scale: float) -> VoteReading:
-        """Return the reading of Laplace noise."""
+        """Return the reading of Laplace noise.
+
+        Parameters
+        ----------
+        scale : float
+            Of the noise on one count.
+
+        Returns
+        -------
+        VoteReading
+            Without sigma.
+        """
 
         def quantile(levels: Floats) -> Floats:
             side = np.minimum(levels, 1 - levels)
@@ -94,14 +128,38 @@ class VoteReading:
         return cls(quantile, below)
 
     def ahead(self, gap: float) -> float:
-        """P(a count that is `gap` votes ahead of another is still ahead with noise on both)."""
+        """P(a count that is `gap` votes ahead of another is still ahead with noise on both).
+
+        Parameters
+        ----------
+        gap : float
+            Votes between the two counts.
+
+        Returns
+        -------
+        float
+            A probability; by quadrature unless the noise is Gaussian.
+        """
         if self.sigma is not None:
             return float(ndtr(gap / (math.sqrt(2) * self.sigma)))
         levels = (np.arange(_LEVELS) + 0.5) / _LEVELS
         return float(self.below(gap + self.quantile(levels)).mean())
 
     def passing(self, n_teachers: int, agreements: Floats) -> Floats:
-        """P(the right count + the noise of the check >= threshold) for each agreement."""
+        """P(the right count + the noise of the check >= threshold) for each agreement.
+
+        Parameters
+        ----------
+        n_teachers : int
+            How many teachers vote.
+        agreements : array of floats
+            Shares of the teachers that are right, each in [0, 1].
+
+        Returns
+        -------
+        array of floats
+            Probabilities, of the shape of agreements; 1 without a check.
+        """
         threshold, sigma = self.check or (-math.inf, 1.0)
         variance = n_teachers * agreements * (1 - agreements) + sigma**2
         return np.asarray(ndtr((n_teachers * agreements - threshold) / np.sqrt(variance)))
@@ -114,13 +172,36 @@ class VoteMechanism(Mechanism):
     assumes: ClassVar[str] = ONE_TEACHER
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case for each query, unless a mechanism knows how votes lower it."""
+        """Return the worst case for each query, unless a mechanism knows how votes lower it.
+
+        Parameters
+        ----------
+        answers : array of shape (queries, classes)
+            Votes, or `SoftVotes` where the mechanism allows them; secret.
+        orders : array of floats
+            Renyi orders, each above 1.
+
+        Returns
+        -------
+        RdpCurve
+            One row for each query; secret.
+        """
         return self.cost(orders).batch(len(self.votes(answers)))
 
     def accept(
         self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
     ) -> None:
-        """Raise unless votes have as many rows, classes and teachers as the plan priced."""
+        """Raise unless votes have as many rows, classes and teachers as the plan priced.
+
+        Parameters
+        ----------
+        answers : array of shape (queries, classes)
+            Votes, or `SoftVotes` where the mechanism allows them; secret.
+        queries : int
+            As many as the plan priced.
+        n_teachers, n_classes : int or None
+            Those of the plan; not compared where it says nothing of them.
+        """
         votes = self.votes(answers)
         if votes.shape[0] != queries:
             raise InvalidArgument(
@@ -134,7 +215,18 @@ class VoteMechanism(Mechanism):
             raise InvalidArgument(f"Expected every row of votes to sum to n_teachers={n_teachers}.")
 
     def votes(self, answers: Any) -> NDArray[Any]:
-        """Return the answers as votes: integers, or `SoftVotes` where the mechanism allows them."""
+        """Return the answers as votes: integers, or `SoftVotes` where the mechanism allows them.
+
+        Parameters
+        ----------
+        answers : array of shape (queries, classes)
+            Votes, or `SoftVotes` where the mechanism allows them; secret.
+
+        Returns
+        -------
+        array of shape (queries, classes)
+            Votes; secret.
+        """
         return vote_matrix(answers)
 
 
@@ -144,13 +236,38 @@ class SoftVoteMechanism(VoteMechanism):
     __slots__ = ()
 
     def votes(self, answers: Any) -> NDArray[Any]:
-        """Return hard or soft votes."""
+        """Return hard or soft votes.
+
+        Parameters
+        ----------
+        answers : array of shape (queries, classes), or SoftVotes
+            Votes; secret.
+
+        Returns
+        -------
+        array of shape (queries, classes)
+            Votes; secret.
+        """
         return answers.totals if isinstance(answers, SoftVotes) else vote_matrix(answers)
 
 
 def count_votes(predictions: ArrayLike, n_classes: int) -> Integers:
     """Count predictions `(teachers, queries)` into votes `(queries, classes)`.
 
+    Parameters
+    ----------
+    predictions : array of shape (teachers, queries)
+        Class indices; secret.
+    n_classes : int
+        How many classes there are, at least 2.
+
+    Returns
+    -------
+    array of shape (queries, classes)
+        How many teachers chose each class; secret.
+
+    Examples
+    --------
     >>> count_votes([[0, 1], [0, 2], [1, 2]], n_classes=3).tolist()
     [[2, 1, 0], [0, 1, 2]]
     """
@@ -194,6 +311,15 @@ def _count_block(predictions: NDArray[Any], n_classes: int) -> Integers:
 class SoftVotes:
     """Summed probability vectors `(queries, classes)` of `n_teachers` teachers. Secret.
 
+    Parameters
+    ----------
+    totals : array of shape (queries, classes)
+        Sums in whole shares of 2^-32; each row adds up to n_teachers exactly.
+    n_teachers : int
+        How many teachers there are; public.
+
+    Notes
+    -----
     Made by `sum_soft_votes`, which is what bounds one teacher's influence.
     """
 
@@ -220,10 +346,24 @@ class SoftVotes:
 def sum_soft_votes(probabilities: ArrayLike) -> SoftVotes:
     """Sum `(teachers, queries, classes)` scores after bringing each into the simplex.
 
+    Parameters
+    ----------
+    probabilities : array of shape (teachers, queries, classes)
+        Scores, of any size; secret.
+
+    Returns
+    -------
+    SoftVotes
+        Their sums; secret.
+
+    Notes
+    -----
     Non-finite and negative scores become 0, and each row is divided by its sum; a row without any
     positive score votes the first class. So no teacher, however broken, weighs more than one vote.
     Shares are rounded down to multiples of 2^-32; what is left goes to the teacher's first choice.
 
+    Examples
+    --------
     >>> sum_soft_votes([[[0.5, 0.5]], [[3.0, 1.0]], [[float("nan"), 7.0]]]).totals.tolist()
     [[1.25, 1.75]]
     """
@@ -235,6 +375,7 @@ def sum_soft_votes(probabilities: ArrayLike) -> SoftVotes:
     few_enough(scores.shape[0])
     totals = np.zeros(scores.shape[1:])
     for teacher in scores:
+        # Each in the simplex before it is added: a sum that is scaled bounds nobody's part in it.
         usable = np.where(np.isfinite(teacher) & (teacher > 0), teacher, 0.0)
         usable /= np.maximum(usable.max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         usable[usable.sum(axis=1) == 0, 0] = 1.0
@@ -276,15 +417,40 @@ class _GaussianVotes(VoteMechanism):
     sigma: float
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one query: order/sigma^2, whatever the votes."""
+        """Worst case for one query: order/sigma^2, whatever the votes.
+
+        Parameters
+        ----------
+        orders : array of floats
+            Renyi orders, each above 1.
+        **sizes : int or None
+            `n_teachers` and `n_classes` of the plan; the price depends on neither.
+
+        Returns
+        -------
+        RdpCurve
+            Worst case for one query; public.
+        """
         return RdpCurve(orders, gaussian_rdp(self.sigma / math.sqrt(2), orders))
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = 2/sigma^2."""
+        """mu^2 = 2/sigma^2.
+
+        Returns
+        -------
+        float
+            For each query; public.
+        """
         return 2 / self.sigma**2
 
     def reading(self) -> VoteReading:
-        """Gaussian noise on each count."""
+        """Gaussian noise on each count.
+
+        Returns
+        -------
+        VoteReading
+            Public: it says nothing about the data.
+        """
         return VoteReading.gaussian(self.sigma)
 
 
@@ -292,9 +458,22 @@ class _GaussianVotes(VoteMechanism):
 class GNMax(SoftVoteMechanism, _GaussianVotes):
     """Release argmax_j (votes_j + N(0, sigma^2)).
 
+    Parameters
+    ----------
+    sigma : float
+        Deviation of the noise on each count, in votes.
+
+    Notes
+    -----
     One query costs order/sigma^2, or mu^2 = 2/sigma^2. Unit: whatever a teacher's shard holds the
     records of. Hard votes or `SoftVotes`.
 
+    References
+    ----------
+    docs/theory/gaussian.md#sensitivities.
+
+    Examples
+    --------
     >>> from tacit import InsecureNoise
     >>> GNMax(sigma=1).release([[0, 50, 0], [49, 0, 1]], InsecureNoise(0)).labels.tolist()
     [1, 0]
@@ -308,21 +487,70 @@ class GNMax(SoftVoteMechanism, _GaussianVotes):
         set_checked(self, sigma=noise_scale)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return one label per row of votes."""
+        """Return one label per row of votes.
+
+        Parameters
+        ----------
+        answers : array of shape (queries, classes), or SoftVotes
+            Votes; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+
+        Returns
+        -------
+        Release
+            `labels`, one for each query; public.
+        """
         entry = admit(noise)
         labels = self.labels(self.votes(answers), noise)
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def labels(self, votes: NDArray[Any], noise: Noise) -> Integers:
-        """Draw noise for each row; return the noisy pluralities."""
+        """Draw noise for each row; return the noisy pluralities.
+
+        Parameters
+        ----------
+        votes : array of shape (queries, classes)
+            Hard or soft votes; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+
+        Returns
+        -------
+        array of shape (queries,)
+            Labels; public.
+
+        Notes
+        -----
+        It does not ask whether the noise was paid for: `release` does.
+        """
         return noisy_argmax(votes, lambda shape: noise.gaussian(self.sigma, shape))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Data-dependent cost of each query, `bound="tight"`. Secret."""
+        """Data-dependent cost of each query, `bound="tight"`. Secret.
+
+        Parameters
+        ----------
+        answers : array of shape (queries, classes), or SoftVotes
+            Votes; secret.
+        orders : array of floats
+            Renyi orders, each above 1.
+
+        Returns
+        -------
+        RdpCurve
+            One row for each query; secret.
+        """
         return RdpCurve(orders, gnmax_rdp(self.votes(answers), self.sigma, orders))
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a first class that is a little behind: that it wins is a test of the difference."""
+        """Yield a first class that is a little behind: that it wins is a test of the difference.
+
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+        """
         for delta in AUDIT_DELTAS:
             gap = gap_for(self.sigma, guess(self, delta))
             yield from first_behind("the label", self, gap, delta)
@@ -332,9 +560,22 @@ class GNMax(SoftVoteMechanism, _GaussianVotes):
 class LNMax(SoftVoteMechanism):
     """Release argmax_j (votes_j + Laplace(1/gamma)), as in PATE 2017.
 
-    One query is 2 gamma-DP; its RDP is twice that of one Laplace coordinate
-    (docs/theory/data-dependent.md#lnmax).
+    Parameters
+    ----------
+    gamma : float
+        Inverse scale of the Laplace noise on each count.
 
+    Notes
+    -----
+    One query is 2 gamma-DP; its RDP is twice that of one Laplace coordinate. Unit: whatever a
+    teacher's shard holds the records of. Hard votes or `SoftVotes`.
+
+    References
+    ----------
+    docs/theory/data-dependent.md#lnmax.
+
+    Examples
+    --------
     >>> from tacit import InsecureNoise
     >>> LNMax(gamma=0.5).release([[0, 50, 0], [49, 0, 1]], InsecureNoise(0)).labels.tolist()
     [1, 0]
@@ -348,26 +589,77 @@ class LNMax(SoftVoteMechanism):
         set_checked(self, gamma=noise_scale)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return one label per row of votes."""
+        """Return one label per row of votes.
+
+        Parameters
+        ----------
+        answers : array of shape (queries, classes), or SoftVotes
+            Votes; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+
+        Returns
+        -------
+        Release
+            `labels`, one for each query; public.
+        """
         entry = admit(noise)
         votes, scale = self.votes(answers), 1 / self.gamma
         labels = noisy_argmax(votes, lambda shape: noise.laplace(scale, shape))
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one query, whatever the votes."""
+        """Worst case for one query, whatever the votes.
+
+        Parameters
+        ----------
+        orders : array of floats
+            Renyi orders, each above 1.
+        **sizes : int or None
+            `n_teachers` and `n_classes` of the plan; the price depends on neither.
+
+        Returns
+        -------
+        RdpCurve
+            Worst case for one query; public.
+        """
         return RdpCurve(orders, lnmax_rdp_worst(self.gamma, orders))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Data-dependent cost of each query. Secret."""
+        """Data-dependent cost of each query. Secret.
+
+        Parameters
+        ----------
+        answers : array of shape (queries, classes), or SoftVotes
+            Votes; secret.
+        orders : array of floats
+            Renyi orders, each above 1.
+
+        Returns
+        -------
+        RdpCurve
+            One row for each query; secret.
+        """
         return RdpCurve(orders, lnmax_rdp(self.votes(answers), self.gamma, orders))
 
     def reading(self) -> VoteReading:
-        """Laplace noise on each count."""
+        """Laplace noise on each count.
+
+        Returns
+        -------
+        VoteReading
+            Public: it says nothing about the data.
+        """
         return VoteReading.laplace(1 / self.gamma)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a first class some scales behind, where the ratio of tails is all there is."""
+        """Yield a first class some scales behind, where the ratio of tails is all there is.
+
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+        """
         for delta in AUDIT_DELTAS:
             yield from first_behind("the label", self, max(1, round(3 / self.gamma)), delta)
 
@@ -376,9 +668,19 @@ class LNMax(SoftVoteMechanism):
 class NoisyVotes(_GaussianVotes):
     """Release the whole histogram plus a Gaussian rounded to the integers, exactly sampled.
 
+    Parameters
+    ----------
+    sigma : float
+        Deviation of the noise on each count, in votes, before it is rounded.
+
+    Notes
+    -----
     It costs what `GNMax(sigma)` costs in the worst case, whose label is only a post-processing of
     it; a student that knows the noise can decode more. There is no cheaper data-dependent price.
+    Whole votes only. Unit: whatever a teacher's shard holds the records of.
 
+    Examples
+    --------
     >>> from tacit import InsecureNoise
     >>> NoisyVotes(sigma=2).release([[0, 50], [49, 1]], InsecureNoise(0)).values.shape
     (2, 2)
@@ -393,7 +695,20 @@ class NoisyVotes(_GaussianVotes):
         check_ratio(self.sigma, 1.0)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return noisy counts (queries, classes); some are negative."""
+        """Return noisy counts (queries, classes); some are negative.
+
+        Parameters
+        ----------
+        answers : array of shape (queries, classes)
+            Votes; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+
+        Returns
+        -------
+        Release
+            `values` of shape (queries, classes), whole numbers; public.
+        """
         entry = admit(noise)
         votes = vote_matrix(answers)
         values = votes.astype(np.float64)
@@ -402,7 +717,13 @@ class NoisyVotes(_GaussianVotes):
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield the difference of two released counts."""
+        """Yield the difference of two released counts.
+
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+        """
         one = plan_of_row(self, (2, 1))
         shift = Shift((1.0, -1.0), start=-1.0, by=2.0, spread=math.sqrt(2) * self.sigma)
         yield Suspicion("the counts", (2, 1), (1, 2), one, shift.looks(one), tiled)

@@ -47,12 +47,36 @@ def epsilon_lower_bound(
 ) -> float:
     """Return the epsilon at `delta` that counts of one event on two neighbouring inputs prove.
 
-    max(0, log((low_a - delta)/high_b)), where low_a <= p_a and p_b <= high_b are the bounds of
-    `clopper_pearson`, each wrong with probability at most confidence_delta/2. So the result exceeds
-    the true epsilon with probability at most `confidence_delta`, provided that the event was
-    chosen without these counts; for k events, divide `confidence_delta` by k. Unit: that in which
-    the two inputs differ.
+    Parameters
+    ----------
+    hits_a, trials_a : int
+        How often the event happened on the first input, of how many releases.
+    hits_b, trials_b : int
+        The same on the neighbouring input.
+    delta : float
+        That of the claim, at least 0.
+    confidence_delta : float
+        Greatest chance that the result exceeds the truth.
 
+    Returns
+    -------
+    float
+        A lower bound on epsilon; 0 if the counts prove nothing.
+
+    Notes
+    -----
+    max(0, log((low_a - delta)/high_b)), where low_a <= p_a and p_b <= high_b are the bounds of
+    Clopper and Pearson, each wrong with probability at most confidence_delta/2. So the result
+    exceeds the true epsilon with probability at most `confidence_delta`, provided that the event
+    was chosen without these counts; for k events, divide `confidence_delta` by k. Unit: that in
+    which the two inputs differ.
+
+    References
+    ----------
+    Clopper and Pearson 1934.
+
+    Examples
+    --------
     >>> round(epsilon_lower_bound(240_000, 10**6, 17_000, 10**6, 0.1, 1e-6), 2)
     2.06
     """
@@ -70,8 +94,24 @@ def events_lower_bound(
 ) -> float:
     """Return the largest `epsilon_lower_bound` over events, each with its share of the confidence.
 
-    `first` and `second` hold independent outputs, one a row, on two neighbouring inputs.
+    Parameters
+    ----------
+    first, second : arrays
+        Independent outputs, one a row, on two neighbouring inputs.
+    events : sequence of functions
+        Each says which outputs count; chosen before the outputs are seen.
+    delta : float
+        That of the claim, at least 0.
+    confidence_delta : float
+        Greatest chance that the result exceeds the truth.
 
+    Returns
+    -------
+    float
+        A lower bound on epsilon; 0 if no event proves anything.
+
+    Examples
+    --------
     >>> first, second = np.repeat([1.0, 0.0], [900, 100]), np.repeat([1.0, 0.0], [100, 900])
     >>> round(events_lower_bound(first, second, [lambda outputs: outputs > 0], 0.0, 0.05), 2)
     1.99
@@ -100,10 +140,30 @@ def rdp_lower_bound(
 ) -> float:
     """Return the Renyi divergence, in the worse direction, that two counts of one event prove.
 
+    Parameters
+    ----------
+    hits : pair of int
+        How often the event happened on each of two neighbouring inputs.
+    trials : int
+        How many releases there were of each.
+    order : float
+        The Renyi order, above 1.
+    confidence_delta : float
+        Greatest chance that the result exceeds the truth.
+
+    Returns
+    -------
+    float
+        A lower bound on the divergence; 0 if the counts prove nothing.
+
+    Notes
+    -----
     If the event has probability at least p on one input and at most q < p on the other, then
     D_a >= D_a(Ber(p) || Ber(q)), for post-processing loses divergence. Of the four bounds on p and
     q, each is wrong with probability at most confidence_delta/4.
 
+    Examples
+    --------
     >>> round(rdp_lower_bound((900, 100), 1000, 2.0, 0.01), 2)
     1.77
     """
@@ -122,15 +182,38 @@ def rdp_lower_bound(
 def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
     """Return how likely at least `right` right guesses are if the claim (epsilon, delta) holds.
 
+    Parameters
+    ----------
+    canaries : int
+        m, how many records were planted, each by the toss of a fair coin.
+    guesses : int
+        r, how many of the coins were guessed; fixed before the model was seen.
+    right : int
+        v, how many guesses were right.
+    epsilon, delta : float
+        The claim; epsilon at least 0, delta below 1/(2 canaries).
+
+    Returns
+    -------
+    float
+        An upper bound on the probability, at most 1.
+
+    Notes
+    -----
     m canaries are each included in the training data by the toss of a fair coin; whoever sees the
     model guesses r of the coins, a number fixed before. With W ~ Bin(r, e^epsilon/(1 + e^epsilon))
     and v right guesses,
 
         P <= P(W >= v) + 2 m delta max_{i >= 1} P(v - i <= W < v)/i.
 
-    Source: Steinke, Nasr and Jagielski 2023, Theorem 5.2 and Appendix D. Unit: one canary, added
-    or removed.
+    Unit: one canary, added or removed.
 
+    References
+    ----------
+    Steinke, Nasr and Jagielski 2023, Theorem 5.2 and Appendix D.
+
+    Examples
+    --------
     >>> round(one_run_p_value(1000, 100, 75, 0.673, 1e-4), 3)
     0.05
     """
@@ -152,10 +235,36 @@ def one_run_epsilon(
 ) -> float:
     """Return the epsilon at `delta` that right guesses of canaries' coins prove.
 
+    Parameters
+    ----------
+    canaries : int
+        m, how many records were planted, each by the toss of a fair coin.
+    guesses : int
+        r, how many of the coins were guessed; fixed before the model was seen.
+    right : int
+        v, how many guesses were right.
+    delta : float
+        That of the claim, at least 0 and below 1/(2 canaries).
+    confidence_delta : float
+        Greatest chance that the result exceeds the truth.
+
+    Returns
+    -------
+    float
+        A lower bound on epsilon; 0 if the guesses prove nothing.
+
+    Notes
+    -----
     The largest epsilon whose `one_run_p_value` is below `confidence_delta`; 0 if there is none. It
     exceeds the true epsilon with probability at most `confidence_delta`. The number of guesses must
     be fixed before the model is seen; for k numbers, divide `confidence_delta` by k.
 
+    References
+    ----------
+    Steinke, Nasr and Jagielski 2023.
+
+    Examples
+    --------
     >>> round(one_run_epsilon(1000, 100, 75, 1e-4, 0.05), 3)  # Appendix D of the paper
     0.673
     """

@@ -39,8 +39,20 @@ DEFAULT_ORDERS.setflags(write=False)
 class RdpCurve:
     """RDP values at given orders, `(orders,)` for one release or `(queries, orders)` for a batch.
 
+    Parameters
+    ----------
+    orders : array of floats
+        Renyi orders, each above 1.
+    values : array of shape (orders,) or (queries, orders)
+        RDP at each order, of one release or of each query of a batch; >= 0, infinite where there is
+        no guarantee. Secret if they were computed from votes.
+
+    Notes
+    -----
     `+` composes releases, `*` repeats one, `.total()` composes a batch. Immutable.
 
+    Examples
+    --------
     >>> curve = RdpCurve([2, 8, 32], [0.02, 0.08, 0.32]) * 10
     >>> round(curve.epsilon(1e-5), 3)
     2.014
@@ -100,23 +112,53 @@ class RdpCurve:
         return f"RdpCurve({batch}{self.orders.size} orders)"
 
     def total(self) -> RdpCurve:
-        """Compose a batch of queries into one curve; a single release is its own total."""
+        """Compose a batch of queries into one curve; a single release is its own total.
+
+        Returns
+        -------
+        RdpCurve
+            Values of shape (orders,): the sum over the queries.
+        """
         if self.values.ndim == 1:
             return self
         with np.errstate(over="ignore"):
             return RdpCurve(self.orders, self.values.sum(axis=0))
 
     def batch(self, queries: int) -> RdpCurve:
-        """Return a batch of so many queries, each of which costs this."""
+        """Return a batch of so many queries, each of which costs this.
+
+        Parameters
+        ----------
+        queries : int
+            How many queries.
+
+        Returns
+        -------
+        RdpCurve
+            Values of shape (queries, orders), every row alike.
+        """
         return RdpCurve(self.orders, np.tile(self.values, (queries, 1)))
 
     def epsilon(self, delta: float, conversion: str = "improved") -> Any:
         """Convert to epsilon at `delta`, minimised over the orders (a float, or one per query).
 
-        improved: max(0, rdp + log1p(-1/a) - (log delta + log a)/(a - 1))
-                  (Canonne, Kamath, Steinke 2020, Prop. 12).
-        classic:  rdp + log(1/delta)/(a - 1)
-                  (Mironov 2017, Theorem 5 of PATE 2018).
+        Parameters
+        ----------
+        delta : float
+            Between 0 and 1, exclusive.
+        conversion : {"improved", "classic"}, optional
+            improved: max(0, rdp + log1p(-1/a) - (log delta + log a)/(a - 1)) at order a.
+            classic: rdp + log(1/delta)/(a - 1).
+
+        Returns
+        -------
+        float or array of shape (queries,)
+            Epsilon, one for each query of a batch; as secret as the curve.
+
+        References
+        ----------
+        improved: Canonne, Kamath and Steinke 2020, Prop. 12. classic: Mironov 2017, which is
+        Theorem 5 of PATE 2018. docs/theory/gaussian.md#conversion-to-epsilon-and-delta.
         """
         candidates = np.maximum(self.values + conversion_term(self.orders, delta, conversion), 0.0)
         return _scalar(candidates.min(axis=-1))
@@ -124,6 +166,20 @@ class RdpCurve:
     def best_order(self, delta: float, conversion: str = "improved") -> Any:
         """Return the order at which `.epsilon(delta)` is attained.
 
+        Parameters
+        ----------
+        delta : float
+            Between 0 and 1, exclusive.
+        conversion : {"improved", "classic"}, optional
+            As in `epsilon`.
+
+        Returns
+        -------
+        float or array of shape (queries,)
+            One of the curve's orders, one for each query of a batch.
+
+        Notes
+        -----
         For a data-dependent curve the best order is itself secret.
         """
         candidates = self.values + conversion_term(self.orders, delta, conversion)
@@ -133,6 +189,27 @@ class RdpCurve:
 def conversion_term(orders: ArrayLike, delta: float, conversion: str = "improved") -> Floats:
     """Return what is added to an RDP value at each order to get epsilon at `delta`.
 
+    Parameters
+    ----------
+    orders : array of floats
+        Renyi orders, each above 1.
+    delta : float
+        Between 0 and 1, exclusive.
+    conversion : {"improved", "classic"}, optional
+        As in `RdpCurve.epsilon`.
+
+    Returns
+    -------
+    array of shape (orders,)
+        To be added to the RDP at each order; it may be negative.
+
+    References
+    ----------
+    improved: Canonne, Kamath and Steinke 2020, Prop. 12. classic: Mironov 2017, which is Theorem 5
+    of PATE 2018. docs/theory/gaussian.md#conversion-to-epsilon-and-delta.
+
+    Examples
+    --------
     >>> round(float(conversion_term([14.0], 1e-5, "classic")[0]), 6)
     0.88561
     """
@@ -148,7 +225,15 @@ def _scalar(array: Any) -> Any:
 
 
 class WorstCase(NamedTuple):
-    """A worst-case epsilon and the accountant that gave it: "gaussian", "rdp" or "pld"."""
+    """A worst-case epsilon and the accountant that gave it: "gaussian", "rdp" or "pld".
+
+    Parameters
+    ----------
+    epsilon : float
+        Proved for all data; public.
+    accountant : {"gaussian", "rdp", "pld"}
+        Which account of `worst_case_epsilon` proved it.
+    """
 
     epsilon: float
     accountant: str
@@ -159,10 +244,33 @@ def worst_case_epsilon(
 ) -> WorstCase:
     """Return the smallest epsilon that one of the given accounts proves, and its name.
 
-    mu_squared: sum of (sensitivity/sigma)^2 over all Gaussian releases: exact composition.
-    rdp:        a composed `RdpCurve`, converted by the improved conversion.
-    pld:        a composed dp-accounting privacy loss distribution (docs/theory/direct.md).
+    Parameters
+    ----------
+    delta : float
+        Between 0 and 1, exclusive.
+    mu_squared : float, optional
+        Sum of (sensitivity/sigma)^2 over all Gaussian releases: exact composition.
+    rdp : RdpCurve, optional
+        The composed curve, converted by the improved conversion.
+    pld : privacy loss distribution, optional
+        A composed one of dp-accounting (docs/theory/direct.md).
 
+    Returns
+    -------
+    WorstCase
+        The least epsilon, and which of the accounts gave it.
+
+    Notes
+    -----
+    Each account given must be of all the releases; at least one is needed. Every one is
+    data-independent, so that taking the least costs nothing.
+
+    References
+    ----------
+    docs/theory/gaussian.md#which-accountant.
+
+    Examples
+    --------
     >>> worst_case_epsilon(1e-5, mu_squared=640 / 150**2 + 2 * 286 / 40**2).accountant
     'gaussian'
     """

@@ -39,8 +39,28 @@ _GAUSS_NODES, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(20)
 def gaussian_rdp(noise_multiplier: float, orders: ArrayLike) -> Floats:
     """RDP of the Gaussian mechanism with sigma/sensitivity = `noise_multiplier`: a/(2 nm^2).
 
-    Source: Mironov 2017, Prop. 7. Unit: whatever the sensitivity was computed for.
+    Parameters
+    ----------
+    noise_multiplier : float
+        Sigma over the L2 sensitivity.
+    orders : array of floats
+        Renyi orders, each above 1.
 
+    Returns
+    -------
+    array of shape (orders,)
+        RDP at each order; public.
+
+    Notes
+    -----
+    Unit: whatever the sensitivity was computed for.
+
+    References
+    ----------
+    Mironov 2017, Prop. 7.
+
+    Examples
+    --------
     >>> gaussian_rdp(2.0, [2, 8]).tolist()
     [0.25, 1.0]
     """
@@ -50,10 +70,31 @@ def gaussian_rdp(noise_multiplier: float, orders: ArrayLike) -> Floats:
 
 
 def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> Any:
-    """Exact delta of a mu-GDP release at `epsilon` (formula above), broadcast over both.
+    """Exact delta of a mu-GDP release at `epsilon`, broadcast over both.
 
-    Accurate to 1e-13 relative for epsilon 0 to 700 and delta down to 1e-100.
+    Parameters
+    ----------
+    epsilon : float or array
+        At least 0.
+    mu : float or array
+        Sensitivity over sigma, at least 0.
 
+    Returns
+    -------
+    float or array
+        Delta, of the shape that epsilon and mu broadcast to.
+
+    Notes
+    -----
+    delta(epsilon; mu) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu). Accurate to
+    1e-13 relative for epsilon 0 to 700 and delta down to 1e-100.
+
+    References
+    ----------
+    Balle and Wang 2018. docs/theory/gaussian.md#the-exact-curve.
+
+    Examples
+    --------
     >>> float(f"{gaussian_delta(1.0, 0.5):.10g}")
     0.006829594983
     """
@@ -125,6 +166,20 @@ def _mills_difference(eps: Floats, mu: Floats) -> Floats:
 def gaussian_epsilon(delta: float, mu: ArrayLike) -> Any:
     """Smallest epsilon with `gaussian_delta(epsilon, mu) <= delta`, rounded up.
 
+    Parameters
+    ----------
+    delta : float
+        Between 0 and 1, exclusive.
+    mu : float or array
+        Sensitivity over sigma, at least 0.
+
+    Returns
+    -------
+    float or array
+        Epsilon, of the shape of mu.
+
+    Examples
+    --------
     >>> round(gaussian_epsilon(1e-5, 0.6212), 4)  # mu of PATE 2018's MNIST run
     2.5424
     """
@@ -162,9 +217,31 @@ def _closed_in(low: Any, high: Any, beyond: Callable[[Floats], Any]) -> tuple[An
 def calibrate_gaussian(sensitivity: float, epsilon: float, delta: float) -> float:
     """Smallest sigma that makes a release of L2 `sensitivity` (epsilon, delta)-DP, rounded up.
 
-    Inverts the exact curve by bisection on log mu (Balle and Wang 2018). The classical
-    sqrt(2 log(1.25/delta))/epsilon is too small for large epsilon and is not used.
+    Parameters
+    ----------
+    sensitivity : float
+        How far one unit can move the release, in L2.
+    epsilon : float
+        At least 0.
+    delta : float
+        Between 0 and 1, exclusive.
 
+    Returns
+    -------
+    float
+        Sigma, in the units of the sensitivity.
+
+    Notes
+    -----
+    Inverts the exact curve by bisection on log mu. The classical sqrt(2 log(1.25/delta))/epsilon is
+    too small for large epsilon and is not used.
+
+    References
+    ----------
+    Balle and Wang 2018.
+
+    Examples
+    --------
     >>> round(calibrate_gaussian(1.0, 1.0, 1e-5), 6)
     3.730632
     """
@@ -175,6 +252,20 @@ def calibrate_gaussian(sensitivity: float, epsilon: float, delta: float) -> floa
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Largest mu whose exact curve stays within (epsilon, delta), rounded down.
 
+    Parameters
+    ----------
+    epsilon : float
+        At least 0.
+    delta : float
+        Between 0 and 1, exclusive.
+
+    Returns
+    -------
+    float
+        Mu; a release of sensitivity s then needs sigma >= s/mu.
+
+    Examples
+    --------
     >>> round(gaussian_mu(0.1, 1e-5), 4)
     0.0325
     """

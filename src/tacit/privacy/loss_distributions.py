@@ -43,7 +43,17 @@ _TINY = 1e-300
 
 
 class SampledSteps(NamedTuple):
-    """`steps` Gaussian releases of sensitivity 1, each on a fresh Poisson sample."""
+    """`steps` Gaussian releases of sensitivity 1, each on a fresh Poisson sample.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Deviation of the noise of a step, in sensitivities.
+    sampling_rate : float
+        Chance of each unit to take part in a step, in (0, 1].
+    steps : int
+        How many steps the run has.
+    """
 
     noise_multiplier: float
     sampling_rate: float
@@ -53,6 +63,18 @@ class SampledSteps(NamedTuple):
 def priced_with(accountant: str) -> dict[str, str]:
     """Return the library, with its version, behind a bound of `worst_case_epsilon`; {} if ours.
 
+    Parameters
+    ----------
+    accountant : {"gaussian", "rdp", "pld"}
+        As `WorstCase` names it.
+
+    Returns
+    -------
+    dict of str to str
+        Version by library; empty unless the accountant is "pld".
+
+    Examples
+    --------
     >>> priced_with("gaussian"), list(priced_with("pld"))
     ({}, ['dp-accounting'])
     """
@@ -62,10 +84,27 @@ def priced_with(accountant: str) -> dict[str, str]:
 def sampled_steps_pld(steps: Sequence[SampledSteps], delta: float, mu_squared: float = 0.0) -> Any:
     """Return the composed loss of runs of steps and of Gaussian releases, or None.
 
-    `mu_squared` is the sum of (sensitivity/sigma)^2 over the Gaussian ones. The result answers
-    `get_epsilon_for_delta`, as `worst_case_epsilon` asks. None where delta is too small or epsilon
-    too large for it to be of use, or the steps are more than a million.
+    Parameters
+    ----------
+    steps : sequence of SampledSteps
+        Runs of steps, all of which are composed.
+    delta : float
+        Between 0 and 1, exclusive.
+    mu_squared : float, optional
+        Sum of (sensitivity/sigma)^2 over the Gaussian releases beside them; 0 if there are none.
 
+    Returns
+    -------
+    privacy loss distribution or None
+        It answers `get_epsilon_for_delta`, as `worst_case_epsilon` asks. None where delta is too
+        small or epsilon too large for it to be of use, or the steps are more than a million.
+
+    References
+    ----------
+    docs/theory/direct.md#what-a-run-costs.
+
+    Examples
+    --------
     >>> sampled_steps_pld([SampledSteps(1.0, 0.1, 10)], delta=1e-12) is None
     True
     """
@@ -107,6 +146,20 @@ class _Guarded:
 def sampled_steps_rdp(steps: Sequence[SampledSteps], mu_squared: float = 0.0) -> RdpCurve:
     """Return the RDP curve of runs of steps and of Gaussian releases.
 
+    Parameters
+    ----------
+    steps : sequence of SampledSteps
+        Runs of steps, all of which are composed.
+    mu_squared : float, optional
+        Sum of (sensitivity/sigma)^2 over the Gaussian releases beside them; 0 if there are none.
+
+    Returns
+    -------
+    RdpCurve
+        At `DEFAULT_ORDERS`; public.
+
+    Examples
+    --------
     >>> run = SampledSteps(noise_multiplier=1.8, sampling_rate=0.1, steps=500)
     >>> round(sampled_steps_rdp([run]).epsilon(1e-5, "classic"), 2)
     7.71
@@ -128,6 +181,22 @@ def sampled_steps_epsilon(
 ) -> WorstCase:
     """Return the least proved epsilon of runs of steps together with Gaussian releases.
 
+    Parameters
+    ----------
+    steps : sequence of SampledSteps
+        Runs of steps, all of which are composed.
+    delta : float
+        Between 0 and 1, exclusive.
+    mu_squared : float, optional
+        Sum of (sensitivity/sigma)^2 over the Gaussian releases beside them; 0 if there are none.
+
+    Returns
+    -------
+    WorstCase
+        The lesser of what the curve and the loss distribution prove.
+
+    Examples
+    --------
     >>> run = SampledSteps(noise_multiplier=7.8, sampling_rate=0.05, steps=1000)
     >>> sampled_steps_epsilon([run], 1e-5, mu_squared=6 / 20**2).epsilon < 1.1
     True
@@ -142,10 +211,31 @@ def calibrate_steps(
 ) -> float:
     """Return the least noise multiplier with which a run costs at most (epsilon, delta).
 
-    `mu_squared` is what Gaussian releases beside it cost, such as a histogram of thresholds. The
-    result is certified: `sampled_steps_epsilon` of it is at most epsilon; as far as epsilon falls
-    with noise it is within 0.02 % of the least.
+    Parameters
+    ----------
+    epsilon : float
+        Above 0.
+    delta : float
+        Between 0 and 1, exclusive.
+    steps : int
+        How many steps the run has.
+    rate : float
+        Chance of each unit to take part in a step, in (0, 1].
+    mu_squared : float, optional
+        What Gaussian releases beside the run cost, such as a histogram of thresholds.
 
+    Returns
+    -------
+    float
+        Noise multiplier: deviation of the noise of a step, in sensitivities.
+
+    Notes
+    -----
+    The result is certified: `sampled_steps_epsilon` of it is at most epsilon; as far as epsilon
+    falls with noise it is within 0.02 % of the least.
+
+    Examples
+    --------
     >>> sigma = calibrate_steps(2.0, 1e-3, steps=10, rate=0.1)
     >>> sampled_steps_epsilon([SampledSteps(sigma, 0.1, 10)], 1e-3).epsilon <= 2.0
     True

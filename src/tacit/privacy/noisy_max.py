@@ -24,9 +24,30 @@ _UNDERFLOW = 1e-290  # below this, linear sums lose digits and logarithms take o
 def gnmax_log_q(votes: ArrayLike, sigma: float) -> Floats:
     """Log-probability bound that GNMax answers another class than the plurality, per query.
 
-    log q = log sum_{j != i*} Phi(-(n_i* - n_j)/(sqrt(2) sigma)), at most log(1 - 1/m)
-    (PATE 2018, Prop. 7). Exactly one argmax is left out, also in a tie. Secret.
+    Parameters
+    ----------
+    votes : array of shape (queries, classes)
+        Votes, or sums of teachers' probabilities; secret.
+    sigma : float
+        Deviation of the noise on each count.
 
+    Returns
+    -------
+    array of shape (queries,)
+        log q; secret.
+
+    Notes
+    -----
+        log q = log sum_{j != i*} Phi(-(n_i* - n_j)/(sqrt(2) sigma)), at most log(1 - 1/m)
+
+    Exactly one argmax is left out, also in a tie.
+
+    References
+    ----------
+    PATE 2018, Prop. 7. docs/theory/data-dependent.md#q-the-probability-of-another-answer.
+
+    Examples
+    --------
     >>> float(f"{gnmax_log_q([[200, 50] + [0] * 8], 40)[0]:.10g}")
     -5.179152311
     """
@@ -46,11 +67,34 @@ def union_log_q(counts: NDArray[np.int64] | Floats, sigma: float) -> Floats:
 def gnmax_rdp(votes: ArrayLike, sigma: float, orders: ArrayLike, bound: str = "tight") -> Floats:
     """Data-dependent RDP of GNMax for each query: shape (queries, orders). Secret.
 
-    tight:    the supremum over everything that post-processes this Gaussian and puts mass 1 - q
-              on one class, accurate to 1e-9, never below.
-    theorem6: PATE 2018's Theorem 6, to reproduce its tables.
-    Both are at most order/sigma^2, the worst case. Unit: one teacher.
+    Parameters
+    ----------
+    votes : array of shape (queries, classes)
+        Votes, or sums of teachers' probabilities; secret.
+    sigma : float
+        Deviation of the noise on each count.
+    orders : array of floats
+        Renyi orders, each above 1.
+    bound : {"tight", "theorem6"}, optional
+        tight: the supremum over everything that post-processes this Gaussian and puts mass 1 - q on
+        one class, accurate to 1e-9, never below.
+        theorem6: that of PATE 2018, to reproduce its tables.
 
+    Returns
+    -------
+    array of shape (queries, orders)
+        RDP of each query at each order; secret.
+
+    Notes
+    -----
+    Both bounds are at most order/sigma^2, the worst case. Unit: one teacher.
+
+    References
+    ----------
+    PATE 2018, Theorem 6. docs/theory/data-dependent.md#the-tight-bound.
+
+    Examples
+    --------
     >>> gnmax_rdp([[200, 50] + [0] * 8], 40, [2.0]) < gnmax_rdp([[160, 90] + [0] * 8], 40, [2.0])
     array([[ True]])
     """
@@ -132,9 +176,31 @@ def lnmax_log_q(votes: ArrayLike, gamma: float) -> Floats:
 def lnmax_rdp_worst(gamma: float, orders: ArrayLike) -> Floats:
     """Worst-case RDP of one LNMax query: two Laplace coordinates.
 
-    2 log[ a/(2a-1) e^((a-1) gamma) + (a-1)/(2a-1) e^(-a gamma) ] / (a-1). It is 2 gamma-DP too and
-    never larger than the pure-DP curve, which PATE 2017 bounds by 2 gamma^2 a.
+    Parameters
+    ----------
+    gamma : float
+        Inverse scale of the Laplace noise on each count.
+    orders : array of floats
+        Renyi orders, each above 1.
 
+    Returns
+    -------
+    array of shape (orders,)
+        RDP at each order; public.
+
+    Notes
+    -----
+        2 log[ a/(2a-1) e^((a-1) gamma) + (a-1)/(2a-1) e^(-a gamma) ] / (a-1)
+
+    It is 2 gamma-DP too and never larger than the pure-DP curve, which PATE 2017 bounds by
+    2 gamma^2 a. Unit: one teacher.
+
+    References
+    ----------
+    docs/theory/data-dependent.md#lnmax.
+
+    Examples
+    --------
     >>> round(float(lnmax_rdp_worst(0.1, [8])[0]), 10)
     0.0713535469
     """
@@ -148,14 +214,43 @@ def lnmax_rdp_worst(gamma: float, orders: ArrayLike) -> Floats:
 
 
 def lnmax_rdp(votes: ArrayLike, gamma: float, orders: ArrayLike, bound: str = "tight") -> Floats:
-    """Data-dependent RDP of LNMax for each query: shape (queries, orders). Secret. Unit: a teacher.
+    """Data-dependent RDP of LNMax for each query: shape (queries, orders). Secret.
 
-    With e = 2 gamma and q <= 1/(1 + e^e):
-    tight:    log max{ (1-q)^a (1 - q e^-e)^(1-a) + q e^((a-1)e),
-                       (1-q)^a (1 - q e^e)^(1-a) + q e^(-(a-1)e) } / (a-1), at most the worst case
-              `lnmax_rdp_worst` (randomised response dominates).
-    pate2017: log[ (1-q)^a (1 - q e^e)^(1-a) + q e^((a-1)e) ] / (a-1), at most e and e^2 a/2.
+    Parameters
+    ----------
+    votes : array of shape (queries, classes)
+        Votes, or sums of teachers' probabilities; secret.
+    gamma : float
+        Inverse scale of the Laplace noise on each count.
+    orders : array of floats
+        Renyi orders, each above 1.
+    bound : {"tight", "pate2017"}, optional
+        The formula, as below; pate2017 is to reproduce that paper.
 
+    Returns
+    -------
+    array of shape (queries, orders)
+        RDP of each query at each order; secret.
+
+    Notes
+    -----
+    With e = 2 gamma and q <= 1/(1 + e^e), tight is
+
+        log max{ (1-q)^a (1 - q e^-e)^(1-a) + q e^((a-1)e),
+                 (1-q)^a (1 - q e^e)^(1-a) + q e^(-(a-1)e) } / (a-1),
+
+    at most the worst case `lnmax_rdp_worst` (randomised response dominates), and pate2017 is
+
+        log[ (1-q)^a (1 - q e^e)^(1-a) + q e^((a-1)e) ] / (a-1), at most e and e^2 a/2.
+
+    For larger q both are those worst cases. Unit: one teacher.
+
+    References
+    ----------
+    PATE 2017. docs/theory/data-dependent.md#lnmax.
+
+    Examples
+    --------
     >>> round(float(lnmax_rdp([[30, 5, 1]], 0.1, [8])[0, 0]), 10)
     0.0386458993
     """

@@ -54,11 +54,40 @@ def gnmax_smooth_sensitivity(
 ) -> float:
     """beta-smooth upper bound on the local sensitivity of sum_i gnmax_rdp(votes_i). Secret.
 
-    window: the algorithm above, for any nondecreasing cost.
-    paper:  PATE 2018, Algorithms 3 to 5 corrected; refuses where condition C6 fails.
-    `weights` (one per query) are for the papers' expected-value tables; a release sums over the
-    realised answered set. Unit: one teacher.
+    Parameters
+    ----------
+    votes : array of shape (queries, classes)
+        Whole votes; secret.
+    sigma : float
+        Deviation of the noise on each count.
+    order : float
+        The Renyi order, above 1; chosen without the data.
+    beta : float
+        How fast the bound may grow: by at most e^beta from one histogram to a neighbour.
+    weights : array of shape (queries,), optional
+        What each query counts, 1 by default. For the papers' expected-value tables; a release sums
+        over the realised answered set.
+    bound : {"tight", "theorem6"}, optional
+        As in `gnmax_rdp`; algorithm="paper" needs theorem6.
+    algorithm : {"window", "paper"}, optional
+        window: bounds the jumps of the cost within reach, for any nondecreasing cost.
+        paper: PATE 2018, Algorithms 3 to 5 corrected; refuses where condition C6 fails.
 
+    Returns
+    -------
+    float
+        The bound; secret.
+
+    Notes
+    -----
+    Unit: one teacher.
+
+    References
+    ----------
+    docs/theory/smooth-sensitivity.md#the-window-algorithm.
+
+    Examples
+    --------
     >>> votes = [[200, 50] + [0] * 8]
     >>> near, far = (gnmax_smooth_sensitivity(votes, 40, 14, beta) for beta in (0.02, 0.04))
     >>> near > far
@@ -142,9 +171,36 @@ def threshold_smooth_sensitivity(
 ) -> float:
     """beta-smooth bound for the summed data-dependent cost of the checks. Secret.
 
+    Parameters
+    ----------
+    top_votes : array of shape (queries,)
+        The statistic of each query, whole numbers; secret.
+    threshold : float
+        What statistic plus noise must reach to pass.
+    sigma : float
+        Deviation of the noise of the check.
+    order : float
+        The Renyi order, above 1; chosen without the data.
+    beta : float
+        How fast the bound may grow: by at most e^beta from one histogram to a neighbour.
+    lowest, highest : int
+        Public range of the statistic, both ends included.
+    weights : array of shape (queries,), optional
+        What each query counts, 1 by default. For the papers' expected-value tables; a release sums
+        over the realised answered set.
+
+    Returns
+    -------
+    float
+        The bound; secret.
+
+    Notes
+    -----
     E(d) = max over |t' - t| <= d of the cost's change to a neighbour; "at most d", not "exactly
     d" as in the public code, which is not smooth. Pricing the checks data-independently costs 0.
 
+    Examples
+    --------
     >>> threshold_smooth_sensitivity([180], 200, 150, 14, 0.03, 25, 250) > 0
     True
     """
@@ -320,10 +376,33 @@ def discounted_maximum(
 def gnss_rdp(order: float, beta: float, sigma: float) -> float:
     """RDP of releasing f + SS * N(0, sigma^2), SS a beta-smooth sensitivity: the correct theorem.
 
-    a/(2 sigma^2 v) - log(v)/(2(a-1)) - beta,  v = a - (a-1) e^(2 beta) > 0.
+    Parameters
+    ----------
+    order : float
+        The Renyi order, above 1; chosen without the data.
+    beta : float
+        How fast the bound may grow: by at most e^beta from one histogram to a neighbour.
+    sigma : float
+        Noise in units of the smooth sensitivity.
+
+    Returns
+    -------
+    float
+        RDP at the order; public.
+
+    Notes
+    -----
+        a/(2 sigma^2 v) - log(v)/(2(a-1)) - beta,  v = a - (a-1) e^(2 beta) > 0
+
     Theorem 23 of PATE 2018 drops a factor and is false for a*beta > 1/4, which is where the paper
     uses it (MNIST: .518 printed, 1.607 true).
 
+    References
+    ----------
+    docs/theory/smooth-sensitivity.md#one-noisy-number-gnss.
+
+    Examples
+    --------
     >>> round(gnss_rdp(14, 0.0329, 6.23), 6)
     1.607056
     """
@@ -340,7 +419,19 @@ def gnss_rdp(order: float, beta: float, sigma: float) -> float:
 
 
 class SanitiseCost(NamedTuple):
-    """What the two-stage release costs, and the quantiles it publishes with."""
+    """What the two-stage release costs, and the quantiles it publishes with.
+
+    Parameters
+    ----------
+    rdp : float
+        At the one order fixed in advance.
+    mu_squared : float
+        That of two Gaussian releases together.
+    delta : float
+        Probability with which one of the two bounds may fail.
+    value_quantile, scale_quantile : float
+        How many noise deviations are added to the released cost, and to the released log-scale.
+    """
 
     rdp: float
     """order * mu_squared / 2, at the one order fixed in advance."""
@@ -364,10 +455,38 @@ def sanitise_cost(
 ) -> SanitiseCost:
     """Cost of releasing first the smooth sensitivity, then the data-dependent cost.
 
+    Parameters
+    ----------
+    order : float
+        The Renyi order, above 1; chosen without the data.
+    beta : float
+        How fast the bound may grow: by at most e^beta from one histogram to a neighbour.
+    sigma : float
+        Noise of the released cost, in units of the upper bound on the smooth sensitivity.
+    sigma_log : float
+        Deviation of the noise on the logarithm of the smooth sensitivity.
+    delta_value, delta_scale : float
+        Probabilities with which the bound on the cost, and that on the scale, may fail.
+
+    Returns
+    -------
+    SanitiseCost
+        Price and quantiles; public.
+
+    Notes
+    -----
     (1) log max(SS, s_min) + N(0, sigma_log^2): log SS is beta-Lipschitz, mu^2 = beta^2/sigma_log^2.
     (2) f + SS_upper * sigma * N(0, 1): the shift is at most SS_upper unless (1) failed, which has
         probability at most delta_scale; mu^2 = 1/sigma^2.
 
+    Unit: one teacher.
+
+    References
+    ----------
+    docs/theory/smooth-sensitivity.md#two-stages-sanitise.
+
+    Examples
+    --------
     >>> round(sanitise_cost(14, 0.02, 6.0, 0.2, 2.5e-6, 2.5e-6).mu_squared, 6)
     0.037778
     """

@@ -53,11 +53,33 @@ _MOST_VOTES = 2**24
 def poisson_gaussian_rdp(rate: float, noise_multiplier: float, orders: ArrayLike) -> Floats:
     """RDP of the Poisson-subsampled Gaussian, add or remove one record, any real order > 1.
 
-    D_a((1-rate) N(0,1) + rate N(mu,1) || N(0,1)), mu = 1/noise_multiplier: the larger of the two
-    directions (Mironov, Talwar, Zhang 2019). Integer orders by the binomial sum, others by
-    quadrature of a positive integrand, so that nothing cancels; dp-accounting is loose or infinite
-    for fractional orders below 3. Where noise_multiplier < 1/30, a real order is rounded up.
+    Parameters
+    ----------
+    rate : float
+        Chance of each unit to be sampled, in (0, 1].
+    noise_multiplier : float
+        Sigma over what one unit adds, in L2.
+    orders : array of floats
+        Renyi orders, each above 1.
 
+    Returns
+    -------
+    array of shape (orders,)
+        RDP at each order; public.
+
+    Notes
+    -----
+    D_a((1-rate) N(0,1) + rate N(mu,1) || N(0,1)), mu = 1/noise_multiplier: the larger of the two
+    directions. Integer orders by the binomial sum, others by quadrature of a positive integrand, so
+    that nothing cancels; dp-accounting is loose or infinite for fractional orders below 3. Where
+    noise_multiplier < 1/30, a real order is rounded up.
+
+    References
+    ----------
+    Mironov, Talwar and Zhang 2019. docs/theory/subsampling.md#the-gaussian-on-a-poisson-sample.
+
+    Examples
+    --------
     >>> float(f"{poisson_gaussian_rdp(0.05, 5 / 2**0.5, [8])[0]:.10g}")
     0.0008536918171
     """
@@ -202,11 +224,39 @@ def sampled_threshold_rdp(
 ) -> Floats:
     """Worst case of one noisy screening on a Poisson sample: exact amplification.
 
+    Parameters
+    ----------
+    k : int
+        How many sampled neighbours vote, at the most.
+    threshold : float
+        What statistic plus noise must reach to pass.
+    sigma : float
+        Deviation of the noise of the check.
+    rate : float
+        Chance of each unit to be sampled, in (0, 1].
+    orders : array of floats
+        Renyi orders, each above 1.
+    displaced : int, optional
+        Votes that one unit has at the most, and as many that it displaces.
+
+    Returns
+    -------
+    array of shape (orders,)
+        RDP at each order; public.
+
+    Notes
+    -----
     The maximum over t, t' in 0..k with |t - t'| <= displaced of D_a(pm || p0) and D_a(p0 || pm),
     p0 = Phi((t - threshold)/sigma), p1 the same at t', pm = (1-rate) p0 + rate p1. Both are convex
     in p1 and 0 at p1 = p0, so the farthest t' on either side is worst. The range starts at 0: a
     sample may hold fewer than k records. Unit: one with at most `displaced` votes and one coin.
 
+    References
+    ----------
+    docs/theory/private-knn.md#noisy-screening.
+
+    Examples
+    --------
     >>> float(f"{sampled_threshold_rdp(300, 210, 85, 0.25, [8])[0]:.10g}")
     2.203150303e-05
     """
@@ -225,11 +275,43 @@ def sampled_screening_rdp(
 ) -> Floats:
     """Worst case of one query, screened and possibly answered on another sample.
 
-    The maximum over the pairs of `sampled_threshold_rdp`, in both directions, of
-    log[ (1-p)^a (1-p')^(1-a) + p^a p'^(1-a) e^((a-1) g) ] / (a-1), g = `answer_rdp` at each order:
-    the amplified cost of the answer. It needs no cap on the answers; the two samples must be
-    independent. Unit: one with at most `displaced` votes and one coin.
+    Parameters
+    ----------
+    k : int
+        How many sampled neighbours vote, at the most.
+    threshold : float
+        What statistic plus noise must reach to pass.
+    sigma_screen : float
+        Deviation of the noise of the check.
+    answer_rdp : array of shape (orders,)
+        g, the amplified cost of an answer, at each order.
+    rate : float
+        Chance of each unit to be sampled, in (0, 1].
+    orders : array of floats
+        Renyi orders, each above 1.
+    displaced : int, optional
+        Votes that one unit has at the most, and as many that it displaces.
 
+    Returns
+    -------
+    array of shape (orders,)
+        RDP at each order; public.
+
+    Notes
+    -----
+    The maximum over the pairs of `sampled_threshold_rdp`, in both directions, of
+
+        log[ (1-p)^a (1-p')^(1-a) + p^a p'^(1-a) e^((a-1) g) ] / (a-1).
+
+    It needs no cap on the answers; the two samples must be independent. Unit: one with at most
+    `displaced` votes and one coin.
+
+    References
+    ----------
+    docs/theory/private-knn.md#noisy-screening.
+
+    Examples
+    --------
     >>> alone = sampled_threshold_rdp(300, 210, 85, 0.25, [8.0])
     >>> both = sampled_screening_rdp(300, 210, 85, [0.001], 0.25, [8.0])
     >>> bool(alone < both < alone + 0.001)
@@ -260,13 +342,35 @@ def _count(**named: int) -> int:
 def sampled_exponential_rdp(epsilon: float, rate: float, orders: ArrayLike) -> Floats:
     """Worst case of one exponential mechanism on a Poisson sample.
 
-    On a given sample, log(P1/P0) lies in [-s, epsilon - s] for some s in [0, epsilon]: a range of
-    epsilon, half of what epsilon-DP allows (Dong, Durfee, Rogers 2020). E_P0 r^a and E_P0 r^(1-a)
-    with r = 1 + rate (P1/P0 - 1) are convex in P1/P0, whose mean is 1, so two outcomes at the ends
-    are worst. The supremum over s is bounded cell by cell: an s in [x, y] has its range inside
-    [-y, epsilon - x]. Never above order epsilon^2/8 (Cesar, Rogers 2021) or log(1 + rate
-    (e^epsilon - 1)). Unit: that for which the utility's sensitivity was computed.
+    Parameters
+    ----------
+    epsilon : float
+        Of the mechanism if every unit took part, at most 500.
+    rate : float
+        Chance of each unit to be sampled, in (0, 1].
+    orders : array of floats
+        Renyi orders, each above 1.
 
+    Returns
+    -------
+    array of shape (orders,)
+        RDP at each order; public.
+
+    Notes
+    -----
+    On a given sample, log(P1/P0) lies in [-s, epsilon - s] for some s in [0, epsilon]: a range of
+    epsilon, half of what epsilon-DP allows. E_P0 r^a and E_P0 r^(1-a) with r = 1 + rate (P1/P0 - 1)
+    are convex in P1/P0, whose mean is 1, so two outcomes at the ends are worst. The supremum over s
+    is bounded cell by cell: an s in [x, y] has its range inside [-y, epsilon - x]. Never above
+    order epsilon^2/8 or log(1 + rate (e^epsilon - 1)). Unit: that for which the utility's
+    sensitivity was computed.
+
+    References
+    ----------
+    Dong, Durfee and Rogers 2020 (the range); Cesar and Rogers 2021 (order epsilon^2/8).
+
+    Examples
+    --------
     >>> bool(sampled_exponential_rdp(0.5, 0.1, [2.0])[0] < 0.02 * 2 * 0.5**2 / 8)
     True
     """

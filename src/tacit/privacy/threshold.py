@@ -29,10 +29,36 @@ def threshold_rdp(
 ) -> Floats:
     """Data-dependent RDP of the check for each query's true statistic: shape (queries, orders).
 
+    Parameters
+    ----------
+    top_votes : array of shape (queries,)
+        The statistic of each query, whole numbers; secret.
+    threshold : float
+        What statistic plus noise must reach to pass.
+    sigma : float
+        Deviation of the noise of the check.
+    orders : array of floats
+        Renyi orders, each above 1.
+    lowest, highest : int
+        Public range of the statistic, both ends included.
+
+    Returns
+    -------
+    array of shape (queries, orders)
+        RDP of each query at each order; secret.
+
+    Notes
+    -----
     max over t' in {t-1, t+1}, clipped to the range, of D_a(Ber(p_t) || Ber(p_t')),
     p_t = Phi((t - threshold)/sigma). The divergence is convex in t', so an end is worst.
     The result is secret. Unit: one teacher, who moves t by at most 1.
 
+    References
+    ----------
+    docs/theory/selective.md#the-noisy-check.
+
+    Examples
+    --------
     >>> float(f"{threshold_rdp([180], 200, 150, [14], lowest=25, highest=250)[0, 0]:.8g}")
     0.00019757967
     """
@@ -49,9 +75,33 @@ def threshold_rdp_worst(
 ) -> Floats:
     """Worst case of the check over every t in [lowest, highest], both directions.
 
+    Parameters
+    ----------
+    threshold : float
+        What statistic plus noise must reach to pass.
+    sigma : float
+        Deviation of the noise of the check.
+    lowest, highest : int
+        Public range of the statistic, both ends included.
+    orders : array of floats
+        Renyi orders, each above 1.
+
+    Returns
+    -------
+    array of shape (orders,)
+        RDP at each order; public.
+
+    Notes
+    -----
     All of them are enumerated: that "the worst case lies at the threshold or at the end" is false
     and understates the supremum by up to 60 % (erratum to the Private-kNN supplement).
 
+    References
+    ----------
+    docs/theory/selective.md#the-noisy-check.
+
+    Examples
+    --------
     >>> float(f"{threshold_rdp_worst(210, 85, 0, 300, [10])[0]:.10g}")
     0.0004406651459
     """
@@ -69,9 +119,37 @@ def confident_rdp_worst(
 ) -> Floats:
     """Worst case of one Confident-GNMax query, check and possible answer together.
 
-    sup over t, t' of log[ (1-p)^a (1-p')^(1-a) + p^a p'^(1-a) e^((a-1) g) ] / (a-1), with
-    g = a/sigma_answer^2: it holds for a fixed number of queries without a cap on the answers.
+    Parameters
+    ----------
+    threshold : float
+        What statistic plus noise must reach to pass.
+    sigma_check : float
+        Deviation of the noise of the check.
+    sigma_answer : float
+        Deviation of the noise on each count of an answer.
+    lowest, highest : int
+        Public range of the statistic, both ends included.
+    orders : array of floats
+        Renyi orders, each above 1.
 
+    Returns
+    -------
+    array of shape (orders,)
+        RDP at each order; public.
+
+    Notes
+    -----
+        sup over t, t' of log[ (1-p)^a (1-p')^(1-a) + p^a p'^(1-a) e^((a-1) g) ] / (a-1),
+
+    with g = a/sigma_answer^2: it holds for a fixed number of queries without a cap on the answers.
+    Unit: one teacher.
+
+    References
+    ----------
+    docs/theory/selective.md#check-and-answer-together.
+
+    Examples
+    --------
     >>> worst = confident_rdp_worst(200, 150, 40, 25, 250, [8.0])[0]
     >>> bool(worst < 8 / (2 * 150**2) + 8 / 40**2)
     True
@@ -93,9 +171,37 @@ def confident_rdp(
 ) -> Floats:
     """Data-dependent RDP of checked and possibly answered queries: (queries, orders). Secret.
 
-    As `confident_rdp_worst`, at each query's true statistic and with its own cost of an answer,
-    `answer_rdp` of shape (queries, orders); convex in t', so an end of [t-1, t+1] is worst.
+    Parameters
+    ----------
+    top_votes : array of shape (queries,)
+        The statistic of each query, whole numbers; secret.
+    threshold : float
+        What statistic plus noise must reach to pass.
+    sigma_check : float
+        Deviation of the noise of the check.
+    answer_rdp : array of shape (queries, orders)
+        What an answer to each query costs; secret.
+    orders : array of floats
+        Renyi orders, each above 1.
+    lowest, highest : int
+        Public range of the statistic, both ends included.
 
+    Returns
+    -------
+    array of shape (queries, orders)
+        RDP of each query at each order; secret.
+
+    Notes
+    -----
+    As `confident_rdp_worst`, at each query's true statistic and with its own cost of an answer;
+    convex in t', so an end of [t-1, t+1] is worst. Unit: one teacher.
+
+    References
+    ----------
+    docs/theory/selective.md#check-and-answer-together.
+
+    Examples
+    --------
     >>> float(confident_rdp([180], 200, 150, [[0.0]], [14], lowest=25, highest=250)[0, 0]) == float(
     ...     threshold_rdp([180], 200, 150, [14], lowest=25, highest=250)[0, 0])
     True

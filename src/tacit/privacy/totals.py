@@ -68,10 +68,36 @@ def gnmax_rdp_total(
 ) -> Floats:
     """Sum of `gnmax_rdp` over the queries (each times its weight): shape (orders,). Secret.
 
+    Parameters
+    ----------
+    votes : array of shape (queries, classes)
+        Votes, or sums of teachers' probabilities; secret.
+    sigma : float
+        Deviation of the noise on each count.
+    orders : array of floats
+        Renyi orders, each above 1.
+    bound : {"tight", "theorem6"}, optional
+        As in `gnmax_rdp`.
+    weights : array of shape (queries,), optional
+        What each query counts, at least 0; 1 by default. For expected-value tables.
+
+    Returns
+    -------
+    array of shape (orders,)
+        RDP of all queries together at each order; secret.
+
+    Notes
+    -----
     Never below the exact sum, by proof; with `bound="tight"` and more than 20,000 pairs of a
     distinct q and an order at most 1e-3 above it in all that was tried (tests/privacy), which rests
-    on chords of T lying below T: seen, not proved. Weights are for expected-value tables.
+    on chords of T lying below T: seen, not proved. Unit: one teacher.
 
+    References
+    ----------
+    docs/theory/data-dependent.md, "Totals".
+
+    Examples
+    --------
     >>> import numpy as np
     >>> votes = [[200, 50] + [0] * 8, [249, 1] + [0] * 8]
     >>> from tacit.privacy import gnmax_rdp
