@@ -57,10 +57,15 @@ RECORD = "record"
 class NewLedger:
     """A ledger that `fit` makes, for the estimator's epsilon and delta: `ledger=NewLedger(...)`.
 
-    path: its file; None for one in a temporary directory.
-    dataset: what it is about; a statement names it.
-    allow_large_delta: do not compare delta with the number of records or people; the statement
-        then warns of that.
+    Parameters
+    ----------
+    path : path, optional
+        Its file; None for one in a temporary directory. A run's is `run.ledger` in its folder.
+    dataset : str
+        What it is about; a statement names it. A run takes `name` of `[data]`, or the source.
+    allow_large_delta : bool
+        True: do not compare delta with the number of records or people; the statement then warns of
+        that. In run.toml: `[privacy]`.
     """
 
     path: str | os.PathLike[str] | None = None
@@ -81,8 +86,42 @@ class Targets:
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
     """An estimator whose predictions are a student's; subclasses say who teaches what.
 
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
+        releases of a fit cost at most this together. In run.toml: `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Seeds what a subclass draws in public, such as queries or first weights, never noise. In
+        run.toml: `seed`, at the top.
+
+    Attributes
+    ----------
+    student_ : student
+        The model to publish: it saw public inputs and releases only.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+
+    Notes
+    -----
     Estimators are dataclasses, whose fields are the constructor's arguments: what all share is
-    declared here, once. They are compared and printed as scikit-learn does it.
+    declared here, once. They are compared and printed as scikit-learn does it. In run.toml these
+    arguments stand in `[privacy]`, in `[data]` and at the top; those of a subclass are its method's
+    own table.
     """
 
     _: KW_ONLY
@@ -104,7 +143,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
     """Which of those settings this method does not leave to anybody."""
 
     def set_params(self, **params: Any) -> Self:
-        """Set arguments, or parts of one: `set_params(training__epochs=5)`."""
+        """Set arguments, or parts of one: `set_params(training__epochs=5)`.
+
+        Parameters
+        ----------
+        **params : any
+            Arguments of the constructor by their names; a part of one that holds settings, such as
+            `training` or `queries`, by `argument__part`.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
         for name, own in self._own.items():
             if any(key.startswith(f"{name}__") for key in params):
                 given = params.get(name, getattr(self, name))
@@ -305,13 +356,29 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
 
         That is all a user of the model needs, and nothing in it is private;
         `tacit.students.load_student` reads it.
+
+        Parameters
+        ----------
+        path : path
+            The file to write.
         """
         check_is_fitted(self, "student_")
         statement = json.loads(self.statement_.to_json())
         self.student_.save(path, extra={**self._public_facts(), "statement": statement})
 
     def report(self, path: str | Path | None = None) -> str:
-        """Return the HTML report of the ledger; write it, too, where a path is given."""
+        """Return the HTML report of the ledger; write it, too, where a path is given.
+
+        Parameters
+        ----------
+        path : path, optional
+            The file to write.
+
+        Returns
+        -------
+        str
+            One page of HTML, which fetches nothing from elsewhere; public.
+        """
         return self._report(path)
 
     def _report(self, path: str | Path | None, **shown: Any) -> str:
@@ -341,9 +408,33 @@ class RowEstimator(PrivateEstimator):
     ) -> Self:
         """Learn what private rows say, through the ledger; see the class for the public inputs.
 
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+            The private rows. Secret; no error quotes them.
+        y : array of shape (rows,) or (rows, labels), optional
+            What is to be learned of them: labels, numbers, or a matrix of 0 and 1. Secret.
+            Autoencoders take none.
+        X_public : array of shape (public rows, features), optional
+            Public inputs with the same columns, none of them a private row. The student may hold
+            them as they are. Required, unless the class says what happens without them.
+        groups : array of shape (rows,), optional
+            Whose each row is: then one person is one unit, with all records. Secret.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        BudgetExceeded
+            Where the ledger refuses; nothing is spent then.
+
+        Notes
+        -----
         Everything is validated, the run is priced and the ledger asked before private rows are
-        worked on; the ledger is charged before noise is drawn. `groups` says whose each row is:
-        then one person is one unit, with all records.
+        worked on; the ledger is charged before noise is drawn.
         """
         said = y if self._needs_y else "no_validation"
         rows, said = private_rows(self, X, said, **self._y_checks)
@@ -371,7 +462,50 @@ class RowEstimator(PrivateEstimator):
 
 @dataclass(eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  # sklearn is untyped
-    """A classifier whose predictions are a student's."""
+    """A classifier whose predictions are a student's.
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
+        releases of a fit cost at most this together. In run.toml: `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Seeds what a subclass draws in public, such as queries or first weights, never noise. In
+        run.toml: `seed`, at the top.
+    classes : array or str
+        The public label set; required. "from_data" reads it off the private labels, which no cost
+        covers: the statement then says so. A run takes the classes that its data declare.
+
+    Attributes
+    ----------
+    student_ : student
+        The model to publish: it saw public inputs and releases only.
+    classes_ : array of shape (classes,)
+        The label set, in order: the columns of `predict_proba`.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+    n_features_in_ : int
+        How many columns X had; `feature_names_in_` are their names, where it had any.
+
+    Notes
+    -----
+    A base class: a subclass says how the private rows teach the student (CONTRIBUTING.md shows a
+    whole one).
+    """
 
     _: KW_ONLY
     classes: Any = None
@@ -387,11 +521,33 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
         return {"classes": self.classes_.tolist()}
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the student's probabilities; the columns are `classes_`."""
+        """Return the student's probabilities; the columns are `classes_`.
+
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+            Inputs with the columns of the fit. Nothing is charged for them.
+
+        Returns
+        -------
+        array of shape (rows, classes)
+            Each row adds up to 1. Public.
+        """
         return self._opinion(self._student_inputs(X))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the student's labels: post-processing of the releases, free of charge."""
+        """Return the student's labels: post-processing of the releases, free of charge.
+
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+            Inputs with the columns of the fit. Nothing is charged for them.
+
+        Returns
+        -------
+        array of shape (rows,)
+            The likeliest label of each row, one of `classes_`. Public.
+        """
         probabilities = self.predict_proba(X)
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
@@ -434,6 +590,17 @@ class PrivateRegressor(RegressorMixin, RowEstimator):  # type: ignore[misc]  # s
         return np.asarray(np.clip(np.asarray(values, dtype=np.float64), *self.bounds_))
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the student's numbers, within the bounds: post-processing, free of charge."""
+        """Return the student's numbers, within the bounds: post-processing, free of charge.
+
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+            Inputs with the columns of the fit. Nothing is charged for them.
+
+        Returns
+        -------
+        array of shape (rows,)
+            Numbers within `bounds_`. Public.
+        """
         inputs = self._student_inputs(X)
         return self._within_bounds(self.student_.predict(inputs))

@@ -33,10 +33,47 @@ def calibrate(
 ) -> list[Plan]:
     """Return the plans with the least noise that together stay within the budget.
 
-    They are priced as the ledger will price them: `ledger`, which exists and adds up entries at its
-    own Renyi order, if it has one; else one that is to be made, for these plans as one list where
-    they are `listed`. `least` and `most` are the ends of what the mechanism can do. Gaussians have
-    it in closed form; everything else is searched for, to about four digits.
+    Parameters
+    ----------
+    plans_with : callable
+        From a level of noise to the plans of a run, from public numbers alone; more noise must cost
+        less.
+    budget : Budget
+        Epsilon and delta that all plans may cost together.
+    ledger : Ledger, optional
+        One that exists: plans are priced as it adds up entries, at its own Renyi order, if it has
+        one. None: one that is to be made.
+    listed : bool
+        True: a ledger that is to be made is made for these plans as one fixed list, which is priced
+        more tightly. Without effect where `ledger` is given.
+    least, most : float
+        The ends of the noise that the mechanism can have.
+
+    Returns
+    -------
+    list of Plan
+        What `plans_with` makes of the noise that was found. Their price is never above the budget.
+
+    Raises
+    ------
+    InvalidArgument
+        Where no noise up to `most` is enough.
+
+    Notes
+    -----
+    Gaussians have it in closed form; everything else is searched for, to about four digits. How
+    much of what a ledger holds is spent already is not looked at: it will refuse by itself.
+
+    References
+    ----------
+    `docs/theory/gaussian.md#the-exact-curve`, `docs/theory/ledger.md#a-fixed-list`
+
+    Examples
+    --------
+    >>> from tacit import Budget, GNMax, Plan, calibrate
+    >>> (plan,) = calibrate(lambda sigma: [Plan(GNMax(sigma), queries=100)], Budget(1.0, 1e-5))
+    >>> round(plan.epsilon(1e-5), 3)
+    1.0
     """
     listed = listed and ledger is None
     order = None if ledger is None else ledger.order

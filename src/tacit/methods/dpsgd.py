@@ -56,25 +56,80 @@ if TYPE_CHECKING:
 class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier):
     """Train a network on private records by DP-SGD: clipped gradients, Gaussian noise, Adam.
 
-    module: a torch module from rows to class scores, in its first state, which must be public and
-        must treat every row by itself (no batch normalisation, no dropout); None for linear layers
-        of the widths `hidden` with `activation` between them. Records share a batch only in chains
-        of torch's own layers; a module with a `forward` of its own meets them one at a time. A
-        record on which it fails adds nothing.
-    n_records: about how many records (with groups=: people) there are, a public number that sets
-        rate and steps; or "from_data", which the statement then says.
-    epsilon, delta: the worst-case budget, from which the noise is chosen; or `noise_multiplier`,
-        in units of what one record can add to a sum.
-    training: `Training(epochs=..., batch_size=..., learning_rate=...)`: how it is trained. The
-        default rate is for Adam (USPS digits, epsilon 2, best of 2e-3, 5e-3, 1e-2, 2e-2 on its test
-        rows).
-    features: a public transformer, fitted on X_public. classes: the public label set, or
-        "from_data". ledger: a `Ledger`, a path, a `NewLedger`, or None for one in a temporary
-        directory.
-    random_state seeds the first weights, never noise or samples.
+    Parameters
+    ----------
+    module : torch module, optional
+        From rows to class scores, in its first state, which must be public and must treat every row
+        by itself (no batch normalisation, no dropout); None for linear layers of the widths
+        `hidden` with `activation` between them. For Python alone. Records share a batch only in
+        chains of torch's own layers; a module with a `forward` of its own meets them one at a time.
+        A record on which it fails adds nothing.
+    epsilon : float
+        Epsilon of the worst-case budget. Unless `noise_multiplier` is given, it sets the noise,
+        also where a `Ledger` is given: the whole run costs at most this. In run.toml: `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Seeds the first weights, never noise. In run.toml: `seed`, at the top.
+    classes : array or str
+        The public label set; required. "from_data" reads it off the private labels, which no cost
+        covers: the statement then says so. A run takes the classes that its data declare.
+    n_records : int or str
+        About how many records (with `groups=`: people) there are, a public number that sets rate
+        and steps; required. "from_data" counts them, which the statement then says.
+    noise_multiplier : float, optional
+        Deviation of the noise on each sum, in units of what one record can add to it; by default
+        chosen from epsilon and delta.
+    training : Training, optional
+        `Training(epochs=..., batch_size=..., learning_rate=...)`: how it is trained; each of its
+        parts is a key of its own in run.toml. The default rate is for Adam (USPS digits, epsilon 2,
+        best of 2e-3, 5e-3, 1e-2, 2e-2 on its test rows).
+    hidden : tuple of int
+        Widths of the hidden layers, (300, 100) by default; () is softmax regression. In run.toml: a
+        list.
+    activation : str
+        "tanh" (default), "relu" or "softplus", between the layers.
+    features : transformer, optional
+        A public one for private and public inputs alike, fitted on `X_public`; without public
+        inputs it must be fitted already, or one of tacit's that learn nothing. None for the inputs
+        themselves. In run.toml: "none", "digits" (images) or "bins" (declared columns).
+
+    Attributes
+    ----------
+    student_ : NetworkStudent
+        The trained network, the model to publish.
+    classes_ : array of shape (classes,)
+        The label set, in order: the columns of `predict_proba`.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+    n_features_in_ : int
+        How many columns X had; `feature_names_in_` are their names, where it had any.
+
+    Notes
+    -----
+    It needs no public inputs; `X_public`, if given, tells features, centre and scale.
 
     Unit: one record, or one person with `groups=`, whose records' mean gradient is clipped as one.
-    After `fit`: `student_` (the network), `ledger_`, `statement_`.
+
+    In run.toml: `method = "dpsgd"`, and a table `[dpsgd]` with `n_records`, `noise_multiplier`,
+    `hidden`, `activation`, `features` and the parts of `training`: `clipping`, `clip`, `split`,
+    `optimizer`, `learning_rate`, `decay`, `epochs`, `batch_size`, `engine`.
+
+    References
+    ----------
+    Abadi et al. 2016; `docs/theory/direct.md#one-step`
     """
 
     module: Any = None
@@ -131,12 +186,64 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier):
 class DPSGDAutoencoder(TransformerMixin, NoisyTrainingEstimator, RowEstimator):  # type: ignore[misc]  # untyped
     """Train an autoencoder of private rows by DP-SGD.
 
-    hidden: widths of the layers between input and output; the narrowest one is the code. Its output
-        is a linear function of the last of them.
-    The other parameters are those of `DPSGDClassifier`.
+    Parameters
+    ----------
+    hidden : tuple of int
+        Widths of the layers between input and output, one at least; the narrowest one is the code.
+        The output is a linear function of the last of them.
+    epsilon : float
+        Epsilon of the worst-case budget. Unless `noise_multiplier` is given, it sets the noise,
+        also where a `Ledger` is given: the whole run costs at most this. In run.toml: `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Seeds the first weights, never noise. In run.toml: `seed`, at the top.
+    n_records : int or str
+        About how many records (with `groups=`: people) there are, a public number that sets rate
+        and steps; required. "from_data" counts them, which the statement then says.
+    noise_multiplier : float, optional
+        Deviation of the noise on each sum, in units of what one record can add to it; by default
+        chosen from epsilon and delta.
+    training : Training, optional
+        `Training(epochs=..., batch_size=..., learning_rate=...)`: how it is trained; by default as
+        `DPSGDClassifier` is, but with clip 0.01, rate 2e-3, 50 epochs and lots of 500.
+    activation : str
+        "softplus" (default), "tanh" or "relu", after each hidden layer.
 
-    `transform` encodes, `inverse_transform` decodes, `reconstruct` does both: post-processing of
-    the release, free of charge. Unit: one record, or one person with `groups=`.
+    Attributes
+    ----------
+    student_ : ReconstructionStudent
+        The trained network, the model to publish.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+    n_features_in_ : int
+        How many columns X had; `feature_names_in_` are their names, where it had any.
+
+    Notes
+    -----
+    It is trained for 0.5 |x - decode(encode(x))|^2 of centred, scaled inputs. `transform` encodes,
+    `inverse_transform` decodes, `reconstruct` does both: post-processing of the release, free of
+    charge. It needs no public inputs; `X_public`, if given, tells centre and scale.
+
+    Unit: one record, or one person with `groups=`, whose records' mean gradient is clipped as one.
+
+    For Python alone: run.toml has no table for it.
+
+    References
+    ----------
+    Abadi et al. 2016; `docs/theory/direct.md#one-step`
     """
 
     features = None
@@ -180,16 +287,49 @@ class DPSGDAutoencoder(TransformerMixin, NoisyTrainingEstimator, RowEstimator): 
         self.student_ = frame.told(student, network, width, width)
 
     def transform(self, X: ArrayLike) -> Floats:
-        """Return the codes of rows."""
+        """Return the codes of rows.
+
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+            Inputs with the columns of the fit. Nothing is charged for them.
+
+        Returns
+        -------
+        array of shape (rows, code)
+            As wide as the narrowest layer.
+        """
         return np.asarray(self.student_.encode(self._student_inputs(X)))
 
     def inverse_transform(self, codes: ArrayLike) -> Floats:
-        """Return the rows that codes stand for."""
+        """Return the rows that codes stand for.
+
+        Parameters
+        ----------
+        codes : array of shape (rows, code)
+            Codes as `transform` makes them.
+
+        Returns
+        -------
+        array of shape (rows, features)
+            In the units of the inputs.
+        """
         check_is_fitted(self, "student_")
         return np.asarray(self.student_.decode(codes))
 
     def reconstruct(self, X: ArrayLike) -> Floats:
-        """Return what is left of rows after encoding and decoding."""
+        """Return what is left of rows after encoding and decoding.
+
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+            Inputs with the columns of the fit. Nothing is charged for them.
+
+        Returns
+        -------
+        array of shape (rows, features)
+            In the units of the inputs.
+        """
         inputs = self._student_inputs(X)
         return np.asarray(self.student_.predict(inputs))
 

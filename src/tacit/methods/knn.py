@@ -226,6 +226,7 @@ class PrivateNeighbours(RowEstimator):
         space = PublicSpace.given(self.features, self.radius, private.rows.shape[1])
         terms = {} if plan.mu_squared() is not None else {"accountant": "rdp"}
         ledger = self._open_ledger(by_person=private.by_person, **terms)
+        # The ledger refuses before any private row is looked at: a refusal tells nothing of them.
         self._refuse_early(ledger, [asked.plan(plan.mechanism, 1)])
         index, _ = index_records(private, space, asked)
         state = {"ledger_": ledger, "_mechanism": plan.mechanism, "_index": index}
@@ -253,6 +254,7 @@ class PrivateNeighbours(RowEstimator):
         terms = {} if adds_up else {"plans": [plan] * rounds}
         ledger = self._open_ledger(by_person=private.by_person, **terms)
         self._refuse_early(ledger, [plan] * rounds, outside)
+        # Before the first charge: what fails later leaves a statement that counts it.
         state = {"ledger_": ledger, "releases_": [], "queries_": chosen[:0]}
         self._become({**task.public, **state})
         for number in range(1, rounds + 1):
@@ -310,7 +312,22 @@ class PrivateNeighbours(RowEstimator):
     def answer(self, X: ArrayLike) -> Any:
         """Let the private records answer public inputs now, and pay for it.
 
-        Raises `BudgetExceeded`, with nothing spent or released, once the ledger refuses.
+        Parameters
+        ----------
+        X : array of shape (questions, features)
+            Public inputs with the columns of the fit, which was one without `X_public`. Each is
+            paid for.
+
+        Returns
+        -------
+        array
+            What was released on each row: labels, numbers, or a row of 0 and 1; a row that noisy
+            screening left unanswered is masked. Public.
+
+        Raises
+        ------
+        BudgetExceeded
+            With nothing spent or released, once the ledger refuses.
         """
         check_is_fitted(self, "ledger_")
         if not hasattr(self, "_index"):
@@ -337,30 +354,96 @@ class PrivateNeighbours(RowEstimator):
 class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours):
     """Private k-nearest-neighbour votes, worst-case priced.
 
-    student: `LabelSpreadingStudent()` by default; it sees public inputs and releases only.
-    k: how many neighbours vote. sampling_rate: each unit takes part in each question with this
-        probability; 1 means always, and then the exact Gaussian accountant applies.
-    mechanism: "sampled-votes" (default: the noisy histogram), "sampled-max" (its noisy plurality),
+    Parameters
+    ----------
+    student : student, optional
+        `LabelSpreadingStudent()` by default; it sees public inputs and releases only. In run.toml:
+        "label-spreading", "logistic", "cnn" (images) or "vat".
+    epsilon : float
+        Epsilon of the worst-case budget. Unless `mechanism` has its own, it sets the noise, also
+        where a `Ledger` is given: all releases of a fit cost at most this together. In run.toml:
+        `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Seeds the choice of queries, never noise. In run.toml: `seed`, at the top.
+    k : int
+        How many neighbours vote on a question; public, never tuned on private records.
+    sampling_rate : float
+        Each unit takes part in each question with this probability, in (0, 1]; 1 (default) means
+        always, and then the exact Gaussian accountant applies.
+    queries : int or Queries
+        How many public inputs are labelled, or, without public inputs, for how many answers the
+        noise is planned; or `Queries(100, strategy=..., rounds=...)`: 2 or more rounds ask again,
+        among neighbours in the representation that the last student learned. The budget is split
+        evenly, in one ledger. In run.toml: `queries`, `strategy` and `rounds`.
+    features : transformer, optional
+        A public one for private and public inputs alike, fitted on public inputs; None for the
+        inputs themselves. Without `X_public` it must be fitted already, or one of tacit's that
+        learn nothing. In run.toml: "none", "digits" (images) or "bins" (declared columns).
+    radius : float, optional
+        The public norm within which features are compared exactly: longer vectors are scaled down
+        to it. By default the largest norm among the public inputs; without them it is required.
+    votes_per_unit : int
+        With `groups=`, how many of a person's records may be neighbours of one query: its nearest
+        ones. The noise grows with it, so 1 is the default.
+    classes : array or str
+        The public label set; required. "from_data" reads it off the private labels, which no cost
+        covers: the statement then says so. A run takes the classes that its data declare.
+    mechanism : str or Mechanism
+        "sampled-votes" (default: the noisy histogram), "sampled-max" (its noisy plurality) or
         "noisy-screening" (only where enough neighbours agree), whose noise is chosen so that
-        `queries` questions cost at most epsilon, or a mechanism with its own noise.
-    queries: how many public inputs are labelled, or, without public inputs, for how many answers
-        the noise is planned; or `Queries(100, strategy=..., rounds=...)`: 2 or more rounds ask
-        again, among neighbours in the representation that the last student learned. The budget is
-        split evenly, in one ledger.
-    features: a public transformer for private and public inputs alike, fitted on public inputs.
-    radius: the public norm within which features are compared exactly (longer vectors are scaled
-        down to it); by default the largest norm among the public inputs.
-    classes: the public label set, or "from_data" (the statement then says so).
-    votes_per_unit: with `groups=`, how many of a person's records may be neighbours of one query:
-        its nearest ones. The noise grows with it, so 1 is the default.
-    ledger: a `Ledger`, a path, a `NewLedger`, or None for one in a temporary directory.
-    random_state seeds training and queries, never noise.
+        `queries` questions cost at most epsilon; or, in Python, a mechanism with its own noise and
+        the same k, rate and votes.
+
+    Attributes
+    ----------
+    student_ : student
+        The model to publish: it saw public inputs and releases only.
+    classes_ : array of shape (classes,)
+        The label set, in order: the columns of `predict_proba`.
+    releases_ : list of Release
+        The noisy votes or labels, one release a round.
+    queries_ : array of int
+        The rows of `X_public` that were asked, round after round.
+    posteriors_ : list of arrays of shape (queries, classes)
+        What each release says of the classes of its queries; the student learned from these.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+    n_features_in_ : int
+        How many columns X had; `feature_names_in_` are their names, where it had any.
+
+    Notes
+    -----
+    With `X_public`, `fit` trains a student and drops the private rows: `student_`, `queries_` and
+    `releases_` are there. Without, the rows stay in this object, which then cannot be pickled, and
+    only `answer` works; it pays for each answer.
 
     `answer` returns one label per row; a row that noisy screening left unanswered is masked.
 
-    Unit: one record, or one person with `groups=`. Features, `radius` and k must be public: chosen
-    on private records they break the claim. Source: Private-kNN (2020) as corrected in
-    docs/theory/private-knn.md; the time that an answer takes is not protected.
+    Unit: one record, or one person with `groups=`, of which `votes_per_unit` records may speak.
+    Features, `radius` and k must be public: chosen on private records they break the claim. The
+    time that an answer takes is not protected.
+
+    In run.toml: `method = "knn"`, and a table `[knn]` with `student`, `k`, `sampling_rate`,
+    `queries`, `strategy`, `rounds`, `features`, `radius`, `votes_per_unit` and `mechanism`. A run
+    has public inputs always.
+
+    References
+    ----------
+    Private-kNN (2020), as corrected in `docs/theory/private-knn.md`
     """
 
     _: KW_ONLY
@@ -434,19 +517,89 @@ def propose_neighbours(
 class PrivateKNNRegressor(PrivateRegressor, PrivateNeighbours):
     """Private k-nearest-neighbour regression, worst-case priced.
 
-    student: `ValueStudent()` by default; it sees public inputs and releases only.
-    k: how many neighbours speak. sampling_rate: each unit takes part in each question with this
-        probability; 1 means always, and then, for the mean, the exact Gaussian accountant applies.
-    statistic: "mean", with noise of at least (high - low)/k, or "median", by the exponential
-        mechanism on `grid_points` evenly spaced points. Noise is chosen so that `queries` questions
-        cost at most epsilon.
-    target_range: (low, high), public bounds to which y is clipped. Bounds read off private numbers
-        would break the claim, so there is no default. The closer they are, the less noise.
-    queries, features, radius, votes_per_unit, ledger, random_state: as for
-        `PrivateKNNClassifier`.
+    Parameters
+    ----------
+    student : student, optional
+        `ValueStudent()` by default; it sees public inputs and releases only.
+    epsilon : float
+        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
+        releases of a fit cost at most this together. In run.toml: `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Seeds the choice of queries, never noise. In run.toml: `seed`, at the top.
+    k : int
+        How many neighbours speak on a question; public, never tuned on private records.
+    sampling_rate : float
+        Each unit takes part in each question with this probability, in (0, 1]; 1 (default) means
+        always, and then, for the mean, the exact Gaussian accountant applies.
+    queries : int or Queries
+        How many public inputs are labelled, or, without public inputs, for how many answers the
+        noise is planned; or `Queries(100, strategy=..., rounds=...)`: 2 or more rounds ask again,
+        among neighbours in the representation that the last student learned. The budget is split
+        evenly, in one ledger.
+    features : transformer, optional
+        A public one for private and public inputs alike, fitted on public inputs; None for the
+        inputs themselves. Without `X_public` it must be fitted already, or one of tacit's that
+        learn nothing.
+    radius : float, optional
+        The public norm within which features are compared exactly: longer vectors are scaled down
+        to it. By default the largest norm among the public inputs; without them it is required.
+    votes_per_unit : int
+        With `groups=`, how many of a person's records may be neighbours of one query: its nearest
+        ones. The noise grows with it, so 1 is the default.
+    target_range : pair of float
+        (low, high), public bounds to which y is clipped. Required: read off the private numbers
+        they would break the claim. The closer they are, the less noise.
+    statistic : str
+        "mean" (default), with noise of at least (high - low)/k, or "median", by the exponential
+        mechanism on a grid. Noise is chosen so that `queries` questions cost at most epsilon.
+    grid_points : int
+        For the median: how many evenly spaced points from low to high it is chosen from, 2 at
+        least.
 
-    Unit: one record, or one person with `groups=`. Source:
-    docs/theory/private-knn.md#numbers.
+    Attributes
+    ----------
+    student_ : student
+        The model to publish: it saw public inputs and releases only.
+    bounds_ : tuple of float
+        The bounds of `target_range`, within which predictions stay.
+    releases_ : list of Release
+        The noisy numbers, one release a round.
+    queries_ : array of int
+        The rows of `X_public` that were asked, round after round.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+    n_features_in_ : int
+        How many columns X had; `feature_names_in_` are their names, where it had any.
+
+    Notes
+    -----
+    With `X_public`, `fit` trains a student and drops the private rows: `student_`, `queries_` and
+    `releases_` are there. Without, the rows stay in this object, which then cannot be pickled, and
+    only `answer` works; it pays for each answer.
+
+    Unit: one record, or one person with `groups=`, of which `votes_per_unit` records may speak.
+    Features, `radius` and k must be public: chosen on private records they break the claim. The
+    time that an answer takes is not protected.
+
+    For Python alone: run.toml has no table for it.
+
+    References
+    ----------
+    `docs/theory/private-knn.md#numbers`
     """
 
     _: KW_ONLY
@@ -485,19 +638,94 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
 
     y is a matrix of 0 and 1, a column for each label; predictions are such a matrix, too.
 
-    student: `ValueStudent()` by default; it learns the noisy shares of neighbours with each label.
-    k, sampling_rate, queries, features, radius, votes_per_unit, ledger, random_state:
-        as for `PrivateKNNClassifier`.
-    labels: the public names of the labels, or how many there are.
-    clip: (norm, tau). For tau labels a record may count in full; one with more counts less for
-        each. The noise grows as the square root of tau. "l2" keeps more of such a record than "l1",
-        the paper's tau-approximation, at the same price.
-    threshold: the public share of k that a label's clipped, noisy count must reach, or one for each
-        label; or "matched": each label is predicted for as many public inputs as the student's
-        shares add up to, which suits neighbourhoods so large that no label reaches a half.
+    Parameters
+    ----------
+    student : student, optional
+        `ValueStudent()` by default; it learns the noisy shares of neighbours with each label.
+    epsilon : float
+        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
+        releases of a fit cost at most this together. In run.toml: `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Seeds the choice of queries, never noise. In run.toml: `seed`, at the top.
+    k : int
+        How many neighbours vote on a question; public, never tuned on private records.
+    sampling_rate : float
+        Each unit takes part in each question with this probability, in (0, 1]; 1 (default) means
+        always, and then the exact Gaussian accountant applies.
+    queries : int or Queries
+        How many public inputs are labelled, or, without public inputs, for how many answers the
+        noise is planned; or `Queries(100, strategy=..., rounds=...)`: 2 or more rounds ask again,
+        among neighbours in the representation that the last student learned. The budget is split
+        evenly, in one ledger.
+    features : transformer, optional
+        A public one for private and public inputs alike, fitted on public inputs; None for the
+        inputs themselves. Without `X_public` it must be fitted already, or one of tacit's that
+        learn nothing.
+    radius : float, optional
+        The public norm within which features are compared exactly: longer vectors are scaled down
+        to it. By default the largest norm among the public inputs; without them it is required.
+    votes_per_unit : int
+        With `groups=`, how many of a person's records may be neighbours of one query: its nearest
+        ones. The noise grows with it, so 1 is the default.
+    labels : list of str, or int
+        The public names of the labels, or how many there are; required.
+    clip : tuple of str and float
+        (norm, tau), ("l2", 1.0) by default. For tau labels a record may count in full; one with
+        more counts less for each. The noise grows as the square root of tau. "l2" keeps more of
+        such a record than "l1", the paper's tau-approximation, at the same price.
+    threshold : float, list of float or str
+        The public share of k, in (0, 1], that a label's clipped, noisy count must reach, or one for
+        each label; or "matched": each label is predicted for as many public inputs as the student's
+        shares add up to, which suits neighbourhoods so large that no label reaches a half, and
+        needs `X_public`.
 
-    Unit: one record, or one person with `groups=`. Source:
-    docs/theory/private-knn.md#several-labels.
+    Attributes
+    ----------
+    student_ : student
+        The model to publish: it saw public inputs and releases only.
+    labels_ : array of shape (labels,)
+        Their names, or 0, 1, 2 and so on: the columns of predictions.
+    thresholds_ : array of shape (labels,)
+        The share that a label must reach; where they are matched, those that the student's shares
+        told.
+    releases_ : list of Release
+        The noisy counts, one release a round.
+    queries_ : array of int
+        The rows of `X_public` that were asked, round after round.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+    n_features_in_ : int
+        How many columns X had; `feature_names_in_` are their names, where it had any.
+
+    Notes
+    -----
+    With `X_public`, `fit` trains a student and drops the private rows: `student_`, `queries_` and
+    `releases_` are there. Without, the rows stay in this object, which then cannot be pickled, and
+    only `answer` works; it pays for each answer.
+
+    Unit: one record, or one person with `groups=`, of which `votes_per_unit` records may speak.
+    Features, `radius` and k must be public: chosen on private records they break the claim. The
+    time that an answer takes is not protected.
+
+    For Python alone: run.toml has no table for it.
+
+    References
+    ----------
+    `docs/theory/private-knn.md#several-labels`
     """
 
     _y_checks: ClassVar[dict[str, bool]] = {"multi_output": True}
@@ -572,12 +800,34 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
         return {"labels": self.labels_.tolist(), "thresholds": self.thresholds_.tolist()}
 
     def predict_shares(self, X: ArrayLike) -> Floats:
-        """Return the student's share of neighbours with each label, clipped as by the mechanism."""
+        """Return the student's share of neighbours with each label, clipped as by the mechanism.
+
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+            Inputs with the columns of the fit. Nothing is charged for them.
+
+        Returns
+        -------
+        array of shape (rows, labels)
+            Shares of k; noise can take them below 0 or above 1. Public.
+        """
         inputs = self._student_inputs(X)
         return np.asarray(self.student_.predict(inputs), dtype=np.float64)
 
     def predict(self, X: ArrayLike) -> Integers:
-        """Return 0 or 1 for each label: post-processing of the releases, free of charge."""
+        """Return 0 or 1 for each label: post-processing of the releases, free of charge.
+
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+            Inputs with the columns of the fit. Nothing is charged for them.
+
+        Returns
+        -------
+        array of shape (rows, labels)
+            1 where the share reaches the label's threshold. Public.
+        """
         return self._reached(self.predict_shares(X))
 
 

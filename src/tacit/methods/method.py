@@ -41,7 +41,20 @@ _OF_THE_RUN = frozenset(item.name for item in dataclasses.fields(PrivateEstimato
 class Facts:
     """What is publicly known of a task; the methods' settings come from this and the budget.
 
-    kind: "images", "table" (declared columns) or "numbers".
+    Parameters
+    ----------
+    kind : str
+        "images", "table" (declared columns) or "numbers".
+    n_private : int
+        How many private records there are; declared public.
+    n_public, n_features : int
+        How many public inputs there are, and how many columns they have.
+    classes : tuple
+        The public label set.
+    image_shape : tuple of int, optional
+        Height and width, where inputs are images.
+    columns : tuple of Column, optional
+        What was declared of each column, where they are a table.
     """
 
     kind: str
@@ -64,7 +77,18 @@ def strength(facts: Facts, epsilon: float, delta: float) -> float:
 
 
 def features_of(facts: Facts) -> Any:
-    """Return the public view by kind of data: HOG of deskewed images, public bins, or scaling."""
+    """Return the public view by kind of data: HOG of deskewed images, public bins, or scaling.
+
+    Parameters
+    ----------
+    facts : Facts
+        What is publicly known of the task.
+
+    Returns
+    -------
+    transformer
+        Not fitted; to be fitted on public inputs alone.
+    """
     if facts.kind == "images":
         return digits_view(facts.image_shape)
     if facts.kind == "table":
@@ -82,7 +106,22 @@ def _shortened(X: Any, width: int) -> Any:
 
 
 def common(facts: Facts, epsilon: float, delta: float, seed: int) -> dict[str, Any]:
-    """Return the arguments that all rules give."""
+    """Return the arguments that all rules give.
+
+    Parameters
+    ----------
+    facts : Facts
+        What is publicly known of the task.
+    epsilon, delta : float
+        The worst-case budget of the fit.
+    seed : int
+        For training and queries, never for noise.
+
+    Returns
+    -------
+    dict
+        `epsilon`, `delta`, `features`, `classes` and `random_state` of an estimator.
+    """
     return {
         "epsilon": epsilon,
         "delta": delta,
@@ -117,9 +156,16 @@ def fewest_queries(facts: Facts, clear_at_one: float) -> int:
 class Rule:
     """How a comparison sets a method: its name on the page, a function, and the rule in words.
 
-    build: (facts, epsilon, delta, seed) to an unfitted estimator; settings depend on public facts
-        and the budget alone, by rules that were fixed on other data (USPS digits for images,
-        California housing for tables) and are printed with every comparison.
+    Parameters
+    ----------
+    title : str
+        The name in tables and figures.
+    build : callable
+        (facts, epsilon, delta, seed) to an unfitted estimator; settings depend on public facts and
+        the budget alone, by rules that were fixed on other data (USPS digits for images, California
+        housing for tables).
+    words : str
+        The rule in words, with the data on which it was fixed; printed with every comparison.
     """
 
     title: str
@@ -145,13 +191,27 @@ def asked_figures(model: Any, public: NDArray[Any], shape: tuple[int, int]) -> F
 class Method:
     """A method: the estimator whose signature is its table, and what else there is to know.
 
-    rules: its rows in a comparison, by name.
-    figures: what of its releases can be shown, from the fitted model, the public inputs and the
-        shape of an image; only asked where inputs are images. None: they speak of no single input.
-    needs_public: whether it cannot do without public inputs.
-    propose: plans that spend a budget, before any data is looked at, for `tacit plan`: from a
-        number of queries, a budget, how many classes, and the settings named in `proposes_with`.
-    run: a run of its own, where the data are no rows: configuration, folder, and whether what was
+    Parameters
+    ----------
+    name : str
+        What run.toml and the command line call it: `method = NAME`, with a table `[NAME]`.
+    estimator : type
+        A dataclass whose fields are the constructor's arguments and, where their types say what a
+        file may hold, the keys of the table.
+    rules : mapping from str to Rule
+        Its rows in a comparison, by name.
+    figures : callable, optional
+        What of its releases can be shown, from the fitted model, the public inputs and the shape of
+        an image; only asked where inputs are images. None: they speak of no single input.
+    needs_public : bool
+        Whether it cannot do without public inputs.
+    propose : callable, optional
+        Plans that spend a budget, before any data is looked at, for `tacit plan`: from a number of
+        queries, a budget, how many classes, and the settings named in `proposes_with`.
+    proposes_with : tuple of str
+        Names of settings that `propose` takes; the first of them is required.
+    run : callable, optional
+        A run of its own, where the data are no rows: configuration, folder, and whether what was
         lost may be paid for again.
     """
 
@@ -165,25 +225,81 @@ class Method:
     run: Callable[[Any, Path, bool], RunResult] | None = None
 
     def takes(self, argument: str) -> bool:
-        """Tell whether the estimator has such an argument."""
+        """Tell whether the estimator has such an argument.
+
+        Parameters
+        ----------
+        argument : str
+            A name.
+
+        Returns
+        -------
+        bool
+            True where it is a field of the estimator.
+        """
         return argument in {item.name for item in dataclasses.fields(self.estimator)}
 
     def read(self, table: Any) -> dict[str, Any]:
-        """Return all settings of a table in run.toml, defaults included."""
+        """Return all settings of a table in run.toml, defaults included.
+
+        Parameters
+        ----------
+        table : dict
+            The table as it was read; an unknown key or a wrong value is refused by name.
+
+        Returns
+        -------
+        dict
+            A value for each key of the table; objects are still named by their words.
+        """
         return read_settings(self.estimator, table, self.name, _OF_THE_RUN)
 
     def build(self, settings: Mapping[str, Any], data: Dataset, **of_the_run: Any) -> Any:
-        """Return the unfitted estimator with these settings."""
+        """Return the unfitted estimator with these settings.
+
+        Parameters
+        ----------
+        settings : mapping
+            What `read` returned.
+        data : Dataset
+            The private rows' public kind, which some words need: shape of an image, declared
+            columns.
+        **of_the_run : any
+            Arguments that other tables or the run itself tell: budget, ledger, seed. Those that the
+            estimator does not take are left out.
+
+        Returns
+        -------
+        estimator
+            Of the class `estimator`.
+        """
         known = {key: value for key, value in of_the_run.items() if self.takes(key)}
         return self.estimator(**arguments_of(self.estimator, settings, data), **known)
 
 
 def method_named(name: str) -> Method:
-    """Return a registered method; `KeyError` for a name that is not registered."""
+    """Return a registered method; `KeyError` for a name that is not registered.
+
+    Parameters
+    ----------
+    name : str
+        What run.toml calls it, such as "pate".
+
+    Returns
+    -------
+    Method
+        It is imported when it is first asked for.
+    """
     found: Method = method_of(name)
     return found
 
 
 def all_rules() -> dict[str, Rule]:
-    """Return the rows of a comparison, by name, in the order of the registry."""
+    """Return the rows of a comparison, by name, in the order of the registry.
+
+    Returns
+    -------
+    dict from str to Rule
+        All that `tacit compare --methods` knows.
+    """
     return {key: rule for name in METHODS for key, rule in method_named(name).rules.items()}

@@ -61,22 +61,74 @@ _CLIP = 0.7
 class MomentClassifier(SummaryClassifier):
     """Softmax regression from class counts and noisy moments, worst-case priced.
 
-    features: a public transformer whose rows have a public norm, `PublicBins(columns,
-        unit_norm=True)` for tables; by default the inputs themselves about their public mean. Rows
-        longer than `radius` are shortened to it.
-    radius: the public norm of a row of features; by default the largest among the public inputs.
-    rounds: 1 releases the moment alone; 2 (default) also that of its solution's residuals.
-    student: None for the softmax regression itself; a student is trained on what it says of all
-        public inputs.
-    epsilon, delta: the worst-case budget of the ledger that `fit` makes; with `ledger=` epsilon
-        still sets the noise.
-    classes: the public label set, or "from_data" (the statement then says so).
-    ledger: a `Ledger`, a path, a `NewLedger`, or None for one in a temporary directory.
+    Parameters
+    ----------
+    student : student, optional
+        None (default) for the softmax regression itself; a student is trained on what it says of
+        all public inputs. In run.toml: "label-spreading", "logistic", "cnn" (images) or "vat".
+    epsilon : float
+        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
+        releases of a fit cost at most this together. In run.toml: `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Without effect here: nothing is drawn but noise, which it never seeds. In run.toml: `seed`,
+        at the top.
+    features : transformer, optional
+        A public transformer whose rows have a public norm, `PublicBins(columns, unit_norm=True)`
+        for tables; by default the inputs themselves about their public mean. In run.toml: "none",
+        "digits" (images) or "bins" (declared columns).
+    radius : float, optional
+        The public norm of a row of features, to which longer ones are shortened; by default the
+        largest among the public inputs.
+    classes : array or str
+        The public label set; required. "from_data" reads it off the private labels, which no cost
+        covers: the statement then says so. A run takes the classes that its data declare.
+    rounds : int
+        1 releases the moment alone; 2 (default) also that of its solution's residuals.
 
+    Attributes
+    ----------
+    student_ : student
+        The model to publish: it saw public inputs and releases only.
+    classes_ : array of shape (classes,)
+        The label set, in order: the columns of `predict_proba`.
+    releases_ : list of Release
+        The class counts, then a moment a round.
+    solution_ : Solution
+        `weights` and `bias` of the softmax regression on the features; on inputs about their public
+        mean where `features` is None. Public.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+    n_features_in_ : int
+        How many columns X had; `feature_names_in_` are their names, where it had any.
+
+    Notes
+    -----
     5 % of mu^2 buys the class counts, which tell where to centre the moment; the rest buys moments.
     How much weights are shrunk is fitted to the releases (`tacit.summaries.moments`): there is no
-    knob to choose on private rows. Unit: one record, or one person with `groups=`, who then
-    speaks with the mean of the records. After `fit`: `releases_`, `solution_`, `student_`.
+    knob to choose on private rows.
+
+    Unit: one record, or one person with `groups=`, who then speaks with the mean of the records.
+
+    In run.toml: `method = "moments"`, and a table `[moments]` with `student`, `features`, `radius`
+    and `rounds`.
+
+    References
+    ----------
+    `docs/theory/speak-once.md#moments`
     """
 
     _: KW_ONLY
@@ -106,6 +158,7 @@ class MomentClassifier(SummaryClassifier):
         total, shares = believed_counts(counts)
         reach, plan = public.space.radius, public.plans[1]
         mechanism: Any = plan.mechanism
+        # From the released counts, never from the records: it bounds what each of them may say.
         centre = best_centre(public.view, total, shares, 1 / mechanism.sigma, reach)
         said = moments_of(private, reach, centre)
         first = self._release(ledger, plan, said, "a centred moment of the features")
@@ -128,18 +181,69 @@ class MomentClassifier(SummaryClassifier):
 class MomentRegressor(SummaryRegressor):
     """Linear regression from noisy moments of public features, worst-case priced.
 
-    target_range: (low, high), public bounds to which y is clipped; there is no default.
-    features: a public transformer, `PublicBins(columns, unit_norm=True)` for tables; by default the
-        inputs themselves. Rows count from the public mean; those longer than `radius` (the largest
-        norm among the public inputs) are shortened to it.
-    rounds: how many residual moments are released; they share the budget evenly.
-    clip: from the second round on, residuals, in halves of high - low, are shortened to this.
-    student: None for the linear solution itself; a student is trained on what it says of all public
-        inputs. epsilon, delta, ledger: as for `MomentClassifier`.
+    Parameters
+    ----------
+    student : student, optional
+        None (default) for the linear solution itself; a student is trained on what it says of all
+        public inputs.
+    epsilon : float
+        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
+        releases of a fit cost at most this together. In run.toml: `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Without effect here: nothing is drawn but noise, which it never seeds. In run.toml: `seed`,
+        at the top.
+    features : transformer, optional
+        A public one, `PublicBins(columns, unit_norm=True)` for tables; by default the inputs
+        themselves. Rows count from the public mean.
+    radius : float, optional
+        The public norm of a centred row of features, to which longer ones are shortened; by default
+        the largest among the public inputs.
+    rounds : int
+        How many residual moments are released, 2 by default; they share the budget evenly.
+    clip : float
+        From the second round on, residuals, in halves of high - low, are shortened to this; in the
+        first, when nothing is explained yet, none is.
+    target_range : pair of float
+        (low, high), public bounds to which y is clipped. Required: read off the private numbers
+        they would break the claim.
 
+    Attributes
+    ----------
+    student_ : student
+        The model to publish: it saw public inputs and releases only.
+    bounds_ : tuple of float
+        The bounds of `target_range`, within which predictions stay.
+    releases_ : list of Release
+        Number of records, sums of y and of its square; then a moment of residuals a round.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+    n_features_in_ : int
+        How many columns X had; `feature_names_in_` are their names, where it had any.
+
+    Notes
+    -----
     5 % of mu^2 buys the number of records, mean and variance of y. Unit: one record, or one person
-    with `groups=`, who then speaks with the mean of the records. After `fit`: `releases_`,
-    `student_`.
+    with `groups=`, who then speaks with the mean of the records.
+
+    For Python alone: run.toml has no table for it.
+
+    References
+    ----------
+    `docs/theory/speak-once.md#numbers`
     """
 
     def _kernel(self, space: PublicSpace, view: Floats) -> None:

@@ -95,16 +95,41 @@ class PublicFrame:
 class Training(Parameters):
     """How a network is trained in noisy steps; what is None is the estimator's own default.
 
-    clipping: "per-layer" clips and noises every layer by itself, "flat" the whole gradient; `clip`
-        is the radius. Small radii only set directions: the learning rate counts in units of `clip`.
-    split: "minimal" or "equal", how layers share the noise.
-    optimizer: "adam" or "sgd"; decay: to which part of itself the learning rate falls.
-    epochs, batch_size: a record takes part in a step with the rate batch_size/n_records, in
-        epochs/rate steps. Sums are divided by batch_size, whatever was sampled.
-    engine: "auto" is "ghost" for chains of linear layers (no gradient of a single record is ever
+    Parameters
+    ----------
+    clipping : str, optional
+        "per-layer" clips and noises every layer by itself, "flat" the whole gradient.
+    clip : float, optional
+        The radius to which gradients are clipped. Small radii only set directions: the learning
+        rate counts in units of `clip`.
+    split : str, optional
+        How layers share the noise: "minimal" (the least total power) or "equal".
+    optimizer : str, optional
+        "adam" or "sgd".
+    learning_rate : float, optional
+        Of the first step.
+    decay : float, optional
+        To which part of itself the learning rate falls, in a straight line.
+    epochs : float, optional
+        How often a record takes part on average, in epochs/rate steps.
+    batch_size : int, optional
+        A record takes part in a step with the rate batch_size/n_records. Sums are divided by
+        batch_size, whatever was sampled.
+    engine : str, optional
+        "auto" is "ghost" for chains of linear layers (no gradient of a single record is ever
         stored) and "single" (one at a time) for all else; "hooks" (Opacus) takes known layers in
         batches, which is quicker, but rows are then kept apart on trial, not by proof, and the
         ledger says so.
+
+    Notes
+    -----
+    One argument in Python, `training=Training(...)`; in a table of run.toml each part is a key. The
+    defaults of `DPSGDClassifier` are "per-layer", 0.1, "minimal", "adam", 0.01, 0.1, 20, 512 and
+    "auto", in this order. All of it must be public: chosen on private records it breaks the claim.
+
+    References
+    ----------
+    `docs/theory/direct.md#one-step`, `docs/theory/direct.md#blocks`
     """
 
     clipping: Annotated[str, choices(*CLIPPINGS)] | None = None
@@ -133,7 +158,55 @@ TRAINING: Training = Training(
 
 @dataclass(eq=False, repr=False)
 class NoisyTrainingEstimator(PrivateEstimator):
-    """Recipe, price and run; a subclass says what the network is, and what it is trained for."""
+    """Recipe, price and run; a subclass says what the network is, and what it is trained for.
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of the worst-case budget. Unless `noise_multiplier` is given, it sets the noise,
+        also where a `Ledger` is given: the whole run costs at most this. In run.toml: `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Seeds the first weights, never noise. In run.toml: `seed`, at the top.
+    n_records : int or str
+        About how many records (with `groups=`: people) there are, a public number that sets rate
+        and steps; required. "from_data" counts them, which the statement then says.
+    noise_multiplier : float, optional
+        Deviation of the noise on each sum, in units of what one record can add to it; by default
+        chosen from epsilon and delta.
+    training : Training, optional
+        `Training(epochs=..., batch_size=..., learning_rate=...)`: how it is trained; each of its
+        parts is a key of its own in run.toml.
+
+    Attributes
+    ----------
+    student_ : student
+        The trained network, the model to publish.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+
+    Notes
+    -----
+    A base class: a subclass says what the network is and what it is for. The whole run is one entry
+    of the ledger, priced before it starts.
+
+    References
+    ----------
+    `docs/theory/direct.md#what-a-run-costs`
+    """
 
     _: KW_ONLY
     n_records: PublicSize = None

@@ -61,29 +61,95 @@ ROUND_ONE_SHARE = 0.6
 class PATEClassifier(PrivateClassifier):
     """Private aggregation of teacher ensembles, worst-case priced.
 
-    teacher: a scikit-learn estimator or pipeline, a `TorchTeacher`, or a batched family such as
-        `KernelRidgeTeachers()`; by default scaled logistic regression.
-    student: `LabelSpreadingStudent()` by default; it sees public inputs and releases only.
-    n_teachers: how many shards; public and fixed.
-    mechanism: "noisy-votes" (default), "gnmax", "confident-gnmax", whose noise is then chosen so
-        that the run costs at most epsilon, or a mechanism with its own noise.
-    epsilon, delta: the worst-case budget of the ledger that `fit` makes; ignored with `ledger=`
-        except that epsilon still sets the noise.
-    queries: how many public inputs are labelled, or `Queries(100, strategy=..., rounds=...)`: with
-        two rounds, an Interactive-GNMax round follows on as many other inputs, with the first
-        student.
-    features: a public, data-independent transformer for private and public inputs alike.
-    classes: the public label set, or "from_data" (the statement then says so).
-    executor: "serial", "local", a Dask client or address.
-    ledger: a `Ledger`, a path, a `NewLedger`, or None for one in a temporary directory.
-    allow_overlap: do not look for private rows that equal public ones; otherwise such a row is
-        refused. The ledger then says, for ever, that nobody looked.
-    random_state seeds training, queries and shards, never noise.
+    Parameters
+    ----------
+    teacher : estimator, optional
+        A scikit-learn estimator or pipeline, a `TorchTeacher`, or a batched family such as
+        `KernelRidgeTeachers()`; by default scaled logistic regression. In run.toml: "logistic" or
+        "kernel-ridge".
+    student : student, optional
+        `LabelSpreadingStudent()` by default; it sees public inputs and releases only. In run.toml:
+        "label-spreading", "logistic", "cnn" (images) or "vat".
+    epsilon : float
+        Epsilon of the worst-case budget. Unless `mechanism` has its own, it sets the noise, also
+        where a `Ledger` is given: all releases of a fit cost at most this together. In run.toml:
+        `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Seeds shards, teachers and the choice of queries, never noise. In run.toml: `seed`, at the
+        top.
+    classes : array or str
+        The public label set; required. "from_data" reads it off the private labels, which no cost
+        covers: the statement then says so. A run takes the classes that its data declare.
+    n_teachers : int
+        How many shards, and so votes on each query; public and fixed, at most the number of units.
+    mechanism : str or Mechanism
+        "noisy-votes" (default), "gnmax" or "confident-gnmax", whose noise is then chosen so that
+        the run costs at most epsilon; or, in Python, a mechanism with its own noise, for one round.
+    queries : int or Queries
+        How many public inputs are labelled, or `Queries(100, strategy=..., rounds=...)`: with two
+        rounds, an Interactive-GNMax round follows on as many other inputs, with the first student.
+        In run.toml: `queries`, `strategy` and `rounds`.
+    features : transformer, optional
+        A public, data-independent one for private and public inputs alike; what it learns it learns
+        from public inputs. None for the inputs themselves. In run.toml: "none", "digits" (images)
+        or "bins" (declared columns).
+    executor : str or dask client
+        Where teachers are trained: "serial", "local" (processes), a Dask client or its address; the
+        answers are the same. In run.toml: `executor`, at the top.
+    checkpoint : path, optional
+        A directory (mode 0700) of finished teachers, from which a fit that was stopped goes on.
+        Secret. A run has its own, `teachers`.
+
+    Attributes
+    ----------
+    student_ : student
+        The model to publish: it saw public inputs and releases only.
+    classes_ : array of shape (classes,)
+        The label set, in order: the columns of `predict_proba`.
+    releases_ : list of Release
+        The noisy votes or labels, one release a round.
+    queries_ : array of int
+        The rows of `X_public` that were asked, round after round.
+    posteriors_ : list of arrays of shape (queries, classes)
+        What each release says of the classes of its queries; the student learned from these.
+    features_ : transformer or None
+        The features as they were fitted on public inputs.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+    n_features_in_ : int
+        How many columns X had; `feature_names_in_` are their names, where it had any.
+
+    Notes
+    -----
+    Teachers are trained on disjoint shards of the private rows. After `fit` no teacher, vote or
+    record is left in this object.
 
     A grid search spends the budget at every fit: with one ledger it is refused when that is used
     up, with `ledger=None` each fit has a statement of its own that knows nothing of the others.
-    Unit: one record, or one person with `groups=`. Source: PATE 2018;
-    docs/theory/gaussian.md, docs/theory/data-dependent.md and docs/theory/selective.md.
+
+    Unit: one record, or one person with `groups=`: added or removed, it changes one teacher.
+
+    In run.toml: `method = "pate"`, and a table `[pate]` with `teacher`, `student`, `n_teachers`,
+    `mechanism`, `queries`, `strategy`, `rounds` and `features`.
+
+    References
+    ----------
+    PATE 2018; `docs/theory/gaussian.md`, `docs/theory/data-dependent.md` and
+    `docs/theory/selective.md`
     """
 
     teacher: Teacher = None

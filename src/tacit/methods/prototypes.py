@@ -37,24 +37,81 @@ from tacit.summaries import (
 class PrototypeClassifier(SummaryClassifier):
     """Noisy votes of private records at public prototypes, worst-case priced, released once.
 
-    student: by default `LabelSpreadingStudent()`, `LinearStudent()` or `NearestStudent()`, as the
+    Parameters
+    ----------
+    student : student, optional
+        By default `LabelSpreadingStudent()`, `LinearStudent()` or `NearestStudent()`, as the
         released table supports (`tacit.summaries.choose_student`); any, `CNNStudent` for example.
-    n_prototypes: how many public inputs are prototypes; the price does not depend on it, but more
-        of them share the same votes. strategy: "medoids", "random", or row numbers.
-    votes: at how many nearest prototypes each record votes, with weight 1/sqrt(votes).
-    epsilon, delta: the worst-case budget of the ledger that `fit` makes; with `ledger=` epsilon
-        still sets the noise.
-    features: a public transformer for private and public inputs alike, fitted on public inputs.
-    radius: the public norm within which features are compared exactly; by default the largest norm
-        among the public inputs.
-    classes: the public label set, or "from_data" (the statement then says so).
-    ledger: a `Ledger`, a path, a `NewLedger`, or None for one in a temporary directory.
-    random_state seeds the choice of prototypes, never noise.
+        In run.toml: "label-spreading", "logistic", "cnn" (images) or "vat".
+    epsilon : float
+        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
+        releases of a fit cost at most this together. In run.toml: `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Seeds the choice of prototypes, never noise. In run.toml: `seed`, at the top.
+    features : transformer, optional
+        A public one for private and public inputs alike, fitted on public inputs; None for the
+        inputs themselves. In run.toml: "none", "digits" (images) or "bins" (declared columns).
+    radius : float, optional
+        The public norm within which features are compared exactly: longer vectors are scaled down
+        to it. By default the largest norm among the public inputs.
+    classes : array or str
+        The public label set; required. "from_data" reads it off the private labels, which no cost
+        covers: the statement then says so. A run takes the classes that its data declare.
+    n_prototypes : int
+        How many public inputs are prototypes; the price does not depend on it, but more of them
+        share the same votes.
+    votes : int
+        At how many nearest prototypes each record votes, with weight 1/sqrt(votes).
+    strategy : str or array
+        "medoids" (default), "random", or, in Python, row numbers of the public inputs, however
+        many.
 
+    Attributes
+    ----------
+    student_ : student
+        The model to publish: it saw public inputs and releases only.
+    classes_ : array of shape (classes,)
+        The label set, in order: the columns of `predict_proba`.
+    table_ : Release
+        The noisy table; its `values` have the shape (prototypes, classes).
+    posterior_ : array of shape (prototypes, classes)
+        What the table says of each prototype's class; the student learned from this.
+    prototypes_ : array of int
+        The rows of `X_public` that are prototypes.
+    prototype_inputs_ : array of shape (prototypes, features)
+        Those rows; public.
+    choice_ : Choice or None
+        Why the student was chosen; None where one was given.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+    n_features_in_ : int
+        How many columns X had; `feature_names_in_` are their names, where it had any.
+
+    Notes
+    -----
     Unit: one record (norm 1: added or removed, the table moves by 1; replaced, by sqrt 2 at most),
     or one person with `groups=`, whose summed votes are shortened to norm 1, however many records.
-    After `fit`: `table_` (the release), `posterior_`, `prototypes_` (rows of X_public), `choice_`
-    (why the student was chosen, or None).
+
+    In run.toml: `method = "prototype"`, and a table `[prototype]` with `student`, `features`,
+    `radius`, `n_prototypes`, `votes` and `strategy`.
+
+    References
+    ----------
+    `docs/theory/speak-once.md#prototype-votes`, `docs/theory/speak-once.md#choosing-the-student`
     """
 
     _: KW_ONLY
@@ -105,13 +162,35 @@ class PrototypeClassifier(SummaryClassifier):
     ) -> str:
         """Return the HTML report of the ledger; write it, too, where a path is given.
 
-        With `image_shape` it shows the prototypes, each with what was released about its label.
+        Parameters
+        ----------
+        path : path, optional
+            The file to write.
+        image_shape : tuple of int, optional
+            Height and width of an input: the report then shows the prototypes, each with what was
+            released about its label.
+
+        Returns
+        -------
+        str
+            One page of HTML; public.
         """
         shown = {} if image_shape is None else {"figures": self.figures(image_shape)}
         return self._report(path, **shown)
 
     def figures(self, image_shape: tuple[int, int]) -> list[tuple[str, Any]]:
-        """Return a picture of the prototypes, each with what was released about its label."""
+        """Return a picture of the prototypes, each with what was released about its label.
+
+        Parameters
+        ----------
+        image_shape : tuple of int
+            Height and width of an input.
+
+        Returns
+        -------
+        list of tuple of str and figure
+            A caption and a matplotlib figure; public.
+        """
         from tacit.report import gallery_figure
 
         check_is_fitted(self, "ledger_")

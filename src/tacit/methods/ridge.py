@@ -55,23 +55,73 @@ def _landmarks(public: PublicPart) -> Floats:
 class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
     """Least squares on kernel features from noisy residual moments, worst-case priced.
 
-    n_landmarks: how many medoids of the public inputs carry the kernel.
-    width: gamma = width / mean squared distance of public inputs to their ten nearest.
-    rounds: how many residual moments are released; they share the budget evenly.
-    clip: from the second round on, residuals (a vector over classes) are shortened to this length;
-        in the first, when nothing is explained yet, none is.
-    student: None for the kernel regression itself; a student is trained on what it says of all
-        public inputs.
-    epsilon, delta: the worst-case budget of the ledger that `fit` makes; with `ledger=` epsilon
-        still sets the noise.
-    features: a public transformer for private and public inputs alike, fitted on public inputs.
-    radius: the public norm within which features are compared exactly.
-    classes: the public label set, or "from_data" (the statement then says so).
-    ledger: a `Ledger`, a path, a `NewLedger`, or None for one in a temporary directory.
-    random_state seeds the choice of landmarks, never noise.
+    Parameters
+    ----------
+    student : student, optional
+        None (default) for the kernel regression itself; a student is trained on what it says of all
+        public inputs. In run.toml: "label-spreading", "logistic", "cnn" (images) or "vat".
+    epsilon : float
+        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
+        releases of a fit cost at most this together. In run.toml: `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Seeds the choice of landmarks, never noise. In run.toml: `seed`, at the top.
+    features : transformer, optional
+        A public one for private and public inputs alike, fitted on public inputs; None for the
+        inputs themselves. In run.toml: "none", "digits" (images) or "bins" (declared columns).
+    radius : float, optional
+        The public norm within which features are compared exactly: longer vectors are scaled down
+        to it. By default the largest norm among the public inputs.
+    rounds : int
+        How many residual moments are released, 2 by default; they share the budget evenly.
+    clip : float
+        From the second round on, residuals (a vector over classes) are shortened to this length; in
+        the first, when nothing is explained yet, none is.
+    n_landmarks : int
+        How many medoids of the public inputs carry the kernel; all of them, where there are fewer.
+    width : float
+        gamma = width / mean squared distance of public inputs to their ten nearest.
+    classes : array or str
+        The public label set; required. "from_data" reads it off the private labels, which no cost
+        covers: the statement then says so. A run takes the classes that its data declare.
 
+    Attributes
+    ----------
+    student_ : student
+        The model to publish: it saw public inputs and releases only.
+    classes_ : array of shape (classes,)
+        The label set, in order: the columns of `predict_proba`.
+    releases_ : list of Release
+        The class counts, then a moment of residuals a round.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+    n_features_in_ : int
+        How many columns X had; `feature_names_in_` are their names, where it had any.
+
+    Notes
+    -----
     5 % of mu^2 buys the class counts. Unit: one record, or one person with `groups=`, who then
-    speaks with the mean of the records. After `fit`: `releases_`, `student_`.
+    speaks with the mean of the records.
+
+    In run.toml: `method = "ridge"`, and a table `[ridge]` with `student`, `features`, `radius`,
+    `rounds`, `clip`, `n_landmarks` and `width`.
+
+    References
+    ----------
+    `docs/theory/speak-once.md#residual-moments`
     """
 
     def _default_student(self) -> Any:
@@ -101,15 +151,72 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
 class ResidualRidgeRegressor(SummaryRegressor, LandmarkEstimator):
     """Kernel regression from noisy residual moments, worst-case priced.
 
-    target_range: (low, high), public bounds to which y is clipped; there is no default.
-    n_landmarks: how many medoids of the public inputs carry the kernel.
-    width: gamma = width / mean squared distance of public inputs to their ten nearest.
-    rounds, clip, student, epsilon, delta, ledger: as for `MomentRegressor`.
-    features: a public transformer for private and public inputs alike, fitted on public inputs.
-    radius: the public norm within which features are compared exactly.
-    random_state seeds the choice of landmarks, never noise.
+    Parameters
+    ----------
+    student : student, optional
+        None (default) for the kernel regression itself; a student is trained on what it says of all
+        public inputs.
+    epsilon : float
+        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
+        releases of a fit cost at most this together. In run.toml: `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Seeds the choice of landmarks, never noise. In run.toml: `seed`, at the top.
+    features : transformer, optional
+        A public one for private and public inputs alike, fitted on public inputs; None for the
+        inputs themselves.
+    radius : float, optional
+        The public norm within which features are compared exactly: longer vectors are scaled down
+        to it. By default the largest norm among the public inputs.
+    rounds : int
+        How many residual moments are released, 2 by default; they share the budget evenly.
+    clip : float
+        From the second round on, residuals, in halves of high - low, are shortened to this; in the
+        first, when nothing is explained yet, none is.
+    n_landmarks : int
+        How many medoids of the public inputs carry the kernel; all of them, where there are fewer.
+    width : float
+        gamma = width / mean squared distance of public inputs to their ten nearest.
+    target_range : pair of float
+        (low, high), public bounds to which y is clipped. Required: read off the private numbers
+        they would break the claim.
 
-    Unit: one record, or one person with `groups=`. After `fit`: `releases_`, `student_`.
+    Attributes
+    ----------
+    student_ : student
+        The model to publish: it saw public inputs and releases only.
+    bounds_ : tuple of float
+        The bounds of `target_range`, within which predictions stay.
+    releases_ : list of Release
+        Number of records, sums of y and of its square; then a moment of residuals a round.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+    n_features_in_ : int
+        How many columns X had; `feature_names_in_` are their names, where it had any.
+
+    Notes
+    -----
+    5 % of mu^2 buys the number of records, mean and variance of y. Unit: one record, or one person
+    with `groups=`, who then speaks with the mean of the records.
+
+    For Python alone: run.toml has no table for it.
+
+    References
+    ----------
+    `docs/theory/speak-once.md#residual-moments`, `docs/theory/speak-once.md#numbers`
     """
 
     def _solution(

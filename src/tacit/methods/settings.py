@@ -53,7 +53,19 @@ class Words:
 
 
 def choices(*known: str) -> Words:
-    """Return words that stand for themselves."""
+    """Return words that stand for themselves.
+
+    Parameters
+    ----------
+    *known : str
+        The words that an argument, and its key in run.toml, may be.
+
+    Returns
+    -------
+    Words
+        What annotates the field of an estimator: `mode: Annotated[str, choices("a", "b")]`. Every
+        other word is refused by name.
+    """
     return Words(dict.fromkeys(known))
 
 
@@ -173,10 +185,21 @@ class Parameters(BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
 class Queries(Parameters):
     """Which public inputs are asked: `queries=100`, or `queries=Queries(100, rounds=2)`.
 
-    number: how many, in each round; by default as many as `strategy` names, or what the estimator
-        says.
-    strategy: "medoids" (default), "random", or row numbers.
-    rounds: 2 or more ask again, in the light of the releases so far; the budget is shared.
+    Parameters
+    ----------
+    number : int, optional
+        How many, in each round; by default as many as `strategy` names, or what the estimator says.
+        In run.toml: `queries`.
+    strategy : str or array, optional
+        "medoids" (default): those nearest to the centres of as many clusters; "random"; or, in
+        Python, row numbers. Public inputs alone decide.
+    rounds : int, optional
+        2 or more ask again, in the light of the releases so far; the budget is shared.
+
+    Notes
+    -----
+    One argument in Python, three keys in a method's table of run.toml: `queries`, `strategy` and
+    `rounds`. What is None is what the estimator takes by default.
     """
 
     number: Count | None = field(default=None, metadata={"key": "queries"})
@@ -192,7 +215,19 @@ class Queries(Parameters):
         return cls(at_least(1, **named))
 
     def or_else(self, own: Self) -> Self:
-        """Return these settings; a strategy that names rows tells how many there are."""
+        """Return these settings; a strategy that names rows tells how many there are.
+
+        Parameters
+        ----------
+        own : Queries
+            What the estimator takes by default.
+
+        Returns
+        -------
+        Queries
+            With the estimator's own in place of None, checked. `number` stays None where `strategy`
+            names rows.
+        """
         filled = super().or_else(own)
         if self.number is None and not isinstance(filled.strategy, str):
             filled.number = None

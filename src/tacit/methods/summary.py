@@ -35,8 +35,18 @@ _LEAST_VARIANCE = 1e-4
 class PublicPart(NamedTuple):
     """What a fit rests on, made of public inputs alone, and the plans that it pays for.
 
-    view: public inputs as the records are seen. basis: what else shapes what a record says, such as
-        landmarks of a kernel. look: what is seen of private rows in the space, of each alone.
+    Parameters
+    ----------
+    space : PublicSpace
+        The public feature space in which private rows are looked at.
+    view : array of shape (public rows, features)
+        Public inputs as the records are seen.
+    plans : list of Plan
+        One for each release of the fit, in this order.
+    basis : any
+        What else shapes what a record says, such as landmarks of a kernel.
+    look : callable
+        What is seen of private rows in the space, of each alone.
     """
 
     space: PublicSpace
@@ -100,7 +110,55 @@ class SummaryEstimator(RowEstimator):
 
 
 class SummaryClassifier(PrivateClassifier, SummaryEstimator):
-    """Fit and statement; a subclass says what records contribute and what a student makes of it."""
+    """Fit and statement; a subclass says what records contribute and what a student makes of it.
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
+        releases of a fit cost at most this together. In run.toml: `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Seeds the choice of public inputs, never noise. In run.toml: `seed`, at the top.
+    classes : array or str
+        The public label set; required. "from_data" reads it off the private labels, which no cost
+        covers: the statement then says so. A run takes the classes that its data declare.
+
+    Attributes
+    ----------
+    student_ : student
+        The model to publish: it saw public inputs and releases only.
+    classes_ : array of shape (classes,)
+        The label set, in order: the columns of `predict_proba`.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+    n_features_in_ : int
+        How many columns X had; `feature_names_in_` are their names, where it had any.
+
+    Notes
+    -----
+    A subclass is a dataclass, and so has also `student`, `features` and `radius` as arguments. What
+    makes it private is in two places: `_prepare` may look at public inputs alone, and what
+    `_release_and_learn` lets a record say must be computed from that record alone, have norm at
+    most 1, and go through `_release`.
+
+    References
+    ----------
+    `docs/theory/speak-once.md#the-bound`; CONTRIBUTING.md has a whole subclass
+    """
 
     def _count(self, ledger: Ledger, plan: Plan, private: PrivateRecords) -> Release:
         """Release how many records, or people, each class has."""
@@ -159,6 +217,7 @@ class ResidualEstimator(SummaryEstimator):
             purpose = f"a moment of residuals, round {number} of {len(public.plans) - 1}"
             releases.append(self._release(ledger, plan, said, purpose))
             descent.step(*measured(releases[-1], clip))
+            # Only now: this round's noise was in units of the length that bounded its residuals.
             clip = min(clip, float(self.clip))
         return releases
 
