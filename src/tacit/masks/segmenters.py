@@ -233,7 +233,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
     cut: str = "volume"
     executor: Any = "serial"
     checkpoint: Any = None
-    _own: ClassVar = {"queries": Queries(None, "medoids", 1)}
+    _own: ClassVar[dict[str, Any]] = {"queries": Queries(None, "medoids", 1)}
 
     def fit(
         self,
@@ -516,7 +516,7 @@ class DPSGDSegmenter(StudentMasks, NoisyTrainingEstimator):
     epsilon: float = 8.0
     # There are no public scans with which private ones could overlap.
     allow_overlap: bool = field(init=False, default=False)
-    _own: ClassVar = {
+    _own: ClassVar[dict[str, Any]] = {
         "training": Training(
             clipping="flat",
             clip=0.01,
@@ -527,7 +527,7 @@ class DPSGDSegmenter(StudentMasks, NoisyTrainingEstimator):
         ).or_else(TRAINING)
     }
     # Other engines would round volumes by their company.
-    _fixed: ClassVar = frozenset({"engine"})
+    _fixed: ClassVar[frozenset[str]] = frozenset({"engine"})
 
     def fit(self, images: ArrayLike, masks: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Train on private scans (n, [channels,] *spatial), normalised one by one, and masks.

@@ -251,7 +251,7 @@ class DPSGDAutoencoder(TransformerMixin, NoisyTrainingEstimator, RowEstimator): 
     hidden: tuple[int, ...] = (300, 100, 20, 100, 300)
     _: KW_ONLY
     activation: str = "softplus"
-    _own: ClassVar = {
+    _own: ClassVar[dict[str, Any]] = {
         "training": Training(clip=0.01, learning_rate=2e-3, epochs=50, batch_size=500).or_else(
             TRAINING
         )

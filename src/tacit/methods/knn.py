@@ -173,7 +173,7 @@ class PrivateNeighbours(RowEstimator):
     queries_: Integers = field(init=False)
     releases_: list[Release] = field(init=False)
     _fit_faults: tuple[str, ...] = field(init=False)
-    _own: ClassVar = {"queries": Queries(100, "medoids", 1)}
+    _own: ClassVar[dict[str, Any]] = {"queries": Queries(100, "medoids", 1)}
     _needs_public: ClassVar[bool] = False
 
     @abstractmethod

@@ -93,7 +93,7 @@ class MACTraining(NoisyTrainingEstimator):
     _: KW_ONLY
     activation: Annotated[str, choices(*ACTIVATIONS)] = "tanh"
     steps: MACSteps | None = None
-    _fixed: ClassVar = frozenset({"clipping", "engine"})
+    _fixed: ClassVar[frozenset[str]] = frozenset({"clipping", "engine"})
     thresholds_: tuple[float, ...] = field(init=False)
 
     def _train(
@@ -216,7 +216,7 @@ class MACClassifier(MACTraining, DPSGDClassifier):
     _objective: ClassVar[str] = "binary"
 
     hidden: Widths = (300, 100)
-    _own: ClassVar = {
+    _own: ClassVar[dict[str, Any]] = {
         "training": Training(clip=1e-3, learning_rate=2e-3).or_else(TRAINING),
         "steps": _STEPS,
     }
@@ -236,7 +236,7 @@ class MACAutoencoder(MACTraining, DPSGDAutoencoder):
     _objective: ClassVar[str] = "squares"
 
     hidden: tuple[int, ...] = (300, 100, 20, 100, 300)
-    _own: ClassVar = {
+    _own: ClassVar[dict[str, Any]] = {
         "training": Training(clip=1e-3, learning_rate=3e-3, epochs=50, batch_size=500).or_else(
             TRAINING
         ),

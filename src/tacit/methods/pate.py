@@ -161,7 +161,7 @@ class PATEClassifier(PrivateClassifier):
     features: Features = None
     executor: Any = "serial"
     checkpoint: Any = None
-    _own: ClassVar = {"queries": Queries(100, "medoids", 1)}
+    _own: ClassVar[dict[str, Any]] = {"queries": Queries(100, "medoids", 1)}
 
     def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
         """Train teachers on the private rows, release their votes, train the student."""
