@@ -35,7 +35,7 @@ from tacit.mechanisms import (
     ThresholdCheck,
     UnitMean,
 )
-from tacit.mechanisms.auditing import AUDIT_DELTAS, AUDIT_ORDERS, UNIT, World, suspicions
+from tacit.mechanisms.audit_cases import AUDIT_DELTAS, AUDIT_ORDERS, UNIT, World, suspicions
 from tacit.mechanisms.sums import MadeUp, repeated
 from tacit.noise import InsecureNoise, SecureNoise
 

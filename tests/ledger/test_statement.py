@@ -19,7 +19,8 @@ from tacit._registry import MECHANISMS
 from tacit.errors import InvalidArgument, SecretDisclosure
 from tacit.ledger import STATEMENT_SCHEMA, Budget, Ledger, Statement
 from tacit.ledger.chain import NOISE_LEVELS
-from tacit.ledger.statement import FORMAT, KINDS, PROTECTS_LITTLE, _odds, epsilon_text
+from tacit.ledger.statement import FORMAT, KINDS
+from tacit.ledger.warnings import PROTECTS_LITTLE, _odds, epsilon_text
 from tacit.mechanisms import GNMax, Plan, assumptions
 from tacit.report import render_report
 

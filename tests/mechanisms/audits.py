@@ -23,7 +23,7 @@ from tacit.mechanisms import (
     SecretCost,
     ThresholdCheck,
 )
-from tacit.mechanisms.auditing import labelled as label
+from tacit.mechanisms.audit_cases import labelled as label
 from tacit.noise import GrantedNoise, Noise, SecureNoise
 from tacit.privacy import events_lower_bound
 

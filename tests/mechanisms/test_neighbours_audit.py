@@ -28,7 +28,7 @@ from tacit.mechanisms import (
 from tacit.mechanisms.neighbour_values import GRID, summed
 from tacit.mechanisms.neighbours import count_classes
 from tacit.noise import admit
-from tacit.privacy.auditing import bit_rdp
+from tacit.privacy.epsilon_lower_bounds import bit_rdp
 
 GAUSSIAN = sorted(set(KNN_AUDITS) - {"sampled-median"})
 

@@ -6,7 +6,7 @@ import pytest
 
 from tacit import BudgetExceeded, Ledger
 from tacit.errors import InvalidArgument, ReleaseLost
-from tacit.ledger import kept
+from tacit.ledger import kept_releases as kept
 from tacit.methods.base import PrivateEstimator
 from tacit.runs import DataConfig, PrivacyConfig, RunConfig, run_config, verify_run
 from tacit.students import load_student

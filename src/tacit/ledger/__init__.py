@@ -4,12 +4,13 @@ Names that are not in `__all__` are for the packages above.
 """
 
 from tacit.ledger.chain import Entry
-from tacit.ledger.chain import clock_went_back as clock_went_back
-from tacit.ledger.kept import KeptReleases
+from tacit.ledger.kept_releases import KeptReleases
 from tacit.ledger.ledger import Grant, Ledger, Snapshot
 from tacit.ledger.sanitised import SANITISABLE, sanitised_statement
-from tacit.ledger.statement import STATEMENT_SCHEMA, Statement, epsilon_text
-from tacit.ledger.terms import LARGE_DELTA, Budget, GaussianAccountant, RdpAccountant, best_order
+from tacit.ledger.statement import STATEMENT_SCHEMA, Statement
+from tacit.ledger.terms import Budget, GaussianAccountant, RdpAccountant, best_order
+from tacit.ledger.warnings import LARGE_DELTA, epsilon_text
+from tacit.ledger.warnings import clock_went_back as clock_went_back
 
 __all__ = [
     "LARGE_DELTA",

@@ -359,14 +359,6 @@ def moment(text: Any) -> datetime | None:
     return time if time.tzinfo is not None else None
 
 
-def clock_went_back(entry: Entry) -> str:
-    """Say that an entry was written when the clock named an earlier time than before."""
-    return (
-        f"when entry {entry.sequence} was written the clock said {entry.time}, and an earlier line "
-        f"of the ledger says {entry.behind}: the order of entries holds, their times may not"
-    )
-
-
 def entrusted(entry: Entry) -> str:
     """Say what a charge presumes: the ledger saw no noise, and somebody promised to draw it."""
     names = ", ".join(entry.about["entrusted"])

@@ -45,7 +45,6 @@ from tacit.ledger.chain import (
 from tacit.ledger.statement import Statement
 from tacit.ledger.store import Store
 from tacit.ledger.terms import (
-    LARGE_DELTA,
     Budget,
     Terms,
     best_order,
@@ -53,6 +52,7 @@ from tacit.ledger.terms import (
     new_terms,
     requested,
 )
+from tacit.ledger.warnings import warnings_of
 from tacit.mechanisms import Plan, Release, assumptions
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
 
@@ -707,25 +707,8 @@ class Ledger:
                 *assumptions(entry.plan["mechanism"] for entry in chain.paid),
                 *dict.fromkeys(entrusted(entry) for entry in chain.paid if entry.kind == "charge"),
             ),
-            warnings=self._warnings(levels, chain),
+            warnings=warnings_of(self._terms, chain.entries),
         )
-
-    def _warnings(self, levels: list[str], chain: Chain) -> tuple[str, ...]:
-        """Return what every statement of this ledger says for ever, each sentence once."""
-        warnings = []
-        if insecure := levels.count("insecure-seeded"):
-            warnings.append(
-                f"{insecure} of {len(levels)} entries used seeded noise and are not private"
-            )
-        if self._terms.large_delta:
-            warnings.append(
-                f"delta is at least 1/{self._terms.n_units}, one over the number of units; this "
-                "was allowed on purpose, and permits one unit to be published in full"
-            )
-        elif self._terms.allow_large_delta and self._terms.n_units is None:
-            warnings.append(LARGE_DELTA)
-        faults = (fault for entry in chain.entries for fault in entry.faults)
-        return tuple(dict.fromkeys([*warnings, *faults]))
 
     def _read(self) -> Chain:
         seen = self._seen[1]  # before the read: another thread may append meanwhile

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,14 +22,10 @@ from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument, SecretDisclosure
 from tacit.ledger.chain import NOISE_LEVELS
 from tacit.ledger.terms import Budget
+from tacit.ledger.warnings import PROTECTS_LITTLE, epsilon_text, protects_little
 
 KINDS = ("worst-case", "sanitised", "secret")
 FORMAT = "tacit-statement/1"
-PROTECTS_LITTLE = 10.0
-"""From this epsilon on every statement says what it allows. A convention: no number is safe below.
-
-At 10, what somebody believes of one person may become 22,027 times as likely, in odds.
-"""
 COVERS = (
     "all queries, all answers including refusals, the student, every checkpoint of the student, "
     "and anything else that is computed from the releases"
@@ -279,56 +273,6 @@ class Statement:
             ) from None
 
 
-def epsilon_text(epsilon: float | None) -> str:
-    """Print four digits, never less than the number itself.
-
-    Parameters
-    ----------
-    epsilon : float, optional
-        At least 0; None counts as 0.
-
-    Returns
-    -------
-    str
-        Rounded up, so that what is printed never claims more privacy than was proved.
-
-    Examples
-    --------
-    >>> epsilon_text(1.43111), epsilon_text(2.6), epsilon_text(0.0)
-    ('1.432', '2.6', '0')
-    """
-    rounded = Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(epsilon or 0.0))
-    return f"{float(rounded):.4g}"
-
-
-def protects_little(epsilon: float, unit: str) -> str:
-    """Say in plain words what a large epsilon allows.
-
-    >>> protects_little(10.0, "person")
-    'epsilon = 10 protects little: it allows the odds of any guess about one person to become \
-22,027 times as high, or as low (e^epsilon)'
-    """
-    return (
-        f"epsilon = {epsilon_text(epsilon)} protects little: it allows the odds of any guess about "
-        f"one {unit} to become {_odds(epsilon)} times as high, or as low (e^epsilon)"
-    )
-
-
-def _odds(epsilon: float) -> str:
-    """Print e^epsilon, never less than it is, and without ever computing a large one.
-
-    >>> _odds(10.0), _odds(1e6), _odds(1e300)
-    ('22,027', '10^434,295', '10^4.343e+299')
-    """
-    if epsilon < _MOST_WRITTEN:
-        return f"{math.ceil(math.exp(epsilon) * _ROOM):,}"
-    exponent = epsilon * math.log10(math.e) * _ROOM
-    return f"10^{math.ceil(exponent):,}" if exponent < 1e15 else f"10^{epsilon_text(exponent)}"
-
-
-_MOST_WRITTEN = 25.0
-_ROOM = 1 + 1e-12
-"""What rounding may take from an exponential or a product."""
 _BOUND: Mapping[str, str] = {
     "gaussian": "exact composition of Gaussian mechanisms (mu^2 adds; the exact Gaussian curve)",
     "rdp": "Renyi differential privacy of the worst case, with the improved conversion to epsilon",

@@ -371,12 +371,6 @@ def requested(**asked: Any) -> dict[str, Any]:
     return given
 
 
-LARGE_DELTA = (
-    "delta was not compared with the number of units (allow_large_delta=True): if it is one over "
-    "that number or more, it allows one unit to be published in full"
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
     """The header of a ledger, as read from disk."""

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from tacit._registry import MECHANISMS, mechanism_class
-from tacit.mechanisms.auditing import Look, Suspicion, suspicions
+from tacit.mechanisms.audit_cases import Look, Suspicion, suspicions
 from tacit.mechanisms.base import (
     NO_ANSWER,
     Mechanism,

@@ -25,7 +25,7 @@ from tacit.noise import Noise
 from tacit.privacy import DEFAULT_ORDERS, RdpCurve, SampledSteps, WorstCase
 
 if TYPE_CHECKING:  # both stand above this module
-    from tacit.mechanisms.auditing import Suspicion
+    from tacit.mechanisms.audit_cases import Suspicion
     from tacit.mechanisms.votes import VoteReading
 
 BLOCK = 1 << 18  # votes noised at a time: the temporaries stay in the processor's cache

@@ -42,7 +42,7 @@ from tacit._checks import (
     set_checked,
 )
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.auditing import Shift, Suspicion, small
+from tacit.mechanisms.audit_cases import Shift, Suspicion, small
 from tacit.mechanisms.base import Mechanism, Plan, Release, blocks
 from tacit.mechanisms.votes import ONE_TEACHER
 from tacit.noise import Noise, admit, check_ratio

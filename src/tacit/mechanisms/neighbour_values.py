@@ -34,8 +34,8 @@ from tacit._checks import (
     set_checked,
 )
 from tacit.errors import InvalidArgument
-from tacit.mechanisms import auditing
-from tacit.mechanisms.auditing import Shift, Suspicion, World, small, with_and_without
+from tacit.mechanisms import audit_cases
+from tacit.mechanisms.audit_cases import Shift, Suspicion, World, small, with_and_without
 from tacit.mechanisms.base import Plan, Release
 from tacit.mechanisms.neighbours import GaussianNeighbours, NeighbourMechanism
 from tacit.noise import Noise, admit, check_ratio
@@ -199,7 +199,7 @@ class SampledLabels(_Sums):
         each = self.tau / half
         each = min(1.0, each if self.clip == "l1" else math.sqrt(each))
         mine, other = [1] * half + [0] * half, [0] * half + [1] * half
-        world = auditing.crowd(self.votes_per_unit, [mine, mine, other])
+        world = audit_cases.crowd(self.votes_per_unit, [mine, mine, other])
         start, by = -self.k * half * each, 2 * half * each * self.votes_per_unit
         spread, direction = math.sqrt(2 * half) * self.sigma, (1.0,) * half + (-1.0,) * half
         looks = Shift(direction, start, by, spread, self.sampling_rate).looks(Plan(self, 1))
@@ -304,7 +304,7 @@ class SampledMean(_Sums):
         small(k=self.k)
         by = self.votes_per_unit * (self.high - self.low) / self.k
         shift = Shift((1.0,), self.low, by, self.sigma, self.sampling_rate)
-        world = auditing.crowd(self.votes_per_unit, [self.high, self.high, self.low])
+        world = audit_cases.crowd(self.votes_per_unit, [self.high, self.high, self.low])
         yield with_and_without("the mean", Plan(self, 1), world, shift.looks(Plan(self, 1)))
 
 
@@ -450,14 +450,15 @@ class SampledMedian(NeighbourMechanism):
         between = (points[lowest - 1] + points[lowest]) / 2
         above, below = points[-1] + 1, points[0] - 1
         if self.sampling_rate == 1:
-            others = (auditing.SAME,) * max(0, k - k // 2 - votes) + (3,) * min(votes, k)
-            world = World(np.array([below, below, above, between]), votes, others, auditing.OTHER)
+            others = (audit_cases.SAME,) * max(0, k - k // 2 - votes) + (3,) * min(votes, k)
+            values = np.array([below, below, above, between])
+            world = World(values, votes, others, audit_cases.OTHER)
         elif self.epsilon_per_query * k / (4 * votes) < _SHALLOW:
-            world = World(np.array([below, below, between]), votes, crowd=auditing.OTHER)
+            world = World(np.array([below, below, between]), votes, crowd=audit_cases.OTHER)
         else:
             lowest, world = 1, World(np.array([points[0]]), votes)
         middle = (points[lowest - 1] + points[lowest]) / 2
-        looks = auditing.at_orders(auditing.beyond((-1.0,), -middle))
+        looks = audit_cases.at_orders(audit_cases.beyond((-1.0,), -middle))
         width = math.ceil((points.size + 62) / k)
         yield with_and_without("the point", Plan(self, 1), world, looks, width)
 

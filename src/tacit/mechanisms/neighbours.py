@@ -34,8 +34,8 @@ from tacit._checks import (
     set_checked,
 )
 from tacit.errors import InvalidArgument
-from tacit.mechanisms import auditing
-from tacit.mechanisms.auditing import Shift, Suspicion, World, labelled, small, with_and_without
+from tacit.mechanisms import audit_cases
+from tacit.mechanisms.audit_cases import Shift, Suspicion, World, labelled, small, with_and_without
 from tacit.mechanisms.base import BLOCK, NO_ANSWER, Mechanism, Plan, Release
 from tacit.mechanisms.votes import VoteReading, noisy_argmax
 from tacit.noise import Noise, admit, check_rate, check_ratio
@@ -381,16 +381,16 @@ class SampledMax(_Votes):
         one, votes = Plan(self, 1, n_classes=2), self.votes_per_unit
         spread = math.sqrt(2) * self.sigma
         if self.sampling_rate < 1:
-            looks = auditing.at_orders(labelled(0))
-            yield with_and_without("the label, alone", one, World(auditing.VOTES, votes), looks)
+            looks = audit_cases.at_orders(labelled(0))
+            yield with_and_without("the label, alone", one, World(audit_cases.VOTES, votes), looks)
             if self.k <= _NEAR * spread:
-                world = auditing.crowd(votes)
+                world = audit_cases.crowd(votes)
                 yield with_and_without("the label, in a crowd", one, world, looks)
             return
-        gap = auditing.cut(2 * votes / spread, one.epsilon(auditing.FINE)) * spread
+        gap = audit_cases.cut(2 * votes / spread, one.epsilon(audit_cases.FINE)) * spread
         for behind in sorted({votes, round(gap)}):
-            world = auditing.split(self, behind)
-            yield with_and_without("the label", one, world, auditing.at_deltas(labelled(0)))
+            world = audit_cases.split(self, behind)
+            yield with_and_without("the label", one, world, audit_cases.at_deltas(labelled(0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,7 +469,7 @@ class SampledVotes(_Votes):
         votes, spread = self.votes_per_unit, math.sqrt(2) * self.sigma
         shift = Shift((1.0, -1.0), -self.k, 2 * votes, spread, self.sampling_rate)
         one = Plan(self, 1, n_classes=2)
-        yield with_and_without("the counts", one, auditing.crowd(votes), shift.looks(one))
+        yield with_and_without("the counts", one, audit_cases.crowd(votes), shift.looks(one))
 
 
 @dataclass(frozen=True, slots=True)
@@ -758,8 +758,8 @@ class NoisyScreening(ClassNeighbours):
         events = labelled(0, 1), labelled(0)
         yield from _checks("check and answer", self, self.sigma_screen, events)
         if self.sampling_rate == 1:
-            one, world = Plan(self, 1, n_classes=2), auditing.split(self, self.votes_per_unit)
-            yield with_and_without("the answer", one, world, auditing.at_deltas(*events))
+            one, world = Plan(self, 1, n_classes=2), audit_cases.split(self, self.votes_per_unit)
+            yield with_and_without("the answer", one, world, audit_cases.at_deltas(*events))
 
 
 def _checks(
@@ -768,16 +768,16 @@ def _checks(
     small(threshold=mechanism.threshold, k=mechanism.k)
     one, votes = Plan(mechanism, 1, n_classes=2), mechanism.votes_per_unit
     if mechanism.sampling_rate < 1:
-        looks = auditing.at_orders(*events)
-        yield with_and_without(f"{what}, alone", one, World(auditing.VOTES, votes), looks)
-        yield with_and_without(f"{what}, in a crowd", one, auditing.crowd(votes), looks)
+        looks = audit_cases.at_orders(*events)
+        yield with_and_without(f"{what}, alone", one, World(audit_cases.VOTES, votes), looks)
+        yield with_and_without(f"{what}, in a crowd", one, audit_cases.crowd(votes), looks)
         company = round((mechanism.threshold - votes / 2) / mechanism.sampling_rate)
         if 0 < company <= _COMPANY:
-            world = World(auditing.VOTES, votes, (auditing.SAME,) * company)
+            world = World(audit_cases.VOTES, votes, (audit_cases.SAME,) * company)
             yield with_and_without(f"{what}, in company", one, world, looks)
         return
-    away = auditing.cut(votes / sigma, one.epsilon(auditing.FINE)) * sigma
+    away = audit_cases.cut(votes / sigma, one.epsilon(audit_cases.FINE)) * sigma
     tops = {round(mechanism.threshold - each) for each in (votes, away)}
     for top in sorted({min(max(0, top), mechanism.k - votes) for top in tops}):
-        world = World(auditing.VOTES, votes, (auditing.SAME,) * top)
-        yield with_and_without(what, one, world, auditing.at_deltas(*events))
+        world = World(audit_cases.VOTES, votes, (audit_cases.SAME,) * top)
+        yield with_and_without(what, one, world, audit_cases.at_deltas(*events))

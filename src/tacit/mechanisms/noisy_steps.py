@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats, Integers, noise_scale, refuse, sampling_rate, set_checked
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.auditing import Look, Shift, Suspicion, at_orders
+from tacit.mechanisms.audit_cases import Look, Shift, Suspicion, at_orders
 from tacit.mechanisms.base import Mechanism, Plan, Release
 from tacit.mechanisms.codes import power_of_two_above
 from tacit.noise import Noise, admit, check_rate, check_ratio

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacit import privacy
 from tacit._checks import Floats, positive, refuse, renyi_order, set_checked, vote_matrix
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.auditing import AUDIT_DELTAS, Look, Suspicion
+from tacit.mechanisms.audit_cases import AUDIT_DELTAS, Look, Suspicion
 from tacit.mechanisms.base import NO_ANSWER, Mechanism, Plan
 from tacit.mechanisms.selective import ConfidentGNMax
 from tacit.mechanisms.sums import ReleasedOnce, copied

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacit import privacy
 from tacit._checks import Floats, Integers, at_least, finite, finite_array, noise_scale, set_checked
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.auditing import AUDIT_DELTAS, Suspicion, cut, guess, labelled, small
+from tacit.mechanisms.audit_cases import AUDIT_DELTAS, Suspicion, cut, guess, labelled, small
 from tacit.mechanisms.base import NO_ANSWER, Release
 from tacit.mechanisms.votes import (
     GNMax,

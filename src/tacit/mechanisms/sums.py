@@ -41,7 +41,7 @@ from tacit._checks import (
     set_checked,
 )
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.auditing import Look, Shift, Suspicion, small
+from tacit.mechanisms.audit_cases import Look, Shift, Suspicion, small
 from tacit.mechanisms.base import Mechanism, Plan, Release, blocks
 from tacit.mechanisms.codes import Frame, bounded_steps, certify, clip_rows
 from tacit.noise import Noise, admit, check_ratio

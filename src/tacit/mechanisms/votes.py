@@ -31,7 +31,7 @@ from tacit._checks import (
     vote_matrix,
 )
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.auditing import AUDIT_DELTAS, Look, Shift, Suspicion, cut, guess, labelled
+from tacit.mechanisms.audit_cases import AUDIT_DELTAS, Look, Shift, Suspicion, cut, guess, labelled
 from tacit.mechanisms.base import Mechanism, Plan, Release, blocks
 from tacit.noise import Noise, admit, check_ratio
 from tacit.privacy import Event, RdpCurve, gaussian_rdp, gnmax_rdp, lnmax_rdp, lnmax_rdp_worst

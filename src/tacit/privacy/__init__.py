@@ -4,20 +4,20 @@ One function per quantity of docs/theory.md. Functions that take votes return se
 published only through the mechanism `Sanitise`; functions that end in `_worst` take none.
 """
 
-from tacit.privacy.auditing import (
-    Event,
-    epsilon_lower_bound,
-    events_lower_bound,
-    one_run_epsilon,
-    one_run_p_value,
-    rdp_lower_bound,
-)
 from tacit.privacy.curves import (
     DEFAULT_ORDERS,
     RdpCurve,
     WorstCase,
     conversion_term,
     worst_case_epsilon,
+)
+from tacit.privacy.epsilon_lower_bounds import (
+    Event,
+    epsilon_lower_bound,
+    events_lower_bound,
+    one_run_epsilon,
+    one_run_p_value,
+    rdp_lower_bound,
 )
 from tacit.privacy.gaussian import (
     calibrate_gaussian,
