@@ -7,7 +7,8 @@ import pytest
 
 from tacit import Budget, BudgetExceeded, GNMax, InsecureNoise, Ledger, NoisyVotes, Plan
 from tacit.errors import InvalidArgument, LedgerDamaged, ReleaseLost
-from tacit.ledger import KeptReleases, kept
+from tacit.ledger import KeptReleases
+from tacit.ledger import kept_releases as kept
 
 VOTES = [[90, 10], [20, 80]]
 PLAN = Plan(GNMax(40), 2)
