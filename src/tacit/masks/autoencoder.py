@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 
-BOUNDS = ("clip", "smooth", "ball")
+BOUNDS = ("clip", "smooth", "ball", "cube")
 
 
 _SLOPE = math.sqrt(8 / math.pi)  # sigmoid(c x) is near Phi(x) for this c (PCA-PATE 2020)
@@ -60,9 +60,14 @@ def ball_activation(outputs: Tensor) -> Tensor:
 
 
 def bounded(outputs: Tensor, bound: str) -> Tensor:
-    """Bring encoder outputs into the unit ball: f/max(1,|f|), f/sqrt(1+|f|^2), or the ball."""
+    """Bring encoder outputs into the unit ball.
+
+    f/max(1,|f|), f/sqrt(1+|f|^2), the ball's activation, or tanh(f)/sqrt(l): a cube within it.
+    """
     if bound == "ball":
         return ball_activation(outputs)
+    if bound == "cube":
+        return outputs.tanh() / math.sqrt(outputs.shape[1])
     square = outputs.square().sum(1, keepdim=True)
     if bound == "smooth":
         return outputs / (1 + square).sqrt()
@@ -76,7 +81,8 @@ class AutoencoderCodec:
     `(n, *sides)` or `(n, channels, *sides)` with values in [0, 1].
 
     bound: "clip" f/max(1,|f|) as in Generalized PATE 2022, with a weak penalty on |f| > 1, for its
-        gradient has no radial part there; "smooth" f/sqrt(1+|f|^2); "ball" as in PCA-PATE 2020.
+        gradient has no radial part there; "smooth" f/sqrt(1+|f|^2); "ball" as in PCA-PATE 2020;
+        "cube" tanh(f)/sqrt(l), which that paper advises against.
     """
 
     def __init__(
