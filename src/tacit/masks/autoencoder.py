@@ -88,7 +88,7 @@ class AutoencoderCodec:
     def __init__(
         self,
         network: tuple[Module, Module],
-        shape: tuple[int, ...],
+        mean: Floats,
         sides: int,
         length: int,
         bound: str,
@@ -96,8 +96,9 @@ class AutoencoderCodec:
     ) -> None:
         self._encoder, self._decoder = network
         self._prior = prior
-        self._planes = (-1, *shape[-sides:])
-        self.shape = shape
+        self._planes = (-1, *mean.shape[-sides:])
+        self.mean = mean
+        self.shape = mean.shape
         self.length = length
         self.bound = bound
         self.provenance = "public"
@@ -150,7 +151,7 @@ class AutoencoderCodec:
                 optimiser.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
-        return cls(halves, shape, len(sides), length, bound, prior)
+        return cls(halves, array.mean(axis=0), len(sides), length, bound, prior)
 
     def fingerprint_parts(self) -> dict[str, Any]:
         """Return what the codes follow from, without the addresses that a pickle would hold."""

@@ -130,7 +130,8 @@ class MaskRounds:
     @property
     def public_volume(self) -> float | None:
         """How many voxels an organ has in the codec's public masks, on average, if it knows."""
-        return float(np.sum(self.codec.mean)) if self.linear else None
+        mean = getattr(self.codec, "mean", None)
+        return None if mean is None else float(np.sum(mean))
 
 
 @dataclass(frozen=True, slots=True)
