@@ -129,9 +129,12 @@ class MaskRounds:
 
     @property
     def public_volume(self) -> float | None:
-        """How many voxels an organ has in the codec's public masks, on average, if it knows."""
-        mean = getattr(self.codec, "mean", None)
-        return None if mean is None else float(np.sum(mean))
+        """How many voxels an organ has in the codec's public masks, on average, if it knows.
+
+        A mean that is the same everywhere is a centre (as of a bought codec), and no mean of masks.
+        """
+        mean = np.asarray(getattr(self.codec, "mean", 0.0))
+        return float(mean.sum()) if np.ptp(mean) > 0 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,10 +236,11 @@ ITEMS = (
         "2020-activation",
         "2020, remark: a ball rather than a cube in the bottleneck",
         "reproduced",
-        "The ball is ahead of the clip and of the tanh cube.",
+        "At 100 teachers the ball has .863, the clip .856, the tanh cube .802; a smooth bound of "
+        "ours has .869.",
         activations,
         (HIPPOCAMPUS,),
-        minutes=2,
+        minutes=1.5,
     ),
     Item(
         "2020-algorithm-2",
@@ -258,21 +259,21 @@ ITEMS = (
         "2020-baseline",
         "2020, baseline: DP-SGD, each layer clipped at 4, variance 6",
         "differs",
-        "Steps and lots are not printed; with as many steps as the budget allows it learns less "
-        "than with a flat clip of 0.01.",
+        "Steps and lots are not printed; with as many steps as the budget allows it has .247, and "
+        ".815 with a flat clip of 0.01.",
         baseline,
         (HIPPOCAMPUS,),
-        minutes=4,
+        minutes=3,
     ),
     Item(
         "2020-results",
         "2020, results: student .561, teachers .547, DP-SGD .53",
-        "refuted",
-        "With eight teachers the noise exceeds the code: the student is below its teachers, and "
-        "no better than one of the public mean mask.",
+        "differs",
+        "The order does not come out: with eight teachers the noise exceeds the code, and the "
+        "student, .812, is below its teachers, .845, and hardly above one of the public mean mask.",
         results,
         (HIPPOCAMPUS,),
-        minutes=6,
+        minutes=3,
     ),
     Item(
         "2020-propositions-3-to-5",
@@ -354,20 +355,20 @@ ITEMS = (
         "2022, Section 3: blocks of PCA, slices of 2D autoencoders",
         "refuted",
         "Each block or slice has a bound, and volumes are counted: a claimed epsilon of 1 is 71 "
-        "and 19. Under one bound a volume, codes of slices are worse than one code.",
+        "and 19. Under one bound a volume, codes of slices are no better than the mean mask.",
         _blocks,
         (HIPPOCAMPUS,),
-        minutes=1.5,
+        minutes=0.5,
     ),
     Item(
         "2022-figure-2",
         "2022, Figure 2: cross-entropy of PCA, autoencoder and naive release",
         "reproduced",
-        "The autoencoder is ahead of PCA where there is noise, and naive release is useless; "
-        "noise in training helps against noise in use.",
+        "At noise 0.2 the autoencoder is a tenth ahead of PCA, at 0.05 even, without noise "
+        "behind; naive release is useless, and noise in training helps against noise in use.",
         figure_2,
         (HIPPOCAMPUS,),
-        minutes=1.5,
+        minutes=0.7,
     ),
     Item(
         "2022-figure-3",
@@ -383,10 +384,11 @@ ITEMS = (
         "schemes",
         "Ours: every scheme at equal epsilon and delta, perfect teachers",
         "improved",
-        "At 100 teachers, 50 queries and epsilon 8: PCA .760, autoencoder .86, four rounds .909.",
+        "At 100 teachers, 50 queries and epsilon 8: PCA .760, autoencoder .856 (clip) and .863 "
+        "(ball), four rounds .909.",
         schemes,
         (HIPPOCAMPUS,),
-        minutes=9,
+        minutes=8,
     ),
     Item(
         "schemes-three-classes",
@@ -395,7 +397,7 @@ ITEMS = (
         "The order of the schemes is that of two classes.",
         three_classes,
         (HIPPOCAMPUS,),
-        minutes=12,
+        minutes=8,
     ),
     Item(
         "schemes-generated",
@@ -403,7 +405,7 @@ ITEMS = (
         "improved",
         "The order of the schemes is that of the hippocampus.",
         generated_masks,
-        minutes=4,
+        minutes=1,
     ),
 )
 """In the papers' own order, 2020 before 2022; what is not in them stands last."""
