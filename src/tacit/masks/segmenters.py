@@ -115,7 +115,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
 
     teacher: `AtlasTeacher()` by default, a `UNetTeacher`, or a function (`CallableTeacher`).
     codec: fitted on public masks; by default a `PCACodec` of `public_masks`; or a word for what is
-        fitted on them: "linear" (the same), "blocks", "autoencoder", "naive" (`fit_codec`).
+        fitted on them: "linear" (the same), "blocks", "autoencoder", "naive".
     student: `UNetStudent(n_classes)` by default; it sees public scans and releases only.
     n_teachers: how many teachers; public and fixed.
     each_alone: every person is a teacher of its own, and `n_teachers` the public number by which
