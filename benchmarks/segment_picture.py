@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from benchmarks.segmentation_data import Array
-from benchmarks.segmentation_figures import INK, _pyplot, _save
 from tacit.masks import level_of_volume, organ_dice
 
+RED, GREY = "#c0392b", "#777777"
 COLUMNS = ("scan", "teachers' mean (secret)", "released", "student", "truth")
 
 
@@ -39,22 +40,25 @@ def draw_case(data: Any, model: Any, said: Array, path: Path) -> None:
 
 
 def _draw(rows: list[tuple[str, Array, list[Any]]], path: Path) -> None:
-    figure, axes = _pyplot().subplots(len(rows), len(COLUMNS), figsize=(10, 1.9 * len(rows)))
+    figure = Figure(figsize=(10, 1.9 * len(rows)))
+    axes = figure.subplots(len(rows), len(COLUMNS))
     for line, (title, scan, masks) in zip(axes, rows, strict=True):
         middle = int(masks[-1].sum(axis=(0, 1)).argmax())  # the slice that shows most of the organ
         for axis, mask in zip(line, [0, *masks], strict=True):
             axis.set_xticks([])
             axis.set_yticks([])
             if mask is None:
-                axis.text(0.5, 0.5, "not asked", ha="center", va="center", color=INK[3])
+                axis.text(0.5, 0.5, "not asked", ha="center", va="center", color=GREY)
                 axis.set_frame_on(False)
                 continue
             axis.imshow(scan[:, :, middle], cmap="gray", origin="lower", aspect="auto")
             if np.ndim(mask):
-                axis.contour(mask[:, :, middle], levels=[0.5], colors=INK[1], linewidths=1.4)
+                axis.contour(mask[:, :, middle], levels=[0.5], colors=RED, linewidths=1.4)
                 dice = float(organ_dice(mask[None].astype(np.uint8), masks[-1][None])[0])
                 axis.set_xlabel("" if mask is masks[-1] else f"Dice {dice:.2f}", fontsize=8)
         line[0].set_ylabel(title, fontsize=9)
     for axis, name in zip(axes[0], COLUMNS, strict=True):
         axis.set_title(name, fontsize=9)
-    _save(figure, path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)

@@ -211,6 +211,8 @@ BAD = {
     ),
     "no private folder": ({"data": {"source": "nifti:{root}/absent"}}, "absent"),
     "another teacher": ({"segmentation": {"teacher": "oracle"}}, "teacher"),
+    "another codec": ({"segmentation": {"codec": "fractal"}}, "codec"),
+    "an autoencoder in rounds": ({"segmentation": {"codec": "autoencoder", "rounds": 2}}, "rounds"),
     "three rounds": ({"segmentation": {"rounds": 3}}, "rounds"),
     "each_alone of words": ({"segmentation": {"each_alone": "no"}}, "each_alone"),
     "channels of words": ({"segmentation": {"channels": "8"}}, "channels"),
@@ -261,6 +263,16 @@ def test_a_patients_file_that_is_not_whole(hospital, tmp_path, text, message):
     with pytest.raises(InvalidArgument, match=message) as caught:
         run_config(RunConfig.parse(settings(hospital, options=changes)), tmp_path / "run")
     assert "hospital0" not in str(caught.value)
+
+
+@pytest.mark.parametrize("codec", ["blocks", "autoencoder", "naive"])
+def test_the_codec_is_the_one_that_was_asked_for(hospital, tmp_path, codec):
+    """Each run ends with a statement, releases and a student; the file says which codec it was."""
+    raw = settings(hospital, segmentation={"codec": codec, "channels": [4, 8], "student_steps": 1})
+    found = run_config(RunConfig.parse(raw), tmp_path / "run")
+    assert 7.99 < found.statement.epsilon <= 8.0
+    assert len(list((tmp_path / "run" / "released").iterdir())) == 3
+    assert f'codec = "{codec}"' in (tmp_path / "run" / "config.toml").read_text()
 
 
 def test_masks_alone_will_do_for_the_codec(hospital, tmp_path):

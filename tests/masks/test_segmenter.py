@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import pickle
 import zlib
@@ -15,6 +16,8 @@ from flat_settings import built
 from tacit.errors import BudgetExceeded, InvalidArgument, TeacherFailed
 from tacit.ledger import LARGE_DELTA, Budget, Ledger
 from tacit.masks import (
+    AutoencoderCodec,
+    BlockPCACodec,
     DPSGDSegmenter,
     IdentityCodec,
     PATESegmenter,
@@ -23,6 +26,7 @@ from tacit.masks import (
     UNetStudent,
     UNetTeacher,
     generated_volumes,
+    level_of_volume,
     noise_to_signal,
 )
 from tacit.masks.rounds import cut_masks, foreground, one_hot_masks
@@ -177,11 +181,70 @@ def test_several_classes_are_released_without_the_background(scans: tuple[Any, A
 
 
 def test_any_codec_will_do_in_one_round(scans: tuple[Any, Any]) -> None:
-    model = made(scans, codec=IdentityCodec(SIDE))
+    model = made(scans, codec=IdentityCodec(SIDE), cut="half")
     assert model.released_.shape == (10, *SIDE)
     assert 7.99 < model.ledger_.spent() <= 8.0
     with pytest.raises(InvalidArgument, match="rounds=2"):
-        made(scans, codec=IdentityCodec(SIDE), rounds=2)
+        made(scans, codec=IdentityCodec(SIDE), rounds=2, cut="half")
+
+
+@pytest.mark.parametrize("kind", ["voxels", "centred at one half"])
+def test_a_cut_by_a_volume_that_nobody_knows_is_refused_before_any_teacher_looks(
+    scans: tuple[Any, Any], kind: str
+) -> None:
+    looked = []
+    codec: Any = IdentityCodec(SIDE)
+    if kind != "voxels":  # as a codec that was bought has it
+        codec = dataclasses.replace(fitted_codec(), mean=np.full(SIDE, 0.5))
+
+    def watched(images: Any, masks: Any, queries: Any, **_: Any) -> Any:
+        looked.append(len(images))
+
+    model = built(PATESegmenter, watched, codec, Stub(), delta=1e-3)
+    with pytest.raises(InvalidArgument, match=r"public_masks=.*cut='half'"):
+        model.fit(scans[0][:40], scans[1][:40], scans[0][40:50])
+    assert not looked
+    assert not hasattr(model, "ledger_")
+
+
+@pytest.mark.parametrize("codec", ["autoencoder", "naive"])
+def test_codecs_that_are_not_linear_are_cut_at_the_public_volume(
+    scans: tuple[Any, Any], codec: str
+) -> None:
+    """The public volume decides, not one half: teachers say a ramp, which is soft."""
+    known = scans[1][50:]
+
+    def half_sure(images: Any, masks: Any, queries: Any, **_: Any) -> Any:
+        organ = np.linspace(0, 1, queries[0].size).reshape(SIDE) * np.ones((len(queries), 1, 1))
+        return np.stack([1 - organ, organ], axis=1)
+
+    options = {"epsilon": 1e5, "delta": 1e-3, "n_teachers": 20, "random_state": 0}
+    model = built(PATESegmenter, half_sure, codec, Stub(), **options)
+    model.fit(scans[0][:40], scans[1][:40], scans[0][40:50], public_masks=known)
+    decoded = model.codec_.decode(model.releases_[0].values)
+    level = level_of_volume(decoded, (known > 0).sum() / len(known))
+    np.testing.assert_array_equal(model.released_, decoded > level)
+    assert (model.released_ != (decoded > 0.5)).any()
+
+
+@pytest.mark.parametrize(
+    ("codec", "kind"),
+    [
+        ("linear", PCACodec),
+        ("blocks", BlockPCACodec),
+        ("autoencoder", AutoencoderCodec),
+        ("naive", IdentityCodec),
+    ],
+)
+def test_codecs_by_name(scans: tuple[Any, Any], codec: str, kind: type) -> None:
+    model = made(scans, {"public_masks": scans[1][50:]}, codec=codec)
+    assert type(model.codec_) is kind
+    assert 7.99 < model.ledger_.spent() <= 8.0
+
+
+def test_a_codec_of_another_name_is_refused(scans: tuple[Any, Any]) -> None:
+    with pytest.raises(InvalidArgument, match="codec='fractal'"):
+        made(scans, {"public_masks": scans[1][50:]}, codec="fractal")
 
 
 def test_a_used_up_ledger_refuses_before_any_teacher_looks(

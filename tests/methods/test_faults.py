@@ -135,9 +135,8 @@ def test_a_codec_that_was_bought_is_named(tmp_path, noise):
     codec = DPPCACodec.buy(
         masks[[0] * 60], shop, sigma=1.0, radius=1.0, n_masks=60, n_components=2, noise=noise
     )
-    model = built(
-        PATESegmenter, codec=codec, n_teachers=4, delta=1e-3, random_state=0, student=Silent()
-    )
+    chosen = {"codec": codec, "n_teachers": 4, "cut": "half", "student": Silent()}
+    model = built(PATESegmenter, delta=1e-3, random_state=0, **chosen)
     model.fit(scans[:8], masks[:8], scans[8:])
     (fault,) = model.statement_.warnings
     assert shop.entries()[0].hash in fault

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 
-BOUNDS = ("clip", "smooth", "ball")
+BOUNDS = ("clip", "smooth", "ball", "cube")
 
 
 _SLOPE = math.sqrt(8 / math.pi)  # sigmoid(c x) is near Phi(x) for this c (PCA-PATE 2020)
@@ -63,9 +63,14 @@ def ball_activation(outputs: Tensor) -> Tensor:
 
 
 def bounded(outputs: Tensor, bound: str) -> Tensor:
-    """Bring encoder outputs into the unit ball: f/max(1,|f|), f/sqrt(1+|f|^2), or the ball."""
+    """Bring encoder outputs into the unit ball.
+
+    f/max(1,|f|), f/sqrt(1+|f|^2), the ball's activation, or tanh(f)/sqrt(l): a cube within it.
+    """
     if bound == "ball":
         return ball_activation(outputs)
+    if bound == "cube":
+        return outputs.tanh() / math.sqrt(outputs.shape[1])
     square = outputs.square().sum(1, keepdim=True)
     if bound == "smooth":
         return outputs / (1 + square).sqrt()
@@ -89,7 +94,9 @@ class AutoencoderCodec:
     length : int
         How many numbers a code has.
     bound : str
-        How codes get into the unit ball: "clip", "smooth" or "ball".
+        How codes get into the unit ball: "clip", "smooth", "ball" or "cube".
+    mean : array of the shape of a mask
+        The mean public mask: it tells how large organs are.
 
     References
     ----------
@@ -102,6 +109,7 @@ class AutoencoderCodec:
     shape: tuple[int, ...]
     length: int
     bound: str
+    mean: Floats = field(repr=False)
     diameter: ClassVar[float] = 2.0
     provenance: ClassVar[str] = "public"
     statement: ClassVar[str] = PUBLIC
@@ -158,7 +166,7 @@ class AutoencoderCodec:
         # The decoder adds to the mean mask, which it would otherwise have to learn first.
         prior = torch.logit(inputs.mean(dim=0).clamp(_RARE, 1 - _RARE))
         halves: Any = seeded(lambda: _halves(prior.shape, length + (bound == "ball"), length), seed)
-        codec = cls(halves[0], halves[1], prior, shape, length, bound)
+        codec = cls(halves[0], halves[1], prior, shape, length, bound, array.mean(axis=0))
         generator = torch.Generator().manual_seed(seed)
         optimiser = torch.optim.Adam(halves.parameters(), lr=positive(learning_rate=learning_rate))
         for _ in range(at_least(1, epochs=epochs)):

@@ -140,8 +140,12 @@ class MaskRounds:
 
     @property
     def public_volume(self) -> float | None:
-        """How many voxels an organ has in the codec's public masks, on average, if it knows."""
-        return float(np.sum(self.codec.mean)) if self.linear else None
+        """How many voxels an organ has in the codec's public masks, on average, if it knows.
+
+        A mean that is the same everywhere is a centre (as of a bought codec), and no mean of masks.
+        """
+        mean = np.asarray(getattr(self.codec, "mean", 0.0))
+        return float(mean.sum()) if np.ptp(mean) > 0 else None
 
 
 @dataclass(frozen=True, slots=True)

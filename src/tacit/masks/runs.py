@@ -22,6 +22,7 @@ from tacit._checks import at_least, flag, refuse, set_checked, word
 from tacit.datasets import existing_file, reading
 from tacit.errors import InvalidArgument
 from tacit.ledger import KeptReleases
+from tacit.masks.named_codecs import CODECS
 from tacit.masks.results import MOST_SCANS, mask_figure, mask_metrics
 from tacit.masks.rounds import one_hot_masks
 from tacit.masks.segmenters import PATESegmenter, SimulatedSegmenter, one_two_or_four
@@ -230,6 +231,8 @@ class SegmentationTable:
 
     each_alone: every patient (or scan) is a teacher of its own, and `n_teachers` the public number
         by which sums are divided. queries: all public scans are asked where it is left out.
+    codec: of the public masks: "linear" (principal components), "blocks" (of blocks, for large
+        volumes), "autoencoder" or "naive" (voxels), the last two with rounds = 1 only.
     channels, teacher_steps, student_steps, patch: of the U-Nets; a patch where volumes are large.
     simulation: the private scans are declared public, as in a benchmark: the report may then show
         the teachers' mean before noise, and the statement says that it does.
@@ -239,6 +242,7 @@ class SegmentationTable:
     teacher: Annotated[str, choices("atlas", "unet")] = "atlas"
     n_teachers: Count = PATESegmenter.n_teachers
     each_alone: bool = PATESegmenter.each_alone
+    codec: Annotated[str, choices(*CODECS)] = "linear"
     queries: Count | None = PATESegmenter._own["queries"].number
     strategy: Strategy = PATESegmenter._own["queries"].strategy
     rounds: Annotated[int, one_two_or_four] = PATESegmenter._own["queries"].rounds
@@ -279,6 +283,7 @@ def make_segmenter(config: RunConfig, scans: Scans, folder: Path) -> PATESegment
     kind = SimulatedSegmenter if section.simulation else PATESegmenter
     return kind(
         UNetTeacher(recipe) if section.teacher == "unet" else AtlasTeacher(),
+        section.codec,
         student=UNetStudent(count, steps=section.student_steps, random_state=config.seed, **sizes),
         n_teachers=section.n_teachers,
         each_alone=section.each_alone,

@@ -7,6 +7,7 @@ After `fit` the object holds the student, the releases and the ledger, and nothi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
@@ -20,13 +21,13 @@ from sklearn.utils.validation import check_is_fitted
 from tacit._checks import Floats, Integers, at_least, one_of, refuse
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
-from tacit.masks.pca import PCACodec
+from tacit.masks.named_codecs import fit_codec
 from tacit.masks.results import organ_dice
 from tacit.masks.rounds import EncodeMasks, MaskRounds, cut_masks, foreground, one_hot_masks
 from tacit.masks.teachers import AtlasTeacher, segment_with_teachers
 from tacit.masks.unet import UNetStudent, channelled, scan_floats, targets_of
 from tacit.masks.volumes import holds_classes, most_probable
-from tacit.mechanisms import Release
+from tacit.mechanisms import GaussianMean, Release, UnitMean
 from tacit.methods import (
     TRAINING,
     Count,
@@ -145,8 +146,9 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
     ----------
     teacher : MaskTeacher or callable, optional
         `AtlasTeacher()` by default, a `UNetTeacher`, or a function (`CallableTeacher`).
-    codec : Codec, optional
-        Fitted on public masks; by default a `PCACodec` of the `public_masks` of `fit`.
+    codec : Codec or str, optional
+        Fitted on public masks; by default a `PCACodec` of the `public_masks` of `fit`; or a word
+        for what is fitted on them: "linear" (the same), "blocks", "autoencoder", "naive".
     student : estimator, optional
         `UNetStudent(n_classes)` by default; it sees public scans and releases only.
     epsilon : float
@@ -176,8 +178,9 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
         earlier ones and the public scans together predict.
     cut : str
         "volume" makes masks of what was released such that an organ has, on average over the scans
-        asked, the volume that it has in the codec's public masks; "half" where the released
-        foreground exceeds 1/2, for scans whose organs are of another size.
+        asked, the volume that it has in the codec's public masks (or, for a codec without any, in
+        `public_masks`); "half" where the released foreground exceeds 1/2, for scans whose organs
+        are of another size.
     executor : str or Dask client
         "serial", "local" (processes), a Dask client or a scheduler's address.
     checkpoint : path, optional
@@ -275,11 +278,12 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
         self._keep_apart(scans, outside)
         people = units_of(groups, len(scans))
         self._check_delta(count_units(people, len(scans)))
-        codec = self._codec(public_masks, truth)
+        known = self._known(public_masks, truth)
+        rows = self._choose(outside)
+        codec = self._codec(known, truth.ndim - 1, len(rows))
         student = self._new_student()
         if hasattr(student, "check"):  # a student that cannot be made would cost the whole budget
             student.check(truth.ndim - 1)
-        rows = self._choose(outside)
         asked = outside[rows]
         rounds = MaskRounds(
             codec,
@@ -289,6 +293,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
             noise=self._gaussian_noise(),
             rounds=self._settings("queries").rounds,
         )
+        volume = self._volume(rounds, known)
         ledger = self._open_ledger(by_person=people is not None)
         plans = rounds.plans()
         kept = self._refuse_early(ledger, plans, asked)
@@ -301,7 +306,6 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
         self.grid_ = truth.shape[1:]
         self.releases_: list[Release] = []
         self._ask(rounds, codes)
-        volume = rounds.public_volume if self.cut == "volume" else None
         self.released_ = cut_masks(rounds.answers(), self.n_classes, volume)
         self.student_ = student.fit(asked, one_hot_masks(self.released_, self.n_classes))
         return self
@@ -331,20 +335,46 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
             raise InvalidArgument(f"Expected X_public of finite numbers, shape (n, *{shape}).")
         return outside
 
-    def _codec(self, public_masks: ArrayLike | None, truth: NDArray[Any]) -> Any:
-        """Return a codec of public masks; whoever has no organ at all has the same mask."""
-        if self.codec is not None:
-            return self.codec
+    def _known(self, public_masks: ArrayLike | None, truth: NDArray[Any]) -> NDArray[Any] | None:
+        """Return the foregrounds of public masks; whoever has no organ at all has the same mask."""
         if public_masks is None:
-            raise InvalidArgument(
-                "Expected public_masks= to fit a codec on, or codec= a fitted one."
-            )
+            return None
         known, shape = np.asarray(public_masks), truth.shape[1:]
         if known.shape[1:] != shape or known.dtype.kind not in "biu":
             raise InvalidArgument(f"Expected public_masks of classes, shape (n, *{shape}).")
         self._keep_apart(truth[truth.any(axis=tuple(range(1, truth.ndim)))], known)
-        answers = foreground(targets_of(known, self.n_classes), self.n_classes)
-        return PCACodec.fit(answers, blur=0.7, copies=3, dimensions=len(shape))
+        return foreground(targets_of(known, self.n_classes), self.n_classes)
+
+    def _codec(self, known: NDArray[Any] | None, dimensions: int, queries: int) -> Any:
+        """Return the codec that was given, or the one of this name, of public masks."""
+        if not (self.codec is None or isinstance(self.codec, str)):
+            return self.codec
+        if known is None:
+            raise InvalidArgument(
+                "Expected public_masks= to fit a codec on, or codec= a fitted one."
+            )
+        kind = UnitMean if self.each_alone else GaussianMean
+        reach = kind.RADII * math.sqrt(queries) / at_least(1, n_teachers=self.n_teachers)
+        return fit_codec(
+            self.codec or "linear",
+            known,
+            dimensions=dimensions,
+            sigma=self._gaussian_noise() * reach,
+            random_state=self.random_state or 0,
+        )
+
+    def _volume(self, rounds: MaskRounds, known: NDArray[Any] | None) -> float | None:
+        """Return how many voxels an organ has in public masks; None where 1/2 is the cut."""
+        if self.cut == "half":
+            return None
+        if rounds.public_volume is not None:
+            return rounds.public_volume
+        if known is None:
+            raise InvalidArgument(
+                "Expected public_masks= where cut='volume' and the codec knows no public masks; "
+                "give them, or say cut='half'."
+            )
+        return float(known.sum() / len(known))
 
     def _default_student(self) -> Any:
         return UNetStudent(self.n_classes, random_state=self.random_state or 0)

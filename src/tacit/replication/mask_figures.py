@@ -1,0 +1,366 @@
+"""Figures 1 to 3 of Generalized PATE on the hippocampus, and codes of single slices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tacit.masks import AutoencoderCodec, IdentityCodec, PCACodec, UNetStudent, wiener_weights
+from tacit.replication.items import Workplace, curves_figure
+from tacit.replication.mask_schemes import (
+    EPOCHS,
+    FOUR,
+    LENGTH,
+    Bench,
+    Cell,
+    Draw,
+    answers_in_rounds,
+    autoencoded,
+    autoencoded_answers,
+    paper_answers,
+    released_in_ball,
+    trained_autoencoder,
+)
+from tacit.replication.mask_tasks import Array, Task, decided, dice, hippocampus
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Row = dict[str, Any]
+SIGMAS = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+"""Noise on each coordinate of a code, in voxels."""
+RELATIVE = (0.0, 0.05, 0.2)
+TESTED = (0.0, 0.05, 0.2, 0.5)
+"""Noise on each coordinate of a code in the unit ball."""
+DRAWS = 20
+SURE = 1e-3  # a linear decoder's answers are cut here, so that their cross-entropy is finite
+EPSILONS, ASKED, TEACHERS = (2.0, 8.0, 32.0), (10, 20, 50, 100), 100
+BOUNDS = ("clip", "ball", "smooth", "cube")
+MAIN = (Cell(100, 50, 8.0), Cell(250, 50, 8.0))
+SLICE_LENGTHS = (2, 8)
+
+
+def tell(place: Workplace, title: str, rows: Sequence[Row]) -> None:
+    """Show rows of the same names as a table."""
+    place.table(title, list(rows[0]), [list(row.values()) for row in rows])
+
+
+def figure_1(place: Workplace) -> None:
+    """Components kept and squared error against noise: the rule, the best, and shrinkage."""
+    rows = components(hippocampus(place))
+    tell(place, "Generalized PATE, Figure 1: squared error per volume", rows)
+    rules = ("L* (paper)", "L* (held out)", "best L")
+    curves = {rule: (SIGMAS, [row[f"error, {rule}"] for row in rows]) for rule in rules}
+    curves["Wiener"] = SIGMAS, [row["error, Wiener"] for row in rows]
+    figure = two_rows("Generalized PATE, Figure 1, on the hippocampus", curves, "squared error")
+    for number, rule in enumerate(rules):
+        _line(figure, 1, number, SIGMAS, [row[rule] for row in rows])
+    _name(figure, "noise on each coordinate, in voxels", "components kept")
+    place.picture("masks-2022-figure-1", figure)
+
+
+def components(task: Task) -> list[Row]:
+    """Return errors per volume of mean codes with noise, by number of components.
+
+    The rule L* = #{lambda > sigma^2} with the spectrum of the fitted masks (the papers) and of
+    held-out ones; the best L by trying all of them on the queries; and the Wiener shrinkage.
+    """
+    rng = np.random.default_rng(0)
+    fitted, codec = PCACodec.fit(task.public, folds=1), PCACodec.fit(task.public)
+    codes = codec.encode(task.asked)
+    energy = np.square(task.asked - codec.mean).sum(axis=(1, 2, 3)).mean()
+    rows = []
+    for sigma in SIGMAS:
+        noisy = codes + rng.normal(scale=sigma, size=(DRAWS, *codes.shape))
+        gains = np.square(codes) - np.square(noisy - codes)
+        errors = energy - np.concatenate([[0.0], gains.mean(axis=(0, 1)).cumsum()])
+        shrunk = noisy * wiener_weights(codec.spectrum, sigma)
+        wiener = energy - np.square(codes).sum(axis=1).mean()
+        wiener += np.square(shrunk - codes).sum(axis=2).mean()
+        rule, papers = (int(one.useful(sigma).weights.sum()) for one in (codec, fitted))
+        rows.append(
+            {
+                "sigma": sigma,
+                "L* (paper)": papers,
+                "L* (held out)": rule,
+                "best L": int(errors.argmin()),
+                "error, L* (paper)": float(errors[papers]),
+                "error, L* (held out)": float(errors[rule]),
+                "error, best L": float(errors.min()),
+                "error, Wiener": float(wiener),
+            }
+        )
+    return rows
+
+
+def figure_2(place: Workplace) -> None:
+    """Cross-entropy and squared error of each codec by the noise of training and of use."""
+    entropies, squares = reconstruction(hippocampus(place))
+    tell(place, "Generalized PATE, Figure 2: 1000 x cross-entropy of a voxel", entropies)
+    tell(place, "The same: 1000 x squared error of a voxel", squares)
+    place.picture("masks-2022-figure-2", entropies_figure(entropies))
+
+
+def entropies_figure(rows: Sequence[Row]) -> Figure:
+    """Draw PCA, 3D autoencoders and the mean mask; naive release is far above them."""
+    shown = [row for row in rows if row["codec"] in ("PCA", "3D autoencoder", "mean mask")]
+    names = [f"noise {one:g}" for one in TESTED]
+    curves = {_series(row): (TESTED, [row[name] for name in names]) for row in shown}
+    figure = curves_figure(
+        curves,
+        title="Generalized PATE, Figure 2, on the hippocampus",
+        x="noise on each coordinate of a code in the unit ball",
+        y="1000 x cross-entropy of a voxel",
+        log="y",
+    )
+    axes, heights = figure.axes[0], (30, 40, 60, 100, 200, 300)
+    axes.set_yticks(heights, [str(one) for one in heights])
+    axes.minorticks_off()
+    figure.set_size_inches(7.5, 4.6)
+    return figure
+
+
+def _series(row: Row) -> str:
+    trained = "" if row["codec"] == "mean mask" else f", for noise {row['for noise']:g}"
+    return f"{row['codec']}{trained}"
+
+
+def reconstruction(task: Task) -> tuple[list[Row], list[Row]]:
+    """Return cross-entropies and squared errors per thousand voxels on queries.
+
+    All codes are scaled to the unit ball. "For noise" is that in the autoencoders' bottleneck, and
+    for PCA that of its Wiener weights. The 2D autoencoder takes slices as channels.
+    """
+    entropies, squares = [], []
+    for trained in RELATIVE:
+        for name, decode in _codecs(task, trained).items():
+            about = {"codec": name, "for noise": trained}
+            found = {s: np.clip(decode(task.asked, s), 0.0, 1.0) for s in TESTED}
+            entropies.append({**about, **_each(found, lambda y: cross_entropy(y, task.asked))})
+            squares.append({**about, **_each(found, lambda y: np.square(y - task.asked).mean())})
+    return entropies, squares
+
+
+def _each(found: Mapping[float, Array], measure: Callable[[Array], Any]) -> dict[str, float]:
+    return {f"noise {noise:g}": 1000 * float(measure(one)) for noise, one in found.items()}
+
+
+def cross_entropy(answers: Array, masks: Array) -> float:
+    """Return the mean cross-entropy of a voxel, of answers between .001 and .999."""
+    sure = np.clip(answers, SURE, 1 - SURE)
+    return float(-np.where(masks, np.log(sure), np.log1p(-sure)).mean())
+
+
+Decoder = Callable[[Array, float], Array]
+
+
+def _codecs(task: Task, trained: float) -> dict[str, Decoder]:
+    masks = task.public
+    pca = PCACodec.fit(masks)
+    weights = wiener_weights(pca.spectrum, trained * pca.radius)
+    made: dict[str, Decoder] = {
+        "PCA": lambda y, s: pca.decode(_noisy(pca.encode(y), s * pca.radius) * weights)
+    }
+    for sides in (2, 3):
+        codec = trained_autoencoder(task, sigma=trained, dimensions=sides)
+        made[f"{sides}D autoencoder"] = _through(codec)
+    if not trained:
+        naive = IdentityCodec(masks.shape[1:])
+        radius = naive.diameter / 2
+        made["naive"] = lambda y, s: naive.decode(_noisy(naive.encode(y), s * radius))
+        made["mean mask"] = lambda y, s: np.broadcast_to(pca.mean, y.shape)
+    return made
+
+
+def _through(codec: AutoencoderCodec) -> Decoder:
+    return lambda y, s: codec.decode(_noisy(codec.encode(y), s))
+
+
+def _noisy(codes: Array, sigma: float) -> Array:
+    noise = np.random.default_rng(1).normal(size=codes.shape)
+    return np.asarray(codes + sigma * noise)
+
+
+def figure_3(place: Workplace) -> None:
+    """Students of autoencoders at several epsilons; of PCA, of rounds and of true masks beside."""
+    bench = Bench(hippocampus(place))
+    rows = [student_row(bench, count) for count in ASKED]
+    tell(place, "Generalized PATE, Figure 3: 100 perfect teachers, delta 1e-5", rows)
+    place.picture("masks-2022-figure-3", students_figure(rows))
+
+
+def student_row(bench: Bench, count: int, kinds: Iterable[str] | None = None) -> Row:
+    """Return the Dice of what each scheme releases for N queries, and of its student."""
+    row: Row = {"N": count}
+    for name in student_kinds() if kinds is None else kinds:
+        released, taught = measured_student(bench, name, count)
+        row[f"{name}: released"], row[f"{name}: student"] = released, taught
+    return row
+
+
+def student_kinds() -> list[str]:
+    """Return what students are taught by; the epsilon that a name does not say is 8."""
+    coded = (f"autoencoder, epsilon {one:g}" for one in EPSILONS)
+    return [*coded, "PCA, L*", "four rounds", "true masks"]
+
+
+def measured_student(bench: Bench, name: str, count: int) -> tuple[float, float]:
+    """Return the Dice of what is released, and of its student on the volumes kept for tests.
+
+    A student is `UNetStudent(random_state=0)`, taught the released masks of the first N queries in
+    a random order (draw 0 of the table).
+    """
+    epsilon = float(name.rsplit(maxsplit=1)[-1]) if name.startswith("autoencoder") else 8.0
+    draw = Draw(bench, Cell(TEACHERS, count, epsilon), seed=0)
+    masks, task = _released(name, draw), bench.task
+    student = UNetStudent(random_state=0)
+    student.fit(task.asked_scans[draw.chosen], masks.astype(np.uint8))
+    scans, truth = task.tests
+    taught = dice(student.predict(scans).astype(bool), truth, task.n_classes)
+    return dice(masks, draw.masks, task.n_classes), taught
+
+
+def _released(name: str, draw: Draw) -> Array:
+    if name == "true masks":
+        return draw.masks
+    if name == "four rounds":
+        answers, threshold = answers_in_rounds(draw, FOUR)
+    elif name == "PCA, L*":
+        answers, threshold = paper_answers(draw), draw.bench.mean_threshold
+    else:
+        answers, threshold = autoencoded_answers(draw, "clip")
+    return decided(answers, threshold, draw.bench.task.n_classes)
+
+
+def students_figure(rows: Sequence[Row]) -> Figure:
+    """Draw students against the number of queries."""
+    curves = {
+        (f"{name}, epsilon 8" if name in ("PCA, L*", "four rounds") else name): (
+            [row["N"] for row in rows],
+            [row[f"{name}: student"] for row in rows],
+        )
+        for name in student_kinds()
+    }
+    figure = curves_figure(
+        curves,
+        title="Students by the number of queries and epsilon",
+        x="queries at one epsilon",
+        y="Dice of the student on 60 test volumes",
+        log="x",
+    )
+    axes = figure.axes[0]
+    axes.set_xticks(list(ASKED), [str(one) for one in ASKED])
+    axes.minorticks_off()
+    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure.set_size_inches(8.4, 4.0)
+    return figure
+
+
+def activations(place: Workplace) -> None:
+    """Dice of releases by an autoencoder's bound, in the papers' main setting with our K."""
+    bench = Bench(hippocampus(place))
+    rows = []
+    for cell in MAIN:
+        row: Row = {"K, N, epsilon": f"{cell.teachers}, {cell.queries}, {cell.epsilon:g}"}
+        for bound in BOUNDS:
+            values = [autoencoded(Draw(bench, cell, seed), bound) for seed in range(4)]
+            row[bound] = f"{np.mean(values):.3f}"
+        rows.append(row)
+    tell(place, "Autoencoders of 32 numbers by their bound: Dice of released masks", rows)
+
+
+@dataclass(frozen=True)
+class SliceCodec:
+    """A code for each slice by a 2D autoencoder; one bound for the whole volume.
+
+    Codes of slices lie in the unit ball, so their chain is divided by the root of their number.
+    """
+
+    flat: AutoencoderCodec
+    slices: int
+
+    @property
+    def length(self) -> int:
+        """Of the whole volume's code."""
+        return self.slices * self.flat.length
+
+    def encode(self, masks: Array) -> Array:
+        """Return codes (n, length) in the unit ball."""
+        codes = self.flat.encode(masks.reshape(-1, *masks.shape[2:]))
+        return np.asarray(codes.reshape(len(masks), -1) / np.sqrt(self.slices))
+
+    def decode(self, codes: Array) -> Array:
+        """Return answers of volumes."""
+        parts = codes.reshape(-1, self.flat.length) * np.sqrt(self.slices)
+        decoded = self.flat.decode(parts)
+        return decoded.reshape(len(codes), self.slices, *decoded.shape[1:])
+
+
+def slices(place: Workplace) -> None:
+    """Codes of slices under one bound a volume, beside one code a volume."""
+    bench = Bench(hippocampus(place))
+    cell = MAIN[0]
+    masks = bench.task.public
+    rows: list[Row] = []
+    for length in SLICE_LENGTHS:
+        flat = AutoencoderCodec.fit(
+            masks.reshape(-1, *masks.shape[2:]),
+            length=length,
+            sigma=cell.sigma * float(np.sqrt(len(masks[0]))),
+            epochs=EPOCHS // 3,
+        )
+        codec = SliceCodec(flat, len(masks[0]))
+        threshold = bench.noisy_threshold(codec, cell.sigma)
+        draws = [Draw(bench, cell, seed) for seed in range(4)]
+        found = [bench.task.dice(released_in_ball(codec, d), threshold, d.masks) for d in draws]
+        rows.append(
+            {
+                "code": f"20 slices x {length} numbers",
+                "noise on a slice's code": cell.sigma * float(np.sqrt(len(masks[0]))),
+                "Dice": f"{np.mean(found):.3f}",
+            }
+        )
+    whole = np.mean([autoencoded(Draw(bench, cell, seed), "clip") for seed in range(4)])
+    rows.append(
+        {"code": f"one of {LENGTH} numbers", "noise on a slice's code": "-", "Dice": f"{whole:.3f}"}
+    )
+    tell(place, "One bound a volume: K = 100, N = 50, epsilon 8", rows)
+
+
+def two_rows(
+    title: str, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], y: str
+) -> Figure:
+    """Return a figure of two axes above each other, with curves in the upper one."""
+    from tacit.report import label, legend, new_figure
+
+    figure = new_figure(title, rows=2, size=(6.2, 5.4))
+    for number, (name, (places, heights)) in enumerate(curves.items()):
+        _line(figure, 0, number, places, heights, name)
+    label(figure.axes[0], y=y)
+    legend(figure.axes[0], "best")
+    return figure
+
+
+def _line(
+    figure: Figure,
+    axes: int,
+    number: int,
+    x: Sequence[float],
+    y: Sequence[float],
+    name: str = "_",
+) -> None:
+    from tacit.report import line
+
+    line(figure.axes[axes], number, np.asarray(x), np.asarray(y), name=name)
+
+
+def _name(figure: Figure, x: str, y: str) -> None:
+    from tacit.report import label
+
+    label(figure.axes[1], x=x, y=y)
+    figure.axes[1].set_xscale("log")
+    figure.axes[1].set_xticks(list(SIGMAS), [f"{one:g}" for one in SIGMAS])
+    figure.axes[1].minorticks_off()
