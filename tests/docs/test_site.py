@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tools import floors
+from tools import floors, reference
 from tools.plain_text import as_markdown
 
 ROOT = Path(__file__).parents[2]
@@ -164,3 +164,15 @@ def test_the_table_of_the_floors_has_every_package_at_its_number() -> None:
     table = {name: int(at) for at, name in re.findall(r"^\| (\d+) \| `tacit\.(\w+)` ", page, re.M)}
     packages = [package for level in floors.floors() for package in level]
     assert table == {package: floors.number_of(package) for package in packages}
+
+
+@pytest.mark.parametrize("page", reference.WRITTEN)
+def test_the_reference_is_of_this_code(page: str) -> None:
+    written = (reference.PAGES / page).read_text(encoding="utf-8")
+    assert written == reference.WRITTEN[page](), "write it again: python -m tools.reference"
+
+
+def test_the_reference_explains_every_key() -> None:
+    rows = [line.split(" | ") for line in reference.run_toml().splitlines() if line[:3] == "| `"]
+    assert len(rows) > 60
+    assert [row[0] for row in rows if len(row[-1].strip(" |")) < 8] == []

@@ -229,14 +229,35 @@ class SegmentationTable:
     Names and defaults of `PATESegmenter`, whose teacher and student are U-Nets or atlases that are
     described here, too.
 
-    each_alone: every patient (or scan) is a teacher of its own, and `n_teachers` the public number
-        by which sums are divided. queries: all public scans are asked where it is left out.
-    codec: of the public masks: "linear" (principal components), "blocks" (of blocks, for large
+    Parameters
+    ----------
+    teacher : str
+        What each teacher is: a registered mean of its scans, or a small network.
+    n_teachers : int
+        How many; public and fixed.
+    each_alone : bool
+        Every patient (or scan) is a teacher of its own, and `n_teachers` the public number by which
+        sums are divided.
+    codec : str
+        Of the public masks: "linear" (principal components), "blocks" (of blocks, for large
         volumes), "autoencoder" or "naive" (voxels), the last two with rounds = 1 only.
-    channels, teacher_steps, student_steps, patch: of the U-Nets; a patch where volumes are large.
-    simulation: the private scans are declared public, as in a benchmark: the report may then show
-        the teachers' mean before noise, and the statement says that it does.
-    executor: not of this table: the run's own key.
+    queries : int, optional
+        How many public scans are asked; all of them where it is left out.
+    strategy : str
+        Which ones.
+    rounds : int
+        1, 2 or 4: the same scans are asked again, about what earlier rounds left open.
+    channels : tuple of int
+        Widths of the U-Nets, from the finest level to the coarsest.
+    teacher_steps, student_steps : int
+        How long the U-Nets of teachers and of the student are trained.
+    patch : tuple of int, optional
+        Sides of the patches on which U-Nets are trained, where volumes are large.
+    simulation : bool
+        The private scans are declared public, as in a benchmark: the report may then show the
+        teachers' mean before noise, and the statement says that it does.
+    executor : object
+        Not of this table: the run's own key.
     """
 
     teacher: Annotated[str, choices("atlas", "unet")] = "atlas"
