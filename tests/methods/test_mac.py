@@ -167,8 +167,8 @@ def test_second_order_steps_learn():
     assert errors[1] < 0.8 * errors[0]
 
 
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("hidden", [(16,), (6, 4)])
+@pytest.mark.filterwarnings("ignore:Expected")
+@pytest.mark.parametrize(("order", "hidden"), [(1, (64,)), (1, (70, 64)), (2, (8,))])
 def test_defaults_learn_in_both_orders(order, hidden):
     """Nothing is set but the order: radius, rates and Z-steps follow from widths and sizes."""
     X, y = data()
@@ -219,6 +219,21 @@ def test_defaults_are_those_of_their_order_and_ask_no_record():
     network = classifier(z_steps=None)._network(WIDTH, 3)
     coordinates = classifier(z_steps=None)._coordinates(network, MACSteps())
     assert coordinates.steps * coordinates.rate == pytest.approx(0.18)
+
+
+def test_narrow_layers_at_the_default_rate_say_what_to_set():
+    X, y = data()
+    with pytest.warns(UserWarning, match=r"at least 64 units.*learning_rate=, order=2"):
+        classifier(hidden=(70, 5), learning_rate=None, epochs=0.2).fit(X, y)
+    classifier(hidden=(64,), learning_rate=None, epochs=0.2).fit(X, y)
+    autoencoder(hidden=(5,), learning_rate=None, epochs=0.2).fit(X)
+
+
+def test_curvatures_below_the_noise_say_what_to_set():
+    X, y = data()
+    with pytest.warns(UserWarning, match=r"above the noise.*order=1"):
+        classifier(order=2, noise_multiplier=5.0, epochs=0.2).fit(X, y)
+    classifier(order=2, noise_multiplier=0.5, epsilon=500.0, epochs=0.2).fit(X, y)
 
 
 def test_plain_descent_needs_a_rate():

@@ -12,6 +12,7 @@ Everything before and after is that of the other estimators that train in noisy 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
@@ -61,6 +62,16 @@ THRESHOLDS = ("small", "histogram")
 _FEWEST_Z_STEPS = 6
 _REACH = 0.18
 """How far the steps of a coordinate lead in all: about as far as the next layer pulls it."""
+_WIDE, _MOST_CURVATURE_NOISE = 64, 0.09
+"""Where the orders were seen to fall behind (docs/results/direct.md#the-rule-for-rates)."""
+_NARROW = (
+    "Expected hidden= of at least 64 units a layer: with {} the rates that DP-MAC takes by default "
+    "can be .1 behind DP-SGD. Set learning_rate=, order=2, or take DPSGDClassifier."
+)
+_DROWNED = (
+    "Expected curvatures above the noise, which is {:.2g} of their bound: order=2 then falls "
+    "behind. Set order=1, larger lots or a larger epsilon, or narrower layers."
+)
 _BY_ORDER = {
     1: Training(clip=1e-3, learning_rate=3.0),  # over sqrt(steps x inputs): docs/results/direct.md
     2: Training(clip=1.0, learning_rate=1.0),  # lengths meet curvatures in the objective's units
@@ -179,7 +190,21 @@ class MACTraining(NoisyTrainingEstimator):
         before: list[Plan] = []
         if how.thresholds == "histogram":
             before = [histogram_plan(len(network.sizes), how.histogram_noise)]
-        return MACPlan(recipe, network, blocks, self._plans(recipe, rate, before), how.order)
+        run = MACPlan(recipe, network, blocks, self._plans(recipe, rate, before), how.order)
+        if advice := self._advice(run):
+            warnings.warn(advice, stacklevel=5)  # the caller of fit
+        return run
+
+    def _advice(self, run: MACPlan) -> str | None:
+        """Return what to set where the defaults were seen to fall behind; from public numbers."""
+        if run.order == 2:
+            mechanism: Any = run.plans[-1].mechanism
+            shares = run.blocks.shares[len(run.network.sizes) :]
+            inputs = np.sqrt(np.add(run.network.widths[:-1], 1))
+            noise = mechanism.noise_multiplier * inputs / (np.multiply(shares, run.recipe.lot))
+            return _DROWNED.format(max(noise)) if max(noise) > _MOST_CURVATURE_NOISE else None
+        narrow = min(self.hidden, default=_WIDE) < _WIDE and self._objective == "binary"
+        return None if self._has_own_rate() or not narrow else _NARROW.format(min(self.hidden))
 
     def _coordinates(self, module: Module, how: MACSteps) -> AuxiliaryCoordinates:
         linear = need_torch().nn.Linear
