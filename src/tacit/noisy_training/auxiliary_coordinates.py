@@ -250,17 +250,14 @@ class LayerParts(Parts):
             yield rows[start : start + ROWS], shares[start : start + ROWS]
 
     def _layers(self, rows: Integers) -> list[LayerRows]:
-        found = self._slopes(rows)
+        if self._public is None:
+            raise InvalidArgument("Expected load(parameters) before the first step.")
+        found = slopes(self._network, self._public, self._inputs[rows], self._targets[rows])
         with np.errstate(all="ignore"):  # what is not finite is put to 0
             return [
                 _layer_rows(inputs, whole_rows(delta), curvature)
                 for inputs, delta, curvature in zip(*found, strict=True)
             ]
-
-    def _slopes(self, rows: Integers) -> Slopes:
-        if self._public is None:
-            raise InvalidArgument("Expected load(parameters) before the first step.")
-        return slopes(self._network, self._public, self._inputs[rows], self._targets[rows])
 
     def _sums_of(self, rows: Integers, shares: Floats) -> Iterator[Floats]:
         """Yield the blocks of a sum: each layer's matrix and bias, then curvatures if any."""
@@ -294,13 +291,8 @@ def _layer_rows(inputs: WholeRows, deltas: WholeRows, curvature: Floats) -> Laye
     norms = lengths * deltas.norms()
     usable = np.isfinite(norms) & np.isfinite(curvature).all(axis=1, keepdims=True)
     padded = np.hstack([inputs.values(), np.ones((len(norms), 1))])
-    return LayerRows(
-        np.where(usable, padded, 0.0),
-        np.where(usable, deltas.values(), 0.0),
-        np.where(usable, curvature, 0.0),
-        np.where(usable, norms, 0.0),
-        np.where(usable, lengths, 0.0),
-    )
+    parts = (padded, deltas.values(), curvature, norms, lengths)
+    return LayerRows(*(np.where(usable, part, 0.0) for part in parts))
 
 
 def _factor(norms: Floats, bound: float, weight: float, shares: Floats) -> Floats:
