@@ -209,15 +209,14 @@ class MACTraining(NoisyTrainingEstimator):
     def _coordinates(self, module: Module, how: MACSteps) -> AuxiliaryCoordinates:
         linear = need_torch().nn.Linear
         layers: list[Any] = [layer for layer in module.modules() if isinstance(layer, linear)]
-        steps = how.z_steps
-        if steps is None:
-            steps = max(2 * (len(layers) - 1), _FEWEST_Z_STEPS)
+        fewest = max(2 * (len(layers) - 1), _FEWEST_Z_STEPS)
+        steps = fewest if how.z_steps is None else at_least(0, z_steps=how.z_steps)
         rate = _REACH / max(steps, 1) if how.z_rate is None else how.z_rate
         return AuxiliaryCoordinates(
             widths=(layers[0].in_features, *(layer.out_features for layer in layers)),
             loss=self._objective,
             activation=self.activation,
-            steps=at_least(0, z_steps=steps),
+            steps=steps,
             rate=positive(z_rate=rate),
         )
 

@@ -475,7 +475,7 @@ def second_order_blocks(widths: Sequence[int], split: str) -> Blocks:
     curvatures = [after * (before + 1) * (before + 2) // 2 for before, after in pairwise(widths)]
     if sum(curvatures) > MOST_NUMBERS:
         raise InvalidArgument(
-            f"Expected order=1 for layers of widths {tuple(widths)}: their second derivatives have "
-            f"{sum(curvatures):,} numbers, which noise would drown."
+            f"Expected order=1, or hidden= narrower, for layers of widths {tuple(widths)}: their "
+            f"second derivatives have {sum(curvatures):,} numbers, which noise would drown."
         )
     return Blocks.cut([*gradients, *curvatures], clip=1.0, clipping="per-layer", split=split)

@@ -608,10 +608,11 @@ ITEMS: tuple[Item, ...] = (
         "table-1a",
         "Table 1a: accuracy on MNIST at epsilon 0.5 and 2",
         "differs",
-        "TABLE1A.",
+        "After 5 of the paper's 20 epochs DP-MAC has .872 and .888 where .91 and .95 are printed; "
+        "layer-wise DP-SGD has .928 and .951.",
         _table_1a,
         MNIST,
-        minutes=8.0,
+        minutes=4.0,
     ),
     Item(
         "table-1b",
