@@ -207,6 +207,16 @@ def test_the_rate_falls_with_the_steps_and_with_the_inputs_of_a_layer():
     assert slower * np.sqrt(more) == pytest.approx(rates * np.sqrt(steps))
 
 
+def test_an_autoencoder_has_a_third_of_the_rate_and_learns_with_it():
+    X, _ = data()
+    few_steps = {"hidden": (8, 3, 8), "learning_rate": None, "z_steps": None, "epochs": 40}
+    model = autoencoder(**few_steps, noise_multiplier=0.5, epsilon=1e3, noise=InsecureNoise(2))
+    recipe, _ = model._recipe(N)
+    assert recipe.learning_rate == pytest.approx(1 / np.sqrt(recipe.steps))
+    error = np.square(model.fit(X).reconstruct(X) - X).sum(axis=1).mean()
+    assert error < 0.7 * np.square(X - X.mean(axis=0)).sum(axis=1).mean()
+
+
 def test_a_rate_that_is_given_is_adams_for_every_layer():
     rate, _ = first_rates(N, learning_rate=0.07)
     assert rate == pytest.approx(0.07)

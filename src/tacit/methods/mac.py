@@ -73,7 +73,7 @@ _DROWNED = (
     "behind. Set order=1, larger lots or a larger epsilon, or narrower layers."
 )
 _BY_ORDER = {
-    1: Training(clip=1e-3, learning_rate=3.0),  # over sqrt(steps x inputs): docs/results/direct.md
+    1: Training(clip=1e-3),
     2: Training(clip=1.0, learning_rate=1.0),  # lengths meet curvatures in the objective's units
 }
 
@@ -101,9 +101,10 @@ class MACSteps(Parameters):
     order: 1, or 2 for second-order steps (narrow layers only).
 
     `Training(learning_rate=...)` is Adam's in first order, by default 3/sqrt(steps x inputs) for
-    each layer, which makes up for how many steps there are and how many inputs move an output; in
-    second order it is the part of the solved step that is taken, 1 by default and at the most.
-    All of it follows from widths and declared sizes, nothing from private records.
+    each layer (of an autoencoder 1/sqrt(steps x inputs)), which makes up for how many steps there
+    are and how many inputs move an output; in second order it is the part of the solved step that
+    is taken, 1 by default and at the most. All of it follows from widths and declared sizes,
+    nothing from private records.
     """
 
     z_steps: CountOrZero | None = None
@@ -122,6 +123,8 @@ class MACTraining(NoisyTrainingEstimator):
     """Recipe, thresholds, price and run of DP-MAC; a subclass says what the network is for."""
 
     _objective: ClassVar[str]
+    _rate: ClassVar[float]
+    """Adam's rate, times sqrt(steps x inputs) of a layer: docs/results/direct.md."""
     _: KW_ONLY
     activation: Annotated[str, choices(*ACTIVATIONS)] = "tanh"
     steps: MACSteps | None = None
@@ -136,7 +139,7 @@ class MACTraining(NoisyTrainingEstimator):
         order = self._settings("steps").order
         if order not in _BY_ORDER:
             raise refuse("order", order, "1 or 2")
-        return found.or_else(_BY_ORDER[order])
+        return found.or_else(_BY_ORDER[order]).or_else(Training(learning_rate=self._rate))
 
     def _has_own_rate(self) -> bool:
         return self.training is not None and self.training.learning_rate is not None
@@ -300,6 +303,7 @@ class MACClassifier(MACTraining, DPSGDClassifier):
 
     module: Any = field(init=False, default=None)
     _objective: ClassVar[str] = "binary"
+    _rate: ClassVar[float] = 3.0
 
     hidden: Widths = (300, 100)
     _own: ClassVar = {
@@ -320,6 +324,7 @@ class MACAutoencoder(MACTraining, DPSGDAutoencoder):
     """
 
     _objective: ClassVar[str] = "squares"
+    _rate: ClassVar[float] = 1.0
 
     hidden: tuple[int, ...] = (300, 100, 20, 100, 300)
     _own: ClassVar = {
