@@ -291,6 +291,9 @@ Errors = list[tuple[int, float, float]]
 """Epoch, error on private images, error on held-out ones."""
 METHODS = ("DP-MAC, Adam", "DP-SGD, flat, Adam", "DP-SGD, flat, SGD")
 EPOCHS, LOT = 10, 250
+CALM = 0.3
+"""Noise makes Adam's steps short. Without it DP-MAC takes this part of its rate, which has 7.2 on
+shrunk MNIST images where the whole has 9.1."""
 SGD_RATE = 3.0
 """In units of the radius, best of 0.3, 1, 3 on MNIST images shrunk to 16 x 16, epsilon 8."""
 
@@ -319,9 +322,10 @@ def _autoencoder(
     scales: Floats | float = 1.0
     make: Any = partial(StackParts, module, loss=half_squares, blocks=blocks)
     if method.startswith("DP-MAC"):
+        calm = CALM if math.isinf(epsilon) else 1.0
         network = AuxiliaryCoordinates(AUTOENCODER, steps=10, rate=0.018)
         make = partial(_layer_parts, network, blocks, recipe.clip)
-        scales = network.scales()
+        scales = calm * network.scales()
     done = 0
 
     def tick() -> None:
@@ -599,16 +603,25 @@ ITEMS: tuple[Item, ...] = (
         "figure-1",
         "Figure 1: errors of the USPS autoencoder over the epochs",
         "differs",
-        "FIGURE1.",
+        "DP-MAC has 12.1 at epsilon 8 after 10 epochs (printed: 12 after 20), but DP-SGD has 12.2 "
+        "where 15.4 is printed: the lead is not reproduced.",
         _figure_1,
         (USPS,),
-        minutes=9.0,
+        minutes=3.0,
     ),
     Item(
         "adam",
         "Section 3: DP-MAC with Adam converges faster than DP-SGD with plain SGD",
         "differs",
-        "ADAM.",
+        "Adam is ahead of plain SGD by 0.8 after 5 epochs and by 0.1 after 10, once the rate is in "
+        "units of the radius.",
+    ),
+    Item(
+        "appendix-a",
+        "Appendix A: private if and only if the loss stays below epsilon but for delta",
+        "refuted",
+        "That is sufficient only: at mu = 1 the loss exceeds 1 with probability .309, and delta "
+        "at epsilon 1 is .127.",
     ),
     Item(
         "table-1a",
@@ -666,10 +679,11 @@ ITEMS: tuple[Item, ...] = (
         "figure-4",
         "Figure 4: reconstructions without privacy and at epsilon 1 and 4",
         "reproduced",
-        "FIGURE4.",
+        "Without noise the summed squared error is 10.7 (printed: 11.1), at epsilon 4 13.2 (12.7), "
+        "at 1 18.3 (17.8), after half of the epochs.",
         _figure_4,
         (USPS,),
-        minutes=5.0,
+        minutes=2.0,
     ),
     Item(
         "appendix-d",
