@@ -197,7 +197,6 @@ def first_rates(count, **changes):
     return run._optimiser.rate, recipe.steps
 
 
-@pytest.mark.filterwarnings("ignore:Expected hidden")
 def test_the_rate_falls_with_the_steps_and_with_the_inputs_of_a_layer():
     rates, steps = first_rates(N)
     assert steps == 30
