@@ -48,7 +48,7 @@ ODD, FAR = (np.vstack([X, [[cell, 0.5]]]) for cell in (-1.0, -1e9))
 CLASSES, BOUNDS = {"classes": (0, 1, 2)}, {"low": 0.0, "high": 3.0}
 NEAR = {"k": 5, "queries": 4}
 STEPS = {"n_records": 48, "batch_size": 24, "epochs": 1, "noise_multiplier": 2.0, "hidden": (3,)}
-MAC = {**STEPS, "thresholds": "histogram", "z_steps": 2, "epsilon": 50.0}
+MAC = {**STEPS, "thresholds": "histogram", "z_steps": 2, "epsilon": 50.0, "learning_rate": 0.01}
 RUNS: dict[str, tuple[type, dict[str, Any]]] = {
     "neighbours": (
         PrivateKNNClassifier,

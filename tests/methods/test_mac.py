@@ -10,8 +10,9 @@ from sklearn.base import clone
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import NoisySteps, NoisySum, Plan
-from tacit.methods.mac import MACAutoencoder, MACClassifier
+from tacit.methods.mac import MACAutoencoder, MACClassifier, MACSteps
 from tacit.noise import InsecureNoise
+from tacit.noisy_training import PrivateExamples
 from tacit.noisy_training.auxiliary_coordinates import EDGES
 from tacit.students import load_student
 
@@ -164,6 +165,90 @@ def test_second_order_steps_learn():
     after = autoencoder(**settings, **noise, epochs=20).fit(X)
     errors = [np.square(model.reconstruct(X) - X).sum(axis=1).mean() for model in (before, after)]
     assert errors[1] < 0.8 * errors[0]
+
+
+@pytest.mark.filterwarnings("ignore:Expected")
+@pytest.mark.parametrize(("order", "hidden"), [(1, (64,)), (1, (70, 64)), (2, (8,))])
+def test_defaults_learn_in_both_orders(order, hidden):
+    """Nothing is set but the order: radius, rates and Z-steps follow from widths and sizes."""
+    X, y = data()
+    steps = MACSteps(order=order)
+    model = MACClassifier(
+        hidden=hidden,
+        steps=steps,
+        epsilon=8.0,
+        n_records=N,
+        classes=range(3),
+        noise=InsecureNoise(7),
+        random_state=0,
+    ).fit(X, y)
+    assert model.score(*data(300, seed=5)) > 0.9
+
+
+def first_rates(count, **changes):
+    """The rates with which Adam begins, by number of records and settings."""
+    model = classifier(**{"learning_rate": None, "n_records": count, **changes})
+    recipe, rate = model._recipe(count)
+    plan = model._public_run(model._network(WIDTH, 3), recipe, rate)
+    run = model._steps_of(
+        model._network(WIDTH, 3), plan, (1e-3,) * 2, PrivateExamples(*data()), lambda: None
+    )
+    run.learn(np.zeros(run.dimension))
+    return run._optimiser.rate, recipe.steps
+
+
+def test_the_rate_falls_with_the_steps_and_with_the_inputs_of_a_layer():
+    rates, steps = first_rates(N)
+    assert steps == 30
+    assert rates[0] == pytest.approx(3 / np.sqrt(steps * WIDTH))
+    assert rates[-1] == pytest.approx(3 / np.sqrt(steps * 5))
+    slower, more = first_rates(4 * N)
+    assert slower * np.sqrt(more) == pytest.approx(rates * np.sqrt(steps))
+
+
+def test_an_autoencoder_has_a_third_of_the_rate_and_learns_with_it():
+    X, _ = data()
+    few_steps = {"hidden": (8, 3, 8), "learning_rate": None, "z_steps": None, "epochs": 40}
+    model = autoencoder(**few_steps, noise_multiplier=0.5, epsilon=1e3, noise=InsecureNoise(2))
+    recipe, _ = model._recipe(N)
+    assert recipe.learning_rate == pytest.approx(1 / np.sqrt(recipe.steps))
+    error = np.square(model.fit(X).reconstruct(X) - X).sum(axis=1).mean()
+    assert error < 0.7 * np.square(X - X.mean(axis=0)).sum(axis=1).mean()
+
+
+def test_a_rate_that_is_given_is_adams_for_every_layer():
+    rate, _ = first_rates(N, learning_rate=0.07)
+    assert rate == pytest.approx(0.07)
+
+
+def test_defaults_are_those_of_their_order_and_ask_no_record():
+    first, second = (classifier(learning_rate=None, order=order) for order in (1, 2))
+    assert first._settings("training").clip == 1e-3
+    assert second._settings("training").clip == 1.0
+    assert second._recipe(N)[0].learning_rate == 1.0
+    network = classifier(z_steps=None)._network(WIDTH, 3)
+    coordinates = classifier(z_steps=None)._coordinates(network, MACSteps())
+    assert coordinates.steps * coordinates.rate == pytest.approx(0.18)
+
+
+def test_narrow_layers_at_the_default_rate_say_what_to_set():
+    X, y = data()
+    with pytest.warns(UserWarning, match=r"at least 64 units.*learning_rate=, order=2"):
+        classifier(hidden=(70, 5), learning_rate=None, epochs=0.2).fit(X, y)
+    classifier(hidden=(64,), learning_rate=None, epochs=0.2).fit(X, y)
+    autoencoder(hidden=(5,), learning_rate=None, epochs=0.2).fit(X)
+
+
+def test_curvatures_below_the_noise_say_what_to_set():
+    X, y = data()
+    with pytest.warns(UserWarning, match=r"above the noise.*order=1"):
+        classifier(order=2, noise_multiplier=5.0, epochs=0.2).fit(X, y)
+    classifier(order=2, noise_multiplier=0.5, epsilon=500.0, epochs=0.2).fit(X, y)
+
+
+def test_plain_descent_needs_a_rate():
+    with pytest.raises(InvalidArgument, match="learning_rate= with optimizer='sgd'"):
+        classifier(optimizer="sgd", learning_rate=None).fit(*data())
 
 
 def test_the_seed_sets_weights_and_never_noise():

@@ -202,7 +202,7 @@ def test_activations_agree_with_their_definitions():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"loss": "hinge"}, {"activation": "sine"}, {"rate": 0.0}, {"weight": -1.0}, {"widths": (3,)}],
+    [{"loss": "hinge"}, {"activation": "sine"}, {"rate": 0.0}, {"widths": (3,)}],
 )
 def test_unusable_settings_are_refused(wrong):
     with pytest.raises(InvalidArgument):

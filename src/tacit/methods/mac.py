@@ -11,14 +11,17 @@ Everything before and after is that of the other estimators that train in noisy 
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from tacit._checks import at_least, one_of, positive, refuse
+from tacit.errors import InvalidArgument
 from tacit.ledger import Ledger
 from tacit.mechanisms import Plan
 from tacit.methods.dpsgd import DPSGDAutoencoder, DPSGDClassifier, compared_steps
@@ -49,7 +52,23 @@ if TYPE_CHECKING:
     from tacit.noisy_training import Loss
 
 THRESHOLDS = ("small", "histogram")
-_FEWEST_Z_STEPS = 30
+_FEWEST_Z_STEPS = 6
+_REACH = 0.18
+"""How far the steps of a coordinate lead in all: about as far as the next layer pulls it."""
+_WIDE, _MOST_CURVATURE_NOISE = 64, 0.09
+"""Where the orders were seen to fall behind (docs/results/direct.md#the-rule-for-rates)."""
+_NARROW = (
+    "Expected hidden= of at least 64 units a layer: with {} the rates that DP-MAC takes by default "
+    "can be .1 behind DP-SGD. Set learning_rate=, order=2, or take DPSGDClassifier."
+)
+_DROWNED = (
+    "Expected curvatures above the noise, which is {:.2g} of their bound: order=2 then falls "
+    "behind. Set order=1, larger lots or a larger epsilon, or narrower layers."
+)
+_BY_ORDER = {
+    1: Training(clip=1e-3),
+    2: Training(clip=1.0, learning_rate=1.0),  # lengths meet curvatures in the objective's units
+}
 
 
 class MACPlan(NamedTuple):
@@ -66,13 +85,19 @@ class MACPlan(NamedTuple):
 class MACSteps(Parameters):
     """What DP-MAC has beside `Training`; what is None is the default.
 
-    z_steps, z_rate: steps of each example's auxiliary coordinates, by default the larger of 30 and
-        twice the hidden layers, and their rate, 0.001.
-    thresholds: "small" (default) clips every layer's gradient to `clip`, far below its length, so
-        that directions count; "histogram" spends some of the budget on a noisy histogram of lengths
-        (`histogram_noise`, 20, on each count) and takes each layer's fullest bin.
-    order: 1, or 2 for second-order steps (narrow layers only; `learning_rate` is then the part of
-        the solved step that is taken, 1 at the most).
+    z_steps, z_rate: steps of each example's auxiliary coordinates, by default the larger of 6 and
+        twice the hidden layers, and their rate, 0.18/z_steps.
+    thresholds: "small" (default) clips every layer's gradient to `clip`: 0.001 in first order, far
+        below its length, so that directions count; 1 in second order. "histogram" spends some of
+        the budget on a noisy histogram of lengths (`histogram_noise`, 20, on each count) and takes
+        each layer's fullest bin.
+    order: 1, or 2 for second-order steps (narrow layers only).
+
+    `Training(learning_rate=...)` is Adam's in first order, by default 3/sqrt(steps x inputs) for
+    each layer (of an autoencoder 1/sqrt(steps x inputs)), which makes up for how many steps there
+    are and how many inputs move an output; in second order it is the part of the solved step that
+    is taken, 1 by default and at the most. All of it follows from widths and declared sizes,
+    nothing from private records.
     """
 
     z_steps: CountOrZero | None = None
@@ -82,7 +107,8 @@ class MACSteps(Parameters):
     order: OneOrTwo | None = None
 
 
-_STEPS = MACSteps(z_rate=1e-3, thresholds="small", histogram_noise=20.0, order=1)
+_STEPS = MACSteps(thresholds="small", histogram_noise=20.0, order=1)
+_BY_RULE: dict[str, Any] = {**TRAINING.get_params(), **dict.fromkeys(("clip", "learning_rate"))}
 
 
 @dataclass(eq=False, repr=False)
@@ -90,11 +116,39 @@ class MACTraining(NoisyTrainingEstimator):
     """Recipe, thresholds, price and run of DP-MAC; a subclass says what the network is for."""
 
     _objective: ClassVar[str]
+    _rate: ClassVar[float]
+    """Adam's rate, times sqrt(steps x inputs) of a layer: docs/results/direct.md."""
     _: KW_ONLY
     activation: Annotated[str, choices(*ACTIVATIONS)] = "tanh"
     steps: MACSteps | None = None
     _fixed: ClassVar[frozenset[str]] = frozenset({"clipping", "engine"})
     thresholds_: tuple[float, ...] = field(init=False)
+
+    def _settings(self, name: str) -> Any:
+        """Return settings; what is left out of the training follows from the order."""
+        found = super()._settings(name)
+        if name != "training":
+            return found
+        order = self._settings("steps").order
+        if order not in _BY_ORDER:
+            raise refuse("order", order, "1 or 2")
+        return found.or_else(_BY_ORDER[order]).or_else(Training(learning_rate=self._rate))
+
+    def _has_own_rate(self) -> bool:
+        return self.training is not None and self.training.learning_rate is not None
+
+    def _recipe(self, size: int) -> tuple[Recipe, float]:
+        """Return the recipe and the sampling rate; a rate by rule falls with the steps."""
+        recipe, rate = super()._recipe(size)
+        if self._has_own_rate() or self._settings("steps").order == 2:
+            return recipe, rate
+        if recipe.optimizer != "adam":
+            raise InvalidArgument(
+                f"Expected learning_rate= with optimizer={recipe.optimizer!r}: the rule for it is "
+                "Adam's."
+            )
+        by_rule = recipe.learning_rate / math.sqrt(recipe.steps)
+        return replace(recipe, learning_rate=by_rule), rate
 
     def _train(
         self,
@@ -121,8 +175,6 @@ class MACTraining(NoisyTrainingEstimator):
     def _public_run(self, module: Module, recipe: Recipe, rate: float) -> MACPlan:
         how = self._settings("steps")
         one_of(*THRESHOLDS, thresholds=how.thresholds)
-        if how.order not in (1, 2):
-            raise refuse("order", how.order, "1 or 2")
         network = self._coordinates(module, how)
         if how.order == 2:
             blocks = second_order_blocks(network.widths, recipe.split)
@@ -133,20 +185,34 @@ class MACTraining(NoisyTrainingEstimator):
         before: list[Plan] = []
         if how.thresholds == "histogram":
             before = [histogram_plan(len(network.sizes), how.histogram_noise)]
-        return MACPlan(recipe, network, blocks, self._plans(recipe, rate, before), how.order)
+        run = MACPlan(recipe, network, blocks, self._plans(recipe, rate, before), how.order)
+        if advice := self._advice(run):
+            warnings.warn(advice, stacklevel=5)  # the caller of fit
+        return run
+
+    def _advice(self, run: MACPlan) -> str | None:
+        """Return what to set where the defaults were seen to fall behind; from public numbers."""
+        if run.order == 2:
+            mechanism: Any = run.plans[-1].mechanism
+            shares = run.blocks.shares[len(run.network.sizes) :]
+            inputs = np.sqrt(np.add(run.network.widths[:-1], 1))
+            noise = mechanism.noise_multiplier * inputs / (np.multiply(shares, run.recipe.lot))
+            return _DROWNED.format(max(noise)) if max(noise) > _MOST_CURVATURE_NOISE else None
+        narrow = min(self.hidden, default=_WIDE) < _WIDE and self._objective == "binary"
+        return None if self._has_own_rate() or not narrow else _NARROW.format(min(self.hidden))
 
     def _coordinates(self, module: Module, how: MACSteps) -> AuxiliaryCoordinates:
         linear = need_torch().nn.Linear
         layers: list[Any] = [layer for layer in module.modules() if isinstance(layer, linear)]
-        steps = how.z_steps
-        if steps is None:
-            steps = max(2 * (len(layers) - 1), _FEWEST_Z_STEPS)
+        fewest = max(2 * (len(layers) - 1), _FEWEST_Z_STEPS)
+        steps = fewest if how.z_steps is None else at_least(0, z_steps=how.z_steps)
+        rate = _REACH / max(steps, 1) if how.z_rate is None else how.z_rate
         return AuxiliaryCoordinates(
             widths=(layers[0].in_features, *(layer.out_features for layer in layers)),
             loss=self._objective,
             activation=self.activation,
-            steps=at_least(0, z_steps=steps),
-            rate=positive(z_rate=how.z_rate),
+            steps=steps,
+            rate=positive(z_rate=rate),
         )
 
     def _find_thresholds(
@@ -179,7 +245,7 @@ class MACTraining(NoisyTrainingEstimator):
 
         run = (public.recipe, module, make, examples, public.blocks, tick)
         if public.order == 1:
-            return GradientSteps(*run)
+            return GradientSteps(*run, 1.0 if self._has_own_rate() else public.network.scales())
         mechanism: Any = public.plans[-1].mechanism
         newton = NoisyNewton(
             public.network.widths,
@@ -214,10 +280,11 @@ class MACClassifier(MACTraining, DPSGDClassifier):
 
     module: Any = field(init=False, default=None)
     _objective: ClassVar[str] = "binary"
+    _rate: ClassVar[float] = 3.0
 
     hidden: Widths = (300, 100)
     _own: ClassVar[dict[str, Any]] = {
-        "training": Training(clip=1e-3, learning_rate=2e-3).or_else(TRAINING),
+        "training": Training(**_BY_RULE),
         "steps": _STEPS,
     }
 
@@ -234,12 +301,11 @@ class MACAutoencoder(MACTraining, DPSGDAutoencoder):
     """
 
     _objective: ClassVar[str] = "squares"
+    _rate: ClassVar[float] = 1.0
 
     hidden: tuple[int, ...] = (300, 100, 20, 100, 300)
     _own: ClassVar[dict[str, Any]] = {
-        "training": Training(clip=1e-3, learning_rate=3e-3, epochs=50, batch_size=500).or_else(
-            TRAINING
-        ),
+        "training": Training(**_BY_RULE | {"epochs": 50, "batch_size": 500}),
         "steps": _STEPS,
     }
 

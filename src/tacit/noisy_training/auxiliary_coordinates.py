@@ -51,7 +51,7 @@ class AuxiliaryCoordinates:
     loss: "squares" (half the squared error of a linear output) or "binary" (half the binary
         cross-entropy of output units; targets are 0 or 1).
     steps: of elementwise Adam, at least as many as there are hidden layers, for with fewer nothing
-        reaches the first one. rate: of these steps. weight: mu, of the hidden layers.
+        reaches the first one. rate: of these steps. Hidden layers have the weight mu = 1.
     """
 
     widths: tuple[int, ...]
@@ -59,13 +59,11 @@ class AuxiliaryCoordinates:
     activation: str = "tanh"
     steps: int = 30
     rate: float = 1e-3
-    weight: float = 1.0
 
     def __post_init__(self) -> None:
         one_of(*LOSSES, loss=self.loss)
         one_of(*ACTIVATIONS, activation=self.activation)
         positive(z_rate=self.rate)
-        positive(weight=self.weight)
         if len(self.widths) < 2 or any(at_least(1, width=width) < 1 for width in self.widths):
             raise InvalidArgument("Expected widths of at least an input and an output layer.")
         if at_least(0, z_steps=self.steps) < len(self.widths) - 2:
@@ -78,6 +76,11 @@ class AuxiliaryCoordinates:
     def sizes(self) -> list[int]:
         """How many parameters each layer has."""
         return [(before + 1) * after for before, after in pairwise(self.widths)]
+
+    def scales(self) -> Floats:
+        """Return 1/sqrt(inputs) of each parameter's layer: so far its first weights reach."""
+        inputs = np.asarray(self.widths[:-1], dtype=float)
+        return np.repeat(inputs**-0.5, self.sizes)
 
     def layers(self, parameters: Floats) -> list[ExactLayer]:
         """Return the layers of one vector: of each a matrix (outputs, inputs), then the bias."""
@@ -115,7 +118,7 @@ class _Layer(NamedTuple):
     delta: Floats
     """The loss by the layer's outputs u."""
     gap: Floats | float
-    """mu (z - f(u)), what the layer's own coordinates feel; 0 for the output, which has none."""
+    """z - f(u), what the layer's own coordinates feel; 0 for the output, which has none."""
     curvature: Floats
     """Gauss-Newton: never negative."""
 
@@ -133,8 +136,8 @@ def _layer(
     """Return the derivatives of one layer's term of E, with the half of E."""
     if layer < len(coordinates):
         value, slope = ACTIVATIONS[network.activation](outputs)
-        gap = network.weight * (coordinates[layer] - value)
-        return _Layer(-gap * slope, gap, network.weight * slope * slope)
+        gap = coordinates[layer] - value
+        return _Layer(-gap * slope, gap, slope * slope)
     if network.loss == "squares":
         return _Layer(outputs - targets, 0.0, np.ones_like(outputs))
     chance = logistic(outputs)
@@ -167,7 +170,7 @@ def _pulls(
     coordinates: list[Floats],
     targets: Floats,
 ) -> list[Floats]:
-    """Return dE/dz_k of each example's own E: mu (z_k - f(u_k)) + W_{k+1}^T delta_{k+1}."""
+    """Return dE/dz_k of each example's own E: (z_k - f(u_k)) + W_{k+1}^T delta_{k+1}."""
     slopes = [_layer(network, into_first, 0, coordinates, targets)]
     for number, z in enumerate(coordinates, start=1):
         outputs = layers[number].apply(whole_rows(z))
@@ -247,17 +250,14 @@ class LayerParts(Parts):
             yield rows[start : start + ROWS], shares[start : start + ROWS]
 
     def _layers(self, rows: Integers) -> list[LayerRows]:
-        found = self._slopes(rows)
+        if self._public is None:
+            raise InvalidArgument("Expected load(parameters) before the first step.")
+        found = slopes(self._network, self._public, self._inputs[rows], self._targets[rows])
         with np.errstate(all="ignore"):  # what is not finite is put to 0
             return [
                 _layer_rows(inputs, whole_rows(delta), curvature)
                 for inputs, delta, curvature in zip(*found, strict=True)
             ]
-
-    def _slopes(self, rows: Integers) -> Slopes:
-        if self._public is None:
-            raise InvalidArgument("Expected load(parameters) before the first step.")
-        return slopes(self._network, self._public, self._inputs[rows], self._targets[rows])
 
     def _sums_of(self, rows: Integers, shares: Floats) -> Iterator[Floats]:
         """Yield the blocks of a sum: each layer's matrix and bias, then curvatures if any."""
@@ -291,13 +291,8 @@ def _layer_rows(inputs: WholeRows, deltas: WholeRows, curvature: Floats) -> Laye
     norms = lengths * deltas.norms()
     usable = np.isfinite(norms) & np.isfinite(curvature).all(axis=1, keepdims=True)
     padded = np.hstack([inputs.values(), np.ones((len(norms), 1))])
-    return LayerRows(
-        np.where(usable, padded, 0.0),
-        np.where(usable, deltas.values(), 0.0),
-        np.where(usable, curvature, 0.0),
-        np.where(usable, norms, 0.0),
-        np.where(usable, lengths, 0.0),
-    )
+    parts = (padded, deltas.values(), curvature, norms, lengths)
+    return LayerRows(*(np.where(usable, part, 0.0) for part in parts))
 
 
 def _factor(norms: Floats, bound: float, weight: float, shares: Floats) -> Floats:
@@ -480,7 +475,7 @@ def second_order_blocks(widths: Sequence[int], split: str) -> Blocks:
     curvatures = [after * (before + 1) * (before + 2) // 2 for before, after in pairwise(widths)]
     if sum(curvatures) > MOST_NUMBERS:
         raise InvalidArgument(
-            f"Expected order=1 for layers of widths {tuple(widths)}: their second derivatives have "
-            f"{sum(curvatures):,} numbers, which noise would drown."
+            f"Expected order=1, or hidden= narrower, for layers of widths {tuple(widths)}: their "
+            f"second derivatives have {sum(curvatures):,} numbers, which noise would drown."
         )
     return Blocks.cut([*gradients, *curvatures], clip=1.0, clipping="per-layer", split=split)

@@ -59,7 +59,7 @@ class Adam:
     """
 
     def __init__(self, shape: int | tuple[int, ...], rate: float) -> None:
-        self.rate = positive(rate=rate)
+        self.rate: Floats | float = positive(rate=rate)
         self._mean, self._square, self._count = np.zeros(shape), np.zeros(shape), 0
 
     def step(self, parameters: Floats, gradient: Floats) -> None:
@@ -81,7 +81,7 @@ class SGD:
     """
 
     def __init__(self, rate: float) -> None:
-        self.rate = positive(rate=rate)
+        self.rate: Floats | float = positive(rate=rate)
 
     def step(self, parameters: Floats, gradient: Floats) -> None:
         """Take one step down."""
@@ -209,7 +209,8 @@ def _one_by_one(
 class GradientSteps:
     """A DP-SGD run for `NoisySteps`: clipped gradients of sampled units, then one optimiser step.
 
-    Unit: one record, or one person where the examples name owners. Secret until it is over.
+    `scales` multiply the learning rate, number by number. Unit: one record, or one person where the
+    examples name owners. Secret until it is over.
     """
 
     def __init__(
@@ -220,8 +221,9 @@ class GradientSteps:
         examples: PrivateExamples,
         blocks: Blocks,
         tick: Callable[[], None] = lambda: None,
+        scales: Floats | float = 1.0,
     ) -> None:
-        self._recipe, self._blocks, self._tick = recipe, blocks, tick
+        self._recipe, self._blocks, self._tick, self._scales = recipe, blocks, tick, scales
         self._parameters = flat_parameters(module)
         self._optimiser = make_optimiser(recipe.optimizer, blocks.dimension, recipe.learning_rate)
         self._done = 0
@@ -256,9 +258,8 @@ class GradientSteps:
     def learn(self, noisy_sums: Floats) -> None:
         """Take one step from the noisy sum alone."""
         recipe = self._recipe
-        self._optimiser.rate = recipe.learning_rate * falling(
-            self._done, recipe.steps, recipe.decay
-        )
+        now = recipe.learning_rate * falling(self._done, recipe.steps, recipe.decay)
+        self._optimiser.rate = now * self._scales
         gradient = self._blocks.mean_gradient(noisy_sums, recipe.lot)
         self._optimiser.step(self._parameters, gradient)
         self._private.load(self._parameters)
