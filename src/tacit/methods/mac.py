@@ -85,19 +85,37 @@ class MACPlan(NamedTuple):
 class MACSteps(Parameters):
     """What DP-MAC has beside `Training`; what is None is the default.
 
-    z_steps, z_rate: steps of each example's auxiliary coordinates, by default the larger of 6 and
-        twice the hidden layers, and their rate, 0.18/z_steps.
-    thresholds: "small" (default) clips every layer's gradient to `clip`: 0.001 in first order, far
-        below its length, so that directions count; 1 in second order. "histogram" spends some of
-        the budget on a noisy histogram of lengths (`histogram_noise`, 20, on each count) and takes
-        each layer's fullest bin.
-    order: 1, or 2 for second-order steps (narrow layers only).
+    Parameters
+    ----------
+    z_steps : int, optional
+        Steps of each example's auxiliary coordinates; by default the larger of 6 and twice the
+        hidden layers.
+    z_rate : float, optional
+        The rate of those steps, 0.18/z_steps by default.
+    thresholds : str, optional
+        "small" (default) clips every layer's gradient to `clip`: 0.001 in first order, far below
+        its length, so that directions count; 1 in second order. "histogram" spends some of the budget on a noisy histogram of lengths and
+        takes each layer's fullest bin.
+    histogram_noise : float, optional
+        Deviation of the noise on each count of that histogram, 20 by default.
+    order : int, optional
+        1 (default), or 2 for second-order steps (narrow layers only; `learning_rate` is then the
+        part of the solved step that is taken, 1 at the most).
 
+    Notes
+    -----
     `Training(learning_rate=...)` is Adam's in first order, by default 3/sqrt(steps x inputs) for
     each layer (of an autoencoder 1/sqrt(steps x inputs)), which makes up for how many steps there
     are and how many inputs move an output; in second order it is the part of the solved step that
-    is taken, 1 by default and at the most. All of it follows from widths and declared sizes,
-    nothing from private records.
+    is taken, 1 by default. All of it follows from widths and declared sizes, nothing from private
+    records.
+
+    One argument in Python, `steps=MACSteps(...)`; in the table `[mac]` of run.toml each part is a
+    key.
+
+    References
+    ----------
+    `docs/theory/direct.md#coordinates-of-dp-mac`, `docs/theory/direct.md#thresholds`
     """
 
     z_steps: CountOrZero | None = None
@@ -268,14 +286,79 @@ def _curvature_bounds(network: AuxiliaryCoordinates) -> tuple[float, ...]:
 class MACClassifier(MACTraining, DPSGDClassifier):
     """Train a classifier on private records by DP-MAC; output units have binary cross-entropy.
 
-    hidden: widths of the hidden layers. activation: "tanh", "relu" or "softplus".
-    steps: `MACSteps(...)`: auxiliary coordinates, thresholds, order. training: `Training(...)`, of
-        which clipping is per layer, and the engine DP-MAC's own.
-    n_records, epsilon, delta, noise_multiplier, features, classes, ledger, random_state: as in
-        `DPSGDClassifier`.
+    Parameters
+    ----------
+    hidden : tuple of int
+        Widths of the hidden layers, (300, 100) by default. In run.toml: a list.
+    epsilon : float
+        Epsilon of the worst-case budget. Unless `noise_multiplier` is given, it sets the noise,
+        also where a `Ledger` is given: the whole run, with its histogram, costs at most this. In
+        run.toml: `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Seeds the first weights, never noise. In run.toml: `seed`, at the top.
+    classes : array or str
+        The public label set; required. "from_data" reads it off the private labels, which no cost
+        covers: the statement then says so. A run takes the classes that its data declare.
+    n_records : int or str
+        About how many records (with `groups=`: people) there are, a public number that sets rate
+        and steps; required. "from_data" counts them, which the statement then says.
+    noise_multiplier : float, optional
+        Deviation of the noise on each sum, in units of what one record can add to it; by default
+        chosen from epsilon and delta.
+    training : Training, optional
+        `Training(epochs=..., batch_size=..., learning_rate=...)`: how it is trained; clip and rate
+        by the rule of `MACSteps`. Clipping is per layer, and the engine DP-MAC's own. Each of its
+        other parts is a key in run.toml.
+    activation : str
+        "tanh" (default), "relu" or "softplus", between the layers.
+    features : transformer, optional
+        A public one for private and public inputs alike, fitted on `X_public`; without public
+        inputs it must be fitted already, or one of tacit's that learn nothing. None for the inputs
+        themselves. In run.toml: "none", "digits" (images) or "bins" (declared columns).
+    steps : MACSteps, optional
+        `MACSteps(z_steps=..., z_rate=...)`: auxiliary coordinates, thresholds, order; each of its
+        parts is a key of its own in run.toml.
+
+    Attributes
+    ----------
+    student_ : NetworkStudent
+        The trained network, the model to publish.
+    thresholds_ : tuple of float
+        The length to which each layer's gradient was clipped; public.
+    classes_ : array of shape (classes,)
+        The label set, in order: the columns of `predict_proba`.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+    n_features_in_ : int
+        How many columns X had; `feature_names_in_` are their names, where it had any.
+
+    Notes
+    -----
+    It needs no public inputs; `X_public`, if given, tells features, centre and scale.
 
     Unit: one record, or one person with `groups=`, who says the mean of what the records say.
-    After `fit`: `student_` (the network), `thresholds_`, `ledger_`, `statement_`.
+
+    In run.toml: `method = "mac"`, and a table `[mac]` with `hidden`, `n_records`,
+    `noise_multiplier`, `activation`, `features`, the parts of `steps` and those of `training` but
+    `clipping` and `engine`.
+
+    References
+    ----------
+    Harder, Köhler, Welling and Park 2018, corrected; `docs/theory/direct.md#coordinates-of-dp-mac`
     """
 
     module: Any = field(init=False, default=None)
@@ -293,11 +376,69 @@ class MACClassifier(MACTraining, DPSGDClassifier):
 class MACAutoencoder(MACTraining, DPSGDAutoencoder):
     """Train an autoencoder of private rows by DP-MAC: a linear output, half the squared error.
 
-    hidden: widths of the layers between input and output; the narrowest one is the code. The other
-    parameters are those of `MACClassifier`.
+    Parameters
+    ----------
+    hidden : tuple of int
+        Widths of the layers between input and output, one at least; the narrowest one is the code.
+    epsilon : float
+        Epsilon of the worst-case budget. Unless `noise_multiplier` is given, it sets the noise,
+        also where a `Ledger` is given: the whole run, with its histogram, costs at most this. In
+        run.toml: `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Seeds the first weights, never noise. In run.toml: `seed`, at the top.
+    n_records : int or str
+        About how many records (with `groups=`: people) there are, a public number that sets rate
+        and steps; required. "from_data" counts them, which the statement then says.
+    noise_multiplier : float, optional
+        Deviation of the noise on each sum, in units of what one record can add to it; by default
+        chosen from epsilon and delta.
+    training : Training, optional
+        `Training(epochs=..., batch_size=..., learning_rate=...)`: how it is trained, by default in
+        50 epochs and lots of 500, clip and rate by the rule of `MACSteps`; clipping is per layer,
+        and the engine DP-MAC's own.
+    activation : str
+        "tanh" (default), "relu" or "softplus", after each hidden layer.
+    steps : MACSteps, optional
+        `MACSteps(z_steps=..., z_rate=...)`: auxiliary coordinates, thresholds, order.
 
+    Attributes
+    ----------
+    student_ : ReconstructionStudent
+        The trained network, the model to publish.
+    thresholds_ : tuple of float
+        The length to which each layer's gradient was clipped; public.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+    n_features_in_ : int
+        How many columns X had; `feature_names_in_` are their names, where it had any.
+
+    Notes
+    -----
     `transform` encodes, `inverse_transform` decodes, `reconstruct` does both: post-processing of
-    the release, free of charge. Unit: one record, or one person with `groups=`.
+    the release, free of charge. It needs no public inputs; `X_public`, if given, tells centre and
+    scale.
+
+    Unit: one record, or one person with `groups=`, who says the mean of what the records say.
+
+    For Python alone: run.toml has no table for it.
+
+    References
+    ----------
+    Harder, Köhler, Welling and Park 2018, corrected; `docs/theory/direct.md#coordinates-of-dp-mac`
     """
 
     _objective: ClassVar[str] = "squares"
