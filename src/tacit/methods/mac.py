@@ -94,8 +94,8 @@ class MACSteps(Parameters):
         The rate of those steps, 0.18/z_steps by default.
     thresholds : str, optional
         "small" (default) clips every layer's gradient to `clip`: 0.001 in first order, far below
-        its length, so that directions count; 1 in second order. "histogram" spends some of the budget on a noisy histogram of lengths and
-        takes each layer's fullest bin.
+        its length, so that directions count; 1 in second order. "histogram" spends some of the
+        budget on a noisy histogram of lengths and takes each layer's fullest bin.
     histogram_noise : float, optional
         Deviation of the noise on each count of that histogram, 20 by default.
     order : int, optional
