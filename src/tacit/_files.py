@@ -123,3 +123,24 @@ def sync_directory(directory: Path) -> None:
     """Force a new name to disk; a system that cannot do this keeps names safe in its own way."""
     with contextlib.suppress(OSError):
         sync(directory)
+
+
+@contextlib.contextmanager
+def held_alone(directory: Path) -> Iterator[bool]:
+    """Tell whether nobody else holds this directory; if so, it is held until the block ends."""
+    if sys.platform == "win32":  # pragma: no cover - no locks of directories there
+        yield True
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        yield _took(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _took(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -8,7 +8,7 @@ from tacit import BudgetExceeded, Ledger
 from tacit.errors import InvalidArgument, ReleaseLost
 from tacit.ledger import kept_releases as kept
 from tacit.methods.base import PrivateEstimator
-from tacit.runs import DataConfig, PrivacyConfig, RunConfig, run_config, verify_run
+from tacit.runs import DataConfig, PrivacyConfig, RunConfig, run_config, running, verify_run
 from tacit.students import load_student
 
 FEATURES = {"features": "digits"}
@@ -111,8 +111,6 @@ def test_other_settings_do_not_go_on(tmp_path, monkeypatch):
 
 def test_other_public_inputs_do_not_go_on(tmp_path, monkeypatch):
     """The same configuration, but what it names has changed meanwhile."""
-    from tacit.runs import running
-
     with monkeypatch.context() as patched:
         patched.setattr(PrivateEstimator, "save", dying)
         with pytest.raises(Killed):
@@ -130,3 +128,31 @@ def test_a_finished_run_is_not_begun_again(tmp_path):
     run_config(config("prototype"), tmp_path / "run")
     with pytest.raises(InvalidArgument, match="this very run"):
         run_config(config("prototype"), tmp_path / "run")
+
+
+def test_two_processes_do_not_share_a_folder(tmp_path):
+    folder = tmp_path / "run"
+    text = config("prototype").to_toml()
+    with running.releasing(folder, text):
+        with (
+            pytest.raises(InvalidArgument, match="another process"),
+            running.releasing(folder, text),
+        ):
+            pytest.fail("entered twice")
+        assert (folder / "config.toml").exists()
+    result = run_config(config("prototype"), folder)
+    assert len(paid(folder)) == 1
+    assert result.statement.entries > 1
+
+
+@pytest.mark.parametrize("method", ["dpsgd", "mac", "moments"])
+def test_a_network_does_not_go_on_with_other_public_inputs(method, tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(PrivateEstimator, "save", dying)
+        with pytest.raises(Killed):
+            run_config(config(method), tmp_path / "run")
+    load = running.load_rows
+    monkeypatch.setattr(running, "load_rows", lambda c: load(c)._replace(public=load(c).public / 2))
+    with pytest.raises(InvalidArgument, match="other questions"):
+        run_config(config(method), tmp_path / "run")
+    assert len(paid(tmp_path / "run")) == len(set(paid(tmp_path / "run")))

@@ -96,3 +96,16 @@ def test_the_seed_moves_nobody(tmp_path):
 def test_what_is_protected_is_named_as_what_it_is():
     assert protected_name(SHARES) == "about 60 % of csv:rows.csv, by keyed hash"
     assert protected_name(DataConfig("digits", private=100, public=20)) == "digits"
+
+
+def test_a_file_is_a_file_with_or_without_its_kind(tmp_path):
+    """Split by numbers, as a set that ships, it would publish rows of people by the seed."""
+    for source in ("rows.csv", "csv:rows.csv", "rows.npz"):
+        where = DataConfig(source, private=400, public=100)
+        with pytest.raises(InvalidArgument, match="shares of a file"):
+            where.check_split()
+        shares = DataConfig(source, private=0.6, public=0.2)
+        with pytest.raises(InvalidArgument, match="declare_public"):
+            shares.check_split()
+    DataConfig("digits", private=400, public=100).check_split()
+    assert DataConfig("rows.csv").source == "csv:rows.csv"

@@ -58,7 +58,7 @@ def test_a_longer_ledger_is_fine(run):
     assert failed(run) == {}
 
 
-@pytest.mark.parametrize("name", ["student.tacit", "statement.json", "metrics.json", "report.html"])
+@pytest.mark.parametrize("name", ["config.toml", "student.tacit", "metrics.json", "report.html"])
 def test_a_file_of_another_run_is_found(run, finished, name):
     shutil.copy(finished["careless"] / name, run / name)
     assert "another file than the ledger says" in failed(run)[name]
@@ -75,7 +75,7 @@ def test_a_missing_statement_is_found(run):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("epsilon", 0.01), ("unit", "village"), ("warnings", ["all is well"])]
+    ("name", "value"), [("epsilon", 0.01), ("unit", "village"), ("adjacency", "anything")]
 )
 def test_an_edited_statement_is_found_twice(run, name, value):
     said = json.loads((run / "statement.json").read_text())
@@ -91,14 +91,52 @@ def test_a_statement_of_another_ledger_is_found(run, finished):
 
 def test_a_ledger_of_another_run_is_found(run, finished):
     shutil.copy(finished["careless"] / "run.ledger", run / "run.ledger")
-    assert {"statement", "student.tacit", "report.html"} <= set(failed(run))
+    assert "never had the head" in failed(run)["statement"]
 
 
 def test_a_ledger_that_was_cut_short_is_found(run, tmp_path):
     """An older copy, from before the files were published; and one from before the release."""
     (run / "run.ledger").unlink()
     Ledger(run / "run.ledger", budget=Budget(1.0, 1e-5))
-    assert {"statement", "student.tacit"} <= set(failed(run))
+    assert "cut short" in failed(run)["statement"]
+
+
+def write_statement(run: Path, statement: Statement) -> None:
+    """Put a statement into a run, and note it in the ledger, as whoever owns both can."""
+    statement.write(run / "statement.json")
+    Ledger(run / "run.ledger").publish(
+        standalone.sha256((run / "statement.json").read_bytes()), purpose="publish statement.json"
+    )
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_statement_of_an_earlier_moment_covers_no_student(run, place):
+    """Before anything was released, epsilon was 0; after the first of two, it was less."""
+    ledger = Ledger(run / "run.ledger")
+    heads = [ledger.origin, *(entry.hash for entry in ledger.entries())]
+    write_statement(run, ledger.statement(head=heads[place]))
+    assert "covers no such file" in failed(run)["student.tacit"]
+
+
+def test_a_student_that_was_noted_after_the_statement_is_found(run, finished):
+    shutil.copy(finished["careless"] / "student.tacit", run / "student.tacit")
+    content = (run / "student.tacit").read_bytes()
+    ledger = Ledger(run / "run.ledger")
+    ledger.publish(standalone.sha256(content), purpose="publish student.tacit")
+    assert "another file" in failed(run)["student.tacit"]
+
+
+def test_a_ledger_that_went_on_says_so(run):
+    ledger = Ledger(run / "run.ledger", budget=Budget(1.0, 1e-5))
+    with ledger.release(Plan(GNMax(1e9), 1), purpose="one more"):
+        pass
+    assert failed(run) == {}
+    assert any("gone on" in check.says for check in verify_run(run))
+
+
+def test_a_kept_release_that_is_gone_is_found(run):
+    (run / "releases" / "1.npz").unlink()
+    assert "is missing" in failed(run)["releases/1.npz"]
 
 
 def test_a_damaged_ledger_is_found(run):
@@ -201,6 +239,36 @@ class TestPackage:
         assert standalone.main(unpacked) == 1
         assert "FAILED" in capsys.readouterr().out
 
+    @pytest.mark.parametrize(
+        ("file", "old", "new"),
+        [
+            ("statement.json", '"noise": "exact"', '"noise": "csprng"'),
+            ("statement.json", '"kind"', '"epsilon": 0.1, "kind"'),
+            ("statement.json", '"epsilon": 1.0', '"epsilon": NaN'),
+            ("manifest.json", '"MODEL_CARD.md"', '"../MODEL_CARD.md"'),
+        ],
+    )
+    def test_odd_words_are_found(self, unpacked, capsys, file, old, new):
+        text = (unpacked / file).read_text()
+        assert old in text
+        (unpacked / file).write_text(text.replace(old, new, 1))
+        if file != "manifest.json":
+            self.seal(unpacked)
+        assert standalone.main(unpacked) == 1
+        assert "FAILED" in capsys.readouterr().out
+
+    def test_a_student_that_was_noted_after_the_statement_is_found(self, run, finished, tmp_path):
+        content = (finished["careless"] / "student.tacit").read_bytes()
+        package_run(run, tmp_path / "run.zip")
+        with zipfile.ZipFile(tmp_path / "run.zip") as archive:
+            archive.extractall(tmp_path / "out")
+        ledger = Ledger(run / "run.ledger")
+        ledger.publish(standalone.sha256(content), purpose="publish student.tacit")
+        (tmp_path / "out" / "ledger.jsonl").write_text(ledger.extract())
+        (tmp_path / "out" / "student.tacit").write_bytes(content)
+        self.seal(tmp_path / "out")
+        assert standalone.main(tmp_path / "out") == 1
+
     def test_a_stray_file_is_found(self, unpacked, capsys):
         (unpacked / "more.txt").write_text("?")
         assert standalone.main(unpacked) == 1
@@ -231,6 +299,29 @@ class TestStandaloneClaims:
         assert any("NOT computed again" in line for line in lines) is (accountant != "gaussian")
         with pytest.raises(ValueError, match="epsilon"):
             self.outcome(ledger, tmp_path / "out", spent * 0.999)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"reserved_delta": -0.9},
+            {"accountant": "anything"},
+            {"accountant": "rdp", "order": 1.0},
+            {"delta": 2.0},
+        ],
+    )
+    def test_odd_headers_are_refused(self, tmp_path, change):
+        ledger = Ledger(tmp_path / "a.ledger", budget=Budget(1, 1e-5))
+        header = json.loads(ledger.extract().splitlines()[0]) | change
+        (tmp_path / "ledger.jsonl").write_text(json.dumps(header) + "\n")
+        with pytest.raises(ValueError, match="header"):
+            standalone.read_chain(tmp_path)
+
+    def test_plans_without_questions_or_noise_are_refused(self):
+        plan = Plan(GNMax(40), 10).as_dict()
+        with pytest.raises(ValueError, match="asks nothing"):
+            standalone.mu_squared(plan | {"queries": 0})
+        with pytest.raises(ValueError, match="no noise"):
+            standalone.mu_squared(plan | {"parameters": {"sigma": float("nan")}})
 
     def test_a_price_below_the_plans_is_found(self):
         plan = Plan(GNMax(40), 10).as_dict()

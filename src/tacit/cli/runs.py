@@ -240,6 +240,8 @@ def predict(
     if named is not None and len(named) != len(places):
         raise InvalidArgument(f"Expected ids={ids!r} for every row; some rows have none.")
     columns = {} if named is None else {str(ids): named}
+    if ids == "label" or str(ids).startswith("probability"):
+        raise InvalidArgument(f"Expected ids={ids!r} to be named otherwise than what is written.")
     columns |= {"label": classes[places].tolist()}
     columns |= {"probability": _digits(chances[range(len(places)), places])}
     each = zip(classes, chances.T, strict=True)

@@ -194,7 +194,7 @@ _LOADERS: dict[str, Callable[..., Dataset]] = {
     "csv": load_csv,
     "adult": load_adult,
 }
-_SHIPPED = ("digits", "affairs")  # sets that come with an installed package: their name is enough
+SHIPPED = ("digits", "affairs")  # sets that come with an installed package: their name is enough
 # Options that say what a file of inputs alone need not have.
 _LABELS = ("target", "classes", "groups", "ignored", "name")
 _FORMS = "digits, affairs, mnist:DIR, adult:DIR, npz:FILE or csv:FILE"
@@ -224,7 +224,7 @@ def load_dataset(specification: str, **options: Any) -> Dataset:
     if not isinstance(specification, str):
         raise InvalidArgument(f"Expected a data set as a word: {_FORMS}.")
     kind, colon, place = named_kind(specification).partition(":")
-    if specification in _SHIPPED:
+    if specification in SHIPPED:
         return _call(_LOADERS[kind], kind, (), options)
     if kind not in _LOADERS or kind == "digits" or not colon or not place:
         raise InvalidArgument(f"Expected data={specification!r} to be {_FORMS}.")
@@ -277,12 +277,12 @@ def load_column(specification: str, name: str, *, delimiter: str = ",") -> list[
         )
     path = existing_file(place)
     with utf8_text(path), open(path, encoding="utf-8-sig", newline="") as file:
-        rows = csv.reader(file, delimiter=delimiter)
-        header = next(rows, [])
+        rows = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
+        header = [cell.strip() for cell in next(rows, [])]
         if name not in header:
             raise InvalidArgument(f"Expected a column {name!r} in {str(path)!r}; there is none.")
         at = header.index(name)
-        return [row[at] if at < len(row) else "" for row in rows if row]
+        return [row[at].strip() if at < len(row) else "" for row in rows if row]
 
 
 _ENDINGS = {".csv": "csv", ".npz": "npz"}

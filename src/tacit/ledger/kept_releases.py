@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument, LedgerDamaged, ReleaseLost
-from tacit.ledger.chain import canonical, digest
+from tacit.ledger.chain import Entry, canonical, digest
 from tacit.ledger.ledger import Ledger
 from tacit.mechanisms import Plan, Release
 from tacit.noise import InsecureNoise
@@ -39,12 +40,18 @@ class KeptReleases:
         Where they are kept: a file each, public as they are. None keeps nothing.
     again : bool
         Pay once more, within the budget, for a release that was paid for and lost.
+
+    Attributes
+    ----------
+    about : tuple of arrays
+        Public inputs that every release of a fit is about; an estimator sets it.
     """
 
     def __init__(self, folder: PathLike | None = None, *, again: bool = False) -> None:
         self.folder = None if folder is None else Path(folder)
         self.again = again
         self._count = 0
+        self.about: tuple[ArrayLike, ...] = ()
         self._asked: tuple[Any, ...] = ()
 
     def start(self, ledger: Ledger, *inputs: ArrayLike) -> int:
@@ -62,9 +69,10 @@ class KeptReleases:
         int
             How many releases are kept: so many plans are paid for.
         """
-        self._asked = () if self.folder is None else tuple(map(_fingerprint, inputs))
+        asked = (*self.about, *inputs)
+        self._asked = () if self.folder is None else tuple(map(_fingerprint, asked))
         self._count = len(self.stored())
-        if self.folder is not None and not self.again:
+        if self.folder is not None:
             self._refuse_lost(ledger, self._place(self._count + 1, "begun"))
         kept, self._count = self._count, 0
         return kept
@@ -79,7 +87,8 @@ class KeptReleases:
         """
         if self.folder is None:
             return []
-        return sorted(self.folder.glob("*.npz"), key=lambda path: int(path.stem))
+        places = (self._place(number, "npz") for number in itertools.count(1))
+        return list(itertools.takewhile(Path.is_file, places))
 
     def release(
         self,
@@ -159,7 +168,7 @@ class KeptReleases:
             for entry in entries[hashes.index(head) :]
             if entry.kind == "release" and entry.purpose == purpose and entry.plan == plan
         ]
-        if paid:
+        if paid and not self.again:
             raise ReleaseLost(
                 f"This run paid at {paid[-1].time[:16].replace('T', ' ')} UTC to {purpose!r} and "
                 "was interrupted before the release was stored: it stays spent. Run the same "
@@ -180,12 +189,17 @@ class KeptReleases:
                 f"Expected the settings and public inputs with which {str(self.folder)!r} was "
                 "begun: what was released there answers other questions. Use another folder."
             )
-        if entry not in {each.hash for each in ledger.entries()}:
+        payers = (each for each in ledger.entries() if each.kind == "release")
+        if not any(each.hash == entry and _is_for(each, plan) for each in payers):
             raise LedgerDamaged(
                 f"Expected the ledger to hold the entry that paid for {str(path)!r}: it was cut "
                 "short, or is another run's; do not trust its total."
             )
         return release
+
+
+def _is_for(entry: Entry, plan: Plan) -> bool:
+    return canonical(entry.plan) == canonical(plan.as_dict())
 
 
 def _new(ledger: Ledger, plan: Plan, secret: Any, public: Mapping[str, Any], **how: Any) -> Release:

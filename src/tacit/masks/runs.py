@@ -32,7 +32,15 @@ from tacit.masks.volume_files import check_file_names, load_volumes, save_masks
 from tacit.masks.volumes import Volumes, resample_labels
 from tacit.methods import Count, Method, NewLedger, Queries, Strategy, Widths, choices
 from tacit.records import refuse_overlap
-from tacit.runs import DataConfig, RunConfig, RunResult, releasing, section_of, write_results
+from tacit.runs import (
+    DataConfig,
+    RunConfig,
+    RunResult,
+    forget_teachers,
+    releasing,
+    section_of,
+    write_results,
+)
 
 _COLUMNS = ("case", "patient")
 
@@ -287,12 +295,13 @@ def run_masks(config: RunConfig, folder: Path, again: bool = False) -> RunResult
     known = {"public_masks": scans.codec_masks, "groups": scans.patients}
     with releasing(folder, config.to_toml()):
         model.fit(inside, truth, outside, **known)
-    model.save(folder / "student.tacit", classes=scans.options.classes)
-    asked = scans.public.take(model.queries_)
-    released = asked.restored(one_hot_masks(model.released_, model.n_classes))
-    archive = config.data.public_source.startswith("npz:")  # masks of a folder go into a folder
-    save_masks(folder / ("released.npz" if archive else "released"), released, asked)
-    return _measured(model, scans, released, folder)
+        forget_teachers(folder)
+        model.save(folder / "student.tacit", classes=scans.options.classes)
+        asked = scans.public.take(model.queries_)
+        released = asked.restored(one_hot_masks(model.released_, model.n_classes))
+        archive = config.data.public_source.startswith("npz:")  # of a folder go into a folder
+        save_masks(folder / ("released.npz" if archive else "released"), released, asked)
+        return _measured(model, scans, released, folder)
 
 
 def make_segmenter(config: RunConfig, scans: Scans, folder: Path) -> PATESegmenter:

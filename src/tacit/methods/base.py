@@ -445,6 +445,7 @@ class RowEstimator(PrivateEstimator):
             names = getattr(self, "feature_names_in_", None)
             outside = public_matrix(X_public, rows.shape[1], names)
         self._keep_apart(rows, outside)
+        self._kept.about = () if outside is None else (outside,)
         private = PrivateRecords(rows, task.targets, people)
         self._check_unit(private.by_person)
         self._check_delta(private.n_units)

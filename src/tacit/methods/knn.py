@@ -253,7 +253,7 @@ class PrivateNeighbours(RowEstimator):
         adds_up = plan.mu_squared() is not None and not selects
         terms = {} if adds_up else {"plans": [plan] * rounds}
         ledger = self._open_ledger(by_person=private.by_person, **terms)
-        self._refuse_early(ledger, [plan] * rounds, outside)
+        self._refuse_early(ledger, [plan] * rounds)
         # Before the first charge: what fails later leaves a statement that counts it.
         state = {"ledger_": ledger, "releases_": [], "queries_": chosen[:0]}
         self._become({**task.public, **state})

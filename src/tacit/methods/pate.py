@@ -173,7 +173,7 @@ class PATEClassifier(PrivateClassifier):
         asked = np.concatenate(rows)
         plans = self._plans([len(part) for part in rows], n_classes)
         ledger = self._open_ledger(by_person=private.by_person)
-        kept = self._refuse_early(ledger, plans, outside, asked)
+        kept = self._refuse_early(ledger, plans, asked)
         shards = self._teachers_of(private)
         placed = np.isfinite(inside).all(axis=1)  # a row whose features are not teaches nobody
         taught = (inside[placed], private.targets[placed], shards[placed])

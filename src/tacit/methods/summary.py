@@ -86,7 +86,7 @@ class SummaryEstimator(RowEstimator):
         self._new_student()
         public = self._prepare(outside, task.n_classes or 1)
         ledger = self._open_ledger(by_person=private.by_person)
-        self._refuse_early(ledger, public.plans, outside)
+        self._refuse_early(ledger, public.plans)
         private = private.seen_in(public.space, public.look)
         learned = self._release_and_learn(public, private, ledger, outside)
         self.__dict__.update(learned | task.public, ledger_=ledger)

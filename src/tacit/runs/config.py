@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 from tacit._checks import at_least, flag, one_of, refuse, set_checked, word
 from tacit._registry import METHODS
+from tacit.datasets import SHIPPED, named_kind
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget
 from tacit.methods import RENAMED, method_named, only_known
@@ -72,6 +73,9 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         set_checked(self, source=word, public_source=word, held_out_source=word, name=word)
+        # "patients.csv" is a file: whether a source is one decides what may be split, and how.
+        for key in ("source", "public_source", "held_out_source"):
+            object.__setattr__(self, key, named_kind(getattr(self, key)))
         if not isinstance(self.options, dict):
             raise refuse("options", self.options, "a table, [data.options]")
         set_checked(self, declare_public=flag, allow_overlap=flag)
@@ -118,7 +122,7 @@ class DataConfig:
         """
         if not self.private:
             return
-        ships = ":" not in self.source  # its name is enough: digits, affairs
+        ships = self.source in SHIPPED
         if ships and self.by_share:
             raise refuse("private", self.private, f"a number of rows of {self.source!r}")
         if not ships and not self.by_share:

@@ -22,7 +22,7 @@ from tacit._files import write_atomically
 from tacit.errors import InvalidArgument
 from tacit.ledger import STATEMENT_SCHEMA, Ledger, Statement, epsilon_text
 from tacit.runs.config import RunConfig
-from tacit.runs.verifying import LEDGER, PUBLISHED, STATEMENT, STUDENT, sha256, verify_run
+from tacit.runs.verifying import LEDGER, STATEMENT, STUDENT, sha256, verify_run
 from tacit.students import saved_extra
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same run gives the same bytes
@@ -50,7 +50,8 @@ def package_run(folder: str | Path, path: str | Path) -> list[str]:
             f"Expected a run that holds together; {broken[0].what}: {broken[0].says}. Nothing was "
             "written."
         )
-    members = {name: (folder / name).read_bytes() for name in PUBLISHED if (folder / name).exists()}
+    names = (STUDENT, "metrics.json", "report.html", STATEMENT)
+    members = {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
     members["ledger.jsonl"] = Ledger(folder / LEDGER).extract().encode("utf-8")
     members["statement.schema.json"] = _json(STATEMENT_SCHEMA)
     members["MODEL_CARD.md"] = model_card(folder).encode("utf-8")
@@ -95,7 +96,8 @@ def model_card(folder: Path) -> str:
         "What the statement presumes": _checklist(statement.assumes),
         "Warnings": _list(statement.warnings) or "None.",
         "The statement": "\n".join(f"> {line}" for line in str(statement).splitlines()),
-        "How to check it": "`python verify.py` beside this file needs nothing but Python.",
+        "How to check it": "`python verify.py` beside this file needs nothing but Python. No "
+        "ledger knows this card: where it differs from the statement, the statement counts.",
     }
     title = f"# Model card: learned privately from {config.data.name or config.data.source}\n"
     return title + "".join(f"\n## {name}\n\n{text}\n" for name, text in sections.items())

@@ -31,7 +31,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Integers
-from tacit._files import name_without_overwriting, temporary_beside, write_atomically
+from tacit._files import (
+    held_alone,
+    name_without_overwriting,
+    temporary_beside,
+    write_atomically,
+)
 from tacit.datasets import Dataset, load_dataset, load_public
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.ledger import KeptReleases, Ledger, Statement
@@ -39,7 +44,7 @@ from tacit.methods import NewLedger, PrivateClassifier, method_named
 from tacit.records import refuse_overlap
 from tacit.report import write_report
 from tacit.runs.config import DataConfig, RunConfig
-from tacit.runs.verifying import RELEASES, STATEMENT, STUDENT, publish_files
+from tacit.runs.verifying import LEDGER, RELEASES, STATEMENT, STUDENT, publish_files
 from tacit.teachers import place_of, record_ids, shard_key
 
 _NOT_HELD_OUT = ("groups", "ignored")  # roles that a file of held-out rows need not have
@@ -80,23 +85,36 @@ class RunResult:
 
 @contextlib.contextmanager
 def releasing(folder: Path, settings: str) -> Iterator[None]:
-    """Enter a run's directory to release; nothing secret is there afterwards, or nothing at all.
+    """Hold a run's directory, alone, until its statement is written.
 
-    What finished teachers said stays only where the run was stopped and can still go on.
+    What finished teachers said stays only where the run was stopped and can still go on; who
+    enters takes `forget_teachers` as soon as everything is released.
     """
     enter(folder, settings)
-    try:
+    with _alone_in(folder):
+        try:
+            yield
+        except InvalidArgument:
+            if not (folder / LEDGER).exists():  # refused before it had one: nothing was spent
+                with contextlib.suppress(OSError):
+                    (folder / "config.toml").unlink()
+                    folder.rmdir()
+            raise
+        except BudgetExceeded:
+            forget_teachers(folder)  # an earlier start released, and was stopped before it finished
+            raise
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Refuse a second process in the same directory: it would pay for everything once more."""
+    with held_alone(folder) as is_alone:
+        if not is_alone or (folder / STATEMENT).exists():
+            raise InvalidArgument(
+                f"Expected {str(folder)!r} to be this run's alone: another process is at work "
+                "there, or has just finished."
+            )
         yield
-    except InvalidArgument:
-        if not (folder / "run.ledger").exists():  # refused before it had one: nothing was spent
-            with contextlib.suppress(OSError):
-                (folder / "config.toml").unlink()
-                folder.rmdir()
-        raise
-    except BudgetExceeded:
-        forget_teachers(folder)  # an earlier start released, and was stopped before it finished
-        raise
-    forget_teachers(folder)
 
 
 def enter(folder: Path, settings: str) -> None:
@@ -237,7 +255,7 @@ def make_classifier(
         delta=config.privacy.delta,
         classes=data.classes,
         ledger=NewLedger(
-            folder / "run.ledger",
+            folder / LEDGER,
             dataset=protected_name(where),
             allow_large_delta=config.privacy.allow_large_delta,
         ),
@@ -284,27 +302,29 @@ def run_config(config: RunConfig, folder: str | Path, *, again: bool = False) ->
     model = make_classifier(config, private, folder, again=again)
     with releasing(folder, config.to_toml()):
         model.fit(private.X, private.labels, X_public=public, groups=private.groups)
-    model.save(folder / STUDENT)
-    metrics, notes = _measured(model, rows.held_out, by_share=config.data.by_share)
-    shape, figures = private.image_shape, []
-    if method.figures is not None and shape is not None and public is not None:
-        figures = method.figures(model, public, shape)
-    statement = write_results(folder, model, metrics, notes, figures)
+        forget_teachers(folder)
+        model.save(folder / STUDENT)
+        metrics, notes = _measured(model, rows.held_out, by_share=config.data.by_share)
+        shape, figures = private.image_shape, []
+        if method.figures is not None and shape is not None and public is not None:
+            figures = method.figures(model, public, shape)
+        statement = write_results(folder, model, metrics, notes, figures)
     return RunResult(folder, statement, ledger=model.ledger_, **metrics)
 
 
 def write_results(
     folder: Path, model: Any, metrics: dict[str, Any], notes: list[str], figures: list[Any]
 ) -> Statement:
-    """Write a finished run's metrics and report, and note every file in its ledger.
+    """Write a finished run's metrics, report and statement, and note every file in its ledger.
 
-    The statement that is returned is the report's: it names the ledger's head before these notes.
+    The report says what was true when everything was released. The statement comes after the notes
+    of all other files: whoever signs its head signs the student's hash with it.
     """
     write_atomically(folder / "metrics.json", json.dumps(metrics, indent=2).encode("utf-8"))
-    statement: Statement = model.statement_
-    page = folder / "report.html"
-    write_report(page, model.ledger_, statement=statement, notes=notes, figures=figures)
-    publish_files(model.ledger_, folder, statement)
+    ledger: Ledger = model.ledger_
+    page, said = folder / "report.html", model.statement_
+    write_report(page, ledger, statement=said, notes=notes, figures=figures)
+    statement = publish_files(ledger, folder, said)
     # Last: a run with a statement is finished, and is not begun again.
     statement.write(folder / STATEMENT)
     return statement

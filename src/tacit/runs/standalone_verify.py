@@ -14,7 +14,8 @@ meets the ledger's delta. For other accountants the sums are checked, and the ou
 price was not computed again.
 
 Hashes show changes, not lies: whoever wrote the ledger could have written another one. Compare the
-head that is printed with one that you received in another way, a signed statement for example.
+head that the statement names with one that you received in another way, in a signed letter for
+example: it covers the model's hash, too.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ from pathlib import Path
 from typing import Any
 
 FREE = ("publication", "began")
-PUBLISHED = ("student.tacit", "statement.json", "metrics.json", "report.html")
+PAID = ("release", "charge")
+ACCOUNTANTS = ("gaussian", "rdp", "fixed")
+NOISE = ("exact", "csprng", "insecure-seeded")
+PUBLISHED = ("student.tacit", "metrics.json", "report.html")
 TOLERANCE = 1e-9  # relative: what two ways of computing the same may differ by
 
 
@@ -40,7 +44,7 @@ def main(folder: str | Path) -> int:
     for check in (check_manifest, check_chain, check_statement, check_files):
         try:
             outcomes += [(True, text) for text in check(folder)]
-        except (KeyError, OSError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, KeyError, OSError, TypeError, ValueError) as error:
             outcomes.append((False, f"{check.__name__.replace('check_', '')}: {error}"))
     for holds, text in outcomes:
         print("ok     " if holds else "FAILED ", text)
@@ -52,10 +56,33 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def loads(text: str) -> Any:
+    """Read JSON that says each thing once, in numbers that are numbers."""
+    return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise ValueError("something is said twice")
+    return dict(pairs)
+
+
+def require(holds: bool, what: str) -> None:
+    """Raise unless it holds."""
+    if not holds:
+        raise ValueError(what)
+
+
 def check_manifest(folder: Path) -> Iterator[str]:
     """Compare every file with the manifest."""
-    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest = loads((folder / "manifest.json").read_text(encoding="utf-8"))
     for name, known in sorted(manifest["files"].items()):
+        plain = Path(name).name == name and not (folder / name).is_symlink()
+        require(plain, f"{name} is no plain file of this folder")
         if sha256((folder / name).read_bytes()) != known:
             raise ValueError(f"{name} is not the file that the manifest names")
     strange = {path.name for path in folder.iterdir()} - {*manifest["files"], "manifest.json"}
@@ -63,15 +90,23 @@ def check_manifest(folder: Path) -> Iterator[str]:
     if strange:
         raise ValueError(f"the manifest does not name {', '.join(sorted(strange))}")
     yield f"manifest: {len(manifest['files'])} files are as they were packaged"
+    yield "the model card and the schema are not bound by the ledger: believe the statement"
 
 
 def read_chain(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
     """Return header, entries and hashes; raise where a line does not follow on the one before."""
     texts = (folder / "ledger.jsonl").read_text(encoding="utf-8").splitlines()
-    header, hashes = json.loads(texts[0]), [sha256(texts[0].encode("utf-8"))]
+    header, hashes = loads(texts[0]), [sha256(texts[0].encode("utf-8"))]
+    delta, reserved = header["delta"], header.get("reserved_delta", 0.0)
+    require(0 <= reserved < delta < 1, "the header's deltas are no deltas")
+    require(header["accountant"] in ACCOUNTANTS, "the header names no known accountant")
+    require(header["accountant"] != "rdp" or header["order"] > 1, "the header's order is none")
     entries, cost, confidence = [], Fraction(0), Fraction(0)
     for place, text in enumerate(texts[1:], start=1):
-        entry = json.loads(text)
+        entry = loads(text)
+        kind = entry.get("kind", "release")
+        require(kind in (*PAID, *FREE), f"entry {place} is of an unknown kind")
+        require(kind in PAID or not entry["plan"], f"entry {place} has a plan and no price")
         if entry["previous"] != hashes[-1] or entry["sequence"] != place:
             raise ValueError(f"entry {place} does not follow on the one before it")
         price, delta = Fraction(entry["cost"]), Fraction(entry.get("confidence_delta", 0.0))
@@ -97,26 +132,33 @@ def exact(text: str) -> Fraction:
 
 def check_chain(folder: Path) -> Iterator[str]:
     """Check hashes, sequence and sums of the ledger."""
-    _, entries, hashes = read_chain(folder)
-    yield f"ledger: {len(entries)} entries in one chain, head {hashes[-1]}"
+    _, entries, _ = read_chain(folder)
+    yield f"ledger: {len(entries)} entries in one chain"
 
 
 def check_statement(folder: Path) -> Iterator[str]:
     """Check that the statement claims no less than the ledger proves."""
     header, entries, hashes = read_chain(folder)
-    said = json.loads((folder / "statement.json").read_text(encoding="utf-8"))
+    said = loads((folder / "statement.json").read_text(encoding="utf-8"))
     if said["head"] not in hashes:
         raise ValueError("it names an entry that this ledger does not have: it is another's")
     covered = entries[: hashes.index(said["head"])]
     if said["entries"] != len(covered):
         raise ValueError("it counts other entries than the ledger has up to the one it names")
-    if said["delta"] != header["delta"] or said["unit"] != header["unit"]:
-        raise ValueError("it names another delta or unit than the ledger")
+    for name in ("delta", "unit", "dataset"):
+        require(said[name] == header[name], f"it names another {name} than the ledger")
+    budget = {"epsilon": header["epsilon"], "delta": header["delta"]}
+    require(said["budget"] == budget, "it names another budget than the ledger")
+    drawn = [entry["noise"] for entry in covered if entry["noise"]]
+    weakest = max(drawn, key=NOISE.index, default="exact")
+    require(said["noise"] == weakest, "it names another noise than the ledger")
     faults = {fault for entry in covered for fault in entry.get("faults", [])}
     if missing := sorted(faults - set(said["warnings"])):
         raise ValueError(f"it leaves out a warning of the ledger: {missing[0]}")
-    yield f"statement: about this ledger at entry {len(covered)}, with all its warnings"
+    yield f"statement: its head is {said['head']}: compare it with one that you keep"
+    yield f"statement: about this ledger at entry {len(covered)}, with what its entries confess"
     claim = said["epsilon"] if said["kind"] == "worst-case" else said["worst_case_epsilon"]
+    require(claim >= 0, "its epsilon is none")
     yield from check_claim(claim, header, [e for e in covered if e.get("kind") not in FREE])
 
 
@@ -135,12 +177,12 @@ def check_claim(claim: float, header: dict[str, Any], paid: list[dict[str, Any]]
     elif accountant == "rdp":
         order = header["order"]
         term = math.log((order - 1) / order) - (math.log(delta) + math.log(order)) / (order - 1)
-        if claim < (float(total) + term) * (1 - TOLERANCE):
+        if not claim >= (float(total) + term) * (1 - TOLERANCE):
             raise ValueError(f"the sum at order {order:g} does not prove epsilon = {claim!r}")
         yield f"claim: the sum at order {order:g} proves epsilon = {claim:.6g}"
         yield "the price of each entry was NOT computed again: that needs tacit"
     else:
-        if claim < float(total) * (1 - TOLERANCE):
+        if not claim >= float(total) * (1 - TOLERANCE):
             raise ValueError(f"the list's price is more than epsilon = {claim!r}")
         yield f"claim: epsilon = {claim:.6g} is the price of the list in the header"
         yield "the price of the list was NOT computed again: that needs tacit"
@@ -153,7 +195,7 @@ def check_prices(paid: list[dict[str, Any]]) -> Iterator[str]:
         again = mu_squared(entry["plan"])
         if again is None:
             others.append(str(entry["sequence"]))
-        elif entry["cost"] < again * (1 - TOLERANCE):
+        elif not entry["cost"] >= again * (1 - TOLERANCE):
             raise ValueError(f"entry {entry['sequence']} costs {again!r}, and says less")
     if others:
         yield f"the price of entries {', '.join(others)} was NOT computed again: that needs tacit"
@@ -164,6 +206,9 @@ def check_prices(paid: list[dict[str, Any]]) -> Iterator[str]:
 def mu_squared(plan: dict[str, Any]) -> float | None:
     """Return (sensitivity/sigma)^2 over all queries of a plan; None for other mechanisms."""
     name, given, queries = plan["mechanism"], plan["parameters"], int(plan["queries"])
+    require(queries >= 1 and (plan["max_answers"] or 0) >= 0, "a plan asks nothing")
+    deviations = [value for key, value in given.items() if key.startswith("sigma")]
+    require(all(value > 0 for value in deviations), "a plan has no noise")
     if name in ("gnmax", "noisy-votes"):
         return 2 * queries / float(given["sigma"]) ** 2
     if name in ("confident-gnmax", "interactive-gnmax"):
@@ -193,15 +238,26 @@ def log_phi(x: float) -> float:
 
 
 def check_files(folder: Path) -> Iterator[str]:
-    """Check that the ledger knows the hash of everything that was published."""
-    _, entries, _ = read_chain(folder)
-    for name in PUBLISHED:
-        known = [e["about"]["sha256"] for e in entries if e["purpose"] == f"publish {name}"]
+    """Check that the ledger knows the hash of everything that was published.
+
+    Model, metrics and report must be what was noted last before the statement's head; the hash of
+    the statement itself is noted behind it.
+    """
+    _, entries, hashes = read_chain(folder)
+    said = loads((folder / "statement.json").read_text(encoding="utf-8"))
+    at = hashes.index(said["head"])
+    for name, noted in [
+        *((name, entries[:at]) for name in PUBLISHED),
+        ("statement.json", entries[at:]),
+    ]:
+        known = [e["about"]["sha256"] for e in noted if e["purpose"] == f"publish {name}"]
+        newest = known[:1] if name == "statement.json" else known[-1:]
         path = folder / name
-        if path.exists() and sha256(path.read_bytes()) not in known:
-            raise ValueError(f"{name} is not what the ledger says was published")
-        if known and not path.exists():
-            raise ValueError(f"{name} is missing, though the ledger says that it was published")
+        if path.exists():
+            same = [sha256(path.read_bytes())] == newest
+            require(same, f"{name} is not what the ledger says was published")
+        else:
+            require(not known, f"{name} is missing, though the ledger says it was published")
     yield "published: model, statement and report are those that the ledger names"
 
 

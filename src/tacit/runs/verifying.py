@@ -1,24 +1,31 @@
 """Whether a finished run holds together: model, statement, report, metrics and ledger.
 
 When a run ends, the SHA-256 of each file that it leaves is appended to its ledger, as an entry that
-costs nothing. The statement names the head of the ledger before that. So a file that was swapped or
-edited is not the one that the ledger knows, a statement or a report of another ledger names a head
-that this one never had, and a ledger that was cut short lacks either (docs/theory/ledger.md).
+costs nothing. The statement comes last and names the head behind these notes, so that whoever keeps
+or signs that head has the student's hash with it; only the statement's own hash is noted after it.
+Files are compared with the notes that the statement covers, never with later ones. So a file that
+was swapped or edited is not the one that the ledger knows, a statement of an earlier or another
+ledger covers no such files or names a head that this one never had, and a ledger that was cut short
+lacks either (docs/theory/ledger.md#what-a-line-says).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tacit.errors import InvalidArgument, LedgerError, TacitError
-from tacit.ledger import Entry, KeptReleases, Ledger, Statement
+from tacit.ledger import Entry, KeptReleases, Ledger, Statement, epsilon_text
 
 LEDGER, STATEMENT, STUDENT, RELEASES = "run.ledger", "statement.json", "student.tacit", "releases"
-PUBLISHED = (STUDENT, "metrics.json", "report.html", STATEMENT)
-_NUMBERS = ("epsilon", "delta", "unit", "dataset", "accountant", "noise", "entries", "budget")
+PUBLISHED = ("config.toml", STUDENT, "metrics.json", "report.html")
+_SAME = (
+    *("delta", "unit", "dataset", "adjacency", "covers", "accountant", "noise", "entries"),
+    *("budget", "warnings"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +47,8 @@ class Check:
     says: str
 
 
-def publish_files(ledger: Ledger, folder: Path, statement: Statement) -> None:
-    """Note the hash of each file of a finished run in its ledger.
+def publish_files(ledger: Ledger, folder: Path, before: Statement) -> Statement:
+    """Note the hash of each file of a finished run in its ledger, and state what is true then.
 
     Parameters
     ----------
@@ -49,13 +56,21 @@ def publish_files(ledger: Ledger, folder: Path, statement: Statement) -> None:
         The run's.
     folder : path
         Where its files are.
-    statement : Statement
-        What will be written last, when everything else is there.
+    before : Statement
+        What was true when everything was released: the statement may say more words than the
+        ledger's own, and keeps them.
+
+    Returns
+    -------
+    Statement
+        To be written last: it names the head behind these notes, and its own hash is noted, too.
     """
     for name in files_of(folder):
-        if name != STATEMENT:
-            ledger.publish(sha256((folder / name).read_bytes()), purpose=_purpose(name))
+        ledger.publish(sha256((folder / name).read_bytes()), purpose=_purpose(name))
+    now = ledger.statement()
+    statement = dataclasses.replace(before, head=now.head, entries=now.entries)
     ledger.publish(sha256(statement.to_file()), purpose=_purpose(STATEMENT))
+    return statement
 
 
 def files_of(folder: Path) -> list[str]:
@@ -72,7 +87,9 @@ def files_of(folder: Path) -> list[str]:
         Releases first, then what came of them.
     """
     kept = [f"{RELEASES}/{path.name}" for path in KeptReleases(folder / RELEASES).stored()]
-    return [*kept, *(name for name in PUBLISHED if (folder / name).exists())]
+    masks = sorted(folder.glob("released.npz")) + sorted(folder.glob("released/*"))
+    shown = [path.relative_to(folder).as_posix() for path in masks if path.is_file()]
+    return [*kept, *shown, *(name for name in PUBLISHED if (folder / name).is_file())]
 
 
 def sha256(data: bytes) -> str:
@@ -115,13 +132,14 @@ def verify_run(folder: str | Path) -> list[Check]:
     except LedgerError as error:
         return [Check("ledger", False, str(error))]
     intact = Check("ledger", True, f"its {len(entries)} entries are one unbroken chain")
-    return [intact, *_statement_checks(folder, ledger), *_file_checks(folder, entries)]
+    return [intact, *_statement_checks(folder, ledger)]
 
 
 def _statement_checks(folder: Path, ledger: Ledger) -> Iterator[Check]:
+    """Check the statement, and then the files that it covers."""
+    path = folder / STATEMENT
     try:
-        text = (folder / STATEMENT).read_text(encoding="utf-8")
-        said = Statement.from_json(text)
+        said = Statement.from_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeError):
         yield Check("statement", False, "there is none: the run did not finish")
         return
@@ -139,37 +157,64 @@ def _statement_checks(folder: Path, ledger: Ledger) -> Iterator[Check]:
         )
         return
     yield _compared(said, true)
+    entries = ledger.entries()
+    # Only what was noted before the statement's head: its signature covers that, and nothing later.
+    covered, later = entries[: true.entries], entries[true.entries :]
+    yield from _file_checks(folder, covered)
+    yield _file_check(path, _published(later, STATEMENT)[:1])
+    if any(entry.is_paid for entry in later):
+        now = epsilon_text(ledger.spent())
+        yield Check("since then", True, f"the ledger has gone on: epsilon = {now} in all by now")
 
 
 def _compared(said: Statement, true: Statement) -> Check:
     """Compare a statement with what the ledger says of itself at the same entry."""
-    if said.kind != "worst-case":
-        return Check("statement", True, "sanitised; its ledger holds the head that it names")
-    other = [name for name in _NUMBERS if getattr(said, name) != getattr(true, name)]
-    if said.warnings != true.warnings:
-        other.append("warnings")
-    if said.library == true.library and said.assumes != true.assumes:
+    names = [name for name in _SAME if said.kind == "worst-case" or name != "accountant"]
+    other = [name for name in names if not _agrees(name, said, true)]
+    claimed = said.epsilon if said.kind == "worst-case" else said.worst_case_epsilon
+    if claimed != true.epsilon:
+        other.append("epsilon")
+    if said.library == true.library and said.assumes != true.assumes and said.kind == "worst-case":
         other.append("assumes")
     if other:
         return Check("statement", False, f"the ledger says another {', '.join(other)}")
     return Check("statement", True, "says what the ledger says at the entry that it names")
 
 
-def _file_checks(folder: Path, entries: tuple[Entry, ...]) -> Iterator[Check]:
-    published = [entry for entry in entries if entry.kind == "publication"]
-    for name in (*PUBLISHED, *(each for each in files_of(folder) if each not in PUBLISHED)):
-        known = [entry.about["sha256"] for entry in published if entry.purpose == _purpose(name)]
-        path = folder / name
-        if not path.exists():
-            if known:
-                yield Check(name, False, "is missing, though the ledger says it was published")
-        elif not known:
-            says = "the ledger knows no such file: the run did not finish, or was made by 0.1"
-            yield Check(name, False, says)
-        elif sha256(path.read_bytes()) in known:
-            yield Check(name, True, "is what the ledger says was published")
-        else:
-            yield Check(name, False, "is another file than the ledger says was published")
+def _agrees(name: str, said: Statement, true: Statement) -> bool:
+    """Tell whether they say the same; a statement may warn of more than its ledger."""
+    mine, theirs = getattr(said, name), getattr(true, name)
+    return set(theirs) <= set(mine) if name == "warnings" else bool(mine == theirs)
+
+
+def _file_checks(folder: Path, covered: Sequence[Entry]) -> Iterator[Check]:
+    noted = [entry.purpose.removeprefix("publish ") for entry in covered if _is_note(entry)]
+    for name in dict.fromkeys([*PUBLISHED, *files_of(folder), *noted]):
+        known = _published(covered, name)
+        if known or (folder / name).exists():
+            yield _file_check(folder / name, known[-1:], name)
+
+
+def _published(entries: Sequence[Entry], name: str) -> list[str]:
+    """Return the hashes that were noted for a file, the newest last."""
+    mine = (entry for entry in entries if _is_note(entry) and entry.purpose == _purpose(name))
+    return [entry.about["sha256"] for entry in mine]
+
+
+def _is_note(entry: Entry) -> bool:
+    return entry.kind == "publication" and entry.purpose.startswith("publish ")
+
+
+def _file_check(path: Path, known: list[str], name: str = "") -> Check:
+    name = name or path.name
+    if not path.is_file():
+        return Check(name, False, "is missing, though the ledger says that it was published")
+    if not known:
+        says = "the statement covers no such file: the run did not finish, or was made by 0.1"
+        return Check(name, False, says)
+    if sha256(path.read_bytes()) == known[0]:
+        return Check(name, True, "is what the ledger says was published")
+    return Check(name, False, "is another file than the ledger says was published")
 
 
 def _purpose(name: str) -> str:
