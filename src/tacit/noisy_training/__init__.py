@@ -27,12 +27,12 @@ from tacit.noisy_training.examples import (
     Loss,
     PrivateExamples,
     cross_entropy,
-    flat_parameters,
     half_squares,
-    need_torch,
-    set_parameters,
-    trained_parameters,
 )
+from tacit.noisy_training.examples import flat_parameters as flat_parameters
+from tacit.noisy_training.examples import need_torch as need_torch
+from tacit.noisy_training.examples import set_parameters as set_parameters
+from tacit.noisy_training.examples import trained_parameters as trained_parameters
 from tacit.noisy_training.training import (
     ENGINES,
     OPTIMISERS,
@@ -40,8 +40,8 @@ from tacit.noisy_training.training import (
     Recipe,
     blocks_of,
     choose_engine,
-    steps_of,
 )
+from tacit.noisy_training.training import steps_of as steps_of
 
 __all__ = [
     "ACTIVATIONS",
@@ -64,14 +64,9 @@ __all__ = [
     "blocks_of",
     "choose_engine",
     "cross_entropy",
-    "flat_parameters",
     "half_squares",
     "histogram_of",
     "histogram_plan",
-    "need_torch",
     "second_order_blocks",
-    "set_parameters",
-    "steps_of",
     "thresholds_from",
-    "trained_parameters",
 ]

@@ -47,11 +47,34 @@ LOSSES = ("squares", "binary")
 class AuxiliaryCoordinates:
     """How examples find their coordinates: public settings.
 
-    widths: of all layers, inputs and outputs included.
-    loss: "squares" (half the squared error of a linear output) or "binary" (half the binary
+    Parameters
+    ----------
+    widths : tuple of int
+        Units of all layers, inputs and outputs included: at least two numbers.
+    loss : str, optional
+        "squares" (half the squared error of a linear output) or "binary" (half the binary
         cross-entropy of output units; targets are 0 or 1).
-    steps: of elementwise Adam, at least as many as there are hidden layers, for with fewer nothing
-        reaches the first one. rate: of these steps. Hidden layers have the weight mu = 1.
+    activation : str, optional
+        Of hidden layers: a name in `ACTIVATIONS`.
+    steps : int, optional
+        Steps of elementwise Adam that an example's coordinates take: at least as many as there are
+        hidden layers, for with fewer nothing reaches the first one.
+    rate : float, optional
+        Learning rate of these steps.
+
+    Notes
+    -----
+    Hidden layers have the weight mu = 1 in the objective. Coordinates depend on their own example
+    and the public weights alone and are never released: their steps cost nothing.
+
+    References
+    ----------
+    `docs/theory/direct.md#coordinates-of-dp-mac`
+
+    Examples
+    --------
+    >>> AuxiliaryCoordinates((4, 3, 2)).sizes
+    [15, 8]
     """
 
     widths: tuple[int, ...]
@@ -78,12 +101,29 @@ class AuxiliaryCoordinates:
         return [(before + 1) * after for before, after in pairwise(self.widths)]
 
     def scales(self) -> Floats:
-        """Return 1/sqrt(inputs) of each parameter's layer: so far its first weights reach."""
+        """Return 1/sqrt(inputs) of each parameter's layer: so far its first weights reach.
+
+        Returns
+        -------
+        array of shape (parameters,)
+            One factor for each number of the flat parameter vector; public.
+        """
         inputs = np.asarray(self.widths[:-1], dtype=float)
         return np.repeat(inputs**-0.5, self.sizes)
 
     def layers(self, parameters: Floats) -> list[ExactLayer]:
-        """Return the layers of one vector: of each a matrix (outputs, inputs), then the bias."""
+        """Return the layers of one vector: of each a matrix (outputs, inputs), then the bias.
+
+        Parameters
+        ----------
+        parameters : array of shape (parameters,)
+            Weights and biases of all layers, one layer after another; public.
+
+        Returns
+        -------
+        list of ExactLayer
+            One for each layer after the inputs, ready for exact products.
+        """
         shapes = [(after, before, True) for before, after in pairwise(self.widths)]
         return ExactLayer.all_of(parameters, shapes)
 
@@ -200,8 +240,31 @@ class LayerRows(NamedTuple):
 class LayerParts(Parts):
     """Parts of private examples for DP-MAC; an engine of `GradientSteps`. Secret.
 
-    thresholds: T_k of each layer's gradients and, where `curvature_thresholds` are given, of its
-    second derivatives, which are then released too (second order).
+    Parameters
+    ----------
+    network : AuxiliaryCoordinates
+        Widths of the layers and how coordinates are found; public.
+    examples : PrivateExamples
+        The records; secret. Class indices as targets become rows of 0 and 1.
+    blocks : Blocks
+        One block a layer, then one for each layer's curvature if there are any. Only sizes and
+        shares are used, for the radii are the thresholds here.
+    thresholds : sequence of float
+        T_k, to which each layer's gradients are clipped; public.
+    curvature_thresholds : sequence of float, optional
+        The same for each layer's second derivatives, which are then released too (second order). By
+        default there are none.
+
+    Notes
+    -----
+    The gradient of one record in layer k is the outer product of delta_k and [z_{k-1}, 1]: its
+    length is the product of theirs, so that no record's gradient is ever stored. A unit of several
+    records says the mean of its records' clipped parts. A record that is not finite in a layer adds
+    0 there.
+
+    References
+    ----------
+    `docs/theory/direct.md#blocks`, `docs/theory/direct.md#coordinates-of-dp-mac`
     """
 
     def __init__(
@@ -224,18 +287,46 @@ class LayerParts(Parts):
         self._public: list[ExactLayer] | None = None
 
     def load(self, parameters: Floats) -> None:
-        """Take the parameters of the next step."""
+        """Take the parameters of the next step.
+
+        Parameters
+        ----------
+        parameters : array of shape (parameters,)
+            All trained numbers as one vector; public.
+        """
         self._public = self._network.layers(parameters)
 
     def sums(self, units: Integers) -> Floats:
-        """Return the sum of the parts of some units, each of norm at most 1."""
+        """Return the sum of the parts of some units, each of norm at most 1.
+
+        Parameters
+        ----------
+        units : array of int
+            Positions of the sampled units; secret.
+
+        Returns
+        -------
+        array of float64 of shape (dimension,)
+            The sum without noise; secret.
+        """
         total = np.zeros(self._blocks.dimension)
         for rows, shares in self._records(units):
             total += np.concatenate(list(self._sums_of(rows, shares)))
         return total
 
     def norms(self, rows: Integers) -> Floats:
-        """Return the length of each layer's gradient, (records, layers). Secret."""
+        """Return the length of each layer's gradient, (records, layers). Secret.
+
+        Parameters
+        ----------
+        rows : array of int
+            Positions of records, not of units.
+
+        Returns
+        -------
+        array of shape (records, layers)
+            Lengths before clipping; 0 where a record is not finite. Secret.
+        """
         return np.hstack([layer.norms for layer in self._layers(rows)])
 
     def _records(self, units: Integers) -> Iterator[tuple[Integers, Floats]]:
@@ -337,6 +428,24 @@ EDGES.setflags(write=False)
 def histogram_plan(layers: int, noise: float) -> Plan:
     """Return the plan of a histogram with `noise` on every count: mu = sqrt(layers)/noise.
 
+    Parameters
+    ----------
+    layers : int
+        How many layers have a histogram; a unit puts one count into each.
+    noise : float
+        Deviation of the noise on a count, where a unit counts 1.
+
+    Returns
+    -------
+    Plan
+        One noisy sum over the bins of all layers, to be charged together with the run.
+
+    References
+    ----------
+    `docs/theory/direct.md#thresholds`
+
+    Examples
+    --------
     >>> plan = histogram_plan(6, 20.0)
     >>> round(plan.epsilon(1e-5), 3)
     0.425
@@ -348,6 +457,22 @@ def histogram_plan(layers: int, noise: float) -> Plan:
 def histogram_of(parts: LayerParts, examples: PrivateExamples, layers: int) -> Contributions:
     """Return what the records say to the histogram: one count a layer, over sqrt(layers). Secret.
 
+    Parameters
+    ----------
+    parts : LayerParts
+        An engine that has loaded the public first weights: it measures the gradients.
+    examples : PrivateExamples
+        The records that the engine holds; secret.
+    layers : int
+        How many layers have a histogram.
+
+    Returns
+    -------
+    Contributions
+        For the plan of `histogram_plan`; secret. A unit has norm at most 1.
+
+    Notes
+    -----
     A unit of several records says their mean.
     """
     shares = np.ones(len(examples.inputs))
@@ -369,6 +494,20 @@ def histogram_of(parts: LayerParts, examples: PrivateExamples, layers: int) -> C
 def thresholds_from(released: Floats, layers: int) -> tuple[float, ...]:
     """Return T_k: the upper edge of each layer's fullest noisy bin.
 
+    Parameters
+    ----------
+    released : array of layers x bins numbers
+        The noisy histogram, layer by layer, in any shape; public.
+    layers : int
+        How many layers have a histogram.
+
+    Returns
+    -------
+    tuple of float
+        One threshold a layer. Post-processing: it costs nothing.
+
+    Examples
+    --------
     >>> counts = np.zeros((1, 2 * EDGES.size))
     >>> counts[0, [3, EDGES.size + 8]] = 9.0
     >>> [round(value, 6) for value in thresholds_from(counts, 2)]
@@ -386,10 +525,35 @@ MOST_NUMBERS = 2**22
 class NoisyNewton:
     """How weights follow from noisy gradients and curvatures: public settings.
 
-    thresholds, curvatures: T_k of gradients and of curvatures, in the units of the objective.
-    noise_multiplier: of the run. lot: the public divisor of sums.
-    rate: of the solved step; ridge: eigenvalues are raised to ridge + damping noise levels.
-    cap: the longest step of the weights into one output.
+    Parameters
+    ----------
+    widths : tuple of int
+        Units of all layers, inputs and outputs included.
+    blocks : Blocks
+        Of `second_order_blocks`: gradients of all layers, then curvatures.
+    thresholds, curvatures : tuples of float
+        T_k of gradients and of curvatures, one a layer, in the units of the objective.
+    noise_multiplier : float
+        Of the run's mechanism: it tells how much of a curvature is noise.
+    lot : float
+        The public divisor of sums: the expected size of a sample, never that of the one drawn.
+    rate : float, optional
+        Factor of the solved step.
+    ridge : float, optional
+        By how much eigenvalues of the curvature are raised in any case.
+    damping : float, optional
+        By how many noise levels they are raised besides.
+    cap : float, optional
+        The longest step, before `rate`, of the weights into one output.
+
+    Notes
+    -----
+    A layer moves by -(H + ridge + damping level)^-1 g with negative eigenvalues of H put to 0 and
+    level = noise_multiplier T/(w lot) sqrt(inputs + 1). All of it is post-processing of noisy sums.
+
+    References
+    ----------
+    `docs/theory/direct.md#coordinates-of-dp-mac`
     """
 
     widths: tuple[int, ...]
@@ -408,7 +572,15 @@ class NoisyNewton:
             positive(**{name: getattr(self, name)})
 
     def step(self, parameters: Floats, noisy_sums: Floats) -> None:
-        """Move the parameters, in place, to a lower point of the noisy model."""
+        """Move the parameters, in place, to a lower point of the noisy model.
+
+        Parameters
+        ----------
+        parameters : array of shape (parameters,)
+            Weights and biases of all layers; changed.
+        noisy_sums : array of shape (blocks.dimension,)
+            Gradients and curvatures of a step with their noise: public already.
+        """
         pieces = np.split(noisy_sums, np.cumsum(self.blocks.sizes)[:-1])
         layers, start = len(self.widths) - 1, 0
         for k, (before, after) in enumerate(pairwise(self.widths)):
@@ -451,14 +623,29 @@ class NoisyNewton:
 
 
 class NewtonSteps(GradientSteps):
-    """A run of second-order steps for `NoisySteps`. Secret until it is over."""
+    """A run of second-order steps for `NoisySteps`. Secret until it is over.
+
+    Parameters
+    ----------
+    newton : NoisyNewton
+        How weights follow from noisy sums; it has its own rate and divisor.
+    *run : any
+        The arguments of `GradientSteps`, in order. The recipe's optimiser, its rate and `scales`
+        are not used.
+    """
 
     def __init__(self, newton: NoisyNewton, *run: Any) -> None:
         super().__init__(*run)
         self._newton = newton
 
     def learn(self, noisy_sums: Floats) -> None:
-        """Take one step from the noisy sums alone."""
+        """Take one step from the noisy sums alone.
+
+        Parameters
+        ----------
+        noisy_sums : array of shape (dimension,)
+            Gradients, then curvatures, with their noise: public already.
+        """
         self._newton.step(self._parameters, noisy_sums)
         self._private.load(self._parameters)
         self._tick()
@@ -467,6 +654,24 @@ class NewtonSteps(GradientSteps):
 def second_order_blocks(widths: Sequence[int], split: str) -> Blocks:
     """Return the blocks of a second-order step: gradients of all layers, then curvatures.
 
+    Parameters
+    ----------
+    widths : sequence of int
+        Units of all layers, inputs and outputs included.
+    split : str
+        How blocks share the noise: "minimal" (the least total power) or "equal".
+
+    Returns
+    -------
+    Blocks
+        Two for each layer. A symmetric matrix has the numbers of its upper triangle.
+
+    References
+    ----------
+    `docs/theory/direct.md#blocks`
+
+    Examples
+    --------
     >>> second_order_blocks([2, 1], "equal").sizes
     (3, 6)
     """

@@ -66,8 +66,26 @@ def radius(clip: float) -> float:
 class Blocks:
     """Consecutive blocks of the flat parameter vector: how many numbers, and each one's share.
 
-    `clip` is the radius of every block.
+    Parameters
+    ----------
+    sizes : tuple of int
+        How many numbers each block has.
+    shares : tuple of float
+        w_j, the norm that each block may have in a unit's part; their squares add up to 1.
+    clip : float
+        T, the radius of every block, to which gradients are shortened before they are scaled.
 
+    Notes
+    -----
+    Block j of a gradient becomes w_j min(1/T, 1/|g_j|) g_j, so that all blocks together have norm
+    at most 1. Make blocks with `Blocks.cut`, which sees to the shares. All of it is public.
+
+    References
+    ----------
+    `docs/theory/direct.md#blocks`
+
+    Examples
+    --------
     >>> blocks = Blocks.cut([300, 100], clip=0.1, clipping="per-layer", split="equal")
     >>> [round(share, 4) for share in blocks.shares]
     [0.7071, 0.7071]
@@ -81,6 +99,24 @@ class Blocks:
     def cut(cls, layers: Sequence[int], *, clip: float, clipping: str, split: str) -> Self:
         """Cut layers of these sizes into blocks.
 
+        Parameters
+        ----------
+        layers : sequence of int
+            How many numbers each layer trains.
+        clip : float
+            The radius of every block, from 1e-100 to 1e100.
+        clipping : str
+            "per-layer" makes one block a layer, "flat" one for all.
+        split : str
+            How blocks share the noise: "minimal" (the least total power) or "equal".
+
+        Returns
+        -------
+        Blocks
+            Their shares have squares that add up to 1.
+
+        Notes
+        -----
         The equal split has w_j^2 = 1/J. The minimal one has w_j^2 = sqrt(d_j) / sum_i sqrt(d_i),
         which gives the noise the least total power, in units of the radii.
         """
@@ -99,13 +135,33 @@ class Blocks:
     def row_factors(self, norms: Floats) -> Floats:
         """Return w_j min(1/T, 1/norm), with a margin, of norms (rows, blocks).
 
-        A norm that is not finite has factor 0: such a row says nothing.
+        Parameters
+        ----------
+        norms : array of shape (rows, blocks)
+            Lengths of the rows' gradients, block by block; secret.
+
+        Returns
+        -------
+        array of shape (rows, blocks)
+            By what each block is multiplied; secret. A norm that is not finite has factor 0: such a
+            row says nothing.
         """
         factors = np.multiply(self.shares, 1 - MARGIN) / np.maximum(norms, self.clip)
         return np.where(np.isfinite(norms), factors, 0.0)
 
     def factors(self, norms: Tensor) -> Tensor:
-        """Return the same for tensors."""
+        """Return the factors of `row_factors` for tensors.
+
+        Parameters
+        ----------
+        norms : tensor of shape (rows, blocks)
+            Lengths of the rows' gradients, block by block; secret.
+
+        Returns
+        -------
+        tensor of shape (rows, blocks)
+            By what each block is multiplied; secret.
+        """
         import torch
 
         return torch.from_numpy(self.row_factors(norms.numpy()))
@@ -113,7 +169,17 @@ class Blocks:
     def mean_gradient(self, noisy_sums: Floats, lot: float) -> Floats:
         """Return the noisy sum over w_j lot: the mean clipped gradient in units of the radius.
 
-        `lot` is the public, expected size of a sample, never the size of the sample drawn.
+        Parameters
+        ----------
+        noisy_sums : array of shape (dimension,)
+            Sum of a step with its noise: public already.
+        lot : float
+            The public, expected size of a sample, never the size of the sample drawn.
+
+        Returns
+        -------
+        array of shape (dimension,)
+            What an optimiser steps along; public.
         """
         scale = np.repeat(np.divide(1.0, self.shares), self.sizes)
         return np.asarray(noisy_sums * scale / lot)
@@ -141,6 +207,19 @@ class Parts(ABC):
 class UnitParts(Parts):
     """Parts of units, records or people, of any module, in the module's own dtype. Secret.
 
+    Parameters
+    ----------
+    module : torch module
+        The network, of which a copy is kept; public.
+    examples : PrivateExamples
+        The records; secret.
+    loss : function
+        From outputs and targets of some rows to one loss a row.
+    blocks : Blocks
+        How gradients are clipped, from `blocks_of`.
+
+    Notes
+    -----
     Every unit is computed in a batch of its own, so that no module, kernel or rounding can mix
     units. A module that is not known to be stateless is copied afresh for every unit, and random
     numbers start anew, so that nothing a module keeps reaches the next unit. The engine for people,
@@ -157,11 +236,28 @@ class UnitParts(Parts):
         self._known = foreign_layer(module) is None
 
     def load(self, parameters: Floats) -> None:
-        """Take the parameters of the next step."""
+        """Take the parameters of the next step.
+
+        Parameters
+        ----------
+        parameters : array of shape (parameters,)
+            All trained numbers as one vector; public.
+        """
         set_parameters(trained_parameters(self._module), parameters)
 
     def sums(self, units: Integers) -> Floats:
-        """Return the sum of the parts of some units, each of norm at most 1."""
+        """Return the sum of the parts of some units, each of norm at most 1.
+
+        Parameters
+        ----------
+        units : array of int
+            Positions of the sampled units; secret.
+
+        Returns
+        -------
+        array of float64 of shape (dimension,)
+            The sum without noise; secret.
+        """
         total = np.zeros(self._blocks.dimension)
         with quiet():
             for unit in units:
@@ -169,19 +265,48 @@ class UnitParts(Parts):
         return total
 
     def each(self, units: Integers) -> list[Tensor]:
-        """Return the parts of some units, one after another, as rows of a matrix."""
+        """Return the parts of some units, one after another, as rows of a matrix.
+
+        Parameters
+        ----------
+        units : array of int
+            Positions of units.
+
+        Returns
+        -------
+        list of one tensor of shape (units, dimension)
+            The clipped parts; secret.
+        """
         with quiet():
             parts = [self.part(int(unit)) for unit in units]
         return [need_torch().from_numpy(np.stack(parts))]
 
     def attempt(self, units: Integers) -> None:
-        """Compute the gradients of public, made-up units, and let errors out."""
+        """Compute the gradients of public, made-up units, and let errors out.
+
+        Parameters
+        ----------
+        units : array of int
+            Positions of units. Never private ones: an error would tell of them.
+        """
         for unit in units:
             self._gradient(self._rows[unit])
 
     def part(self, unit: int) -> Floats:
         """Return the part of one unit; one that fails or is not finite says nothing.
 
+        Parameters
+        ----------
+        unit : int
+            Position of the unit.
+
+        Returns
+        -------
+        array of float64 of shape (dimension,)
+            Of norm at most 1; secret.
+
+        Notes
+        -----
         An error would end the run for certain where this unit is sampled, and tell that it was.
         """
         try:
@@ -268,6 +393,19 @@ def _hooks_fit(opacus: Any, module: Module) -> bool:
 class HookParts(Parts):
     """Parts of single records of a module that Opacus accepts, in float64. Secret.
 
+    Parameters
+    ----------
+    module : torch module
+        The network, of which a copy is kept; public.
+    examples : PrivateExamples
+        The records; secret.
+    loss : function
+        From outputs and targets of some rows to one loss a row.
+    blocks : Blocks
+        How gradients are clipped, from `blocks_of`.
+
+    Notes
+    -----
     Only Opacus' gradients are used (`GradSampleModule`); its optimiser, accountant, sampler and
     noise are not. Whatever tensor the hooks leave for a record is clipped as it is, so that the
     bound on a part does not rest on the hooks being right, only on a row's tensor being its own:
@@ -298,12 +436,29 @@ class HookParts(Parts):
         self._module = sampler(inner, loss_reduction="sum")
 
     def load(self, parameters: Floats) -> None:
-        """Take the parameters of the next step."""
+        """Take the parameters of the next step.
+
+        Parameters
+        ----------
+        parameters : array of shape (parameters,)
+            All trained numbers as one vector; public.
+        """
         set_parameters(self._parameters, parameters)
         set_parameters(trained_parameters(self._pristine), parameters)
 
     def sums(self, units: Integers) -> Floats:
-        """Return the sum of the parts of some records, each of norm at most 1."""
+        """Return the sum of the parts of some records, each of norm at most 1.
+
+        Parameters
+        ----------
+        units : array of int
+            Positions of the sampled records; secret.
+
+        Returns
+        -------
+        array of float64 of shape (dimension,)
+            The sum without noise; secret.
+        """
         torch = need_torch()
         total = np.zeros(self._blocks.dimension)
         with quiet():
@@ -314,12 +469,29 @@ class HookParts(Parts):
         return total
 
     def attempt(self, units: Integers) -> None:
-        """Compute the gradients of public, made-up units, and let errors out."""
+        """Compute the gradients of public, made-up units, and let errors out.
+
+        Parameters
+        ----------
+        units : array of int
+            Positions of units. Never private ones: an error would tell of them.
+        """
         for start in range(0, units.size, HOOK_ROWS):
             self._gradients(units[start : start + HOOK_ROWS])
 
     def each(self, units: Integers) -> list[Tensor]:
-        """Return each record's part, parameter by parameter; padding and invalid rows are 0."""
+        """Return each record's part, parameter by parameter; padding and invalid rows are 0.
+
+        Parameters
+        ----------
+        units : array of int
+            Positions of records, at most `HOOK_ROWS` of them.
+
+        Returns
+        -------
+        list of tensors of shape (HOOK_ROWS, numbers of the parameter)
+            The clipped parts, one tensor a parameter; secret.
+        """
         gradients, factors = self._clipped(units)
         return [rows * own[:, None] for own, rows in zip(factors, gradients, strict=True)]
 
@@ -333,7 +505,7 @@ class HookParts(Parts):
         factors = self._blocks.factors(norms)
         factors[units.size :] = 0
         usable = (factors > 0).all(dim=1)
-        for rows in gradients:
+        for rows in gradients:  # before any product: 0 times what is not finite is not 0
             rows[~usable] = 0
         return gradients, [factors[:, block] for block in self._block_of.tolist()]
 
@@ -370,6 +542,7 @@ class HookParts(Parts):
         for parameter in hooked:
             own = parameter.grad_sample
             found.append(torch.zeros(HOOK_ROWS, parameter.numel()).double() if own is None else own)
+            # Forgotten before the next batch: hooks would keep these rows beside its own.
             parameter.grad_sample = parameter.grad = None
         return [own.reshape(HOOK_ROWS, -1).contiguous() for own in found]
 
@@ -411,12 +584,29 @@ class _Rows(NamedTuple):
 class StackParts(Parts):
     """Parts of single records in a stack of linear layers, by ghost norms. Secret.
 
+    Parameters
+    ----------
+    module : torch Sequential
+        Linear layers with ReLU, Tanh or Softplus between them; public.
+    examples : PrivateExamples
+        The records; secret.
+    loss : cross_entropy or half_squares
+        A loss of single rows that knows its slope by their outputs.
+    blocks : Blocks
+        How gradients are clipped, from `blocks_of`.
+
+    Notes
+    -----
     The gradient of one row in layer k is the outer product of delta_k (the loss by the layer's
     output) and the layer's input a_k with a 1 for the bias. Its norm is |delta_k| times
-    sqrt(|a_k|^2 + 1), and the clipped sum over rows is one product of matrices
-    (docs/theory/direct.md#blocks). What is summed is built from the very delta and a whose norms
-    were taken, so the bound needs no trust in automatic differentiation; and rows go through exact
-    products (`exact_rows`), so that no row feels the others.
+    sqrt(|a_k|^2 + 1), and the clipped sum over rows is one product of matrices. What is summed is
+    built from the very delta and a whose norms were taken, so the bound needs no trust in automatic
+    differentiation; and rows go through exact products (`exact_rows`), so that no row feels the
+    others.
+
+    References
+    ----------
+    `docs/theory/direct.md#blocks`
     """
 
     def __init__(
@@ -430,14 +620,31 @@ class StackParts(Parts):
         self.load(flat_parameters(module))
 
     def load(self, parameters: Floats) -> None:
-        """Take the parameters of the next step: of each layer a matrix, then the bias."""
+        """Take the parameters of the next step: of each layer a matrix, then the bias.
+
+        Parameters
+        ----------
+        parameters : array of shape (parameters,)
+            All trained numbers as one vector; public.
+        """
         expected = self._blocks.dimension
         if parameters.size != expected:
             raise InvalidArgument(f"Expected as many numbers as parameters, {expected}.")
         self._layers = ExactLayer.all_of(parameters, self._shapes)
 
     def sums(self, units: Integers) -> Floats:
-        """Return the sum of the parts of some records, each of norm at most 1."""
+        """Return the sum of the parts of some records, each of norm at most 1.
+
+        Parameters
+        ----------
+        units : array of int
+            Positions of the sampled records; secret.
+
+        Returns
+        -------
+        array of float64 of shape (dimension,)
+            The sum without noise; secret.
+        """
         total = np.zeros(self._blocks.dimension)
         for start in range(0, units.size, STACK_ROWS):
             total += self._sums_of(units[start : start + STACK_ROWS])
@@ -450,6 +657,7 @@ class StackParts(Parts):
             norms = np.sqrt(np.square(norms).sum(axis=1, keepdims=True))
         factors = np.broadcast_to(self._blocks.row_factors(norms), rows.norms.shape)
         usable = (factors > 0).all(axis=1, keepdims=True)
+        # Zeroed before any product: 0 times what is not finite is not 0.
         sums = []
         for layer, inputs, deltas, own in zip(
             self._layers, rows.inputs, rows.deltas, factors.T, strict=True
@@ -461,7 +669,19 @@ class StackParts(Parts):
         return np.concatenate(sums)
 
     def each(self, units: Integers) -> _Rows:
-        """Return what makes up each record's part: a function of that record alone, bit by bit."""
+        """Return what makes up each record's part: a function of that record alone, bit by bit.
+
+        Parameters
+        ----------
+        units : array of int
+            Positions of records.
+
+        Returns
+        -------
+        named tuple (inputs, deltas, norms)
+            Of each layer its inputs and the loss by its outputs, and the lengths of the gradients
+            before clipping, of shape (records, layers); secret.
+        """
         with np.errstate(all="ignore"):  # what is not finite is found by its norm
             inputs, deltas = self._passes(units)
             norms = [

@@ -29,8 +29,24 @@ Loss = Callable[["Tensor", "Tensor"], "Tensor"]
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class PrivateExamples:
-    """Inputs and targets, row by row, and whose each row is (None: each is its own). Secret.
+    """Inputs and targets, row by row, and whose each row is. Secret.
 
+    Parameters
+    ----------
+    inputs : array of shape (records, ...)
+        One row a record, at most 2^24 of them.
+    targets : array of shape (records, ...)
+        Class indices, or rows of numbers.
+    owners : array of shape (records,), optional
+        The person of each row, who is then the unit of privacy with all rows. By default each row
+        is a unit of its own.
+
+    Notes
+    -----
+    Examples can be neither printed nor pickled.
+
+    Examples
+    --------
     >>> PrivateExamples(np.zeros((3, 2)), np.zeros(3), np.array(["a", "b", "a"])).n_units
     2
     """
@@ -54,7 +70,13 @@ class PrivateExamples:
         return len(self.inputs) if self.owners is None else int(np.unique(self.owners).size)
 
     def rows_by_unit(self) -> list[Integers]:
-        """Return the rows of each unit."""
+        """Return the rows of each unit.
+
+        Returns
+        -------
+        list of arrays of int
+            Positions of records, one array a unit; secret.
+        """
         if self.owners is None:
             return [np.array([row]) for row in range(len(self.inputs))]
         _, places = np.unique(self.owners, return_inverse=True)
@@ -65,6 +87,22 @@ class PrivateExamples:
     def batch(self, rows: Integers, size: int, dtype: Any) -> tuple[Tensor, Tensor]:
         """Return some rows as tensors of `size` rows, the last ones 0.
 
+        Parameters
+        ----------
+        rows : array of int
+            Positions of records, at most `size` of them; secret.
+        size : int
+            Rows of the batch; public.
+        dtype : torch dtype
+            Of inputs, and of targets that are no class indices.
+
+        Returns
+        -------
+        tuple of two tensors
+            Inputs and targets; secret. Class indices are int64.
+
+        Notes
+        -----
         Batches have one shape, whatever was sampled: library code rounds by shape, and no row's
         bits may depend on how many others there are.
         """

@@ -107,11 +107,37 @@ units shows it in one of ten rows that come there: one batch misses that, 64 hav
 class Recipe:
     """How a module is trained: all of it public.
 
-    steps, lot: how many steps, and the expected size of a sample, by which sums are divided.
-    decay: the learning rate falls in a straight line to this part of itself.
-    engine: "auto" is "ghost" for linear stacks and "single", one unit at a time, for all else; both
+    Parameters
+    ----------
+    steps : int
+        How many steps the run has.
+    lot : float
+        The expected size of a sample, by which sums are divided, whatever was sampled.
+    clip : float, optional
+        The radius to which gradients are clipped. Optimisers see them in units of it.
+    clipping : str, optional
+        "flat" clips the whole gradient, "per-layer" clips and noises every layer by itself.
+    split : str, optional
+        How layers share the noise: "minimal" (the least total power) or "equal".
+    optimizer : str, optional
+        "adam" or "sgd".
+    learning_rate : float, optional
+        Of the first step.
+    decay : float, optional
+        The learning rate falls in a straight line to this part of itself.
+    engine : str, optional
+        "auto" is "ghost" for linear stacks and "single", one unit at a time, for all else; both
         keep rows apart by what they compute. "hooks" (Opacus; known layers only) is quicker than
         "single", but that its kernels keep rows apart is tried, not proved.
+
+    References
+    ----------
+    `docs/theory/direct.md#one-step`, `docs/theory/direct.md#blocks`
+
+    Examples
+    --------
+    >>> Recipe(steps=1000, lot=256.0, clip=0.1).optimizer
+    'adam'
     """
 
     steps: int
@@ -145,6 +171,28 @@ def choose_engine(
 ) -> Maker:
     """Return the engine that will sum parts; refuse a module, or an engine, that mixes rows.
 
+    Parameters
+    ----------
+    recipe : Recipe
+        Names the engine.
+    module : torch module
+        The network that will be trained; public.
+    blocks : Blocks
+        How its gradients are clipped, from `blocks_of`.
+    loss : function
+        From outputs and targets of some rows to one loss a row.
+    probes : function
+        Makes a number of public random examples, on which module and engine are tried.
+    by_person : bool
+        Whether units are people with several records, whose one gradient "single" alone computes.
+
+    Returns
+    -------
+    function
+        From private examples to the engine that holds them.
+
+    Notes
+    -----
     Ghost norms keep rows apart by arithmetic. Any other module meets one unit at a time, a copy of
     it each unit. Hooks put rows into one batch, and how a kernel rounds a row there is the
     processor's secret: so they must be asked for, are refused where a trial finds rounding by
@@ -209,8 +257,31 @@ def _one_by_one(
 class GradientSteps:
     """A DP-SGD run for `NoisySteps`: clipped gradients of sampled units, then one optimiser step.
 
-    `scales` multiply the learning rate, number by number. Unit: one record, or one person where the
-    examples name owners. Secret until it is over.
+    Parameters
+    ----------
+    recipe : Recipe
+        How many steps there are, the divisor of sums and the optimiser; public.
+    module : torch module
+        Has the first parameters; it is not changed. Public.
+    make : function
+        From private examples to an engine that sums their parts, such as `StackParts`.
+    examples : PrivateExamples
+        The records; secret.
+    blocks : Blocks
+        How gradients are clipped, from `blocks_of`.
+    tick : function, optional
+        Called without arguments after each step, to show progress. By default nothing happens.
+    scales : float or array of shape (dimension,), optional
+        Factors of the learning rate, number by number; public.
+
+    Notes
+    -----
+    Unit: one record, or one person where the examples name owners. Secret until it is over: samples
+    and noise come from the grant of the mechanism, and only noisy sums reach the optimiser.
+
+    References
+    ----------
+    `docs/theory/direct.md#one-step`
     """
 
     def __init__(
@@ -252,11 +323,28 @@ class GradientSteps:
         return self._parts
 
     def sums(self, sample: Integers) -> Floats:
-        """Return the sum of the parts of some units. Secret."""
+        """Return the sum of the parts of some units. Secret.
+
+        Parameters
+        ----------
+        sample : array of int
+            Positions of the sampled units; secret.
+
+        Returns
+        -------
+        array of float64 of shape (dimension,)
+            The sum without noise; secret.
+        """
         return self._private.sums(sample)
 
     def learn(self, noisy_sums: Floats) -> None:
-        """Take one step from the noisy sum alone."""
+        """Take one step from the noisy sum alone.
+
+        Parameters
+        ----------
+        noisy_sums : array of shape (dimension,)
+            The sum with its noise: public already.
+        """
         recipe = self._recipe
         now = recipe.learning_rate * falling(self._done, recipe.steps, recipe.decay)
         self._optimiser.rate = now * self._scales
@@ -267,7 +355,13 @@ class GradientSteps:
         self._tick()
 
     def result(self) -> Floats:
-        """Return the parameters that were learned."""
+        """Return the parameters that were learned.
+
+        Returns
+        -------
+        array of float64 of shape (parameters,)
+            A copy, made of noisy sums and the public first parameters alone: this is released.
+        """
         return self._parameters.copy()
 
     def forget(self) -> None:
@@ -291,7 +385,27 @@ def falling(done: int, steps: int, to: float) -> float:
 
 
 def blocks_of(recipe: Recipe, module: Module) -> Blocks:
-    """Return the blocks in which a module's gradients are clipped."""
+    """Return the blocks in which a module's gradients are clipped.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Says how to clip: its `clip`, `clipping` and `split`.
+    module : torch module
+        Its layers that are trained become blocks, or one block together; public.
+
+    Returns
+    -------
+    Blocks
+        In the order of the module's parameters.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> recipe = Recipe(steps=1, lot=1.0, clipping="per-layer")
+    >>> blocks_of(recipe, nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))).sizes
+    (15, 8)
+    """
     return Blocks.cut(
         layer_sizes(module), clip=recipe.clip, clipping=recipe.clipping, split=recipe.split
     )
