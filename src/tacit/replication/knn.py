@@ -97,8 +97,8 @@ _SECTION_B = (
         "section-b",
         "Section B: GNMAX with sigma 40 costs 13.22 for 80 queries",
         "differs",
-        "That is a Gaussian of L2 sensitivity 10, for ten attributes; GNMax of one label costs "
-        "1.20, and ten attributes by Theorem 5 cost 4.38.",
+        "GNMax of one label costs 1.20. What else is told is not stated; 13.22 fits ten attributes "
+        "at an L2 sensitivity of 10, which by Theorem 5 cost 4.38.",
         prices.section_b,
     ),
 )

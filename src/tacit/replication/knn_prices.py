@@ -217,6 +217,7 @@ def section_b(place: Workplace) -> None:
         ("one label a query: GNMax", 2.0),
         ("ten labels, Theorem 5: alpha tau/sigma^2", 20.0),
         ("a Gaussian of L2 sensitivity tau = 10", 100.0),
+        ("GNMax at sigma/tau = 4", 200.0),
     ):
         mu_squared = 80 * sensitivity / 40**2
         rho = mu_squared / 2
