@@ -7,6 +7,7 @@ refit may not take a warning from an older student; no message names a patient.
 from __future__ import annotations
 
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -212,7 +213,7 @@ def test_no_message_names_a_private_scan(tmp_path):
 
 
 def test_what_teachers_said_goes_when_the_ledger_refuses_to_go_on(tmp_path):
-    """A start that had released and was killed in training the student: its votes are secret."""
+    """A start that had paid, and whose releases are gone: its votes are secret all the same."""
     config = RunConfig.parse(
         {
             "data": {"source": "digits", "private": 1200, "public": 300},
@@ -222,6 +223,7 @@ def test_what_teachers_said_goes_when_the_ledger_refuses_to_go_on(tmp_path):
     )
     result = run_config(config, tmp_path / "run")
     (result.folder / "statement.json").unlink()
+    shutil.rmtree(result.folder / "releases")
     (result.folder / "teachers").mkdir()
     (result.folder / "teachers" / "votes").write_bytes(b"secret")
     with pytest.raises(BudgetExceeded):

@@ -259,10 +259,6 @@ class TestRefusals:
         curve = RdpCurve(**GOOD)
         refuses(getattr(curve, method), {"delta": 1e-5, "conversion": "classic"}, name, bad)
 
-    @pytest.mark.parametrize(("name", "bad"), cases(epsilon=NEGATIVE))
-    def test_epsilon_argument(self, name, bad):
-        refuses(RdpCurve(**GOOD).delta, {"epsilon": 1.0}, name, bad)
-
     @pytest.mark.parametrize(("name", "bad"), cases(orders=NOT_ORDERS, delta=NOT_DELTAS))
     def test_conversion_term(self, name, bad):
         refuses(conversion_term, {"orders": [2.0], "delta": 1e-5}, name, bad)

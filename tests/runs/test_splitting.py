@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.datasets import Dataset
+from tacit.errors import InvalidArgument
 from tacit.runs.config import DataConfig, RunConfig
 from tacit.runs.running import load_rows, protected_name, split_file
 
