@@ -303,7 +303,7 @@ def _parameters(entry: Entry) -> list[tuple[str, Cell]]:
 def _value(value: Any) -> Cell:
     """Print a parameter of a plan: numbers short, hashes shorter, mechanisms as name(…)."""
     if isinstance(value, float):
-        return Cell(_number(value), repr(value))
+        return Cell(_rounded(value), repr(value))
     if isinstance(value, str) and _HASH.fullmatch(value):
         return Cell(value[:_SHORT], value)
     if isinstance(value, Mapping) and "mechanism" in value:
@@ -313,6 +313,11 @@ def _value(value: Any) -> Cell:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return Cell(", ".join(_value(item).text for item in value))
     return Cell(str(value))
+
+
+def _rounded(value: float) -> str:
+    """Print four digits of a number, whole numbers as they are; the cell has all of them."""
+    return _number(value) if value == int(value) else f"{value:.4g}"
 
 
 def _number(value: float) -> str:
