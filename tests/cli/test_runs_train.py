@@ -11,7 +11,7 @@ import pytest
 
 from tacit import Ledger
 from tacit.ledger import Statement
-from tacit.ledger.terms import LARGE_DELTA
+from tacit.ledger.warnings import LARGE_DELTA
 from tacit.runs.config import RunConfig
 from tacit.runs.running import load_rows
 from tacit.students import load_student, saved_extra

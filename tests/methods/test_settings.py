@@ -25,7 +25,7 @@ from tacit import (
     Training,
 )
 from tacit.errors import InvalidArgument
-from tacit.ledger.terms import LARGE_DELTA
+from tacit.ledger.warnings import LARGE_DELTA
 
 MOST_ARGUMENTS = 16
 ESTIMATORS = [

@@ -132,7 +132,7 @@ class TestScans:
         masks, known = rng.integers(0, 2, (20, 8, 8)), rng.integers(0, 2, (6, 8, 8))
         masks[:3], known[:2] = 0, 0
         model = built(PATESegmenter, n_teachers=4, delta=1e-3)
-        assert model._codec(known, masks) is not None
+        assert model._known(known, masks) is not None
 
 
 class TestTheSameNumbers:
