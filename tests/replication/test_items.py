@@ -12,7 +12,7 @@ from tacit.replication import PAPERS, Item, Workplace, find_item, items_of, miss
 
 DATA = Path(os.environ.get("TACIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 ALL = [(paper, item) for paper in PAPERS for item in items_of(paper)]
-QUICK = 0.2  # minutes
+QUICK = 0.1  # minutes
 
 
 def place(tmp_path: Path, data: Path | None = None) -> Workplace:

@@ -14,12 +14,12 @@ from tacit.students import load_student
 FEATURES = {"features": "digits"}
 SETTINGS = {
     "pate": {"n_teachers": 40, "queries": 10, "teacher": "kernel-ridge", **FEATURES},
-    "knn": {"k": 40, "queries": 10, "rounds": 2, **FEATURES},
+    "knn": {"k": 30, "queries": 10, "rounds": 2, **FEATURES},
     "prototype": {"n_prototypes": 40, **FEATURES},
     "moments": FEATURES,
     "ridge": {"n_landmarks": 40, **FEATURES},
-    "dpsgd": {"hidden": [8], "epochs": 1, "batch_size": 250, "n_records": 1000},
-    "mac": {"hidden": [8], "epochs": 1, "batch_size": 250, "n_records": 1000},
+    "dpsgd": {"hidden": [8], "epochs": 1, "batch_size": 150, "n_records": 600},
+    "mac": {"hidden": [8], "epochs": 1, "batch_size": 150, "n_records": 600},
 }
 
 
@@ -29,7 +29,7 @@ class Killed(BaseException):
 
 def config(method: str, **changes: object) -> RunConfig:
     return RunConfig(
-        data=DataConfig(source="digits", private=1000, public=200),
+        data=DataConfig(source="digits", private=600, public=80),
         privacy=PrivacyConfig(epsilon=2.0, delta=1e-5),
         method=method,
         settings={**SETTINGS[method], **changes},
