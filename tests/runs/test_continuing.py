@@ -67,8 +67,10 @@ class TestEveryMethod:
             with pytest.raises(Killed):
                 run_config(config(method), tmp_path / "run")
         (lost,) = paid(tmp_path / "run")
-        with pytest.raises(ReleaseLost, match=r"stays spent.*--again"):
+        with pytest.raises(ReleaseLost, match=r"stays spent.*--again") as said:
             run_config(config(method), tmp_path / "run")
+        secret = (tmp_path / "run" / "teachers").exists()
+        assert ("teachers is secret" in str(said.value)) == secret == (method == "pate")
         with pytest.raises(BudgetExceeded):  # the run's own budget has no room for it
             run_config(config(method), tmp_path / "run", again=True)
         assert paid(tmp_path / "run") == [lost]

@@ -38,7 +38,7 @@ from tacit._files import (
     write_atomically,
 )
 from tacit.datasets import Dataset, load_dataset, load_public
-from tacit.errors import BudgetExceeded, InvalidArgument
+from tacit.errors import BudgetExceeded, InvalidArgument, ReleaseLost
 from tacit.ledger import KeptReleases, Ledger, Statement
 from tacit.methods import NewLedger, PrivateClassifier, method_named
 from tacit.records import refuse_overlap
@@ -99,6 +99,10 @@ def releasing(folder: Path, settings: str) -> Iterator[None]:
                 with contextlib.suppress(OSError):
                     (folder / "config.toml").unlink()
                     folder.rmdir()
+            raise
+        except ReleaseLost as lost:
+            if (folder / "teachers").exists():  # it may still be asked again
+                raise ReleaseLost(f"{lost} {folder / 'teachers'} is secret.") from None
             raise
         except BudgetExceeded:
             forget_teachers(folder)  # an earlier start released, and was stopped before it finished
