@@ -30,6 +30,7 @@ MECHANISMS = {
     "distributed-gaussian-mean": "tacit.mechanisms.codes:DistributedGaussianMean",
     "noisy-sum": "tacit.mechanisms.sums:NoisySum",
     "noisy-second-moment": "tacit.mechanisms.sums:NoisySecondMoment",
+    "score-histogram": "tacit.mechanisms.histogram:ScoreHistogram",
     "noisy-steps": "tacit.mechanisms.noisy_steps:NoisySteps",
 }
 

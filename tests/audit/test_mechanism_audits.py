@@ -31,6 +31,7 @@ from tacit.mechanisms import (
     SampledMedian,
     SampledVotes,
     Sanitise,
+    ScoreHistogram,
     ScreeningCheck,
     ThresholdCheck,
     UnitMean,
@@ -68,6 +69,7 @@ OTHERS = {
     "distributed-gaussian-mean": DistributedGaussianMean(1.0, 1.0, 4, dropouts=1, colluders=1),
     "noisy-sum": NoisySum(3, 2, 3),
     "noisy-second-moment": NoisySecondMoment(3, 2, radius=2.0),
+    "score-histogram": ScoreHistogram(3, 2, 3),
     "noisy-steps": NoisySteps(1.8, 0.1),
     "noisy-steps, everybody": NoisySteps(5.0),
 }

@@ -100,6 +100,7 @@ DESCRIBED = {
     "distributed-gaussian-mean": "sigma=1,radius=1,n_teachers=4,dropouts=1,colluders=0",
     "noisy-sum": "sigma=3,rows=2,columns=3",
     "noisy-second-moment": "sigma=3,dimension=2",
+    "score-histogram": "sigma=3,classes=2,bins=3",
     "noisy-steps": "noise_multiplier=1.8,sampling_rate=0.1",
 }
 QUIET = sorted(set(DESCRIBED) - {"sampled-median"})

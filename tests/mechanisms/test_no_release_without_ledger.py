@@ -38,6 +38,8 @@ from tacit.mechanisms import (
     SampledMedian,
     SampledVotes,
     Sanitise,
+    ScoredRecords,
+    ScoreHistogram,
     ScreeningCheck,
     SecretCost,
     ThresholdCheck,
@@ -72,6 +74,7 @@ CASES = [
     (Plan(SampledMedian(0.1, 3, 0.5), 6), Reference([0.25, 0.5], 6), {}),
     (Plan(NoisySteps(20.0, 0.5), 6), Counting(3, steps=6), {}),
     (Plan(NoisySum(20.0, 2, 3), 1), spoken(np.eye(2), np.ones((2, 3))), {}),
+    (Plan(ScoreHistogram(20.0, 2, 3), 1), ScoredRecords(np.arange(2), np.arange(2)), {}),
 ]
 EVERY = pytest.mark.parametrize(
     ("plan", "answers", "public"), CASES, ids=[case[0].mechanism.name for case in CASES]

@@ -14,6 +14,8 @@ from tacit.mechanisms.base import (
     price_of_list,
 )
 from tacit.mechanisms.codes import DistributedGaussianMean, GaussianMean, TeacherCodes, UnitMean
+from tacit.mechanisms.histogram import NOWHERE as NOWHERE
+from tacit.mechanisms.histogram import ScoredRecords, ScoreHistogram, score_bins
 from tacit.mechanisms.neighbour_values import SampledLabels, SampledMean, SampledMedian
 from tacit.mechanisms.neighbours import (
     NeighbourAnswers,
@@ -71,6 +73,8 @@ __all__ = [
     "SampledMedian",
     "SampledVotes",
     "Sanitise",
+    "ScoreHistogram",
+    "ScoredRecords",
     "ScreeningCheck",
     "SecretCost",
     "SelectiveMechanism",
@@ -84,6 +88,7 @@ __all__ = [
     "assumptions",
     "count_votes",
     "price_of_list",
+    "score_bins",
     "secret_cost_of",
     "student_probabilities",
     "sum_soft_votes",

@@ -215,7 +215,7 @@ def mu_squared(plan: dict[str, Any]) -> float | None:
         answers = queries if plan["max_answers"] is None else min(queries, plan["max_answers"])
         check, answer = float(given["sigma_check"]), float(given["sigma_answer"])
         return queries / check**2 + 2 * answers / answer**2
-    if name in ("noisy-sum", "noisy-second-moment"):
+    if name in ("noisy-sum", "noisy-second-moment", "score-histogram"):
         return queries / float(given["sigma"]) ** 2
     return None
 

@@ -1,0 +1,199 @@
+"""How often each class has each score: one count a record, and Gaussian noise on every cell.
+
+A model that is public gives a record a score; public edges say in which bin it lies. The record
+adds 1 to the cell (its class, its bin) and nothing elsewhere, so adding or removing it moves the
+table by exactly 1. A person's records share one count: with m of them each adds 1/m, rounded down
+in whole steps, so that what a person adds sums to at most 1 and is no longer than that. Everything
+is counted in whole steps of a public grid, with exactly rounded noise
+(docs/theory/evaluation.md#one-count-a-record).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit._checks import Floats, Integers, count, finite_array, noise_scale, refuse, set_checked
+from tacit.errors import InvalidArgument
+from tacit.mechanisms.audit_cases import Shift, Suspicion, small
+from tacit.mechanisms.base import Plan
+from tacit.mechanisms.sums import MOST_RECORDS, STEP, ReleasedOnce, copied
+from tacit.noise import Noise, check_ratio
+
+_GRID = STEP**2
+_ONE = round(1 / _GRID)  # 2^24 records of 2^28 steps each: any sum is below 2^53
+_MOST_CELLS = 2**20
+NOWHERE = -1
+"""The bin of a score that is not a number: such a record is counted nowhere."""
+
+
+def score_bins(scores: ArrayLike, edges: ArrayLike) -> Integers:
+    """Return the bin of each score: how many of the public edges are at most the score.
+
+    Parameters
+    ----------
+    scores : array of shape (records,)
+        What a public model says of each record, computed from that record alone. Secret.
+    edges : array of shape (bins - 1,)
+        Strictly rising, fixed by public inputs or earlier releases alone.
+
+    Returns
+    -------
+    array of int64, of shape (records,)
+        0 .. bins - 1; `NOWHERE` (-1) where the score is NaN. Each depends on its own score alone.
+        Secret.
+
+    Examples
+    --------
+    >>> score_bins([0.1, 0.5, 0.9, float("nan")], [0.2, 0.5]).tolist()
+    [0, 2, 2, -1]
+    """
+    limits = finite_array(edges=edges)
+    if limits.ndim != 1 or (np.diff(limits) <= 0).any():
+        raise InvalidArgument("Expected edges= to be numbers that rise strictly.")
+    values = np.asarray(scores, dtype=np.float64)
+    places = np.searchsorted(limits, values, side="right")
+    return np.where(np.isnan(values), NOWHERE, places).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ScoredRecords:
+    """Class and bin of each private record, and whose it is. Secret.
+
+    Parameters
+    ----------
+    classes : array of int of shape (records,)
+        The place of each record's label among the public classes.
+    bins : array of int of shape (records,)
+        From `score_bins`. A record whose class or bin is outside the table is counted nowhere.
+    units : array of shape (records,), optional
+        Whose each record is, where one person may have several: integers, strings or bytes. By
+        default each record is a unit.
+
+    Examples
+    --------
+    >>> ScoredRecords(np.array([0, 1]), np.array([3, 5]))
+    ScoredRecords(secret)
+    """
+
+    classes: Integers
+    bins: Integers
+    units: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        for values in (self.classes, self.bins):
+            if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu":
+                raise InvalidArgument("Expected classes and bins to be arrays of whole numbers.")
+        if self.classes.ndim != 1 or self.classes.shape != self.bins.shape:
+            raise InvalidArgument("Expected one class and one bin for each record.")
+        if len(self.classes) > MOST_RECORDS:
+            raise InvalidArgument(f"Expected at most {MOST_RECORDS} records.")
+        if self.units is None:
+            return
+        if np.shape(self.units) != self.classes.shape:
+            raise InvalidArgument("Expected units to have one entry for each record.")
+        # Objects may differ from themselves, as NaN does: each record would be a unit of its own.
+        if len(self.classes) and np.asarray(self.units).dtype.kind not in "iuSU":
+            raise InvalidArgument("Expected units to be integers, strings or bytes.")
+
+    def steps(self) -> Integers:
+        """Return what each record adds, in whole steps: a person's add up to at most one count."""
+        if self.units is None:
+            return np.full(len(self.classes), _ONE, dtype=np.int64)
+        _, owner, records = np.unique(self.units, return_inverse=True, return_counts=True)
+        return np.asarray(_ONE // records[owner], dtype=np.int64)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Expected private records to stay where they are.")
+
+    def __repr__(self) -> str:
+        return "ScoredRecords(secret)"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreHistogram(ReleasedOnce):
+    """Release how many records of each class have a score in each bin, + N(0, sigma^2).
+
+    Parameters
+    ----------
+    sigma : float
+        Deviation of the noise on each cell; one unit moves the table by at most 1.
+    classes, bins : int
+        Shape of the table.
+
+    Notes
+    -----
+    mu^2 = 1/sigma^2 for a unit that is added or removed, whatever the number of cells. Answers:
+    `ScoredRecords`. Unit: one record; one person where the records name units, whose records then
+    share one count. One use releases one table: `Plan(mechanism, 1)`.
+
+    References
+    ----------
+    docs/theory/evaluation.md#one-count-a-record.
+
+    Examples
+    --------
+    >>> from tacit import InsecureNoise
+    >>> said = ScoredRecords(np.array([0, 0, 1]), np.array([0, 0, 1]))
+    >>> release = ScoreHistogram(sigma=0.01, classes=2, bins=2).release(said, InsecureNoise(0))
+    >>> release.values.round().astype(int).tolist()
+    [[2, 0], [0, 1]]
+    """
+
+    name: ClassVar[str] = "score-histogram"
+    assumes: ClassVar[str] = (
+        "each record was scored by itself, by models that were fixed, as the edges of the bins "
+        "were, without the private records or from earlier releases alone"
+    )
+    sigma: float
+    classes: int
+    bins: int
+
+    def __post_init__(self) -> None:
+        set_checked(self, sigma=noise_scale, classes=count, bins=count)
+        if self.classes * self.bins > _MOST_CELLS:
+            raise refuse("bins", self.bins, f"at most {_MOST_CELLS // self.classes}")
+        check_ratio(self.sigma, _GRID)
+
+    def _checked(self, answers: Any) -> ScoredRecords:
+        if not isinstance(answers, ScoredRecords):
+            raise InvalidArgument(
+                f"Expected ScoredRecords for {self.name}, got {type(answers).__name__}."
+            )
+        return answers
+
+    def _total(self, said: ScoredRecords) -> Integers:
+        """Return the exact table in whole steps. Secret."""
+        known = (said.classes >= 0) & (said.classes < self.classes)
+        known &= (said.bins >= 0) & (said.bins < self.bins)
+        cells = said.classes[known].astype(np.int64) * self.bins + said.bins[known]
+        # Whole numbers whose sum is below 2^53: exact in any order.
+        table = np.bincount(cells, said.steps()[known], self.classes * self.bins)
+        return table.astype(np.int64).reshape(self.classes, self.bins)
+
+    def _draw(self, total: Integers, noise: Noise, copies: int) -> Floats:
+        noisy = noise.rounded_gaussian_steps(self.sigma, _GRID, (copies, *total.shape))
+        noisy += total
+        return np.asarray(noisy * _GRID)
+
+    def audit_cases(self) -> Iterator[Suspicion]:
+        """Yield one record in a cell, and a person of four records there; and nobody.
+
+        Yields
+        ------
+        Suspicion
+            Two neighbouring inputs, and the events that tell them apart.
+        """
+        small(**{"classes x bins": self.classes * self.bins})
+        nobody = ScoredRecords(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+        cell = (1.0,) + (0.0,) * (self.classes * self.bins - 1)
+        shift = Shift(cell, 0.0, 1.0, self.sigma)
+        for what, records in (("a record", 1), ("a person's records", 4)):
+            zeros = np.zeros(records, dtype=np.int64)
+            there = ScoredRecords(zeros, zeros, zeros)
+            looks = shift.looks(Plan(self, 1))
+            yield copied(what, self, (there, nobody), looks, 2 * len(cell))
