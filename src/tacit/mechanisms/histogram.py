@@ -101,7 +101,13 @@ class ScoredRecords:
             raise InvalidArgument("Expected units to be integers, strings or bytes.")
 
     def steps(self) -> Integers:
-        """Return what each record adds, in whole steps: a person's add up to at most one count."""
+        """Return what each record adds, in whole steps: a person's add up to at most one count.
+
+        Returns
+        -------
+        array of int64, of shape (records,)
+            Whole steps of 2^-28. Secret.
+        """
         if self.units is None:
             return np.full(len(self.classes), _ONE, dtype=np.int64)
         _, owner, records = np.unique(self.units, return_inverse=True, return_counts=True)
