@@ -191,15 +191,19 @@ class AutoencoderCodec:
         return loss
 
     def fingerprint_parts(self) -> dict[str, Any]:
-        """Return what the codes follow from, without the addresses that a pickle would hold.
+        """Return what codes and masks follow from, without the addresses that a pickle would hold.
 
         Returns
         -------
         dict
-            Layers, weights and bound of the encoder.
+            Layers and weights of encoder and decoder, and the bound.
         """
-        weights = {name: value.numpy() for name, value in self.encoder.state_dict().items()}
-        return {"layers": repr(self.encoder), "weights": weights, "bound": self.bound}
+        halves = (self.encoder, self.decoder)
+        weights = [
+            {name: value.numpy() for name, value in half.state_dict().items()} for half in halves
+        ]
+        prior = self.prior.numpy()
+        return {"layers": repr(halves), "weights": weights, "prior": prior, "bound": self.bound}
 
     def encode(self, answers: ArrayLike) -> Floats:
         """Return codes (n, length), of norm at most 1 up to float32's rounding.

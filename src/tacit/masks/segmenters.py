@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from tacit._checks import Floats, Integers, at_least, one_of, refuse
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
+from tacit.masks.codec_identity import codec_identity
 from tacit.masks.named_codecs import fit_codec
 from tacit.masks.results import organ_dice
 from tacit.masks.rounds import EncodeMasks, MaskRounds, cut_masks, foreground, one_hot_masks
@@ -128,12 +129,6 @@ class StudentMasks:
             From 0 to 1. On private scans it would be a release that nobody pays for.
         """
         return float(organ_dice(self.predict(images), masks).mean())
-
-
-def _decoded_probes(codec: Any) -> NDArray[Any]:
-    """Return what tells one codec from another: two made-up codes, decoded, to three digits."""
-    probes = np.random.default_rng(0).normal(size=(2, codec.length))
-    return np.round(np.asarray(codec.decode(probes), dtype=np.float64), 3) + 0.0
 
 
 def one_two_or_four(**named: Any) -> int:
@@ -303,7 +298,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
         volume = self._volume(rounds, known)
         ledger = self._open_ledger(by_person=people is not None)
         plans = rounds.plans()
-        kept = self._refuse_early(ledger, plans, asked, _decoded_probes(codec))
+        kept = self._refuse_early(ledger, plans, asked, codec_identity(codec))
         codes = cache(lambda: self._codes(scans, truth, people, asked, codec))
         # Now: what fails must fail before anything is paid or forgotten.
         if kept < len(plans) or self._keeps_mean:

@@ -218,7 +218,9 @@ class DPSGDAutoencoder(TransformerMixin, NoisyTrainingEstimator, RowEstimator): 
         `Training(epochs=..., batch_size=..., learning_rate=...)`: how it is trained; by default as
         `DPSGDClassifier` is, but with clip 0.01, rate 2e-3, 50 epochs and lots of 500.
     activation : str
-        "softplus" (default), "tanh" or "relu", after each hidden layer.
+        "tanh" (default, as in DP-MAC's autoencoder: on MNIST images shrunk to 16 x 16 at epsilon 2
+        its summed squared error is 11.8, ReLU's 17.0, softplus' 23.0), "relu" or "softplus", after
+        each hidden layer.
 
     Attributes
     ----------
@@ -250,7 +252,7 @@ class DPSGDAutoencoder(TransformerMixin, NoisyTrainingEstimator, RowEstimator): 
 
     hidden: tuple[int, ...] = (300, 100, 20, 100, 300)
     _: KW_ONLY
-    activation: str = "softplus"
+    activation: str = "tanh"
     _own: ClassVar[dict[str, Any]] = {
         "training": Training(clip=0.01, learning_rate=2e-3, epochs=50, batch_size=500).or_else(
             TRAINING
