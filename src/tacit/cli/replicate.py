@@ -28,7 +28,7 @@ def replicate(
         for name in PAPERS:
             _list(name)
         return
-    place = Workplace(data_folder(), out, print_table)
+    place = Workplace(data_folder(), out, print_table, errors().print)
     if item:
         _run(find_item(paper, item), place)
         return

@@ -76,6 +76,8 @@ class Workplace:
         The folder for tables and pictures.
     show : callable
         Shows a table, given title, columns and rows.
+    say : callable
+        Tells how far a long item has come, given a line; silent by default.
     written : list of path
         What was left in `out` so far.
 
@@ -84,6 +86,7 @@ class Workplace:
     data: Path | None
     out: Path
     show: Callable[[str, Sequence[str], Sequence[Sequence[str]]], None]
+    say: Callable[[str], None] = lambda _: None
     written: list[Path] = field(default_factory=list)
 
     def path(self, name: str) -> Path:
