@@ -5,7 +5,7 @@ Models that may be published, learned from data that may not. Names resolve on f
 
 >>> import tacit
 >>> tacit.GNMax(sigma=40)
-GNMax(sigma=40.0)
+GNMax(sigma=40.0, votes_per_unit=1)
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def mechanism_class(name: str) -> Any:
     """Return the class of a mechanism; `KeyError` for a name that is not registered.
 
     >>> mechanism_class("gnmax")(sigma=40)
-    GNMax(sigma=40.0)
+    GNMax(sigma=40.0, votes_per_unit=1)
     """
     return _found(MECHANISMS[name])
 

@@ -234,7 +234,7 @@ def test_a_statement_is_written_in_one_step(tmp_path):
 
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_whatever_the_mechanism_choices_are_presumed_to_be_public(name):
-    text = str(make(assumes=assumptions([name])))
+    text = str(make(assumes=assumptions([{"mechanism": name}])))
     assert "hyper-parameters" in text
     assert "were chosen without the private records" in text
 

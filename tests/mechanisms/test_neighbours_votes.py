@@ -145,7 +145,7 @@ class TestEvery:
         assert len(released(mechanism, nobody, InsecureNoise(0), n_classes)) == len(release) == 5
 
     def test_what_it_presumes_is_said(self, mechanism, targets, n_classes):
-        (said,) = assumptions([mechanism.name])
+        (said,) = assumptions([{"mechanism": mechanism.name}])
         assert "without the private records" in said
         assert said.isprintable()
 
@@ -203,7 +203,7 @@ def test_which_need_the_number_of_classes():
 
 def test_every_mechanism_says_what_it_assumes():
     for name in MECHANISMS:
-        assert mechanism_class(name).assumes in assumptions([name])[0]
+        assert mechanism_class(name).assumes in assumptions([{"mechanism": name}])[0]
     assert tacit.NoisyScreening is NoisyScreening
 
 

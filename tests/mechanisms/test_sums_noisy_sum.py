@@ -162,7 +162,7 @@ class TestPrice:
         np.testing.assert_array_equal(small.secret_cost(said, [2, 8]).values, [1 / 81, 4 / 81])
 
     def test_the_statement_says_what_is_assumed(self):
-        assert "that record alone" in assumptions(["noisy-sum"])[0]
+        assert "that record alone" in assumptions([{"mechanism": "noisy-sum"}])[0]
 
 
 class TestRelease:

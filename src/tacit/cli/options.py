@@ -105,7 +105,7 @@ def parse_mechanism(text: str) -> Mechanism:
     """Make the mechanism that "name:key=value,..." describes, with what its class names.
 
     >>> parse_mechanism("gnmax:sigma=40")
-    GNMax(sigma=40.0)
+    GNMax(sigma=40.0, votes_per_unit=1)
     >>> parse_mechanism("sampled-labels:sigma=20,k=300,clip=l1").clip
     'l1'
     """
@@ -124,7 +124,7 @@ def vote_mechanism(text: str, **asked: float | None) -> Mechanism:
     """Make a mechanism that turns votes into classes, of a name with options, or of a description.
 
     >>> vote_mechanism("gnmax", sigma=40, gamma=None)
-    GNMax(sigma=40.0)
+    GNMax(sigma=40.0, votes_per_unit=1)
     >>> vote_mechanism("lnmax:gamma=0.05", sigma=None)
     LNMax(gamma=0.05)
     """

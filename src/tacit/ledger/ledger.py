@@ -27,7 +27,15 @@ import numpy as np
 from tacit import __version__
 from tacit._checks import refuse
 from tacit._quiet import kind_of, quiet
-from tacit.errors import BudgetExceeded, GrantError, InvalidArgument, LedgerDamaged, TacitError
+from tacit._registry import MECHANISMS, mechanism_class
+from tacit.errors import (
+    BudgetExceeded,
+    GrantError,
+    InvalidArgument,
+    LedgerDamaged,
+    LedgerError,
+    TacitError,
+)
 from tacit.ledger.chain import (
     NOISE_LEVELS,
     Chain,
@@ -57,6 +65,10 @@ from tacit.mechanisms import Plan, Release, assumptions
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
 
 _CHANGED = "holds a plan that was changed after it was paid for"
+
+
+class _AlreadyCharged(Exception):
+    """A study was charged before."""
 
 
 class _Unreadable(NamedTuple):
@@ -538,6 +550,82 @@ class Ledger:
             "library": __version__,
         }
 
+    def charge(self, plan: Plan, *, purpose: str, study: str, entrusted: Sequence[str]) -> Entry:
+        """Pay for a plan whose noise others draw: a study to which these data give answers.
+
+        Parameters
+        ----------
+        plan : Plan
+            What they are to release.
+        purpose : str
+            What it is for, in a line; public, as all of the entry.
+        study : str
+            SHA-256 of the study's document: it is charged once, whoever asks how often.
+        entrusted : sequence of str
+            Who is trusted to draw the noise and to keep the answers; the statement presumes it.
+
+        Returns
+        -------
+        Entry
+            Durably written, or the one that was: a study that was charged before costs nothing
+            more. `BudgetExceeded` comes with nothing written.
+
+        Notes
+        -----
+        No noise is granted. It is never refunded, whatever becomes of the study.
+
+        References
+        ----------
+        `docs/theory/federation.md#each-party-keeps-its-own-ledger`
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from tacit import Budget, Ledger, NoisyVotes, Plan
+        >>> plan = Plan(NoisyVotes(sigma=40), queries=100)
+        >>> told = {"purpose": "label scans", "study": "ab" * 32, "entrusted": ["the university"]}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ledger = Ledger(f"{folder}/site.ledger", budget=Budget(epsilon=1.5, delta=1e-5))
+        ...     first, again = ledger.charge(plan, **told), ledger.charge(plan, **told)
+        ...     first == again, round(ledger.spent(), 3)
+        (True, 1.356)
+        """
+        _checked(plan)
+        names = [one_line("entrusted", name) for name in entrusted]
+        if isinstance(entrusted, str) or not names:
+            raise refuse("entrusted", entrusted, "a list of those who draw the noise")
+        about = {"study": checked_hash(study=study), "entrusted": names}
+        line = {
+            "kind": "charge",
+            "purpose": one_line("purpose", purpose),
+            "noise": "",
+            "faults": (),
+            "about": about,
+        }
+        charged: list[Entry] = []
+
+        def draft(chain: Chain) -> Mapping[str, Any]:
+            charged.extend(entry for entry in chain.entries if entry.about.get("study") == study)
+            if charged:  # seen under the write lock: nobody charges it in between
+                raise _AlreadyCharged
+            return self._priced(chain, plan, line)
+
+        try:
+            entry = self._store.append(draft)
+        except _AlreadyCharged:
+            return self._same_charge(charged[0], plan, about)
+        self._seen = (entry.sequence, entry.hash)
+        return entry
+
+    def _same_charge(self, entry: Entry, plan: Plan, about: Mapping[str, Any]) -> Entry:
+        self._read()  # what this object has seen in the file must still be there
+        if (canonical(entry.plan), entry.about) != (canonical(plan.as_dict()), about):
+            raise LedgerError(
+                f"Expected study={about['study']!r} with the plan and the parties that entry "
+                f"{entry.sequence} charged for it; another plan is another study."
+            )
+        return entry
+
     def publish(self, sha256: str, *, purpose: str) -> Entry:
         """Note that a file was published, by the hash of its bytes: it costs nothing.
 
@@ -691,7 +779,7 @@ class Ledger:
         )
 
     def _statement(self, chain: Chain) -> Statement:
-        levels = [entry.noise for entry in chain.entries if entry.noise]
+        levels = [_level(entry) for entry in chain.paid]
         return Statement(
             kind="worst-case",
             epsilon=self._epsilon(chain),
@@ -704,7 +792,7 @@ class Ledger:
             entries=len(chain.entries),
             head=chain.head,
             assumes=(
-                *assumptions(entry.plan["mechanism"] for entry in chain.paid),
+                *assumptions(entry.plan for entry in chain.paid),
                 *dict.fromkeys(entrusted(entry) for entry in chain.paid if entry.kind == "charge"),
             ),
             warnings=warnings_of(self._terms, chain.entries),
@@ -735,6 +823,14 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({self.path!r}, budget={self.budget!r}, unit={self.unit!r})"
+
+
+def _level(entry: Entry) -> str:
+    """Return the noise of a paid entry; of a charge, what its mechanism draws where it is drawn."""
+    name = entry.plan["mechanism"]
+    if entry.kind != "charge":
+        return entry.noise
+    return str(mechanism_class(name).noise_level) if name in MECHANISMS else NOISE_LEVELS[1]
 
 
 def _checked(plan: Any) -> Plan:

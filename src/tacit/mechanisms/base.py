@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -278,6 +278,9 @@ def blocks(count: int, width: int, joint: int = 1) -> list[slice]:
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
+# What mechanisms on the answers of teachers presume; `votes_per_unit` says if it is more than one.
+ONE_TEACHER = "each unit's records reached one teacher only, whoever else is in the data"
+
 # What every mechanism presumes.
 CHOICES = (
     "method and hyper-parameters (numbers of teachers and of queries included) were chosen without "
@@ -286,13 +289,13 @@ CHOICES = (
 )
 
 
-def assumptions(names: Iterable[str]) -> tuple[str, ...]:
-    """Return what the named mechanisms presume, each once.
+def assumptions(plans: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return what the mechanisms of plans presume, each once.
 
     Parameters
     ----------
-    names : iterable of str
-        Mechanisms, as ledgers name them.
+    plans : iterable of mapping
+        Plans as ledgers record them (`Plan.as_dict`): `mechanism`, and its `parameters`.
 
     Returns
     -------
@@ -305,18 +308,38 @@ def assumptions(names: Iterable[str]) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> for each in assumptions(["gnmax", "lnmax", "gnmax", "gnmax-2"]):
+    >>> names = ["gnmax", "lnmax", "gnmax", "gnmax-2"]
+    >>> for each in assumptions({"mechanism": name} for name in names):
     ...     print(each.split(", and that ")[0])
     each unit's records reached one teacher only, whoever else is in the data
     whatever mechanism 'gnmax-2' presumes holds, which this version of tacit does not know
     """
-    return tuple(dict.fromkeys(f"{_presumed(name)}, and that {CHOICES}" for name in names))
+    return tuple(dict.fromkeys(f"{_presumed(plan)}, and that {CHOICES}" for plan in plans))
 
 
-def _presumed(name: str) -> str:
+def _presumed(plan: Mapping[str, Any]) -> str:
+    name, votes = plan["mechanism"], plan.get("parameters", {}).get("votes_per_unit", 1)
     if name in MECHANISMS:
-        return str(mechanism_class(name).assumes)
+        assumed = str(mechanism_class(name).assumes)
+        return assumed if votes == 1 else assumed.replace(ONE_TEACHER, _reached(votes))
     return f"whatever mechanism {name!r} presumes holds, which this version of tacit does not know"
+
+
+def _reached(votes: int) -> str:
+    return ONE_TEACHER.replace("one teacher only", f"at most {votes} teachers")
+
+
+def later_field(default: Any) -> Any:
+    """Return a field of a mechanism that was added later: a plan names it only if it says more.
+
+    What ledgers recorded before there was such a field goes on meaning the same, and the same plan
+    is recorded by the same text.
+    """
+    return field(default=default, metadata={"added later": True})
+
+
+def _is_said(made: Any, each: Field[Any]) -> bool:
+    return not each.metadata.get("added later") or getattr(made, each.name) != each.default
 
 
 @dataclass(frozen=True, slots=True)
@@ -521,7 +544,8 @@ class Plan:
             `mechanism`, `parameters` and the sizes; public.
         """
         made: Any = self.mechanism  # a dataclass by contract
-        parameters = {field.name: getattr(made, field.name) for field in fields(made)}
+        said = (each.name for each in fields(made) if _is_said(made, each))
+        parameters = {name: getattr(made, name) for name in said}
         sizes = {name: getattr(self, name) for name in _LEAST}
         return {"mechanism": made.name, "parameters": parameters} | sizes
 

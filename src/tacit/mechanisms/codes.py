@@ -43,8 +43,7 @@ from tacit._checks import (
 )
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.audit_cases import Shift, Suspicion, small
-from tacit.mechanisms.base import Mechanism, Plan, Release, blocks
-from tacit.mechanisms.votes import ONE_TEACHER
+from tacit.mechanisms.base import ONE_TEACHER, Mechanism, Plan, Release, blocks, later_field
 from tacit.noise import Noise, admit, check_ratio
 from tacit.privacy import RdpCurve, gaussian_rdp
 
@@ -287,7 +286,7 @@ class MeanOfCodes(Mechanism):
         joint : bool, optional
             Whether the radius bounds all queries together.
         **margins : int
-            Further fields of the mechanism: dropouts, colluders.
+            Further fields of the mechanism: votes_per_unit, dropouts, colluders.
 
         Returns
         -------
@@ -308,6 +307,7 @@ class MeanOfCodes(Mechanism):
         """
         bounds = 1 if joint else count(queries=queries)
         reach = cls.RADII * positive(radius=radius) * math.sqrt(bounds)
+        reach *= margins.get("votes_per_unit", 1)
         sigma = noise * (reach / count(n_teachers=n_teachers))
         make: Any = cls  # a dataclass of these fields
         together = count(queries=queries) // bounds
@@ -430,9 +430,14 @@ class MeanOfCodes(Mechanism):
         return codes.shape[1] // self.joint
 
     def _audit_case(
-        self, first: _Case, second: _Case, shift: tuple[float, float, float], **public: Any
+        self,
+        first: _Case,
+        second: _Case,
+        shift: tuple[float, float, float],
+        moved: int = 1,
+        **public: Any,
     ) -> Suspicion:
-        """Return what the first teacher says, and how many teachers there are; the others say 0.
+        """Return what the first teachers say, and how many teachers there are; the others say 0.
 
         All queries of a bound are moved together: from where, by how much, with which deviation.
         """
@@ -443,7 +448,7 @@ class MeanOfCodes(Mechanism):
             said, teachers = case
 
             def part(teacher: int, rows: slice) -> Any:
-                return np.full((rows.stop - rows.start, 1), 0.0 if teacher else said)
+                return np.full((rows.stop - rows.start, 1), said if teacher < moved else 0.0)
 
             return TeacherCodes((teachers, trials * joint, 1), part)
 
@@ -469,11 +474,14 @@ class GaussianMean(MeanOfCodes):
     joint : int, optional
         So many consecutive queries share one radius: |(code_1, ..., code_joint)| <= radius.
         `Plan.queries` then counts groups: all N queries under one bound are `joint=N`, `queries=1`.
+    votes_per_unit : int, optional
+        How many teachers the records of one unit may reach: a patient who is at two hospitals, a
+        whole hospital with three teachers.
 
     Notes
     -----
-    mu^2 = (2 radius / (n_teachers sigma))^2 for each bound. Unit: whatever a teacher's shard holds
-    the records of.
+    mu^2 = (2 radius votes_per_unit / (n_teachers sigma))^2 for each bound. Unit: whatever a
+    teacher's shard holds the records of.
 
     References
     ----------
@@ -494,9 +502,18 @@ class GaussianMean(MeanOfCodes):
     radius: float
     n_teachers: int
     joint: int = 1
+    votes_per_unit: int = later_field(1)
 
     def __post_init__(self) -> None:
+        set_checked(self, votes_per_unit=count)
         self._validate()
+        if self.votes_per_unit > self.n_teachers:
+            raise refuse("votes_per_unit", self.votes_per_unit, f"at most {self.n_teachers}")
+
+    @property
+    def diameter(self) -> float:
+        """How far one unit can move the sum over one bound, with all teachers that it reaches."""
+        return self.votes_per_unit * self.RADII * self.radius
 
     def release(
         self, answers: Any, noise: Noise, *, centres: Public = None, weights: Public = None
@@ -541,9 +558,10 @@ class GaussianMean(MeanOfCodes):
         Suspicion
             Two neighbouring inputs, and the events that tell them apart.
         """
-        teachers, reach = self.n_teachers, self.radius / self.n_teachers
+        teachers, moved = self.n_teachers, self.votes_per_unit
+        reach = moved * self.radius / teachers
         shift = -reach, 2 * reach, self.sigma
-        yield self._audit_case((WILD, teachers), (-WILD, teachers), shift)
+        yield self._audit_case((WILD, teachers), (-WILD, teachers), shift, moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -562,6 +580,8 @@ class UnitMean(GaussianMean):
     joint : int, optional
         So many consecutive queries share one radius: |(code_1, ..., code_joint)| <= radius.
         `Plan.queries` then counts groups: all N queries under one bound are `joint=N`, `queries=1`.
+    votes_per_unit : int, optional
+        1: a unit is one teacher here.
 
     Notes
     -----
@@ -583,6 +603,11 @@ class UnitMean(GaussianMean):
         f"{PUBLIC_FRAME}"
     )
     RADII: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        GaussianMean.__post_init__(self)
+        if self.votes_per_unit != 1:
+            raise refuse("votes_per_unit", self.votes_per_unit, "1: here a unit is one teacher")
 
     def _read(self, answers: Any) -> TeacherCodes:
         return teacher_codes(answers)

@@ -105,13 +105,13 @@ def secret_cost_of(
         check = mechanism.check.cost([order], n_teachers=n_teachers, n_classes=n_classes)
         checks = counts.shape[0] * float(check.values[0])
         sigma = mechanism.sigma_answer
-    elif isinstance(mechanism, GNMax):
+    elif isinstance(mechanism, GNMax) and mechanism.votes_per_unit == 1:
         if not answered.all():
             raise InvalidArgument("Expected labels without -1: GNMax answers every query.")
         checks, sigma = 0.0, mechanism.sigma
     else:
         raise InvalidArgument(
-            f"Expected mechanism={mechanism!r} to be GNMax or ConfidentGNMax: "
+            f"Expected mechanism={mechanism!r} to be GNMax, one vote a unit, or ConfidentGNMax: "
             "no smooth sensitivity is known for the others; publish the worst case."
         )
     told = counts[answered]

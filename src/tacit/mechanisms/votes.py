@@ -25,6 +25,7 @@ from tacit._checks import (
     Floats,
     Integers,
     at_least,
+    count,
     noise_scale,
     number_array,
     set_checked,
@@ -32,11 +33,10 @@ from tacit._checks import (
 )
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.audit_cases import AUDIT_DELTAS, Look, Shift, Suspicion, cut, guess, labelled
-from tacit.mechanisms.base import Mechanism, Plan, Release, blocks
+from tacit.mechanisms.base import ONE_TEACHER, Mechanism, Plan, Release, blocks, later_field
 from tacit.noise import Noise, admit, check_ratio
 from tacit.privacy import Event, RdpCurve, gaussian_rdp, gnmax_rdp, lnmax_rdp, lnmax_rdp_worst
 
-ONE_TEACHER = "each unit's records reached one teacher only, whoever else is in the data"
 _MOST_VOTES = 1 << 24
 _LEVELS = 1 << 14
 _SHARES = 2.0**32  # a vote is divided into so many shares
@@ -415,9 +415,10 @@ class _GaussianVotes(VoteMechanism):
 
     __slots__ = ()
     sigma: float
+    votes_per_unit: int
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one query: order/sigma^2, whatever the votes.
+        """Worst case for one query: order (votes_per_unit/sigma)^2, whatever the votes.
 
         Parameters
         ----------
@@ -431,17 +432,18 @@ class _GaussianVotes(VoteMechanism):
         RdpCurve
             Worst case for one query; public.
         """
-        return RdpCurve(orders, gaussian_rdp(self.sigma / math.sqrt(2), orders))
+        reach = math.sqrt(2) * self.votes_per_unit
+        return RdpCurve(orders, gaussian_rdp(self.sigma / reach, orders))
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = 2/sigma^2.
+        """mu^2 = 2 votes_per_unit^2/sigma^2.
 
         Returns
         -------
         float
             For each query; public.
         """
-        return 2 / self.sigma**2
+        return 2 * self.votes_per_unit**2 / self.sigma**2
 
     def reading(self) -> VoteReading:
         """Gaussian noise on each count.
@@ -462,11 +464,15 @@ class GNMax(SoftVoteMechanism, _GaussianVotes):
     ----------
     sigma : float
         Deviation of the noise on each count, in votes.
+    votes_per_unit : int, optional
+        How many teachers the records of one unit may reach: a patient who is at two hospitals, a
+        whole hospital with three teachers.
 
     Notes
     -----
-    One query costs order/sigma^2, or mu^2 = 2/sigma^2. Unit: whatever a teacher's shard holds the
-    records of. Hard votes or `SoftVotes`.
+    One query costs order/sigma^2, or mu^2 = 2/sigma^2; m votes a unit move the histogram m times
+    as far, and cost m^2 times as much. Unit: whatever a teacher's shard holds the records of. Hard
+    votes or `SoftVotes`.
 
     References
     ----------
@@ -482,9 +488,10 @@ class GNMax(SoftVoteMechanism, _GaussianVotes):
     name: ClassVar[str] = "gnmax"
     noise_level: ClassVar[str] = "csprng"
     sigma: float
+    votes_per_unit: int = later_field(1)
 
     def __post_init__(self) -> None:
-        set_checked(self, sigma=noise_scale)
+        set_checked(self, sigma=noise_scale, votes_per_unit=count)
 
     def release(self, answers: Any, noise: Noise) -> Release:
         """Return one label per row of votes.
@@ -527,7 +534,7 @@ class GNMax(SoftVoteMechanism, _GaussianVotes):
         return noisy_argmax(votes, lambda shape: noise.gaussian(self.sigma, shape))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Data-dependent cost of each query, `bound="tight"`. Secret.
+        """Data-dependent cost of each query, `bound="tight"`, for one vote a unit. Secret.
 
         Parameters
         ----------
@@ -541,6 +548,8 @@ class GNMax(SoftVoteMechanism, _GaussianVotes):
         RdpCurve
             One row for each query; secret.
         """
+        if self.votes_per_unit != 1:  # that bound knows neighbours of one vote only
+            return self.cost(orders).batch(len(self.votes(answers)))
         return RdpCurve(orders, gnmax_rdp(self.votes(answers), self.sigma, orders))
 
     def audit_cases(self) -> Iterator[Suspicion]:
@@ -552,8 +561,9 @@ class GNMax(SoftVoteMechanism, _GaussianVotes):
             Two neighbouring inputs, and the events that tell them apart.
         """
         for delta in AUDIT_DELTAS:
-            gap = gap_for(self.sigma, guess(self, delta))
-            yield from first_behind("the label", self, gap, delta)
+            votes = self.votes_per_unit
+            gap = gap_for(self.sigma, guess(self, delta), moved=votes)
+            yield from first_behind("the label", self, gap, delta, moved=votes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -672,6 +682,8 @@ class NoisyVotes(_GaussianVotes):
     ----------
     sigma : float
         Deviation of the noise on each count, in votes, before it is rounded.
+    votes_per_unit : int, optional
+        How many teachers the records of one unit may reach; priced squared, as in `GNMax`.
 
     Notes
     -----
@@ -689,9 +701,10 @@ class NoisyVotes(_GaussianVotes):
     name: ClassVar[str] = "noisy-votes"
     noise_level: ClassVar[str] = "exact"
     sigma: float
+    votes_per_unit: int = later_field(1)
 
     def __post_init__(self) -> None:
-        set_checked(self, sigma=noise_scale)
+        set_checked(self, sigma=noise_scale, votes_per_unit=count)
         check_ratio(self.sigma, 1.0)
 
     def release(self, answers: Any, noise: Noise) -> Release:
@@ -724,9 +737,11 @@ class NoisyVotes(_GaussianVotes):
         Suspicion
             Two neighbouring inputs, and the events that tell them apart.
         """
-        one = plan_of_row(self, (2, 1))
-        shift = Shift((1.0, -1.0), start=-1.0, by=2.0, spread=math.sqrt(2) * self.sigma)
-        yield Suspicion("the counts", (2, 1), (1, 2), one, shift.looks(one), tiled)
+        votes = self.votes_per_unit
+        first, second = (votes + 1, 1), (1, votes + 1)
+        one, spread = plan_of_row(self, first), math.sqrt(2) * self.sigma
+        shift = Shift((1.0, -1.0), start=-float(votes), by=2.0 * votes, spread=spread)
+        yield Suspicion("the counts", first, second, one, shift.looks(one), tiled)
 
 
 def noisy_argmax(
@@ -742,14 +757,22 @@ def noisy_argmax(
 
 
 def first_behind(
-    what: str, mechanism: Mechanism, gap: int, delta: float, *, least: int = 1, **student: Any
+    what: str,
+    mechanism: Mechanism,
+    gap: int,
+    delta: float,
+    *,
+    least: int = 1,
+    moved: int = 1,
+    **student: Any,
 ) -> Iterator[Suspicion]:
     """Yield rows of votes in which class 0 is `gap` votes behind, and two votes less.
 
-    And those where one vote decides: with far too little noise, nothing happens anywhere else.
+    And those where one vote decides: with far too little noise, nothing happens anywhere else. A
+    unit of several votes moves all of them.
     """
-    for behind in sorted({gap, 1}, reverse=True):
-        second, first = (least, least + behind), (least + 1, least + behind - 1)
+    for behind in sorted({max(gap, moved), moved}, reverse=True):
+        second, first = (least, least + behind), (least + moved, least + behind - moved)
         yield one_event(what, mechanism, (first, second), labelled(0), delta, **student)
 
 
@@ -765,10 +788,10 @@ def one_event(
     return Suspicion(what, *rows, one, looks, tiled, public=public)
 
 
-def gap_for(sigma: float, epsilon: float) -> int:
+def gap_for(sigma: float, epsilon: float, *, moved: int = 1) -> int:
     """How far behind a class is whose win, with noise sigma, is the test for epsilon."""
     spread = math.sqrt(2) * sigma
-    return max(1, round(cut(2 / spread, epsilon) * spread))
+    return max(1, round(cut(2 * moved / spread, epsilon) * spread))
 
 
 def plan_of_row(mechanism: Mechanism, row: Row) -> Plan:

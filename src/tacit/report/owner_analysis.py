@@ -153,11 +153,11 @@ def _run(mechanism: Mechanism, votes: Integers, student: ArrayLike | None) -> _R
         return _Run(counts, "sigma_answer", chance, check, of_paper, not interactive)
     if isinstance(mechanism, LNMax):
         return _Run(counts, "gamma", always, none, none, sanitisable=False)
-    if isinstance(mechanism, GNMax):
+    if isinstance(mechanism, GNMax) and mechanism.votes_per_unit == 1:
         return _Run(counts, "sigma", always, none, none)
     raise InvalidArgument(
         f"Expected mechanism={mechanism.name!r} to be gnmax, lnmax, confident-gnmax or "
-        "interactive-gnmax: the others have no data-dependent analysis here."
+        "interactive-gnmax, one vote a unit: the others have no data-dependent analysis here."
     )
 
 
