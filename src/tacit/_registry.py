@@ -1,8 +1,8 @@
-"""Mechanisms and methods by their names: where each stands. Nothing is imported until it is used.
+"""What can be named: mechanisms, methods, students, teachers, data sets, and where each stands.
 
-A mechanism, or a method, is added by its own file and one line here; the name is what its class
-says, and what ledgers and the command line say. A name is never given to anything else: old ledgers
-hold it.
+Each is added by its own file and one line here; the name is what ledgers, run.toml and the command
+line say. Nothing is imported until it is used. A name is never given to anything else: old ledgers
+and configurations hold it.
 """
 
 from __future__ import annotations
@@ -46,10 +46,37 @@ METHODS = {
 }
 """Methods by the name that run.toml and the command line say."""
 
+STUDENTS = {
+    "label-spreading": "tacit.students.graph:LabelSpreadingStudent",
+    "nearest": "tacit.students.graph:NearestStudent",
+    "linear": "tacit.students.estimators:LinearStudent",
+    "kernel": "tacit.students.estimators:KernelStudent",
+    "logistic": "tacit.students.estimators:SupervisedStudent",
+    "cnn": "tacit.students.network_training:CNNStudent",
+    "vat": "tacit.students.network_training:VATStudent",
+}
+"""Students of classes, by the word for `student` in run.toml; `for_data` makes them."""
+
+TEACHERS = {
+    "logistic": "tacit.teachers.families:EstimatorTeachers",
+    "kernel-ridge": "tacit.teachers.families:KernelRidgeTeachers",
+}
+"""Families of teachers, by the word for `teacher` in run.toml; `for_data` makes them."""
+
+DATASETS = {
+    "digits": "tacit.datasets.named:load_digits",
+    "affairs": "tacit.datasets.named:load_affairs",
+    "mnist": "tacit.datasets.arrays:load_idx",
+    "adult": "tacit.datasets.named:load_adult",
+    "npz": "tacit.datasets.arrays:load_npz",
+    "csv": "tacit.datasets.table:load_csv",
+}
+"""Loaders by the word before the colon; one that can do without a path stands for a whole set."""
+
 
 def method_of(name: str) -> Any:
     """Return a method (`tacit.methods.method.Method`); `KeyError` for an unknown name."""
-    return _found(METHODS[name])
+    return found(METHODS[name])
 
 
 def mechanism_class(name: str) -> Any:
@@ -58,9 +85,14 @@ def mechanism_class(name: str) -> Any:
     >>> mechanism_class("gnmax")(sigma=40)
     GNMax(sigma=40.0, votes_per_unit=1)
     """
-    return _found(MECHANISMS[name])
+    return found(MECHANISMS[name])
 
 
-def _found(place: str) -> Any:
+def found(place: str) -> Any:
+    """Return what stands at a place, "module:name".
+
+    >>> found(METHODS["knn"]).name
+    'knn'
+    """
     module, _, name = place.partition(":")
     return getattr(importlib.import_module(module), name)

@@ -29,7 +29,7 @@ PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 def added(tmp_path, monkeypatch):
     """Add the file and the line; return the class."""
     page = PAGE.read_text("utf-8")
-    source, _ = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    source, *_ = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     ((name, path),) = re.findall(r'^    "(\S+)": "(tacit.mechanisms\S+)",$', page, re.MULTILINE)
     module, _, kind = path.rpartition(".")[2].partition(":")
     (tmp_path / f"{module}.py").write_text(source, encoding="utf-8")

@@ -42,7 +42,7 @@ sharpness = 10
 def added(tmp_path, monkeypatch):
     """Add the file and the line; return the estimator's class."""
     page = PAGE.read_text("utf-8")
-    _, source = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    _, source, *_ = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (path,) = re.findall(rf'^    "{NAME}": "(\S+)",$', page, re.MULTILINE)
     module = path.rpartition(".")[2].partition(":")[0]
     (tmp_path / f"{module}.py").write_text(source, encoding="utf-8")

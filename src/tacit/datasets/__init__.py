@@ -8,10 +8,10 @@ from tacit.datasets._reading import open_npz as open_npz
 from tacit.datasets._reading import reading as reading
 from tacit.datasets.arrays import load_idx, load_npz, read_idx
 from tacit.datasets.dataset import Dataset, Parts
-from tacit.datasets.named import SHIPPED as SHIPPED
 from tacit.datasets.named import load_adult, load_affairs, load_dataset, load_digits, load_public
 from tacit.datasets.named import load_column as load_column
 from tacit.datasets.named import named_kind as named_kind
+from tacit.datasets.named import ships as ships
 from tacit.datasets.table import load_csv
 from tacit.datasets.votes import demo_votes, read_rows, read_votes
 

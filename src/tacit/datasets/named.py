@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._files import PathLike
+from tacit._registry import DATASETS, found
 from tacit.datasets._reading import existing_file, file_in, utf8_text
-from tacit.datasets.arrays import load_idx, load_npz
 from tacit.datasets.dataset import Dataset
-from tacit.datasets.table import Roles, as_dataset, load_csv, load_inputs, read_cells
+from tacit.datasets.table import Roles, as_dataset, load_inputs, read_cells
 from tacit.errors import InvalidArgument, MissingExtra
 from tacit.features import Categorical, Column, Numeric
 
@@ -186,18 +186,32 @@ def load_adult(folder: PathLike) -> Dataset:
     return as_dataset(parts, roles, ("<=50K", ">50K"), "adult", "UCI Adult")
 
 
-_LOADERS: dict[str, Callable[..., Dataset]] = {
-    "digits": load_digits,
-    "affairs": load_affairs,
-    "mnist": load_idx,
-    "npz": load_npz,
-    "csv": load_csv,
-    "adult": load_adult,
-}
-SHIPPED = ("digits", "affairs")  # sets that come with an installed package: their name is enough
 # Options that say what a file of inputs alone need not have.
 _LABELS = ("target", "classes", "groups", "ignored", "name")
-_FORMS = "digits, affairs, mnist:DIR, adult:DIR, npz:FILE or csv:FILE"
+
+
+def ships(kind: str) -> bool:
+    """Tell whether a set comes with an installed package: its name is enough.
+
+    >>> ships("digits"), ships("affairs"), ships("mnist")
+    (True, True, False)
+    """
+    return kind in DATASETS and all(place.default is not place.empty for place in _places(kind))
+
+
+def _places(kind: str) -> list[inspect.Parameter]:
+    """Return what a loader takes besides its options: the path, or nothing."""
+    takes = inspect.signature(found(DATASETS[kind])).parameters.values()
+    return [each for each in takes if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+
+
+def _forms() -> str:
+    """List every specification: `digits, mnist:DIR or csv:FILE`."""
+    ends = {"folder": "DIR", "path": "FILE"}
+    *most, last = (
+        kind if ships(kind) else f"{kind}:{ends[_places(kind)[0].name]}" for kind in DATASETS
+    )
+    return f"{', '.join(most)} or {last}"
 
 
 def load_dataset(specification: str, **options: Any) -> Dataset:
@@ -222,13 +236,12 @@ def load_dataset(specification: str, **options: Any) -> Dataset:
     Dataset(name='digits', features=64, classes=10)
     """
     if not isinstance(specification, str):
-        raise InvalidArgument(f"Expected a data set as a word: {_FORMS}.")
-    kind, colon, place = named_kind(specification).partition(":")
-    if specification in SHIPPED:
-        return _call(_LOADERS[kind], kind, (), options)
-    if kind not in _LOADERS or kind == "digits" or not colon or not place:
-        raise InvalidArgument(f"Expected data={specification!r} to be {_FORMS}.")
-    return _call(_LOADERS[kind], kind, (place,), options)
+        raise InvalidArgument(f"Expected a data set as a word: {_forms()}.")
+    kind, _, place = named_kind(specification).partition(":")
+    if not ships(specification) and (kind not in DATASETS or not place or not _places(kind)):
+        raise InvalidArgument(f"Expected data={specification!r} to be {_forms()}.")
+    loader: Callable[..., Dataset] = found(DATASETS[kind])
+    return _call(loader, kind, (place,) if place else (), options)
 
 
 def load_public(specification: str, **options: Any) -> NDArray[Any]:
@@ -296,7 +309,7 @@ def named_kind(specification: Any) -> str:
     """
     text = str(specification)
     known = _ENDINGS.get(Path(text).suffix.lower())
-    return text if known is None or text.partition(":")[0] in _LOADERS else f"{known}:{text}"
+    return text if known is None or text.partition(":")[0] in DATASETS else f"{known}:{text}"
 
 
 def _call(
@@ -304,7 +317,7 @@ def _call(
 ) -> Kind:
     """Call the loader once its options are known to fit; a misspelt one is the caller's mistake."""
     # Those of the kind: inputs alone may come with all of them.
-    takes = inspect.signature(_LOADERS[kind]).parameters.values()
+    takes = inspect.signature(found(DATASETS[kind])).parameters.values()
     known = [each.name for each in takes if each.kind is inspect.Parameter.KEYWORD_ONLY]
     if unknown := [option for option in options if option not in known]:
         raise InvalidArgument(

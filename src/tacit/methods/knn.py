@@ -358,7 +358,7 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours):
     ----------
     student : student, optional
         `LabelSpreadingStudent()` by default; it sees public inputs and releases only. In run.toml:
-        "label-spreading", "logistic", "cnn" (images) or "vat".
+        "label-spreading", "nearest", "linear", "kernel", "logistic", "cnn" (images) or "vat".
     epsilon : float
         Epsilon of the worst-case budget. Unless `mechanism` has its own, it sets the noise, also
         where a `Ledger` is given: all releases of a fit cost at most this together. In run.toml:

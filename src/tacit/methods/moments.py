@@ -65,7 +65,8 @@ class MomentClassifier(SummaryClassifier):
     ----------
     student : student, optional
         None (default) for the softmax regression itself; a student is trained on what it says of
-        all public inputs. In run.toml: "label-spreading", "logistic", "cnn" (images) or "vat".
+        all public inputs. In run.toml:
+        "label-spreading", "nearest", "linear", "kernel", "logistic", "cnn" (images) or "vat".
     epsilon : float
         Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
         releases of a fit cost at most this together. In run.toml: `[privacy]`.

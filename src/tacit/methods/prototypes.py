@@ -42,7 +42,8 @@ class PrototypeClassifier(SummaryClassifier):
     student : student, optional
         By default `LabelSpreadingStudent()`, `LinearStudent()` or `NearestStudent()`, as the
         released table supports (`tacit.summaries.choose_student`); any, `CNNStudent` for example.
-        In run.toml: "label-spreading", "logistic", "cnn" (images) or "vat".
+        In run.toml:
+        "label-spreading", "nearest", "linear", "kernel", "logistic", "cnn" (images) or "vat".
     epsilon : float
         Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
         releases of a fit cost at most this together. In run.toml: `[privacy]`.

@@ -59,7 +59,8 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
     ----------
     student : student, optional
         None (default) for the kernel regression itself; a student is trained on what it says of all
-        public inputs. In run.toml: "label-spreading", "logistic", "cnn" (images) or "vat".
+        public inputs. In run.toml:
+        "label-spreading", "nearest", "linear", "kernel", "logistic", "cnn" (images) or "vat".
     epsilon : float
         Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
         releases of a fit cost at most this together. In run.toml: `[privacy]`.

@@ -20,9 +20,9 @@ from typing import Annotated, Any, NamedTuple, Self
 from sklearn.base import BaseEstimator
 
 from tacit._checks import at_least, finite, flag, one_of, positive, refuse, sampling_rate, word
+from tacit._registry import STUDENTS, TEACHERS, found
 from tacit.datasets import Dataset
 from tacit.errors import InvalidArgument
-from tacit.students import CNNStudent, LabelSpreadingStudent, SupervisedStudent, VATStudent
 
 Made = Callable[[Dataset, Mapping[str, Any]], Any]
 """From the private rows' public kind and the other settings to what a word stands for."""
@@ -38,9 +38,12 @@ RENAMED = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Words:
-    """The words for an argument, and what each stands for; None where it stands for itself."""
+    """The words for an argument, and what each stands for; None where it stands for itself.
 
-    known: Mapping[str, Made | None]
+    A place in a registry stands for what `for_data` makes there.
+    """
+
+    known: Mapping[str, Made | str | None]
 
     def __call__(self, **named: Any) -> str:
         """Return the argument, which must be one of the words."""
@@ -49,6 +52,8 @@ class Words:
     def make(self, word: str, data: Dataset, settings: Mapping[str, Any]) -> Any:
         """Return what the word stands for."""
         made = self.known[word]
+        if isinstance(made, str):
+            return found(made).for_data(data, settings)
         return word if made is None else made(data, settings)
 
 
@@ -117,45 +122,14 @@ def bins_view(columns: Sequence[Any] | None) -> Any:
     return PublicBins(columns, unit_norm=True)
 
 
-def _kernel_ridge(data: Dataset, settings: Mapping[str, Any]) -> Any:
-    from tacit.teachers import KernelRidgeTeachers
-
-    if settings["features"] in (None, "none") and data.image_shape is None:
-        raise InvalidArgument(
-            "Expected features = 'bins' for teacher = 'kernel-ridge' of a table: distances of "
-            "unscaled columns mean nothing. Or take teacher = 'logistic'."
-        )
-    # Rows of bins are nearer each other than digits; chosen on California housing.
-    bins = settings["features"] == "bins"
-    return KernelRidgeTeachers(gamma=0.1) if bins else KernelRidgeTeachers()
-
-
-def _logistic(*_: Any) -> Any:
-    from sklearn.linear_model import LogisticRegression
-
-    return SupervisedStudent(LogisticRegression(max_iter=200))
-
-
-def _cnn(data: Dataset, _: Mapping[str, Any]) -> Any:
-    if data.image_shape is None:
-        raise InvalidArgument("Expected images for student = 'cnn'.")
-    return CNNStudent(image_shape=data.image_shape)
-
-
 _VIEWS: dict[str, Made | None] = {
     "none": lambda *_: None,
     "digits": lambda data, _: digits_view(data.image_shape),
     "bins": lambda data, _: bins_view(data.columns),
 }
-_STUDENTS: dict[str, Made | None] = {
-    "label-spreading": lambda *_: LabelSpreadingStudent(),
-    "logistic": _logistic,
-    "cnn": _cnn,
-    "vat": lambda *_: VATStudent(),
-}
 Features = Annotated[Any, Words(_VIEWS)]
-Teacher = Annotated[Any, Words({"logistic": lambda *_: None, "kernel-ridge": _kernel_ridge})]
-Student = Annotated[Any, Words(_STUDENTS)]
+Teacher = Annotated[Any, Words(TEACHERS)]
+Student = Annotated[Any, Words(STUDENTS)]
 Strategy = Annotated[Any, choices("medoids", "random")]
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from tacit._checks import at_least, flag, one_of, refuse, set_checked, word
 from tacit._registry import METHODS
-from tacit.datasets import SHIPPED, named_kind
+from tacit.datasets import named_kind, ships
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget
 from tacit.methods import RENAMED, method_named, only_known
@@ -122,16 +122,16 @@ class DataConfig:
         """
         if not self.private:
             return
-        ships = self.source in SHIPPED
-        if ships and self.by_share:
+        shipped = ships(self.source)
+        if shipped and self.by_share:
             raise refuse("private", self.private, f"a number of rows of {self.source!r}")
-        if not ships and not self.by_share:
+        if not shipped and not self.by_share:
             raise InvalidArgument(
                 f"Expected private={self.private} and public={self.public} to be shares of a file, "
                 "such as private = 0.6 and public = 0.2 with declare_public = true; or "
                 "public_source, a file of its own."
             )
-        if not ships and not self.declare_public:
+        if not shipped and not self.declare_public:
             raise InvalidArgument(
                 f"Expected declare_public = true in [data] to split {self.source!r}: all its rows "
                 "but the private ones are then public, and the statement says so. Or give "

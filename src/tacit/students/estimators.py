@@ -74,6 +74,27 @@ class SupervisedStudent(BaseStudent):
     _: KW_ONLY
     features: Any = None
 
+    @classmethod
+    def for_data(cls, data: Any, settings: Mapping[str, Any]) -> Self:
+        """Return the student that its word in run.toml stands for.
+
+        Parameters
+        ----------
+        data : Dataset
+            Whose public kind is read: columns, the shape of images.
+        settings : mapping
+            The other settings of the method.
+
+        Returns
+        -------
+        SupervisedStudent
+            Of logistic regression.
+        """
+        from sklearn.linear_model import LogisticRegression
+
+        del data, settings
+        return cls(LogisticRegression(max_iter=200))
+
     def _learn(self, lesson: Lesson) -> None:
         estimator, rows = _usable(self.estimator, "classifier"), lesson.answered
         labels = lesson.posterior[rows].argmax(axis=1)

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -132,6 +132,27 @@ class CNNStudent(BaseStudent):
     views: int = 1
     graph_share: float = 0.5
     random_state: int | None = 0
+
+    @classmethod
+    def for_data(cls, data: Any, settings: Mapping[str, Any]) -> Self:
+        """Return the student that its word in run.toml stands for.
+
+        Parameters
+        ----------
+        data : Dataset
+            Whose public kind is read: columns, the shape of images.
+        settings : mapping
+            The other settings of the method.
+
+        Returns
+        -------
+        CNNStudent
+            Of images of that shape; other data are refused.
+        """
+        del settings
+        if data.image_shape is None:
+            raise InvalidArgument("Expected images for student = 'cnn'.")
+        return cls(image_shape=data.image_shape)
 
     def _learn(self, lesson: Lesson) -> None:
         need_torch()

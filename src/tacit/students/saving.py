@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from tacit._extras import need
 from tacit._files import PathLike, write_atomically
+from tacit._registry import STUDENTS, found
 from tacit.errors import InvalidArgument, TacitError
 from tacit.features import is_row_wise
 
@@ -36,17 +37,11 @@ if TYPE_CHECKING:
 
 _FEATURES = "tacit.features"
 _FITTED = ("estimator", "features", "preprocess")
-_WRAPPERS = ("SupervisedStudent", "ValueStudent")
-_STUDENTS = (
-    *_WRAPPERS,
-    "LinearStudent",
-    "KernelStudent",
-    "NetworkStudent",
-    "ReconstructionStudent",
-    "LabelSpreadingStudent",
-    "NearestStudent",
-    "CNNStudent",
-    "VATStudent",
+# Students that are made by a method, not named in run.toml.
+_OTHERS = (
+    "tacit.students.estimators:ValueStudent",
+    "tacit.students.networks:NetworkStudent",
+    "tacit.students.networks:ReconstructionStudent",
 )
 
 
@@ -56,7 +51,7 @@ def save_student(
     """Write a fitted student to one file; `extra` is public plain data to keep with it."""
     name, labels = type(student).__name__, getattr(student, "classes_", None)
     known = {} if labels is None else {"classes": labels.tolist()}
-    if name not in _STUDENTS:
+    if name not in _places():
         raise InvalidArgument(f"Expected one of tacit's students to save, got {name}.")
     blobs, arrays, parameters = {}, student._arrays(), student.get_params(deep=False)
     for key in _FITTED:
@@ -149,18 +144,22 @@ def saved_extra(path: PathLike) -> dict[str, Any]:
     return extra
 
 
+def _places() -> dict[str, str]:
+    """Return where each student stands, by the name of its class."""
+    return {place.partition(":")[2]: place for place in (*STUDENTS.values(), *_OTHERS)}
+
+
 def _rebuilt(
     manifest: Mapping[str, Any], blobs: Mapping[str, bytes], trusted: tuple[str, ...]
 ) -> Any:
-    if manifest["student"] not in _STUDENTS:
-        raise ValueError
+    kind = found(_places()[manifest["student"]])
     parameters = {key: _python(value) for key, value in manifest["parameters"].items()}
-    if manifest["student"] in _WRAPPERS:
+    if any(field.name == "estimator" for field in fields(kind)):
         parameters["estimator"] = None
     for key in _FITTED:
         if f"{key}.skops" in blobs:
             parameters[key] = _skops_object(blobs[f"{key}.skops"], trusted)
-    student = getattr(importlib.import_module("tacit.students"), manifest["student"])(**parameters)
+    student = kind(**parameters)
     student.n_features_in_ = int(manifest["n_features"])
     setattr(student, student._count_name, int(manifest[student._count_name.rstrip("_")]))
     for key in parameters.keys() & {"features", "preprocess"}:

@@ -10,7 +10,7 @@ teacher sees a few hundred records: one small linear system and two matrix produ
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -70,6 +70,30 @@ class KernelRidgeTeachers:
     def __post_init__(self) -> None:
         set_checked(self, gamma=positive, alpha=positive)
         one_of("float32", "float64", precision=self.precision)
+
+    @classmethod
+    def for_data(cls, data: Any, settings: Mapping[str, Any]) -> KernelRidgeTeachers:
+        """Return the family that its word in run.toml stands for.
+
+        Parameters
+        ----------
+        data : Dataset
+            Whose public kind is read: columns, the shape of images.
+        settings : mapping
+            The other settings of the method.
+
+        Returns
+        -------
+        KernelRidgeTeachers
+            With a width for images, or for rows of bins; a table of other columns is refused.
+        """
+        if settings["features"] in (None, "none") and data.image_shape is None:
+            raise InvalidArgument(
+                "Expected features = 'bins' for teacher = 'kernel-ridge' of a table: distances of "
+                "unscaled columns mean nothing. Or take teacher = 'logistic'."
+            )
+        # Rows of bins are nearer each other than digits; chosen on California housing.
+        return cls(gamma=0.1) if settings["features"] == "bins" else cls()
 
     def validate(self, X_query: NDArray[Any], *, n_classes: int) -> None:
         """Refuse public queries that are not finite, before any teacher is trained.
@@ -169,6 +193,10 @@ class EstimatorTeachers:
     """
 
     estimator: Any
+
+    @classmethod
+    def for_data(cls, data: Any, settings: Mapping[str, Any]) -> None:
+        """Return None: the method's own teacher, scaled logistic regression."""
 
     def predict_shards(
         self, shards: Sequence[Shard], X_query: NDArray[Any], *, n_classes: int
