@@ -1,4 +1,7 @@
-"""Work on private rows that tells nobody of them, whatever runs meanwhile and however it speaks."""
+"""Work on private rows that tells nobody of them, whatever runs meanwhile and however it speaks.
+
+And `Secret`, which whatever holds private rows is.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial
-from typing import Any, ClassVar, TextIO
+from typing import Any, ClassVar, NoReturn, TextIO
 
 import numpy as np
 
@@ -202,3 +205,15 @@ def _set(owner: Any, name: str, value: Any) -> None:
     )
     with suppress(AttributeError, TypeError):  # no stream at all, or one that cannot be changed
         setattr(owner, name, value)
+
+
+class Secret:
+    """What holds private records: it shows none of them, and refuses to be copied or pickled."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Expected private records to stay where they are; save the student.")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(secret)"

@@ -101,7 +101,7 @@ class TestRun:
             training.sums(np.array([0]))
         assert training._parts is None
         assert repr(training) == "GradientSteps(secret)"
-        with pytest.raises(TypeError, match="stay where it is"):
+        with pytest.raises(TypeError, match="stay where they are"):
             pickle.dumps(training)
 
     def test_through_a_ledger(self, tmp_path):

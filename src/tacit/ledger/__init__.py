@@ -4,8 +4,9 @@ Names that are not in `__all__` are for the packages above.
 """
 
 from tacit.ledger.chain import Entry
+from tacit.ledger.grant import Grant
 from tacit.ledger.kept_releases import KeptReleases
-from tacit.ledger.ledger import Grant, Ledger, Snapshot
+from tacit.ledger.ledger import Ledger, Snapshot
 from tacit.ledger.sanitised import SANITISABLE, sanitised_statement
 from tacit.ledger.statement import STATEMENT_SCHEMA, Statement
 from tacit.ledger.terms import Budget, GaussianAccountant, RdpAccountant, best_order

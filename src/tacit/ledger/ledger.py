@@ -3,38 +3,29 @@
 A plan is priced in the worst case, refused or written to disk, and only then is noise drawn. What
 was spent never goes down, whatever crashes. Why that is enough:
 docs/theory/ledger.md#why-costs-must-be-worst-case.
-
-A grant is one paid-for use of that door: it exists only after its entry is on disk, works once, in
-the process and the block that opened it, and holds no answers. Whatever goes wrong, the entry
-stays: what was charged is never refunded.
 """
 
 from __future__ import annotations
 
 import contextlib
-import inspect
 import math
 import operator
 import os
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple, NoReturn, final
+from typing import Any
 
 import numpy as np
 
 from tacit import __version__
 from tacit._checks import refuse
-from tacit._quiet import kind_of, quiet
 from tacit._registry import MECHANISMS, mechanism_class
 from tacit.errors import (
     BudgetExceeded,
-    GrantError,
     InvalidArgument,
     LedgerDamaged,
     LedgerError,
-    TacitError,
 )
 from tacit.ledger.chain import (
     NOISE_LEVELS,
@@ -50,6 +41,7 @@ from tacit.ledger.chain import (
     one_line,
     steps_of,
 )
+from tacit.ledger.grant import Grant
 from tacit.ledger.statement import Statement
 from tacit.ledger.store import Store
 from tacit.ledger.terms import (
@@ -61,161 +53,12 @@ from tacit.ledger.terms import (
     requested,
 )
 from tacit.ledger.warnings import warnings_of
-from tacit.mechanisms import Plan, Release, assumptions
+from tacit.mechanisms import Plan, assumptions
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
-
-_CHANGED = "holds a plan that was changed after it was paid for"
 
 
 class _AlreadyCharged(Exception):
     """A study was charged before."""
-
-
-class _Unreadable(NamedTuple):
-    """What stands for answers that could not be read: the type of the error."""
-
-    why: str
-
-
-def _read_once(answers: Any) -> Any:
-    """Read now what makes an array when asked: asked twice, it might show more than was priced."""
-    if isinstance(answers, np.ndarray) or not hasattr(answers, "__array__"):
-        return answers
-    try:
-        return np.asarray(answers)
-    except BaseException as error:
-        return _Unreadable(kind_of(error))
-
-
-@final
-class Grant:
-    """What `with ledger.release(plan, purpose=…) as grant` lends: `grant.release(answers)`, once.
-
-    Parameters
-    ----------
-    plan : Plan
-        What was priced.
-    entry : Entry
-        The line of the ledger that paid, already on disk.
-    noise : GrantedNoise
-        Noise on loan, which the grant closes.
-
-    Notes
-    -----
-    A ledger makes it; nobody else needs to. It works once, in the process and the block that opened
-    it, and holds no answers. Whatever goes wrong, the entry stays charged.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from tacit import Budget, GNMax, Ledger, Plan
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ledger = Ledger(f"{folder}/run.ledger", budget=Budget(epsilon=2, delta=1e-5))
-    ...     with ledger.release(Plan(GNMax(sigma=40), queries=1), purpose="example") as grant:
-    ...         release = grant.release([[900, 50, 50]])
-    >>> release.labels.tolist(), release.entry == grant.entry.hash
-    ([0], True)
-    """
-
-    __slots__ = ("__noise", "__once", "__plan", "__process", "__recorded", "entry")
-
-    def __init__(self, plan: Plan, entry: Entry, noise: GrantedNoise) -> None:
-        self.entry = entry
-        self.__plan = plan
-        self.__recorded = canonical(entry.plan)
-        self.__noise = noise
-        self.__process = os.getpid()
-        self.__once = threading.Lock()
-
-    def release(self, answers: Any, **public: Any) -> Release:
-        """Carry the answers across the line, once; `public` goes to the mechanism as it is.
-
-        Parameters
-        ----------
-        answers : array or object
-            Secret: what the plan priced. Anything else raises `GrantError`, which quotes none of
-            it, and the entry stays.
-        **public
-            Further arguments of the mechanism's own `release`, which are public.
-
-        Returns
-        -------
-        Release
-            Public, with the hash of the entry that paid for it.
-        """
-        if self.__process != os.getpid():
-            raise self._refusal("belongs to another process")
-        # Taken before the answers are read, and never given back: one entry pays for one release.
-        if not self.__once.acquire(blocking=False):
-            raise self._refusal("was already used, or its block has ended")
-        try:
-            # Raised here, outside any handler, so that nothing secret hangs on as context.
-            with quiet():
-                read = _read_once(answers)
-                outcome = self._problem(read, public) or self._run(read, public)
-            if isinstance(outcome, str):
-                raise self._refusal(outcome)
-            return outcome
-        finally:
-            self.close()
-
-    def close(self) -> None:
-        """End the grant; the ledger calls this when the block ends."""
-        self.__once.acquire(blocking=False)
-        self.__noise.close()
-
-    def _problem(self, answers: Any, public: dict[str, Any]) -> str | None:
-        """Return why these answers cannot be released under this entry, without quoting them."""
-        plan, mechanism = self.__plan, self.__plan.mechanism
-        if self._changed():
-            return _CHANGED
-        if isinstance(answers, _Unreadable):
-            return f"got answers that its plan did not price ({answers.why})"
-        try:
-            inspect.signature(mechanism.release).bind(answers, self.__noise, **self._all(public))
-        except TypeError:
-            return f"got arguments that {mechanism.name} does not take: {sorted(public)}"
-        try:
-            plan.accept(answers)
-        except InvalidArgument as error:  # by contract its message quotes no answers
-            return f"got answers that its plan did not price: {error}"
-        except BaseException as error:
-            return f"got answers that its plan did not price ({kind_of(error)})"
-        return None
-
-    def _run(self, answers: Any, public: dict[str, Any]) -> Release | str:
-        """Run the mechanism; a foreign error may quote answers, so only its type is passed on."""
-        mechanism = self.__plan.mechanism
-        try:
-            released = mechanism.release(answers, self.__noise, **self._all(public))
-        except TacitError as error:  # by contract its message quotes no answers
-            return f"could not be used. {error}"
-        except BaseException as error:
-            return f"saw {mechanism.name} fail with {kind_of(error)}"
-        # Asked again: a mechanism that altered its own noise meanwhile released what nobody priced.
-        if self._changed():
-            return _CHANGED
-        if not isinstance(released, Release) or released.entry != self.entry.hash:
-            return f"saw {mechanism.name} return something else than the release of this entry"
-        return released
-
-    def _changed(self) -> bool:
-        return canonical(self.__plan.as_dict()) != self.__recorded
-
-    def _all(self, public: dict[str, Any]) -> dict[str, Any]:
-        return dict(**self.__plan.release_arguments(), **public)
-
-    def _refusal(self, problem: str) -> GrantError:
-        return GrantError(
-            f"The grant of entry {self.entry.sequence} {problem.rstrip('.')}. The entry stays "
-            "charged; ask the ledger for a new grant."
-        )
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("Expected a Grant to stay where it is: it cannot be pickled or copied.")
-
-    def __repr__(self) -> str:
-        return f"Grant(entry={self.entry.hash!r})"
 
 
 @dataclass(frozen=True, slots=True)

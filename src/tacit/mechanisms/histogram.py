@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats, Integers, count, finite_array, noise_scale, refuse, set_checked
+from tacit._quiet import Secret
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.audit_cases import Shift, Suspicion, small
 from tacit.mechanisms.base import Plan
@@ -61,7 +62,7 @@ def score_bins(scores: ArrayLike, edges: ArrayLike) -> Integers:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ScoredRecords:
+class ScoredRecords(Secret):
     """Class and bin of each private record, and whose it is. Secret.
 
     Parameters
@@ -112,12 +113,6 @@ class ScoredRecords:
             return np.full(len(self.classes), _ONE, dtype=np.int64)
         _, owner, records = np.unique(self.units, return_inverse=True, return_counts=True)
         return np.asarray(_ONE // records[owner], dtype=np.int64)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Expected private records to stay where they are.")
-
-    def __repr__(self) -> str:
-        return "ScoredRecords(secret)"
 
 
 @dataclass(frozen=True, slots=True)

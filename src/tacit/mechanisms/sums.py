@@ -25,7 +25,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,6 +40,7 @@ from tacit._checks import (
     refuse,
     set_checked,
 )
+from tacit._quiet import Secret
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.audit_cases import Look, Shift, Suspicion, small
 from tacit.mechanisms.base import Mechanism, Plan, Release, blocks
@@ -234,7 +235,7 @@ def _copies(one: Plan, trials: int) -> Plan:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Contributions:
+class Contributions(Secret):
     """What private records say, once: record n adds the matrix left_n right_n^T. Secret.
 
     Parameters
@@ -276,12 +277,6 @@ class Contributions:
         # Objects may differ from themselves, as NaN does: each record would be a unit of its own.
         if count and self.units is not None and np.asarray(self.units).dtype.kind not in "iuSU":
             raise InvalidArgument("Expected units to be integers, strings or bytes.")
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Expected private contributions to stay where they are.")
-
-    def __repr__(self) -> str:
-        return "Contributions(secret)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from tacit._checks import (
     sampling_rate,
     set_checked,
 )
+from tacit._quiet import Secret
 from tacit._registry import mechanism_class
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget, Ledger, Statement
@@ -63,7 +64,7 @@ from tacit.methods.pate import AGREEMENT, CHECK_SHARE
 from tacit.methods.settings import Count, Features, Positive, Queries, Rate, Student, choices
 from tacit.neighbours import Neighbourhoods, NeighbourIndex, default_reach
 from tacit.privacy import gaussian_mu
-from tacit.records import HeldRecords, PrivateRecords, PublicSpace
+from tacit.records import PrivateRecords, PublicSpace
 from tacit.students import ValueStudent, label_posterior
 from tacit.teachers import record_ids
 
@@ -101,7 +102,7 @@ class Neighbourly:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RecordIndex(HeldRecords):
+class RecordIndex(Secret):
     """Private records ready to be asked. Secret; it refuses to be pickled."""
 
     space: PublicSpace

@@ -8,12 +8,13 @@ to the private records: blocks of matrix products and partial selection.
 from __future__ import annotations
 
 import math
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Integers, as_array, at_least, blocks, positive
+from tacit._quiet import Secret
 from tacit.errors import InvalidArgument
 from tacit.neighbours.neighbourhoods import Neighbourhoods
 from tacit.neighbours.ranking import (
@@ -40,7 +41,7 @@ _KINDS = {
 }
 
 
-class NeighbourIndex:
+class NeighbourIndex(Secret):
     """Private records, their targets, and the order in which they stand around any query. Secret.
 
     Parameters
@@ -187,12 +188,6 @@ class NeighbourIndex:
             found = np.matmul(some, self._records.T, out=distances[: len(some)])
             rankings.append(rank_rows(found, reach, self._units))
         return stacked(rankings)
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("Expected NeighbourIndex to stay where it is: it holds private records.")
-
-    def __repr__(self) -> str:
-        return "NeighbourIndex(secret)"
 
 
 def _per_record(

@@ -9,12 +9,13 @@ there, would be another mechanism with another price.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Integers, as_array, at_least, blocks, probability, sampling_rate
+from tacit._quiet import Secret
 from tacit.errors import InvalidArgument
 from tacit.neighbours.ranking import Ranking, Vectors
 from tacit.noise import Noise
@@ -27,7 +28,7 @@ _ENTRIES_AT_ONCE = 2**22
 _MOST_NEIGHBOURS = 2**30
 
 
-class Neighbourhoods:
+class Neighbourhoods(Secret):
     """The records around each of some public queries, nearest first. Secret.
 
     Parameters
@@ -139,9 +140,6 @@ class Neighbourhoods:
             found = np.full((some.size, heads.shape[1]), -1, dtype=np.int64)
             _look_up(farther, heads[some], found)
             result[some] = found
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("Expected Neighbourhoods to stay where it is: it holds private records.")
 
     def __repr__(self) -> str:
         return f"Neighbourhoods(n_queries={self.n_queries}, secret)"

@@ -19,13 +19,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 
 from tacit._checks import Floats, Integers, one_of, positive, refuse
 from tacit._extras import need
-from tacit._quiet import kind_of, quiet
+from tacit._quiet import Secret, kind_of, quiet
 from tacit.errors import InvalidArgument
 from tacit.noisy_training.exact_rows import ACTIVATIONS, ExactLayer, WholeRows, whole_rows
 from tacit.noisy_training.examples import (
@@ -185,7 +185,7 @@ class Blocks:
         return np.asarray(noisy_sums * scale / lot)
 
 
-class Parts(ABC):
+class Parts(Secret, ABC):
     """An engine: what sampled units add to one step, under the current parameters. Secret."""
 
     def __init__(self, examples: PrivateExamples, blocks: Blocks) -> None:
@@ -199,9 +199,6 @@ class Parts(ABC):
     @abstractmethod
     def sums(self, units: Integers) -> Floats:
         """Return the sum of the parts of some units, each of norm at most 1."""
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Expected private examples to stay where they are; save the student.")
 
 
 class UnitParts(Parts):

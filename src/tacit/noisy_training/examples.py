@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Floats, Integers
 from tacit._extras import need
+from tacit._quiet import Secret
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import MOST_UNITS
 from tacit.noisy_training.exact_rows import exp_of_negative
@@ -28,7 +29,7 @@ Loss = Callable[["Tensor", "Tensor"], "Tensor"]
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class PrivateExamples:
+class PrivateExamples(Secret):
     """Inputs and targets, row by row, and whose each row is. Secret.
 
     Parameters
@@ -109,12 +110,6 @@ class PrivateExamples:
         labels = self.targets.dtype.kind in "iub"
         kind = need_torch().int64 if labels else dtype
         return _padded(self.inputs, rows, size, dtype), _padded(self.targets, rows, size, kind)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Expected private examples to stay where they are; save the student.")
-
-    def __repr__(self) -> str:
-        return "PrivateExamples(secret)"
 
 
 def trained_parameters(module: Module) -> list[Parameter]:

@@ -12,11 +12,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tacit._checks import Floats, Integers, at_least, one_of, positive
+from tacit._quiet import Secret
 from tacit.errors import InvalidArgument
 from tacit.noisy_training.clipped_sums import (
     HOOK_ROWS,
@@ -254,7 +255,7 @@ def _one_by_one(
     return single
 
 
-class GradientSteps:
+class GradientSteps(Secret):
     """A DP-SGD run for `NoisySteps`: clipped gradients of sampled units, then one optimiser step.
 
     Parameters
@@ -367,12 +368,6 @@ class GradientSteps:
     def forget(self) -> None:
         """Drop the private records."""
         self._parts = None
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Expected a training run to stay where it is; save the student.")
-
-    def __repr__(self) -> str:
-        return "GradientSteps(secret)"
 
 
 def falling(done: int, steps: int, to: float) -> float:

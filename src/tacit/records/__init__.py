@@ -10,7 +10,6 @@ from tacit.records.inputs import count_units as count_units
 from tacit.records.inputs import is_from_data as is_from_data
 from tacit.records.inputs import refuse_overlap as refuse_overlap
 from tacit.records.inputs import unquoted as unquoted
-from tacit.records.spaces import HeldRecords as HeldRecords
 from tacit.records.spaces import PrivateRecords, PublicSpace
 
 __all__ = [

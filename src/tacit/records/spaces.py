@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from tacit._checks import Floats, positive
+from tacit._quiet import Secret
 from tacit.errors import InvalidArgument
 from tacit.features import is_row_wise
 from tacit.records.inputs import count_units, view_alone
@@ -195,20 +196,8 @@ def _public_view(features: Any, inputs: NDArray[Any]) -> Floats:
     return np.asarray(view, dtype=np.float64)
 
 
-class HeldRecords:
-    """What holds private records: it shows none of them, and refuses to be copied or pickled."""
-
-    __slots__ = ()
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("Expected private records to stay where they are; save the student.")
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(secret)"
-
-
 @dataclass(frozen=True, slots=True, repr=False)
-class PrivateRecords(HeldRecords):
+class PrivateRecords(Secret):
     """The private rows of a fit, their class indices or numbers, and whose they are. Secret.
 
     Parameters
