@@ -110,7 +110,7 @@ class TestRelease:
             grant.release(answers)
 
     def test_the_statement_says_what_is_assumed(self):
-        assert "edges of the bins" in assumptions(["score-histogram"])[0]
+        assert "edges of the bins" in assumptions([{"mechanism": "score-histogram"}])[0]
 
     def test_records_stay_and_show_nothing(self):
         said = scored([0], [77123])
