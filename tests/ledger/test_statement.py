@@ -19,8 +19,9 @@ from tacit._registry import MECHANISMS
 from tacit.errors import InvalidArgument, SecretDisclosure
 from tacit.ledger import STATEMENT_SCHEMA, Budget, Ledger, Statement
 from tacit.ledger.chain import NOISE_LEVELS
+from tacit.ledger.plain_words import epsilon_text, odds_text
 from tacit.ledger.statement import FORMAT, KINDS
-from tacit.ledger.warnings import PROTECTS_LITTLE, _odds, epsilon_text
+from tacit.ledger.warnings import PROTECTS_LITTLE
 from tacit.mechanisms import GNMax, Plan, assumptions
 from tacit.report import render_report
 
@@ -272,7 +273,7 @@ def test_no_epsilon_is_too_large_to_be_warned_of(epsilon):
 @given(st.floats(min_value=10, max_value=1e12))
 def test_odds_are_never_printed_smaller_than_they_are(epsilon):
     with mpmath.workdps(60):
-        text = _odds(epsilon).replace(",", "")
+        text = odds_text(epsilon).replace(",", "")
         logarithm = mpmath.mpf(text[3:]) * mpmath.log(10) if "^" in text else mpmath.log(text)
         assert epsilon <= logarithm <= epsilon + mpmath.log(10) * (1 + epsilon * 1e-11)
 

@@ -6,7 +6,8 @@ import pytest
 
 from tacit.mechanisms import GNMax, Plan
 from tacit.noise import InsecureNoise
-from tacit.report.page import Cell, _number, _time, _value, shown
+from tacit.report.cells import Cell, number, time_cell, value_cell
+from tacit.report.page import shown
 
 
 @pytest.mark.parametrize(
@@ -14,7 +15,8 @@ from tacit.report.page import Cell, _number, _time, _value, shown
     [
         (40.0, "40"),
         (0.05, "0.05"),
-        (1e-05, "1e-05"),
+        (1e-05, "1e-5"),
+        (16.683, "16.7"),
         (7, "7"),
         (True, "True"),
         (None, "None"),
@@ -25,22 +27,22 @@ from tacit.report.page import Cell, _number, _time, _value, shown
     ],
 )
 def test_parameters_are_printed_briefly(value, text):
-    assert _value(value).text == text
+    assert value_cell(value).text == text
 
 
 def test_a_hash_is_shortened_and_kept_whole():
-    assert _value("ab" * 32) == Cell("abababababab", "ab" * 32)
+    assert value_cell("ab" * 32) == Cell("abababababab", "ab" * 32)
 
 
 @pytest.mark.parametrize("value", [1e-300, 0.1, 1 / 3, 1e22, 123456.789, 0.0])
 def test_numbers_lose_nothing(value):
-    assert float(_number(value)) == value
+    assert float(number(value)) == value
 
 
 def test_times_are_printed_in_utc():
-    cell = _time("2025-03-01T12:30:05.123456+02:00")
+    cell = time_cell("2025-03-01T12:30:05.123456+02:00")
     assert cell == Cell("2025-03-01 10:30:05 UTC", "2025-03-01T12:30:05.123456+02:00")
-    assert _time("yesterday") == Cell("yesterday")
+    assert time_cell("yesterday") == Cell("yesterday")
 
 
 def test_many_releases_leave_the_bar_plain(empty_ledger, released):

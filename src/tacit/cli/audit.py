@@ -12,10 +12,10 @@ import typer
 from tacit.cli.options import given, parse_mechanism, refuse_given
 from tacit.cli.show import print_json, print_table, screen, working
 from tacit.errors import InvalidArgument
-from tacit.mechanisms import Mechanism
 
 if TYPE_CHECKING:
     from tacit.audit import AuditResult, Finding
+    from tacit.mechanisms import Mechanism
 
 CONTRADICTED = 5
 """Exit code of an audit that refutes the claim."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
 from tacit.cli.options import existing, writable
 from tacit.cli.show import WIDE, print_json, print_result, print_statement, print_table, screen
-from tacit.ledger import Entry, Ledger, clock_went_back
-from tacit.report import write_report
+
+if TYPE_CHECKING:
+    from tacit.ledger import Entry, Ledger
 
 _SHOWN = (
     *("kind", "time", "behind", "purpose", "plan", "cost", "noise"),
@@ -95,6 +97,8 @@ def verify(file: Path, *, head: str | None = None, as_json: bool = False) -> Non
 
 def _print_clock(entries: Sequence[Entry]) -> None:
     """Say where the clock went back: nothing is refused for it, and nothing hides it."""
+    from tacit.ledger import clock_went_back
+
     for entry in entries:
         if entry.behind:
             screen().print(f"[yellow]Clock[/]: {clock_went_back(entry)}.")
@@ -113,6 +117,8 @@ def report(
 
     out: Where the report goes.
     """
+    from tacit.report import write_report
+
     writable(out, overwrite=overwrite)
     ledger = existing(file)
     write_report(out, ledger)

@@ -9,15 +9,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import MISSING
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from tacit._registry import MECHANISMS, mechanism_class
 from tacit.cli.show import errors
 from tacit.errors import InvalidArgument
-from tacit.ledger import Budget, GaussianAccountant, Ledger, RdpAccountant, best_order
-from tacit.mechanisms import Mechanism, Plan, VoteMechanism
+
+if TYPE_CHECKING:  # --help and tab completion wait for no numerical library
+    from tacit.ledger import Budget, Ledger
+    from tacit.mechanisms import Mechanism, Plan
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C stopped, as shells have it."""
@@ -128,6 +130,8 @@ def vote_mechanism(text: str, **asked: float | None) -> Mechanism:
     >>> vote_mechanism("lnmax:gamma=0.05", sigma=None)
     LNMax(gamma=0.05)
     """
+    from tacit.mechanisms import VoteMechanism
+
     if ":" in text or text not in MECHANISMS:
         made = parse_mechanism(text)
         refuse_given(text, **asked)
@@ -189,6 +193,8 @@ def _value(value: str, default: Any, part: str) -> Any:
 
 def existing(file: Path) -> Ledger:
     """Open a ledger that must exist."""
+    from tacit.ledger import Ledger
+
     if file.is_file():
         return Ledger(file)
     instead = "that is a directory." if file.is_dir() else "there is none."
@@ -204,6 +210,8 @@ def open_ledger(path: Path, plan: Plan, asked: dict[str, Any]) -> Ledger:
     public, so the choice is too. A tenth of delta is reserved so that a sanitised statement can
     be bought later.
     """
+    from tacit.ledger import Budget, Ledger
+
     epsilon, delta, reserve = (asked.pop(name) for name in ("epsilon", "delta", "reserve_delta"))
     budget = None if epsilon is None or delta is None else Budget(epsilon, delta)
     if path.exists():
@@ -232,6 +240,8 @@ def reserved(delta: float, reserve: float | None) -> float:
 
 def cheaper_accountant(plan: Plan, budget: Budget) -> str:
     """Return "gaussian" or "rdp": which of them lets this plan use less of the budget."""
+    from tacit.ledger import GaussianAccountant, RdpAccountant, best_order
+
     if plan.mu_squared() is None:
         return "rdp"
     gaussian = GaussianAccountant.within(budget, budget.delta)

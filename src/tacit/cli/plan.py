@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from tacit._checks import at_least, one_of
 from tacit._registry import METHODS
 from tacit.cli import options
 from tacit.cli.show import print_json, print_table, screen
 from tacit.errors import InvalidArgument
-from tacit.ledger import Budget
-from tacit.mechanisms import Mechanism, Plan
-from tacit.privacy import gaussian_epsilon
-from tacit.report import save_figure, trade_off_figure
+
+if TYPE_CHECKING:
+    from tacit.ledger import Budget
+    from tacit.mechanisms import Mechanism, Plan
 
 AGREEMENTS = (0.6, 0.8, 0.95)
 """Shares of the voters that agree, for which the chance of a right label is shown."""
@@ -59,6 +56,9 @@ def plan(
         lnmax:gamma=0.05.
     plot: Write a picture: .png, .svg or .pdf.
     """
+    from tacit._checks import at_least
+    from tacit.ledger import Budget
+    from tacit.mechanisms import Plan
     from tacit.methods import method_named
 
     budget = Budget(epsilon, delta)  # refuses what no ledger would take
@@ -98,6 +98,7 @@ def plan(
 
 def _settings(method: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return the settings that the method's plan wants; refuse those of another instead."""
+    from tacit._checks import one_of
     from tacit.methods import method_named
 
     known = [name for name in METHODS if method_named(name).propose is not None]
@@ -204,7 +205,11 @@ def _show_trade_off(method: str, trade_off: list[dict[str, float]], teachers: An
 
 
 def _plot(path: Path, queries: int, budget: Budget) -> None:
+    import numpy as np
+
     from tacit.methods import sigma_for
+    from tacit.privacy import gaussian_epsilon
+    from tacit.report import save_figure, trade_off_figure
 
     numbers = np.unique(np.geomspace(1, 4 * queries, 80).round())
     sigmas = [factor * sigma_for(queries, budget) for factor in (0.5, 1.0, 2.0)]

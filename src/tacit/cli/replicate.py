@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tacit.cli.show import errors, print_table, screen
 from tacit.errors import InvalidArgument
-from tacit.replication import PAPERS, Item, Workplace, data_folder, find_item, items_of, missing
-from tacit.replication import replicate as run
+
+if TYPE_CHECKING:
+    from tacit.replication import Item, Workplace
 
 
 def replicate(
@@ -24,6 +26,8 @@ def replicate(
     out: The folder for tables and pictures.
     longest: Without ITEM: leave out what takes more minutes.
     """
+    from tacit.replication import PAPERS, Workplace, data_folder, find_item, items_of
+
     if not paper:
         for name in PAPERS:
             _list(name)
@@ -42,6 +46,8 @@ def replicate(
 
 
 def _list(paper: str) -> None:
+    from tacit.replication import PAPERS, data_folder, items_of, missing
+
     rows = [
         [
             each.name,
@@ -58,6 +64,8 @@ def _list(paper: str) -> None:
 
 def _run(item: Item, place: Workplace, *, stop: bool = True) -> None:
     """Run one item; where several are asked for, say what is missing and go on."""
+    from tacit.replication import replicate as run
+
     try:
         seconds = run(item, place)
     except InvalidArgument as error:

@@ -7,20 +7,16 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
-from tacit._checks import probability
 from tacit._files import write_atomically
 from tacit.cli import show
 from tacit.cli.options import INTERRUPTED, writable
-from tacit.datasets import load_column, load_dataset, load_public
 from tacit.errors import InvalidArgument
-from tacit.ledger import KeptReleases
-from tacit.mechanisms import GNMax, Plan
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tacit.masks import Volumes
     from tacit.runs import RunConfig, RunResult
 
@@ -82,6 +78,8 @@ def _interrupted(out: Path) -> str:
 
     Teachers' answers stay for the run that goes on: whoever copies the directory must know.
     """
+    from tacit.ledger import KeptReleases
+
     if not (out / "run.ledger").exists():
         return "Interrupted: nothing was charged. The same command goes on."
     secret = f" {out / 'teachers'} is secret." if (out / "teachers").exists() else ""
@@ -135,6 +133,7 @@ def demo(*, out: Path = Path("tacit-demo"), as_json: bool = False) -> None:
 
     out: Where runs are kept.
     """
+    from tacit.mechanisms import GNMax, Plan
     from tacit.runs import run_config
 
     config = demo_config()
@@ -177,6 +176,9 @@ def demo_config() -> RunConfig:
 
 def non_private_accuracy(config: RunConfig) -> float:
     """Return the accuracy of one teacher that sees all private rows."""
+    import numpy as np
+
+    from tacit.datasets import load_dataset
     from tacit.features import digit_features
     from tacit.runs import split_rows
     from tacit.teachers import KernelRidgeTeachers, predict_with_teachers
@@ -217,6 +219,7 @@ def predict(
     ids: A column of a CSV file to write beside the labels.
     threshold: Of two classes, say the second from this probability on; the likelier by default.
     """
+    from tacit.datasets import load_column, load_public
     from tacit.runs import RunConfig
     from tacit.students import load_student
 
@@ -253,6 +256,10 @@ def predict(
 
 def _places(chances: NDArray[Any], threshold: float | None) -> NDArray[Any]:
     """Return which class each row is said to be."""
+    import numpy as np
+
+    from tacit._checks import probability
+
     if threshold is None:
         return np.asarray(chances.argmax(axis=1))
     if chances.shape[1] != 2:

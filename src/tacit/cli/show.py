@@ -7,7 +7,7 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -15,8 +15,8 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from tacit._quiet import terminal
-from tacit.ledger import Ledger, Statement
+if TYPE_CHECKING:
+    from tacit.ledger import Ledger, Statement
 
 WIDE = 100
 """Columns from which a table also shows what is needed less often."""
@@ -35,6 +35,8 @@ def errors() -> Console:
 @contextmanager
 def working(text: str) -> Iterator[None]:
     """Show that something takes its time, on standard error, also while private work is silent."""
+    from tacit._quiet import terminal
+
     with terminal() as stream, Console(file=stream).status(text):
         yield
 

@@ -13,30 +13,23 @@ from __future__ import annotations
 import csv
 import inspect
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import typer
 
-from tacit import report as reports
-from tacit._checks import Integers
 from tacit._files import write_atomically
 from tacit._registry import mechanism_class
 from tacit.cli.options import ENTRY_DIGITS, existing, open_ledger, vote_mechanism, writable
 from tacit.cli.show import csv_text, print_json, print_statement, print_table, screen
-from tacit.datasets import read_rows, read_votes, reading
 from tacit.errors import InvalidArgument
-from tacit.ledger import SANITISABLE, Entry, Ledger, sanitised_statement
-from tacit.mechanisms import (
-    Mechanism,
-    Plan,
-    Release,
-    Sanitise,
-    secret_cost_of,
-    student_probabilities,
-)
-from tacit.noise import InsecureNoise
+
+if TYPE_CHECKING:
+    from tacit import report as reports
+    from tacit._checks import Integers
+    from tacit.ledger import Entry, Ledger
+    from tacit.mechanisms import Mechanism, Release, Sanitise
 
 TERMS = (
     *("epsilon", "delta", "reserve_delta", "accountant", "unit", "dataset", "n_units"),
@@ -101,6 +94,10 @@ def aggregate(
     purpose: Why, for the ledger.
     insecure_seed: Seeded noise, for research only: not private.
     """
+    from tacit import report as reports
+    from tacit.mechanisms import Plan
+    from tacit.noise import InsecureNoise
+
     made = _mechanism(context)
     counts, rows = read_queries(context)
     public = _student(student, made, counts.shape)
@@ -113,8 +110,20 @@ def aggregate(
         release = grant.release(counts, **public)
     write_atomically(out, as_csv(rows, release))
     if report is not None:
-        reports.write_report(report, book)
+        reports.write_report(report, book, learned=_labels_of(made, sizes))
     _show_release(book, release, out, report, as_json)
+
+
+def _labels_of(made: Mechanism, sizes: Mapping[str, Any]) -> reports.Learned:
+    """Say what was learned, for the report: no more is known here than what was asked of whom."""
+    from tacit.report import Learned
+
+    classes, teachers = (sizes.get(key) for key in ("n_classes", "n_teachers"))
+    return Learned(
+        predicts=f"Labels of public inputs{f', each one of {classes} classes' if classes else ''}.",
+        inputs=f"The votes of {teachers or 'all'} teachers on these inputs.",
+        method=f"{made.name}: teachers answer with one vote each, and what is released is noisy.",
+    )
 
 
 def _mechanism(context: typer.Context) -> Mechanism:
@@ -125,6 +134,10 @@ def _mechanism(context: typer.Context) -> Mechanism:
 
 def read_queries(context: typer.Context) -> tuple[Integers, Integers]:
     """Return the votes of the queries that are asked, and their row numbers."""
+    import numpy as np
+
+    from tacit.datasets import read_rows, read_votes
+
     asked = context.params
     queries, indices = asked["queries"], asked["indices"]
     counts = read_votes(asked["votes"], format=asked["format"], n_classes=asked["classes"])
@@ -142,6 +155,11 @@ def read_queries(context: typer.Context) -> tuple[Integers, Integers]:
 
 def _student(path: Path | None, mechanism: Mechanism, shape: tuple[int, ...]) -> dict[str, Any]:
     """Read the student's probabilities for a mechanism whose release asks for them."""
+    import numpy as np
+
+    from tacit.datasets import reading
+    from tacit.mechanisms import student_probabilities
+
     if "student" not in inspect.signature(mechanism.release).parameters:
         if path is not None:
             raise InvalidArgument(f"Expected no --student for {mechanism.name}.")
@@ -158,6 +176,8 @@ def as_csv(rows: Integers, release: Release) -> bytes:
 
     The entry is the beginning of the hash of what paid: `tacit sanitise` asks for it.
     """
+    import numpy as np
+
     if release.labels is not None:
         paid = str(release.entry)[:ENTRY_DIGITS]
         pairs = zip(rows.tolist(), release.labels.tolist(), strict=True)
@@ -213,6 +233,11 @@ def sanitise(
     out: Where the statement goes, as JSON.
     sigma: Noise of the cost, in its scale.
     """
+    from tacit import report as reports
+    from tacit.datasets import read_votes
+    from tacit.ledger import sanitised_statement
+    from tacit.mechanisms import Plan, secret_cost_of
+
     writable(out, report, overwrite=overwrite)
     book = existing(ledger)
     rows, released, paid = read_labels(labels)
@@ -226,7 +251,8 @@ def sanitise(
     statement = sanitised_statement(book, [release])
     statement.write(out)
     if report is not None:
-        reports.write_report(report, book, statement=statement)
+        learned = _labels_of(priced, covered.plan)
+        reports.write_report(report, book, statement=statement, learned=learned)
     if as_json:
         print_json({"statement": statement.to_dict(), "out": str(out)})
         return
@@ -240,6 +266,8 @@ def sanitise(
 
 def read_labels(path: Path) -> tuple[Integers, Integers, str]:
     """Read `index,label,entry` as `tacit aggregate` wrote it: rows, labels, what paid for them."""
+    import numpy as np
+
     if not path.is_file():
         raise InvalidArgument(f"Expected a file at {str(path)!r}; there is none.")
     try:
@@ -260,6 +288,8 @@ def read_labels(path: Path) -> tuple[Integers, Integers, str]:
 
 def _covered(book: Ledger, paid: str) -> Entry:
     """Return the entry that paid for the labels: the cost of another would be another's claim."""
+    from tacit.ledger import SANITISABLE
+
     for item in book.entries():
         if item.plan.get("mechanism") in SANITISABLE and item.hash.startswith(paid):
             return item
@@ -271,6 +301,8 @@ def _covered(book: Ledger, paid: str) -> Entry:
 
 def _sanitise(book: Ledger, covered: Entry, sigma: float) -> Sanitise:
     """Fill in defaults from public information alone."""
+    from tacit.mechanisms import Sanitise
+
     if book.reserved_delta <= 0:
         raise InvalidArgument(
             "Expected a ledger with a reserved delta for confidence bounds; this one has none. "
@@ -290,6 +322,8 @@ def _sanitise(book: Ledger, covered: Entry, sigma: float) -> Sanitise:
 
 
 def _asked(counts: Integers, rows: Integers, covered: Entry) -> Integers:
+    import numpy as np
+
     plan = covered.plan
     inside = rows.size and rows.min() >= 0 and rows.max() < len(counts)
     if not inside or rows.size != plan["queries"] or np.unique(rows).size != rows.size:
@@ -340,6 +374,8 @@ def analyze(
     plot: Write the paper's figures into this directory.
     out: Write the numbers as JSON here.
     """
+    from tacit import report as reports
+
     if not secret:
         raise InvalidArgument(
             "Expected --secret: this prints quantities that depend on the private votes and may "
@@ -374,6 +410,8 @@ _NUMBERS = {
 
 
 def _plain(analysis: reports.SecretAnalysis, rows: Any) -> dict[str, Any]:
+    import numpy as np
+
     dearest = np.argsort(analysis.per_query)[::-1][:5].tolist()
     return {
         "SECRET": "depends on private votes; may never be published",
@@ -412,6 +450,8 @@ def _plot(
     public: dict[str, Any],
     overwrite: bool,
 ) -> list[Path]:
+    from tacit import report as reports
+
     paths = [folder / f"SECRET-{name}.png" for name in ("votes", "cumulative", "sigma")]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     writable(*paths, overwrite=overwrite)

@@ -7,10 +7,12 @@ from tacit.ledger.chain import Entry
 from tacit.ledger.grant import Grant
 from tacit.ledger.kept_releases import KeptReleases
 from tacit.ledger.ledger import Ledger, Snapshot
+from tacit.ledger.plain_words import epsilon_text, meaning, odds_text
+from tacit.ledger.plain_words import one_in as one_in
 from tacit.ledger.sanitised import SANITISABLE, sanitised_statement
 from tacit.ledger.statement import STATEMENT_SCHEMA, Statement
 from tacit.ledger.terms import Budget, GaussianAccountant, RdpAccountant, best_order
-from tacit.ledger.warnings import LARGE_DELTA, epsilon_text
+from tacit.ledger.warnings import LARGE_DELTA
 from tacit.ledger.warnings import clock_went_back as clock_went_back
 
 __all__ = [
@@ -28,5 +30,7 @@ __all__ = [
     "Statement",
     "best_order",
     "epsilon_text",
+    "meaning",
+    "odds_text",
     "sanitised_statement",
 ]

@@ -21,8 +21,9 @@ from tacit._checks import at_least, non_negative, one_of, probability, refuse, s
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument, SecretDisclosure
 from tacit.ledger.chain import NOISE_LEVELS
+from tacit.ledger.plain_words import epsilon_text
 from tacit.ledger.terms import Budget
-from tacit.ledger.warnings import PROTECTS_LITTLE, epsilon_text, protects_little
+from tacit.ledger.warnings import PROTECTS_LITTLE, protects_little
 
 KINDS = ("worst-case", "sanitised", "secret")
 FORMAT = "tacit-statement/1"

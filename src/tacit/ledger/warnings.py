@@ -7,11 +7,10 @@ entries, so that a ledger says it for ever, whoever asks.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from decimal import ROUND_CEILING, Context
 
 from tacit.ledger.chain import Entry
+from tacit.ledger.plain_words import epsilon_text, odds_text
 from tacit.ledger.terms import Terms
 
 LARGE_DELTA = (
@@ -23,10 +22,6 @@ PROTECTS_LITTLE = 10.0
 
 At 10, what somebody believes of one person may become 22,027 times as likely, in odds.
 """
-
-_MOST_WRITTEN = 25.0
-_ROOM = 1 + 1e-12
-"""What rounding may take from an exponential or a product."""
 
 
 def warnings_of(terms: Terms, entries: Iterable[Entry]) -> tuple[str, ...]:
@@ -57,28 +52,6 @@ def clock_went_back(entry: Entry) -> str:
     )
 
 
-def epsilon_text(epsilon: float | None) -> str:
-    """Print four digits, never less than the number itself.
-
-    Parameters
-    ----------
-    epsilon : float, optional
-        At least 0; None counts as 0.
-
-    Returns
-    -------
-    str
-        Rounded up, so that what is printed never claims more privacy than was proved.
-
-    Examples
-    --------
-    >>> epsilon_text(1.43111), epsilon_text(2.6), epsilon_text(0.0)
-    ('1.432', '2.6', '0')
-    """
-    rounded = Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(epsilon or 0.0))
-    return f"{float(rounded):.4g}"
-
-
 def protects_little(epsilon: float, unit: str) -> str:
     """Say in plain words what a large epsilon allows.
 
@@ -88,17 +61,5 @@ def protects_little(epsilon: float, unit: str) -> str:
     """
     return (
         f"epsilon = {epsilon_text(epsilon)} protects little: it allows the odds of any guess about "
-        f"one {unit} to become {_odds(epsilon)} times as high, or as low (e^epsilon)"
+        f"one {unit} to become {odds_text(epsilon)} times as high, or as low (e^epsilon)"
     )
-
-
-def _odds(epsilon: float) -> str:
-    """Print e^epsilon, never less than it is, and without ever computing a large one.
-
-    >>> _odds(10.0), _odds(1e6), _odds(1e300)
-    ('22,027', '10^434,295', '10^4.343e+299')
-    """
-    if epsilon < _MOST_WRITTEN:
-        return f"{math.ceil(math.exp(epsilon) * _ROOM):,}"
-    exponent = epsilon * math.log10(math.e) * _ROOM
-    return f"10^{math.ceil(exponent):,}" if exponent < 1e15 else f"10^{epsilon_text(exponent)}"

@@ -23,7 +23,7 @@ from tacit.datasets import existing_file, reading
 from tacit.errors import InvalidArgument
 from tacit.ledger import KeptReleases
 from tacit.masks.named_codecs import CODECS
-from tacit.masks.results import MOST_SCANS, mask_figure, mask_metrics
+from tacit.masks.results import MOST_SCANS, mask_figure, mask_metrics, organ_dice
 from tacit.masks.rounds import one_hot_masks
 from tacit.masks.segmenters import PATESegmenter, SimulatedSegmenter, one_two_or_four
 from tacit.masks.teachers import AtlasTeacher, UNetTeacher
@@ -32,11 +32,13 @@ from tacit.masks.volume_files import check_file_names, load_volumes, save_masks
 from tacit.masks.volumes import Volumes, resample_labels
 from tacit.methods import Count, Method, NewLedger, Queries, Strategy, Widths, choices
 from tacit.records import refuse_overlap
+from tacit.report import Section
 from tacit.runs import (
     DataConfig,
     RunConfig,
     RunResult,
     forget_teachers,
+    learned_by,
     releasing,
     section_of,
     write_results,
@@ -301,7 +303,7 @@ def run_masks(config: RunConfig, folder: Path, again: bool = False) -> RunResult
         released = asked.restored(one_hot_masks(model.released_, model.n_classes))
         archive = config.data.public_source.startswith("npz:")  # of a folder go into a folder
         save_masks(folder / ("released.npz" if archive else "released"), released, asked)
-        return _measured(model, scans, released, folder)
+        return _measured(config, model, scans, released, folder)
 
 
 def make_segmenter(config: RunConfig, scans: Scans, folder: Path) -> PATESegmenter:
@@ -326,28 +328,37 @@ def make_segmenter(config: RunConfig, scans: Scans, folder: Path) -> PATESegment
         checkpoint=folder / "teachers",
         ledger=NewLedger(
             folder / "run.ledger",
-            dataset=config.data.name or config.data.source,
+            dataset=config.data.title,
             allow_large_delta=config.privacy.allow_large_delta,
         ),
         random_state=config.seed,
     )
 
 
-def _measured(model: PATESegmenter, scans: Scans, released: Masks, folder: Path) -> RunResult:
+def _measured(
+    config: RunConfig, model: PATESegmenter, scans: Scans, released: Masks, folder: Path
+) -> RunResult:
     """Write the metrics and the report."""
     names, asked = scans.options.classes, scans.public.take(model.queries_)
     metrics: dict[str, Any] = {"held_out": None, "released": None}
-    notes, figures = [], [_asked_figure(model, scans, asked, released[:MOST_SCANS])]
+    sections, figures = [], [_asked_figure(model, scans, asked, released[:MOST_SCANS])]
     if asked.masks is not None:
         metrics["released"] = mask_metrics(released, asked, names)
-        notes.append(_note("Released masks", metrics["released"], "public scans that were asked"))
+        where = "the public scans that were asked, declared public with their masks"
+        sections.append(_section("How good the released masks are", metrics["released"], where))
     if scans.held_out is not None:
         said = _predicted(model, scans, scans.held_out)
-        metrics["held_out"] = mask_metrics(said, scans.held_out, names)
-        notes.append(_note("Student", metrics["held_out"], "held-out scans, declared public"))
+        alone = _public_masks_alone(scans, scans.held_out)
+        metrics["held_out"] = {
+            **mask_metrics(said, scans.held_out, names),
+            "public_masks_alone": alone,
+        }
+        where = "held-out scans, declared public with their masks"
+        sections.append(_section("How good the student is", metrics["held_out"], where))
         caption = "Held-out scans, declared public with their masks."
         figures.append((caption, _figure(scans.held_out, {"student": said}, names)))
-    statement = write_results(folder, model, metrics, notes, figures)
+    learned = learned_by(config, names, metrics)
+    statement = write_results(folder, model, metrics, learned, sections=sections, figures=figures)
     held_out = metrics["held_out"]
     dice, count = (None, 0) if held_out is None else (held_out["dice"], held_out["scans"])
     return RunResult(folder, statement, dice, count, model.ledger_, metrics)
@@ -358,13 +369,25 @@ def _predicted(model: PATESegmenter, scans: Scans, volumes: Volumes) -> Masks:
     return volumes.restored(model.predict_proba(scans.on_grid(volumes)[0]))
 
 
-def _note(who: str, metrics: dict[str, Any], where: str) -> str:
-    each = []
+def _public_masks_alone(scans: Scans, truth: Volumes) -> float:
+    """Return the Dice that needs no private scan: of the public masks' most frequent class."""
+    classes = range(len(scans.options.classes))
+    often = np.stack([(scans.codec_masks == each).mean(axis=0) for each in classes])
+    drawn = truth.restored([often] * len(truth))
+    pairs = zip(drawn, truth.masks or (), strict=True)
+    return float(np.mean([organ_dice(ours[None], theirs[None])[0] for ours, theirs in pairs]))
+
+
+def _section(title: str, metrics: dict[str, Any], where: str) -> Section:
+    """Tell of each class, for the report."""
+    rows = [("all that is not background", f"{metrics['dice']:.3f}", "")]
     for name, one in metrics["classes"].items():
         apart = one["surface_distance_mm"]
-        distance = "" if apart is None else f", surfaces {apart:.2f} mm apart"
-        each.append(f"{name} {one['dice']:.3f}{distance}")
-    return f"{who}: Dice {metrics['dice']:.3f} ({', '.join(each)}) on {metrics['scans']} {where}."
+        distance = "never found" if apart is None else f"{apart:.2f} mm"
+        rows.append((name, f"{one['dice']:.3f}", distance))
+    said = f"On {metrics['scans']} {where}. Dice is 1 where masks agree, 0 where they do not meet."
+    columns = ("class", "Dice", "mean distance of surfaces")
+    return Section(title=title, paragraphs=[said], columns=columns, rows=rows)
 
 
 def _asked_figure(
@@ -389,4 +412,10 @@ def _figure(volumes: Volumes, columns: dict[str, Any], names: tuple[str, ...]) -
     return mask_figure(pictures, columns, names=names)
 
 
-METHOD = Method(name="segmentation", estimator=SegmentationTable, run=run_masks)
+METHOD = Method(
+    name="segmentation",
+    summary="PATE for masks: teachers, each with private scans of its own, draw the public scans; "
+    "the noisy mean of their masks' codes is released, and a student learns from it.",
+    estimator=SegmentationTable,
+    run=run_masks,
+)

@@ -382,10 +382,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         return self._report(path)
 
     def _report(self, path: str | Path | None, **shown: Any) -> str:
+        from tacit.methods.about import learned_model
         from tacit.report import render_report, write_report
 
         check_is_fitted(self, "ledger_")
-        shown["statement"] = self.statement_
+        shown |= {"statement": self.statement_, "learned": learned_model(self)}
         if path is not None:
             write_report(path, self.ledger_, **shown)
         return render_report(self.ledger_, **shown)

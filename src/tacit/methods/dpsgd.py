@@ -370,6 +370,8 @@ def _layerwise(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
 
 METHOD = Method(
     name="dpsgd",
+    summary="DP-SGD: a network is trained on the private records in noisy steps of clipped "
+    "gradients.",
     estimator=DPSGDClassifier,
     rules={
         "dpsgd": Rule(

@@ -902,6 +902,8 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
 
 METHOD = Method(
     name="knn",
+    summary="Private-kNN: the private records nearest to each public input vote on its "
+    "label; a student learns from the noisy votes.",
     estimator=PrivateKNNClassifier,
     rules={
         "knn": Rule(

@@ -460,6 +460,8 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
 
 METHOD = Method(
     name="mac",
+    summary="DP-MAC: a network is trained on the private records in noisy steps, each "
+    "layer by its own targets.",
     estimator=MACClassifier,
     rules={
         "mac": Rule(

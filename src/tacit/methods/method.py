@@ -195,6 +195,8 @@ class Method:
     ----------
     name : str
         What run.toml and the command line call it: `method = NAME`, with a table `[NAME]`.
+    summary : str
+        How it learns from private records, in a sentence for those who sign.
     estimator : type
         A dataclass whose fields are the constructor's arguments and, where their types say what a
         file may hold, the keys of the table.
@@ -216,6 +218,7 @@ class Method:
     """
 
     name: str
+    summary: str
     estimator: type[Any]
     rules: Mapping[str, Rule] = field(default_factory=dict)
     figures: Callable[[Any, NDArray[Any], tuple[int, int]], Figures] | None = None

@@ -294,6 +294,8 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
 
 METHOD = Method(
     name="moments",
+    summary="Moments: each private record adds once to counts and sums; the model is "
+    "computed from the noisy sums.",
     estimator=MomentClassifier,
     rules={
         "moments": Rule(

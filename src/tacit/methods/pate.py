@@ -383,6 +383,8 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
 
 METHOD = Method(
     name="pate",
+    summary="PATE: teachers, each trained on its own part of the private records, vote on "
+    "public inputs; a student learns from the noisy votes.",
     estimator=PATEClassifier,
     rules={
         "pate": Rule(

@@ -218,6 +218,8 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
 
 METHOD = Method(
     name="prototype",
+    summary="Prototype votes: each private record votes once, at the public inputs nearest "
+    "to it; a student learns from the noisy votes.",
     estimator=PrototypeClassifier,
     rules={
         "prototype": Rule(

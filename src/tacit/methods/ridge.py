@@ -237,6 +237,8 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
 
 METHOD = Method(
     name="ridge",
+    summary="Residual ridge: each private record adds once to the sums of a least-squares "
+    "fit; the model is computed from the noisy sums.",
     estimator=ResidualRidgeClassifier,
     rules={
         "ridge": Rule(

@@ -1,5 +1,7 @@
 """The HTML report and the figures; matplotlib and Jinja2 load where they are first used."""
 
+from tacit.report.content import Learned, Measure, Section
+from tacit.report.content import listed as listed
 from tacit.report.figures import (
     COLOURS,
     INK,
@@ -27,8 +29,11 @@ from tacit.report.page import render_report, write_report
 __all__ = [
     "COLOURS",
     "INK",
+    "Learned",
+    "Measure",
     "Points",
     "SecretAnalysis",
+    "Section",
     "comparison_figure",
     "cumulative_cost_figure",
     "figure_svg",

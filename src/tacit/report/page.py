@@ -11,16 +11,17 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tacit._checks import refuse
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument, SecretDisclosure
-from tacit.ledger import Entry, Ledger, Snapshot, Statement, clock_went_back, epsilon_text
+from tacit.ledger import Ledger, Snapshot, Statement, epsilon_text, meaning, one_in
+from tacit.report.cells import number, plain_power, release_row, time_cell
+from tacit.report.content import Learned, Section
 from tacit.report.figures import figure_svg
 from tacit.report.svg import inline_svg
 
@@ -33,8 +34,8 @@ CURRENCY = {"gaussian": "mu²", "rdp": "RDP", "fixed": "epsilon"}
 _SAME = ("delta", "unit", "dataset", "adjacency", "entries", "head", "budget", "noise")
 _TOLERANCE = 1e-9
 """Two versions of a numerical library may differ in the last digits of epsilon."""
-_HASH = re.compile(r"[0-9a-f]{64}")
-_SHORT = 12
+_ONE_MORE = re.compile(r", (?:and )?that ")
+"""Where a sentence of a statement begins to presume something else."""
 _MOST_TICKS, _MOST_NAMED, _MOST_ADDED = 60, 20, 6
 
 
@@ -43,6 +44,8 @@ def render_report(
     *,
     statement: Statement | None = None,
     title: str | None = None,
+    learned: Learned | None = None,
+    sections: Sequence[Section] = (),
     figures: Sequence[tuple[str, Figure | str]] = (),
     notes: Sequence[str] = (),
 ) -> str:
@@ -58,6 +61,11 @@ def render_report(
         the ledger as it is now raises `InvalidArgument`.
     title : str, optional
         "Privacy report" by default.
+    learned : Learned, optional
+        What came of the releases and how good it is, for the top of the page. Without it the page
+        says that a ledger knows neither.
+    sections : sequence of Section
+        Parts of the caller's own, such as a paid evaluation; they stand behind the statement.
     figures : sequence of pairs
         A caption, and a matplotlib Figure or an SVG text; secret ones are refused.
     notes : sequence of str
@@ -81,6 +89,8 @@ def render_report(
     return _template().render(
         **shown(ledger, statement),
         title="Privacy report" if title is None else _text("title", title),
+        learned=_of_kind(Learned, learned=learned),
+        sections=_parts(sections),
         figures=_drawn(figures),
         notes=[_text("notes", note) for note in notes],
     )
@@ -92,6 +102,8 @@ def write_report(
     *,
     statement: Statement | None = None,
     title: str | None = None,
+    learned: Learned | None = None,
+    sections: Sequence[Section] = (),
     figures: Sequence[tuple[str, Figure | str]] = (),
     notes: Sequence[str] = (),
 ) -> Path:
@@ -101,7 +113,7 @@ def write_report(
     ----------
     path : path
         Of the HTML file; one that exists is replaced.
-    ledger, statement, title, figures, notes
+    ledger, statement, title, learned, sections, figures, notes
         As in `render_report`.
 
     Returns
@@ -109,7 +121,15 @@ def write_report(
     Path
         Where the page was written.
     """
-    page = render_report(ledger, statement=statement, title=title, figures=figures, notes=notes)
+    page = render_report(
+        ledger,
+        statement=statement,
+        title=title,
+        learned=learned,
+        sections=sections,
+        figures=figures,
+        notes=notes,
+    )
     write_atomically(path, page.encode("utf-8"))
     return Path(path)
 
@@ -120,7 +140,24 @@ def _text(name: str, value: Any) -> str:
     return value
 
 
-def _drawn(figures: Sequence[tuple[str, Figure | str]]) -> list[tuple[str, str]]:
+def _of_kind(kind: type[Any], **named: Any) -> Any:
+    ((name, value),) = named.items()
+    if value is not None and not isinstance(value, kind):
+        raise refuse(name, value, f"a tacit.report.{kind.__name__}")
+    return value
+
+
+def _parts(sections: Sequence[Section]) -> list[tuple[Section, list[tuple[str, str]]]]:
+    """Return sections, each with its figures as they are embedded."""
+    return [
+        (_of_kind(Section, sections=part), _drawn(part.figures, prefix=f"section{place}-"))
+        for place, part in enumerate(sections, start=1)
+    ]
+
+
+def _drawn(
+    figures: Sequence[tuple[str, Figure | str]], *, prefix: str = ""
+) -> list[tuple[str, str]]:
     """Return captions and inline SVG; a secret figure raises `SecretDisclosure`."""
     drawn = []
     for place, pair in enumerate(figures, start=1):
@@ -128,7 +165,9 @@ def _drawn(figures: Sequence[tuple[str, Figure | str]]) -> list[tuple[str, str]]
             raise InvalidArgument("Expected figures to be pairs (caption, Figure or SVG text).")
         caption, picture = pair
         text = picture if isinstance(picture, str) else figure_svg(picture)
-        drawn.append((_text("caption", caption), inline_svg(text, prefix=f"figure{place}-")))
+        drawn.append(
+            (_text("caption", caption), inline_svg(text, prefix=f"{prefix}figure{place}-"))
+        )
     return drawn
 
 
@@ -169,18 +208,22 @@ def shown(ledger: Ledger, statement: Statement | None = None) -> dict[str, Any]:
         "sanitised": signed.kind == "sanitised",
         "epsilon": epsilon_text(signed.epsilon),
         "worst": epsilon_text(worst.epsilon),
+        "summary": _summary(shot),
         "left": f"{int(100 * max(0.0, left))}%",
         "ticks": _ticks(shot),
-        "rows": [_row(e, s) for e, s in zip(shot.entries, shot.spent, strict=True)],
-        "as_of": _time(shot.entries[-1].time) if shot.entries else None,
-        "created": _time(shot.header["created"]),
+        "rows": [release_row(e, s) for e, s in zip(shot.entries, shot.spent, strict=True)],
+        "as_of": time_cell(shot.entries[-1].time) if shot.entries else None,
+        "created": time_cell(shot.header["created"]),
         "currency": CURRENCY[terms.accountant],
         "priced_by": _priced_by(shot),
         "computed": _computed(shot),
         "warnings": _warnings(signed, worst),
         "insecure": _insecure(shot),
         "command": f"tacit ledger verify {name} --head {worst.head}",
-        "number": _number,
+        "number": number,
+        "meaning": meaning(signed.epsilon, signed.delta, signed.unit),
+        "presumes": presumed(signed, shot),
+        "one_in": one_in(signed.delta),
     }
 
 
@@ -217,6 +260,35 @@ def _check_agrees(statement: Statement, shot: Snapshot) -> None:
         raise InvalidArgument(
             "Expected statement to claim at least the worst-case epsilon that the ledger proves."
         )
+
+
+def _summary(shot: Snapshot) -> str:
+    """Say in a line what was released: how many queries of which mechanism."""
+    asked: dict[str, int] = {}
+    for entry in shot.entries:
+        if entry.is_paid:
+            name = str(entry.plan.get("mechanism", entry.kind))
+            asked[name] = asked.get(name, 0) + int(entry.plan.get("queries", 1))
+    said = (f"{name} ({n:,} quer{'y' if n == 1 else 'ies'})" for name, n in asked.items())
+    return ", ".join(said)
+
+
+def presumed(statement: Statement, shot: Snapshot) -> list[str]:
+    """Return everything that a statement presumes, one thing a sentence, for boxes to tick.
+
+    Mechanisms join what they presume by "and that"; the rest is what no ledger can see of itself.
+    """
+    said = [part for each in statement.assumes for part in _ONE_MORE.split(each)]
+    unit = statement.unit
+    said += [
+        f"one {unit} is whom you mean to protect: nobody is in the data as several of them",
+        "nothing else was released from the same data, here or elsewhere, that this ledger does "
+        "not hold",
+        "the machine, the ledger's file and its keepers were honest while this was computed",
+    ]
+    if shot.terms.n_units is None:
+        said.append("delta is well below one over the number of units, which is not recorded")
+    return [f"{each[0].upper()}{each[1:]}." for each in dict.fromkeys(said)]
 
 
 def _warnings(statement: Statement, worst: Statement) -> tuple[str, ...]:
@@ -256,81 +328,13 @@ def _computed(shot: Snapshot) -> dict[str, Any]:
         "sum": " + ".join(costs) + " = " if len(costs) > 1 else "",
         "total": f"{total:.6g}",
         "mu": f"{math.sqrt(total):.6g}",
-        "delta": f"{terms.delta:.6g}",
+        "delta": plain_power(f"{terms.delta:.6g}"),
         "price": epsilon_text(price),
         "bound": shot.statement.accountant,
         "sampled": any(
             entry.plan.get("parameters", {}).get("sampling_rate", 1.0) < 1 for entry in shot.entries
         ),
     }
-
-
-class Cell(NamedTuple):
-    """A short text, and the whole of it for those who point at it."""
-
-    text: str
-    whole: str = ""
-
-
-def _row(entry: Entry, spent: float) -> dict[str, Any]:
-    """Return one release, as the table shows it."""
-    plan = entry.plan
-    return {
-        "number": entry.sequence,
-        "time": _time(entry.time),
-        "late": clock_went_back(entry) if entry.behind else "",
-        "purpose": str(entry.purpose),
-        "mechanism": str(plan.get("mechanism", entry.kind)),
-        "parameters": _parameters(entry),
-        "queries": _value(plan.get("queries", "")).text,
-        "cap": plan.get("max_answers"),
-        "cost": Cell(f"{entry.cost:.6g}", repr(entry.cost)),
-        "spent": Cell(epsilon_text(spent), repr(spent)),
-        "noise": entry.noise,
-        "hash": Cell(entry.hash[:_SHORT], entry.hash),
-    }
-
-
-def _parameters(entry: Entry) -> list[tuple[str, Cell]]:
-    plan, public = entry.plan, ("n_teachers", "n_classes")
-    given = {**plan.get("parameters", {}), **{name: plan.get(name) for name in public}}
-    if entry.confidence_delta:
-        given["confidence_delta"] = entry.confidence_delta
-    told = (pair for pair in given.items() if pair[0] not in public or pair[1] is not None)
-    return [(name.replace("_", " "), _value(value)) for name, value in told]
-
-
-def _value(value: Any) -> Cell:
-    """Print a parameter of a plan: numbers short, hashes shorter, mechanisms as name(…)."""
-    if isinstance(value, float):
-        return Cell(_rounded(value), repr(value))
-    if isinstance(value, str) and _HASH.fullmatch(value):
-        return Cell(value[:_SHORT], value)
-    if isinstance(value, Mapping) and "mechanism" in value:
-        return Cell(f"{value['mechanism']}({_value(value.get('parameters', {})).text})")
-    if isinstance(value, Mapping):
-        return Cell(", ".join(f"{name} = {_value(item).text}" for name, item in value.items()))
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return Cell(", ".join(_value(item).text for item in value))
-    return Cell(str(value))
-
-
-def _rounded(value: float) -> str:
-    """Print four digits of a number, whole numbers as they are; the cell has all of them."""
-    return _number(value) if value == int(value) else f"{value:.4g}"
-
-
-def _number(value: float) -> str:
-    """Print a parameter as it was given, without a needless ".0"."""
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
-
-
-def _time(text: str) -> Cell:
-    try:
-        moment = datetime.fromisoformat(text).astimezone(UTC)
-    except (TypeError, ValueError):
-        return Cell(str(text))
-    return Cell(moment.strftime("%Y-%m-%d %H:%M:%S UTC"), text)
 
 
 def _priced_by(shot: Snapshot) -> str:

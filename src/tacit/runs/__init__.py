@@ -3,6 +3,7 @@
 Names that are not in `__all__` are for the packages above.
 """
 
+from tacit.runs.about import learned_by as learned_by
 from tacit.runs.config import DataConfig, PrivacyConfig, RunConfig
 from tacit.runs.config import section_of as section_of
 from tacit.runs.packaging import model_card, package_run

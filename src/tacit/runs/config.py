@@ -94,6 +94,12 @@ class DataConfig:
             at_least(2 if self.public else 0, public=self.public)
 
     @property
+    def title(self) -> str:
+        """What the data are called; of a file its own name, without where it lies."""
+        kind, colon, place = self.source.partition(":")
+        return self.name or f"{kind}{colon}{Path(place).name}"
+
+    @property
     def by_share(self) -> bool:
         """Whether one file is split, by the hashes of its rows."""
         return isinstance(self.private, float)

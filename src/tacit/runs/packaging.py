@@ -20,13 +20,14 @@ from typing import Any
 from tacit import __version__
 from tacit._files import write_atomically
 from tacit.errors import InvalidArgument
-from tacit.ledger import STATEMENT_SCHEMA, Ledger, Statement, epsilon_text
+from tacit.ledger import STATEMENT_SCHEMA, Ledger, Statement, epsilon_text, meaning
+from tacit.report import Learned
+from tacit.runs.about import learned_by
 from tacit.runs.config import RunConfig
 from tacit.runs.verifying import LEDGER, STATEMENT, STUDENT, sha256, verify_run
 from tacit.students import saved_extra
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same run gives the same bytes
-_MOST_CLASSES = 20  # that a card names one by one
 
 
 def package_run(folder: str | Path, path: str | Path) -> list[str]:
@@ -86,12 +87,12 @@ def model_card(folder: Path) -> str:
     config = RunConfig.of_finished(folder)
     statement = Statement.from_json((folder / STATEMENT).read_text(encoding="utf-8"))
     known = saved_extra(folder / STUDENT)
+    learned = learned_by(config, known.get("classes"), _metrics(folder))
     sections = {
-        "What it predicts": _predicts(known.get("classes")),
-        "From what": _inputs(config),
-        "How it was learned": f"Method `{config.method}` of tacit {__version__}; `config.toml` of "
-        "the run has every setting.",
-        "How good it is": _quality(folder),
+        "What it predicts": learned.predicts,
+        "From what": learned.inputs,
+        "How it was learned": f"{learned.method} (method `{config.method}` of tacit {__version__})",
+        "How good it is": _quality(learned),
         "What the number means": _meaning(statement),
         "What the statement presumes": _checklist(statement.assumes),
         "Warnings": _list(statement.warnings) or "None.",
@@ -103,41 +104,29 @@ def model_card(folder: Path) -> str:
     return title + "".join(f"\n## {name}\n\n{text}\n" for name, text in sections.items())
 
 
-def _predicts(classes: Any) -> str:
-    if not isinstance(classes, list):
-        return "Numbers, or what `student.tacit` names."
-    named = ", ".join(f"`{label}`" for label in classes[:_MOST_CLASSES])
-    more = f" and {len(classes) - _MOST_CLASSES} more" if len(classes) > _MOST_CLASSES else ""
-    return f"One of {len(classes)} classes: {named}{more}."
-
-
-def _inputs(config: RunConfig) -> str:
-    options = config.data.options
-    columns = [*options.get("numeric", {}), *options.get("categorical", {})]
-    if columns:
-        return "Rows with the columns " + ", ".join(f"`{name}`" for name in columns) + "."
-    return f"Rows of numbers as `{config.data.source}` has them."
-
-
-def _quality(folder: Path) -> str:
+def _metrics(folder: Path) -> dict[str, Any]:
     try:
         found = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         found = {}
-    if found.get("accuracy") is None:
-        return "Not measured: no labelled rows were declared public. Measure before you use it."
-    chance = found.get("most_frequent")
-    beside = "" if chance is None else f"; their most frequent label alone: {chance:.1%}"
-    return f"{found['accuracy']:.1%} on rows that were declared public{beside}."
+    return found if isinstance(found, dict) else {}
+
+
+def _quality(learned: Learned) -> str:
+    said = []
+    for one in learned.measures:
+        how = f" ({one.by_chance})" if one.by_chance else ""
+        beside = f" Chance alone{how} reaches {one.chance_text}." if one.chance_text else ""
+        worse = "" if one.beats_chance else " **No better than chance.**"
+        said.append(f"{one.text} {one.what}, on {one.on}.{beside}{worse}")
+    return "\n\n".join(said) or (
+        "Not measured: nothing labelled was declared public. Measure before you use it."
+    )
 
 
 def _meaning(statement: Statement) -> str:
-    return (
-        f"epsilon = {epsilon_text(statement.epsilon)} at delta = {statement.delta:g}. Whether or "
-        f"not one {statement.unit} is in the data, whoever sees everything that was released can "
-        "raise or lower the odds of any guess about it by at most the factor e^epsilon, except "
-        "with probability delta."
-    )
+    said = meaning(statement.epsilon, statement.delta, statement.unit)
+    return f"epsilon = {epsilon_text(statement.epsilon)} at delta = {statement.delta:g}. {said}"
 
 
 def _checklist(sentences: tuple[str, ...]) -> str:

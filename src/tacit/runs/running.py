@@ -42,7 +42,8 @@ from tacit.errors import BudgetExceeded, InvalidArgument, ReleaseLost
 from tacit.ledger import KeptReleases, Ledger, Statement
 from tacit.methods import NewLedger, PrivateClassifier, method_named
 from tacit.records import refuse_overlap
-from tacit.report import write_report
+from tacit.report import Learned, write_report
+from tacit.runs.about import learned_by
 from tacit.runs.config import DataConfig, RunConfig
 from tacit.runs.verifying import LEDGER, RELEASES, STATEMENT, STUDENT, publish_files
 from tacit.teachers import place_of, record_ids, shard_key
@@ -202,7 +203,7 @@ def split_file(where: DataConfig, data: Dataset) -> Split:
 
 def protected_name(where: DataConfig) -> str:
     """Return what a ledger calls the records that it protects."""
-    name = where.name or where.source
+    name = where.title
     return f"about {100 * where.private:g} % of {name}, by keyed hash" if where.by_share else name
 
 
@@ -271,7 +272,7 @@ def make_classifier(
     model._kept = KeptReleases(folder / RELEASES, again=again)
     if where.by_share:  # what a ledger must confess of a file that was split depends on no row
         model._faults_of_run = (
-            f"the other rows of {where.name or where.source} were declared public: the student may "
+            f"the other rows of {where.title} were declared public: the student may "
             "hold them, and metrics tell of them; no cost covers them",
         )
     return model
@@ -308,16 +309,17 @@ def run_config(config: RunConfig, folder: str | Path, *, again: bool = False) ->
         model.fit(private.X, private.labels, X_public=public, groups=private.groups)
         forget_teachers(folder)
         model.save(folder / STUDENT)
-        metrics, notes = _measured(model, rows.held_out, by_share=config.data.by_share)
+        metrics = _measured(model, rows.held_out, by_share=config.data.by_share)
         shape, figures = private.image_shape, []
         if method.figures is not None and shape is not None and public is not None:
             figures = method.figures(model, public, shape)
-        statement = write_results(folder, model, metrics, notes, figures)
+        learned = learned_by(config, model.classes_.tolist(), metrics, image_shape=shape)
+        statement = write_results(folder, model, metrics, learned, figures=figures)
     return RunResult(folder, statement, ledger=model.ledger_, **metrics)
 
 
 def write_results(
-    folder: Path, model: Any, metrics: dict[str, Any], notes: list[str], figures: list[Any]
+    folder: Path, model: Any, metrics: dict[str, Any], learned: Learned, **shown: Any
 ) -> Statement:
     """Write a finished run's metrics, report and statement, and note every file in its ledger.
 
@@ -327,7 +329,7 @@ def write_results(
     write_atomically(folder / "metrics.json", json.dumps(metrics, indent=2).encode("utf-8"))
     ledger: Ledger = model.ledger_
     page, said = folder / "report.html", model.statement_
-    write_report(page, ledger, statement=said, notes=notes, figures=figures)
+    write_report(page, ledger, statement=said, learned=learned, **shown)
     statement = publish_files(ledger, folder, said)
     # Last: a run with a statement is finished, and is not begun again.
     statement.write(folder / STATEMENT)
@@ -336,17 +338,13 @@ def write_results(
 
 def _measured(
     model: PrivateClassifier, held_out: Dataset | None, *, by_share: bool
-) -> tuple[dict[str, Any], list[str]]:
-    """Return metrics, and a note of them; no numbers of rows of a file that was split."""
+) -> dict[str, Any]:
+    """Return metrics; no numbers of rows of a file that was split."""
     count = None if by_share else len(held_out or ())
     if held_out is None:
-        return {"accuracy": None, "most_frequent": None, "held_out": count}, []
+        return {"accuracy": None, "most_frequent": None, "held_out": count}
     accuracy = float(model.score(held_out.X, held_out.labels))
     most_frequent = float(np.bincount(held_out.y).max() / len(held_out))
     if by_share:  # all digits of a fraction would tell its denominator
         accuracy, most_frequent = round(accuracy, 3), round(most_frequent, 3)
-    note = (
-        f"Student: {accuracy:.1%} right on {'the' if count is None else count} held-out rows, "
-        f"declared public; their most frequent label alone would be {most_frequent:.1%} right."
-    )
-    return {"accuracy": accuracy, "most_frequent": most_frequent, "held_out": count}, [note]
+    return {"accuracy": accuracy, "most_frequent": most_frequent, "held_out": count}

@@ -1,0 +1,170 @@
+"""What a caller adds to a report: what was learned, how good it is, sections of its own.
+
+A ledger knows what was spent and nothing of what came of it. All of this is public, as the page is:
+measures rest on rows that were declared public, or on a release that the same ledger paid for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tacit._checks import finite, refuse, set_checked, word
+from tacit.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST_NAMED = 20
+"""Names of classes or columns that a page lists before it counts the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """How good a model is, by one number, and what chance alone would reach.
+
+    Parameters
+    ----------
+    what : str
+        What was measured: "right labels", "Dice of liver and spleen".
+    value : float
+        The number; more is better.
+    on : str
+        On which rows, and why it may be told: "297 held-out rows, declared public".
+    chance : float, optional
+        What the same number is for somebody who learned nothing.
+    by_chance : str
+        How: "always saying their most frequent label"; "" where that goes without saying.
+    percent : bool
+        Print a share as 86.9 %, otherwise as 0.869.
+
+    Examples
+    --------
+    >>> found = Measure(what="right labels", value=0.8687, on="297 held-out rows", chance=0.1414)
+    >>> found.text, found.chance_text, found.beats_chance
+    ('86.9 %', '14.1 %', True)
+    """
+
+    what: str
+    value: float
+    on: str
+    chance: float | None = None
+    by_chance: str = ""
+    percent: bool = True
+
+    def __post_init__(self) -> None:
+        set_checked(self, what=word, value=finite, on=word, by_chance=word)
+        if self.chance is not None:
+            set_checked(self, chance=finite)
+
+    @property
+    def text(self) -> str:
+        """The number for people."""
+        return self._printed(self.value)
+
+    @property
+    def chance_text(self) -> str:
+        """What chance reaches, for people; "" where that is not known."""
+        return "" if self.chance is None else self._printed(self.chance)
+
+    @property
+    def beats_chance(self) -> bool:
+        """False where nothing was learned; True also where chance is not known."""
+        return self.chance is None or self.value > self.chance
+
+    def _printed(self, value: float) -> str:
+        return f"{100 * value:.1f} %" if self.percent else f"{value:.3f}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """What a model is, in words for those who did not make it.
+
+    Parameters
+    ----------
+    predicts : str
+        What it says of an input: "One of 10 classes: 0, 1, …".
+    inputs : str
+        What it looks at: "Rows of 3 columns: age, income, region".
+    method : str
+        How it was learned from private records.
+    measures : tuple of Measure
+        How good it is; a page says so where nothing was measured.
+    """
+
+    predicts: str
+    inputs: str
+    method: str
+    measures: tuple[Measure, ...] = ()
+
+    def __post_init__(self) -> None:
+        set_checked(self, predicts=word, inputs=word, method=word)
+        object.__setattr__(self, "measures", tuple(self.measures))
+        if not all(isinstance(each, Measure) for each in self.measures):
+            raise refuse("measures", self.measures, "a list of Measure")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Section:
+    """A part of the page that a caller writes, with a table and figures where it has them.
+
+    Parameters
+    ----------
+    title : str
+        Its heading.
+    paragraphs : sequence of str
+        Plain text.
+    columns : sequence of str
+        Headings of the table; the first column holds words, the others numbers.
+    rows : sequence of sequences of str
+        The table, each row as long as `columns`.
+    figures : sequence of pairs
+        A caption, and a matplotlib Figure or an SVG text; secret ones are refused.
+
+    Examples
+    --------
+    >>> Section(title="Evaluation", columns=["class", "right"], rows=[["ill", "81 %"]]).rows
+    [['ill', '81 %']]
+    """
+
+    title: str
+    paragraphs: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    figures: Sequence[tuple[str, Figure | str]] = ()
+
+    def __post_init__(self) -> None:
+        texts = [
+            self.title,
+            *self.paragraphs,
+            *self.columns,
+            *(x for row in self.rows for x in row),
+        ]
+        for text in texts:
+            word(section=text)
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise InvalidArgument("Expected every row of a section as long as its columns.")
+
+
+def listed(names: Sequence[Any]) -> str:
+    """Print names, the first of many, and how many more there are.
+
+    Parameters
+    ----------
+    names : sequence
+        Public names of classes or columns.
+
+    Returns
+    -------
+    str
+        Separated by commas.
+
+    Examples
+    --------
+    >>> listed(["ill", "well"]), listed(range(22))[-17:]
+    ('ill, well', '18, 19 and 2 more')
+    """
+    shown = ", ".join(str(name) for name in names[:MOST_NAMED])
+    more = len(names) - MOST_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
