@@ -43,6 +43,11 @@ def modules_after(statement: str) -> set[str]:
     return set(json.loads(run.stdout))
 
 
+def test_help_and_tab_completion_wait_for_no_numerical_library():
+    loaded = modules_after("import tacit.cli")
+    assert not loaded & {*HEAVY, "numpy", "scipy"} - {"typer", "rich"}
+
+
 class TestLaziness:
     def test_the_probe_sees_what_is_loaded(self):
         assert "scipy.optimize" in modules_after("import scipy.optimize")
