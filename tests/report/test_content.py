@@ -71,7 +71,7 @@ def test_what_was_not_measured_is_said_not_to_be(ledger):
 def test_the_checklist_leaves_nothing_out(tmp_path, name):
     """Its boxes, put together again, are the whole sentence that the statement signs."""
     book = Ledger(tmp_path / "a.ledger", budget=Budget(1, 1e-5))
-    (sentence,) = assumptions([name])
+    (sentence,) = assumptions([{"mechanism": name}])
     shot = book.snapshot()
     statement = type(shot.statement)(
         kind="worst-case",
