@@ -94,6 +94,29 @@ class TestRun:
             each.learn(np.full(each.dimension, 0.25))
         np.testing.assert_array_equal(one.result(), other.result())
 
+    @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+    def test_going_on_from_its_state_is_as_if_it_had_never_stopped(self, optimizer):
+        sums = np.random.default_rng(0).normal(size=(6, run().dimension))
+        whole, first, second = (run(6, optimizer=optimizer) for _ in range(3))
+        for noisy in sums:
+            whole.learn(noisy)
+        for noisy in sums[:4]:
+            first.learn(noisy)
+        second.go_on(first.state(), position=4)
+        for noisy in sums[4:]:
+            second.learn(noisy)
+        np.testing.assert_array_equal(whole.result(), second.result())
+        assert (second.learned, whole.learned) == (6, 6)
+
+    def test_a_step_that_is_skipped_lets_the_rate_fall_all_the_same(self):
+        skipped = run(3, optimizer="sgd", decay=0.5)
+        start = skipped.result()
+        skipped.go_on({}, position=2)
+        skipped.learn(np.ones(skipped.dimension))
+        plain = run(3, optimizer="sgd", decay=0.5)
+        plain.learn(np.ones(plain.dimension))
+        np.testing.assert_allclose(skipped.result() - start, 0.5 * (plain.result() - start))
+
     def test_records_are_dropped_when_it_is_over(self):
         training = run()
         NoisySteps(1.0, 0.3).release(training, InsecureNoise(0))

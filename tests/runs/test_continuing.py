@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tacit import BudgetExceeded, Ledger
 from tacit.errors import InvalidArgument, ReleaseLost
 from tacit.ledger import kept_releases as kept
+from tacit.ledger.begun_steps import BegunSteps
 from tacit.methods.base import PrivateEstimator
+from tacit.noisy_training import GradientSteps
 from tacit.runs import DataConfig, PrivacyConfig, RunConfig, run_config, running, verify_run
 from tacit.students import load_student
 
@@ -21,6 +24,9 @@ SETTINGS = {
     "dpsgd": {"hidden": [8], "epochs": 1, "batch_size": 150, "n_records": 600},
     "mac": {"hidden": [8], "epochs": 1, "batch_size": 150, "n_records": 600},
 }
+
+
+IN_STEPS = ("dpsgd", "mac")
 
 
 class Killed(BaseException):
@@ -62,6 +68,8 @@ class TestEveryMethod:
         assert all(check.holds for check in verify_run(tmp_path / "run"))
 
     def test_says_what_was_paid_for_and_lost(self, method, tmp_path, monkeypatch):
+        if method in IN_STEPS:
+            monkeypatch.setattr(BegunSteps, "begin", lambda _: None)  # killed before the first note
         with monkeypatch.context() as patched:
             patched.setattr(kept, "_keep", dying)
             with pytest.raises(Killed):
@@ -74,6 +82,57 @@ class TestEveryMethod:
         with pytest.raises(BudgetExceeded):  # the run's own budget has no room for it
             run_config(config(method), tmp_path / "run", again=True)
         assert paid(tmp_path / "run") == [lost]
+
+
+@pytest.mark.parametrize("method", IN_STEPS)
+def test_training_in_noisy_steps_goes_on_behind_what_was_begun(method, tmp_path, monkeypatch):
+    """Killed in the third of four steps: what was stored is kept, no step is drawn again."""
+    steps, learn = [], GradientSteps.learn
+
+    def dies(self, noisy):
+        steps.append(self._done)
+        if len(steps) == 3:
+            raise KeyboardInterrupt
+        learn(self, noisy)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(GradientSteps, "learn", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run_config(config(method), tmp_path / "run")
+    before = paid(tmp_path / "run")
+    with np.load(tmp_path / "run" / "releases" / "1.steps.npz") as stored:
+        names = {"about", "parameters", "learned"}
+        names |= {f"optimiser_{name}" for name in ("mean", "square", "count")}
+        assert set(stored.files) == names
+        weights = stored["parameters"]
+    monkeypatch.setattr(GradientSteps, "learn", dies)
+    with pytest.warns(UserWarning, match="1 of 4 steps"):
+        result = run_config(config(method), tmp_path / "run")
+    assert steps == [0, 1, 2, 3]
+    assert paid(tmp_path / "run") == before
+    assert all(check.holds for check in verify_run(tmp_path / "run"))
+    assert "1 of 4 steps" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert load_student(tmp_path / "run" / "student.tacit") is not None
+    with np.load(tmp_path / "run" / "releases" / "1.npz") as kept_release:
+        moved = np.abs(kept_release["values"] - weights)
+    assert 0 < moved.max() < 1  # one more step, from these very weights
+    assert result.statement.epsilon <= 2.0
+
+
+def test_other_public_inputs_do_not_go_on_with_steps(tmp_path, monkeypatch):
+    """Killed before anything was stored: the marker alone knows what was asked."""
+    with monkeypatch.context() as patched:
+        patched.setattr(GradientSteps, "learn", interrupting)
+        with pytest.raises(KeyboardInterrupt):
+            run_config(config("dpsgd"), tmp_path / "run")
+    load = running.load_rows
+    monkeypatch.setattr(running, "load_rows", lambda c: load(c)._replace(public=load(c).public / 2))
+    with pytest.raises(InvalidArgument, match="other questions"):
+        run_config(config("dpsgd"), tmp_path / "run")
+
+
+def interrupting(*_, **__):
+    raise KeyboardInterrupt
 
 
 def test_a_release_between_two_is_kept(tmp_path, monkeypatch):

@@ -66,6 +66,7 @@ def _print_entries(name: str, ledger: Ledger, entries: Sequence[Entry]) -> None:
             entry.hash[:8],
         )[:shown]
         for entry in entries
+        if entry.kind != "began"  # many, and of use to the run alone; --json has them
     ]
     title = escape(f"{name}: {counted}, unit: one {ledger.unit}")
     print_table(title, columns[:shown], rows, folded=True)

@@ -3,6 +3,7 @@
 Names that are not in `__all__` are for the packages above.
 """
 
+from tacit.ledger.begun_steps import NotedSteps
 from tacit.ledger.chain import Entry
 from tacit.ledger.grant import Grant
 from tacit.ledger.kept_releases import KeptReleases
@@ -25,6 +26,7 @@ __all__ = [
     "Grant",
     "KeptReleases",
     "Ledger",
+    "NotedSteps",
     "RdpAccountant",
     "Snapshot",
     "Statement",

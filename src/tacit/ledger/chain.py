@@ -7,7 +7,8 @@ short or rolled back is still a chain, and only a head remembered elsewhere show
 3 on, a line also carries the totals of all lines up to it, so that it can be read by itself, and
 its kind:
 
-release      noise was granted for a plan, and paid for
+release      noise was granted for a plan, and paid for; about may have {"attempt": random digits
+             by which a run finds its own entry again}
 charge       data went into a protocol in which others draw the noise, and were paid for;
              about {"study": its hash, "entrusted": [who draws]}
 publication  a file was published, which costs nothing; about {"sha256": its hash}
@@ -192,7 +193,8 @@ class Entry:
     sequence : int
         Its number: 1, 2, 3, ...
     time : str
-        What the computer's clock said, in ISO format with its zone; nobody vouches for it.
+        What the computer's clock said, in ISO format with its zone; nobody vouches for it. Steps
+        that began say the time of the line before: how long they took would tell of samples.
     purpose : str
         What it was for, in a line, as the caller said.
     plan : mapping
@@ -330,8 +332,9 @@ def _has_words(entry: Entry) -> bool:
 
 def _is_about(entry: Entry) -> bool:
     about, checks = entry.about, _ABOUT[entry.kind]
-    named = isinstance(about, dict) and set(about) == set(checks)
-    return named and all(check(about[name]) for name, check in checks.items())
+    if not isinstance(about, dict) or set(about) not in (set(checks), set(checks) - {"attempt"}):
+        return False
+    return all(checks[name](told) for name, told in about.items())
 
 
 def _are_words(value: Any) -> bool:
@@ -343,7 +346,7 @@ def _is_hash(text: Any) -> bool:
 
 
 _ABOUT: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
-    "release": {},
+    "release": {"attempt": _is_hash},
     "charge": {"study": _is_hash, "entrusted": lambda names: _are_words(names) and names != []},
     "publication": {"sha256": _is_hash},
     "began": {"entry": _is_hash, "steps": lambda steps: type(steps) is int and steps > 0},
@@ -434,6 +437,8 @@ class Chain:
         """Return the text of the next entry: numbered, linked to the head, added up, timed."""
         totals = self.totals.plus(line["cost"], line["confidence_delta"])
         now = clock().isoformat(timespec="microseconds")
+        if line.get("kind") == "began" and self.latest is not None:
+            now = self.latest  # how long steps took depends on who was sampled
         linked = {
             "schema": LINE_SCHEMA,
             "sequence": len(self.entries) + 1,

@@ -15,6 +15,7 @@ import numpy as np
 
 from tacit._quiet import kind_of, quiet
 from tacit.errors import GrantError, InvalidArgument, TacitError
+from tacit.ledger.begun_steps import BegunSteps
 from tacit.ledger.chain import Entry, canonical
 from tacit.mechanisms import Plan, Release
 from tacit.noise import GrantedNoise
@@ -50,6 +51,8 @@ class Grant:
         The line of the ledger that paid, already on disk.
     noise : GrantedNoise
         Noise on loan, which the grant closes.
+    steps : BegunSteps, optional
+        Which steps of the plan may be drawn, where they are noted as they begin.
 
     Notes
     -----
@@ -68,10 +71,13 @@ class Grant:
     ([0], True)
     """
 
-    __slots__ = ("__noise", "__once", "__plan", "__process", "__recorded", "entry")
+    __slots__ = ("__noise", "__once", "__plan", "__process", "__recorded", "__steps", "entry")
 
-    def __init__(self, plan: Plan, entry: Entry, noise: GrantedNoise) -> None:
+    def __init__(
+        self, plan: Plan, entry: Entry, noise: GrantedNoise, steps: BegunSteps | None = None
+    ) -> None:
         self.entry = entry
+        self.__steps = {} if steps is None else {"steps": steps}
         self.__plan = plan
         self.__recorded = canonical(entry.plan)
         self.__noise = noise
@@ -154,7 +160,7 @@ class Grant:
         return canonical(self.__plan.as_dict()) != self.__recorded
 
     def _all(self, public: dict[str, Any]) -> dict[str, Any]:
-        return dict(**self.__plan.release_arguments(), **public)
+        return dict(**self.__plan.release_arguments(), **self.__steps, **public)
 
     def _refusal(self, problem: str) -> GrantError:
         return GrantError(

@@ -2,9 +2,11 @@
 
 A run can be killed at any point. So each release goes, in whole and with the hash of its entry, to
 a file of its own before anything is learned from it; the same run, started again, takes it from
-there. Before a plan is charged, a marker says what is about to be released and where the ledger
-ended. A marker without a file, and an entry of that plan behind it, is a release that was paid for
-and lost: it stays spent, for its noise may have been drawn, and only who asks for it pays again.
+there. Before a plan is charged, a marker says what is about to be released, with random digits that
+its entry repeats: on a ledger that many runs share, each finds its own. A marker without a file,
+and an entry with its digits, is a release that was paid for and lost: it stays spent, for its noise
+may have been drawn, and only who asks for it pays again. A release in noisy steps is not lost: it
+goes on behind the last step that was begun, from what it had stored.
 
 "The same run" means: the same plans for the same purposes, on the same public inputs. Nothing that
 was computed from private rows is kept to compare, not even a digest.
@@ -12,22 +14,28 @@ was computed from private rows is kept to compare, not even a digest.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import itertools
 import json
+import secrets
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument, LedgerDamaged, ReleaseLost
+from tacit.ledger.begun_steps import NotedSteps, notes_of
 from tacit.ledger.chain import Entry, canonical, digest
 from tacit.ledger.ledger import Ledger
-from tacit.mechanisms import Plan, Release
+from tacit.ledger.step_checkpoints import StepCheckpoint, is_old, storing, take_up
+from tacit.mechanisms import Plan, Release, ResumableSteps
 from tacit.noise import InsecureNoise
 
 
@@ -45,6 +53,8 @@ class KeptReleases:
     ----------
     about : tuple of arrays
         Public inputs that every release of a fit is about; an estimator sets it.
+    notes : list of str
+        What a reader of the run's report should know of how it went on; public.
     """
 
     def __init__(self, folder: PathLike | None = None, *, again: bool = False) -> None:
@@ -53,6 +63,7 @@ class KeptReleases:
         self._count = 0
         self.about: tuple[ArrayLike, ...] = ()
         self._asked: tuple[Any, ...] = ()
+        self.notes: list[str] = []
 
     def start(self, ledger: Ledger, *inputs: ArrayLike) -> int:
         """Begin with the first release; refuse where one was paid for and lost.
@@ -67,15 +78,12 @@ class KeptReleases:
         Returns
         -------
         int
-            How many releases are kept: so many plans are paid for.
+            How many releases are kept, or go on: so many plans are paid for.
         """
         asked = (*self.about, *inputs)
         self._asked = () if self.folder is None else tuple(map(_fingerprint, asked))
-        self._count = len(self.stored())
-        if self.folder is not None:
-            self._refuse_lost(ledger, self._place(self._count + 1, "begun"))
-        kept, self._count = self._count, 0
-        return kept
+        self._count, kept = 0, len(self.stored())
+        return kept + (self._unfinished(ledger, kept + 1) is not None)
 
     def stored(self) -> list[Path]:
         """Return the files that hold a release, in order.
@@ -136,44 +144,100 @@ class KeptReleases:
         key = digest(canonical({"plan": plan.as_dict(), "purpose": purpose, "inputs": asked}))
         if file.exists():
             return self._kept(file, ledger, plan, key)
+        unfinished = self._unfinished(ledger, self._count)
+        if unfinished is not None and unfinished.marker.key != key:
+            raise self._other_questions()
         secret = answers()  # before anything is paid: what fails here costs nothing
-        # On disk before the charge: a crash after the charge then shows as a release that was lost.
-        marker = {"head": ledger.head, "plan": plan.as_dict(), "purpose": purpose}
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._place(self._count, "begun"), canonical(marker).encode("utf-8"))
-        release = _new(ledger, plan, secret, public, **how)
-        _keep(release, key, file)
+        if unfinished is None:
+            release, lost = self._paid(ledger, plan, secret, key, public, how)
+        else:
+            release, lost = self._resumed(ledger, plan, secret, unfinished)
+        _keep(release, key, file, lost)
         # Only now: without marker and file, what was paid for would be paid for again unasked.
         self._place(self._count, "begun").unlink(missing_ok=True)
+        self._place(self._count, "steps.npz").unlink(missing_ok=True)
+        if unfinished is not None:
+            self._say_skipped(plan.queries - secret.learned, plan.queries)
         return release
+
+    def _paid(
+        self,
+        ledger: Ledger,
+        plan: Plan,
+        secret: Any,
+        key: str,
+        public: Mapping[str, Any],
+        how: dict[str, Any],
+    ) -> tuple[Release, tuple[str, ...]]:
+        """Pay for a release, and make it; one in steps stores what it has learned meanwhile."""
+        assert self.folder is not None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        attempt, lost = secrets.token_hex(32), self._lost(ledger)
+        # On disk before the charge: a crash after the charge then shows as a release that was lost.
+        marker = _Marker(ledger.head, attempt, how["purpose"], key, lost)
+        marker.write(self._place(self._count, "begun"))
+        how["attempt"] = attempt
+        if isinstance(secret, ResumableSteps):
+            place = self._place(self._count, "steps.npz")
+            place.unlink(missing_ok=True)  # of an attempt that was lost
+            entry = functools.cache(lambda: marker.paid_by(ledger)[0].hash)
+            how["noted"] = NotedSteps(secret.steps_a_note, storing(place, secret, entry))
+        return _new(ledger, plan, secret, public, **how), lost
+
+    def _resumed(
+        self, ledger: Ledger, plan: Plan, secret: ResumableSteps, unfinished: _Unfinished
+    ) -> tuple[Release, tuple[str, ...]]:
+        """Go on with the steps of a release that were never begun, from what it had stored."""
+        place, paid = self._place(self._count, "steps.npz"), unfinished.entry.hash
+        take_up(secret, unfinished.checkpoint, unfinished.begun, place)
+        store = storing(place, secret, lambda: paid)
+        if unfinished.begun < plan.queries:
+            store(unfinished.begun)  # before the next note, as always
+        with ledger.resume(paid, plan, NotedSteps(secret.steps_a_note, store)) as grant:
+            return grant.release(secret), unfinished.marker.lost
+
+    def _say_skipped(self, skipped: int, steps: int) -> None:
+        """Say what an interrupt cost; the notes of the ledger tell as much."""
+        if skipped:
+            self.notes.append(
+                f"{skipped} of {steps} steps of training were begun when the run was interrupted "
+                "and not stored: they were skipped, never drawn again."
+            )
+            warnings.warn(self.notes[-1], stacklevel=2)
 
     def _place(self, number: int, ending: str) -> Path:
         assert self.folder is not None
         return self.folder / f"{number}.{ending}"
 
-    def _refuse_lost(self, ledger: Ledger, marker: Path) -> None:
-        """Refuse where a plan was charged after its marker, and nothing was kept."""
-        if not marker.exists():
-            return
-        try:
-            begun = json.loads(marker.read_text(encoding="utf-8"))
-            head, plan, purpose = (begun[name] for name in ("head", "plan", "purpose"))
-        except (KeyError, OSError, TypeError, ValueError):
-            raise _damaged(marker) from None
-        ledger.verify(head)
-        entries = ledger.entries()
-        hashes = [ledger.origin, *(entry.hash for entry in entries)]
-        paid = [
-            entry
-            for entry in entries[hashes.index(head) :]
-            if entry.kind == "release" and entry.purpose == purpose and entry.plan == plan
-        ]
-        if paid and not self.again:
+    def _marker(self, number: int | None = None) -> _Marker | None:
+        """Return what was about to be released under a number, if anything was."""
+        place = self._place(number or self._count, "begun")
+        return _Marker.read(place) if place.exists() else None
+
+    def _lost(self, ledger: Ledger) -> tuple[str, ...]:
+        """Return the entries that paid for the next release and are lost."""
+        if (marker := self._marker()) is None:
+            return ()
+        return (*marker.lost, *(each.hash for each in marker.paid_by(ledger)))
+
+    def _unfinished(self, ledger: Ledger, number: int) -> _Unfinished | None:
+        """Return the release that goes on under a number; refuse where it was paid for and lost."""
+        if self.folder is None or (marker := self._marker(number)) is None:
+            return None
+        ledger.verify(marker.head)
+        if not (paid := marker.paid_by(ledger)):
+            return None
+        notes = notes_of(ledger.entries(), paid[0].hash)
+        checkpoint = StepCheckpoint.read(self._place(number, "steps.npz"))
+        if (reason := _why_lost(paid[0], notes, checkpoint)) is None:
+            return _Unfinished(marker, paid[0], notes[-1], checkpoint)
+        if not self.again:
             raise ReleaseLost(
-                f"This run paid at {paid[-1].time[:16].replace('T', ' ')} UTC to {purpose!r} and "
-                "was interrupted before the release was stored: it stays spent. Run the same "
-                "command with --again to pay once more, if the budget allows it."
+                f"This run paid at {paid[0].time[:16].replace('T', ' ')} UTC to {marker.purpose!r} "
+                f"and {reason}: it stays spent. Run the same command with --again to pay once "
+                "more, if the budget allows it."
             )
+        return None
 
     def _kept(self, path: Path, ledger: Ledger, plan: Plan, key: str) -> Release:
         try:
@@ -185,10 +249,7 @@ class KeptReleases:
         except Exception:  # whatever a damaged file provokes: it is damaged
             raise _damaged(path) from None
         if known != key:
-            raise InvalidArgument(
-                f"Expected the settings and public inputs with which {str(self.folder)!r} was "
-                "begun: what was released there answers other questions. Use another folder."
-            )
+            raise self._other_questions()
         payers = (each for each in ledger.entries() if each.kind == "release")
         if not any(each.hash == entry and _is_for(each, plan) for each in payers):
             raise LedgerDamaged(
@@ -196,6 +257,68 @@ class KeptReleases:
                 "short, or is another run's; do not trust its total."
             )
         return release
+
+    def _other_questions(self) -> InvalidArgument:
+        return InvalidArgument(
+            f"Expected the settings and public inputs with which {str(self.folder)!r} was "
+            "begun: what was released there answers other questions. Use another folder."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Marker:
+    """What is about to be released: on disk before it is charged.
+
+    `attempt` are random digits that the entry repeats, `lost` earlier entries for the same release.
+    """
+
+    head: str
+    attempt: str
+    purpose: str
+    key: str
+    lost: tuple[str, ...] = ()
+
+    def write(self, path: Path) -> None:
+        write_atomically(path, canonical(asdict(self)).encode("utf-8"))
+
+    @classmethod
+    def read(cls, path: Path) -> _Marker:
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+            words = {name: str(told[name]) for name in ("head", "attempt", "purpose", "key")}
+            return cls(**words, lost=tuple(map(str, told["lost"])))
+        except (KeyError, OSError, TypeError, ValueError):
+            raise _damaged(path) from None
+
+    def paid_by(self, ledger: Ledger) -> list[Entry]:
+        """Return the entry that paid for this very attempt, if one did."""
+        return [each for each in ledger.entries() if each.about.get("attempt") == self.attempt]
+
+
+class _Unfinished(NamedTuple):
+    """A release in steps that goes on: who paid, how far it was begun, what it had stored."""
+
+    marker: _Marker
+    entry: Entry
+    begun: int
+    checkpoint: StepCheckpoint | None
+
+
+def _why_lost(entry: Entry, notes: list[int], checkpoint: StepCheckpoint | None) -> str | None:
+    """Return why a release that was paid for cannot go on; None if it can."""
+    if not notes:
+        return "was interrupted before the release was stored"
+    if checkpoint is not None and checkpoint.position > notes[-1]:
+        raise LedgerDamaged(
+            "Expected the ledger to hold the note of every step that was begun: it was cut short "
+            "or rolled back; do not trust its total."
+        )
+    if is_old(checkpoint, entry.hash, notes):
+        return "what it had stored of its steps is missing, or an old copy"
+    learned = 0 if checkpoint is None else checkpoint.learned
+    if notes[-1] >= int(entry.plan["queries"]) and not learned:
+        return "was interrupted after its last step was begun, with none stored"
+    return None
 
 
 def _is_for(entry: Entry, plan: Plan) -> bool:
@@ -209,10 +332,11 @@ def _new(ledger: Ledger, plan: Plan, secret: Any, public: Mapping[str, Any], **h
         return grant.release(secret, **public)
 
 
-def _keep(release: Release, key: str, path: Path) -> None:
+def _keep(release: Release, key: str, path: Path, lost: Sequence[str] = ()) -> None:
     held = {"labels": release.labels, "values": release.values}
     arrays: dict[str, Any] = {name: array for name, array in held.items() if array is not None}
-    about = {"key": key, "entry": release.entry, "secure": release.secure}
+    how = {"entry": release.entry, "secure": release.secure, "lost": list(lost)}
+    about = {"key": key, **how}
     buffer = io.BytesIO()
     np.savez(buffer, about=np.array(json.dumps(about)), **arrays)
     write_atomically(path, buffer.getvalue())

@@ -11,7 +11,7 @@ import contextlib
 import math
 import operator
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -26,6 +26,13 @@ from tacit.errors import (
     InvalidArgument,
     LedgerDamaged,
     LedgerError,
+)
+from tacit.ledger.begun_steps import (
+    BegunSteps,
+    NotedSteps,
+    begun_line,
+    entry_to_resume,
+    notes_of,
 )
 from tacit.ledger.chain import (
     NOISE_LEVELS,
@@ -326,6 +333,8 @@ class Ledger:
         purpose: str,
         noise: SecureNoise | InsecureNoise | None = None,
         faults: Sequence[str] = (),
+        attempt: str | None = None,
+        noted: NotedSteps | None = None,
     ) -> contextlib.AbstractContextManager[Grant]:
         """Pay for a plan, and lend a `Grant` for the block.
 
@@ -342,6 +351,11 @@ class Ledger:
             Sentences about what no cost covers, as the caller asked for it: the entry keeps them,
             and every later statement of this ledger warns of them. They may follow from arguments,
             never from private rows: a ledger is public.
+        attempt : str, optional
+            64 random hexadecimal digits, by which who asks finds this very entry again.
+        noted : NotedSteps, optional
+            For a plan of steps: note them as begun, some at a time, before their noise is drawn, so
+            that `resume` can go on with the others.
 
         Returns
         -------
@@ -360,24 +374,86 @@ class Ledger:
             "purpose": one_line("purpose", purpose),
             "noise": _noise_level(plan, noise),
             "faults": checked_faults(faults),
-            "about": {},
+            "about": {} if attempt is None else {"attempt": checked_hash(attempt=attempt)},
         }
-        return self._granted(plan, line, noise)
+        return self._granted(plan, line, noise, noted)
 
     @contextlib.contextmanager
     def _granted(
-        self, plan: Plan, line: Mapping[str, Any], noise: SecureNoise | InsecureNoise | None
+        self,
+        plan: Plan,
+        line: Mapping[str, Any],
+        noise: SecureNoise | InsecureNoise | None,
+        noted: NotedSteps | None,
     ) -> Iterator[Grant]:
         # On disk before noise exists: a crash may lose a release, never the entry that paid for it.
-        entry = self._store.append(lambda chain: self._priced(chain, plan, line))
+        entry = self._append(lambda chain: self._priced(chain, plan, line))
+        steps = None if noted is None else self._begun(entry, plan, 0, noted)
+        with self._lent(plan, entry, SecureNoise() if noise is None else noise, steps) as grant:
+            yield grant
+
+    def _append(self, draft: Callable[[Chain], Mapping[str, Any]]) -> Entry:
+        entry = self._store.append(draft)
         self._seen = (entry.sequence, entry.hash)
-        source = SecureNoise() if noise is None else noise
-        grant = Grant(plan, entry, GrantedNoise(source, entry.hash))
+        return entry
+
+    @contextlib.contextmanager
+    def _lent(
+        self,
+        plan: Plan,
+        entry: Entry,
+        source: SecureNoise | InsecureNoise,
+        steps: BegunSteps | None,
+    ) -> Iterator[Grant]:
+        grant = Grant(plan, entry, GrantedNoise(source, entry.hash), steps)
         try:
             yield grant
         finally:
             # After an error, too: it may have come when half of the release was already seen.
             grant.close()
+
+    @contextlib.contextmanager
+    def resume(self, entry: str, plan: Plan, noted: NotedSteps) -> Iterator[Grant]:
+        """Lend a grant for the steps of a paid release that were never begun; it costs nothing.
+
+        Parameters
+        ----------
+        entry : str
+            Hash of the entry that paid: a release whose steps were noted as they began.
+        plan : Plan
+            What it paid for.
+        noted : NotedSteps
+            How the further steps are noted.
+
+        Yields
+        ------
+        Grant
+            Its `release(answers)` works once, inside the block, with fresh samples and noise, for
+            the steps behind the last note alone. What was begun and not stored is skipped.
+
+        References
+        ----------
+        `docs/theory/ledger.md#steps-that-were-begun`
+        """
+        entries = self._read().entries
+        paid = entry_to_resume(entries, entry, _checked(plan))
+        steps = self._begun(paid, plan, max(notes_of(entries, entry)), noted)
+        with self._lent(plan, paid, SecureNoise(), steps) as grant:
+            yield grant
+
+    def _begun(self, entry: Entry, plan: Plan, first: int, noted: NotedSteps) -> BegunSteps:
+        """Return the steps from the first on, the next of them noted durably."""
+
+        def note(after: int, upto: int) -> None:
+            self._append(
+                lambda chain: self._free(
+                    chain, **begun_line(chain.entries, entry.hash, after, upto)
+                )
+            )
+
+        steps = BegunSteps(first, plan.queries, noted, note)
+        steps.begin()
+        return steps
 
     def _priced(self, chain: Chain, plan: Plan, line: Mapping[str, Any]) -> dict[str, Any]:
         """Return the next line of the chain, or refuse: runs under the write lock."""
@@ -487,25 +563,16 @@ class Ledger:
         Entry
             The entry, durably written.
         """
-        line = {
-            "kind": "publication",
-            "purpose": one_line("purpose", purpose),
-            "noise": "",
-            "faults": (),
-            "about": {"sha256": checked_hash(sha256=sha256)},
-            "plan": {},
-            "cost": 0.0,
-            "confidence_delta": 0.0,
-            "priced_by": {},
-            "library": __version__,
-        }
-        entry = self._store.append(lambda chain: self._following_ours(chain, line))
-        self._seen = (entry.sequence, entry.hash)
-        return entry
+        purpose, about = one_line("purpose", purpose), {"sha256": checked_hash(sha256=sha256)}
+        return self._append(
+            lambda chain: self._free(chain, kind="publication", purpose=purpose, about=about)
+        )
 
-    def _following_ours(self, chain: Chain, line: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _free(self, chain: Chain, **line: Any) -> dict[str, Any]:
+        """Return a line that costs nothing: runs under the write lock."""
         self._check_is_ours(chain, self._seen[1])
-        return line
+        nothing = {"noise": "", "faults": (), "plan": {}, "cost": 0.0, "confidence_delta": 0.0}
+        return {**line, **nothing, "priced_by": {}, "library": __version__}
 
     def _quote(
         self, chain: Chain, plan: Plan, before: Sequence[tuple[float, float]] = ()

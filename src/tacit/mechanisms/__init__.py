@@ -24,7 +24,7 @@ from tacit.mechanisms.neighbours import (
     SampledVotes,
     ScreeningCheck,
 )
-from tacit.mechanisms.noisy_steps import MOST_UNITS, NoisySteps, PrivateSteps
+from tacit.mechanisms.noisy_steps import MOST_UNITS, NoisySteps, PrivateSteps, ResumableSteps
 from tacit.mechanisms.sanitise import Sanitise, SecretCost, secret_cost_of
 from tacit.mechanisms.selective import (
     ConfidentGNMax,
@@ -67,6 +67,7 @@ __all__ = [
     "Plan",
     "PrivateSteps",
     "Release",
+    "ResumableSteps",
     "SampledLabels",
     "SampledMax",
     "SampledMean",

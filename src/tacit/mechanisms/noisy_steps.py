@@ -14,7 +14,7 @@ float64, so that a unit's part is 1 plus rounding; `ROOM` bounds that, and the n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -96,6 +96,42 @@ class PrivateSteps(Protocol):
 
     def forget(self) -> None:
         """Drop the private records: the run is over."""
+
+
+@runtime_checkable
+class ResumableSteps(PrivateSteps, Protocol):
+    """A model in training that can go on from what it had learned: weights, state of an optimiser.
+
+    What it stores was made of noisy sums alone and is public: never samples, losses or generators.
+    """
+
+    @property
+    def steps_a_note(self) -> int:
+        """How many steps are noted as begun at a time. Public."""
+
+    @property
+    def learned(self) -> int:
+        """From how many noisy sums it has learned so far. Public."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what it goes on from.
+
+        Returns
+        -------
+        dict
+            Arrays by their names; public.
+        """
+
+    def go_on(self, state: Mapping[str, Any], position: int) -> None:
+        """Take up what an earlier process had learned.
+
+        Parameters
+        ----------
+        state : mapping
+            What `state` returned there.
+        position : int
+            How many steps are behind, those that were skipped included.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +275,7 @@ class NoisySteps(Mechanism):
         if (steps := _checked(answers).steps) != queries:
             raise InvalidArgument(f"Expected the {queries} steps of the plan, got {steps}.")
 
-    def release(self, answers: Any, noise: Noise) -> Release:
+    def release(self, answers: Any, noise: Noise, *, steps: Iterable[int] | None = None) -> Release:
         """Train, and return what was learned.
 
         Parameters
@@ -248,6 +284,9 @@ class NoisySteps(Mechanism):
             The training run; secret.
         noise : Noise
             That of an open grant, or `InsecureNoise`; each number is drawn once.
+        steps : iterable of int, optional
+            Which steps of the run are taken, in order, by default all of them. A grant gives those
+            that were never begun before.
 
         Returns
         -------
@@ -261,7 +300,7 @@ class NoisySteps(Mechanism):
         entry = admit(noise)
         training = _checked(answers)
         try:
-            for _ in range(training.steps):
+            for _ in _in_order(range(training.steps) if steps is None else steps, training.steps):
                 # It learns from noisy sums alone, so that all it does with them is free.
                 training.learn(self._noisy_sums(training, noise))
             learned = np.array(training.result(), dtype=np.float64)
@@ -312,6 +351,16 @@ class NoisySteps(Mechanism):
             together = (one.queries**-0.5,) * one.queries
             return Shift(together, 0.0, one.queries**0.5, self.deviation).looks(one)
         return at_orders(*(likely(self, limit) for limit in _AUDITED_RATIOS))
+
+
+def _in_order(steps: Iterable[int], most: int) -> Iterator[int]:
+    """Yield steps, of which there are at most so many, each once: a plan pays for no more."""
+    last = -1
+    for step in steps:
+        if not last < step < most:
+            raise InvalidArgument("Expected steps of the plan, each once and in order.")
+        last = step
+        yield step
 
 
 def _checked(answers: Any) -> PrivateSteps:

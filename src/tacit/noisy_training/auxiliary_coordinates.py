@@ -647,8 +647,7 @@ class NewtonSteps(GradientSteps):
             Gradients, then curvatures, with their noise: public already.
         """
         self._newton.step(self._parameters, noisy_sums)
-        self._private.load(self._parameters)
-        self._tick()
+        self._move_on()
 
 
 def second_order_blocks(widths: Sequence[int], split: str) -> Blocks:

@@ -9,10 +9,10 @@ epsilon depends on it (docs/theory/direct.md#thresholds): all they do is post-pr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -71,6 +71,15 @@ class Adam:
         spread = np.sqrt(self._square / (1 - _SECOND**self._count))
         parameters -= self.rate / (1 - _FIRST**self._count) * self._mean / (spread + _TINY)
 
+    def state(self) -> dict[str, Any]:
+        """Return the moments and how many steps they are of, to go on from."""
+        return {"mean": self._mean.copy(), "square": self._square.copy(), "count": self._count}
+
+    def go_on(self, state: Mapping[str, Any]) -> None:
+        """Take up the state of an optimiser of the same shape."""
+        self._mean[:], self._square[:] = state["mean"], state["square"]
+        self._count = int(state["count"])
+
 
 class SGD:
     """Plain gradient descent.
@@ -87,6 +96,13 @@ class SGD:
     def step(self, parameters: Floats, gradient: Floats) -> None:
         """Take one step down."""
         parameters -= self.rate * gradient
+
+    def state(self) -> dict[str, Any]:
+        """Return nothing: it remembers nothing."""
+        return {}
+
+    def go_on(self, state: Mapping[str, Any]) -> None:
+        """Take up nothing."""
 
 
 def make_optimiser(name: str, dimension: int, rate: float) -> Adam | SGD:
@@ -298,7 +314,7 @@ class GradientSteps(Secret):
         self._recipe, self._blocks, self._tick, self._scales = recipe, blocks, tick, scales
         self._parameters = flat_parameters(module)
         self._optimiser = make_optimiser(recipe.optimizer, blocks.dimension, recipe.learning_rate)
-        self._done = 0
+        self._done = self._learned = 0
         self._parts: Parts | None = make(examples)
         self._parts.load(self._parameters)
 
@@ -311,6 +327,16 @@ class GradientSteps(Secret):
     def dimension(self) -> int:
         """How many numbers a step releases. Public."""
         return self._blocks.dimension
+
+    @property
+    def steps_a_note(self) -> int:
+        """How many steps are noted as begun at a time, from the recipe alone. Public."""
+        return steps_a_note(self._recipe, self._blocks.dimension)
+
+    @property
+    def learned(self) -> int:
+        """From how many noisy sums it has learned, those of an earlier process included."""
+        return self._learned
 
     @property
     def n_units(self) -> int:
@@ -351,9 +377,46 @@ class GradientSteps(Secret):
         self._optimiser.rate = now * self._scales
         gradient = self._blocks.mean_gradient(noisy_sums, recipe.lot)
         self._optimiser.step(self._parameters, gradient)
+        self._move_on()
+
+    def _move_on(self) -> None:
+        """Count a step, and compute the next one with what was learned."""
         self._private.load(self._parameters)
         self._done += 1
+        self._learned += 1
         self._tick()
+
+    def state(self) -> dict[str, Any]:
+        """Return what another process can go on from, made of noisy sums alone. Public.
+
+        Returns
+        -------
+        dict
+            Parameters, the optimiser's state and from how many steps they were learned.
+        """
+        optimiser = {f"optimiser_{name}": each for name, each in self._optimiser.state().items()}
+        return {"parameters": self.result(), "learned": self._learned, **optimiser}
+
+    def go_on(self, state: Mapping[str, Any], position: int) -> None:
+        """Take up what an earlier process had learned, as if it had done all steps up to here.
+
+        Parameters
+        ----------
+        state : mapping
+            What `state` returned there; nothing of it for a run that stored nothing yet.
+        position : int
+            How many steps are behind, those that were skipped included: rates fall with them.
+        """
+        if state:
+            self._parameters[:] = state["parameters"]
+            self._learned = int(state["learned"])
+            self._optimiser.go_on(
+                {name.removeprefix("optimiser_"): each for name, each in state.items()}
+            )
+        self._done = position
+        self._private.load(self._parameters)
+        for _ in range(position):
+            self._tick()
 
     def result(self) -> Floats:
         """Return the parameters that were learned.
@@ -377,6 +440,38 @@ def falling(done: int, steps: int, to: float) -> float:
     [1.0, 0.75, 0.5]
     """
     return 1.0 - (1.0 - to) * done / max(steps - 1, 1)
+
+
+_NOTES, _FEWEST_NOTES = 50, 8
+_WORK = 2e8
+"""A lot times the numbers of a step, over so many steps that they take a second or two where a note
+and a checkpoint take a fiftieth of that: a constant, so that what is noted depends on no clock."""
+
+
+def steps_a_note(recipe: Recipe, dimension: int) -> int:
+    """Return how many steps share a note that they were begun, from public numbers.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Its steps and its lot.
+    dimension : int
+        How many numbers a step releases.
+
+    Returns
+    -------
+    int
+        A fiftieth of the run, or as many as take a second or two; at most an eighth of the run,
+        so that one that is killed loses no more.
+
+    Examples
+    --------
+    >>> steps_a_note(Recipe(steps=1000, lot=256.0), 20_000), steps_a_note(Recipe(4, 256.0), 20_000)
+    (40, 1)
+    """
+    quick = math.ceil(_WORK / (recipe.lot * dimension))
+    most = math.ceil(recipe.steps / _FEWEST_NOTES)
+    return min(most, max(math.ceil(recipe.steps / _NOTES), quick))
 
 
 def blocks_of(recipe: Recipe, module: Module) -> Blocks:

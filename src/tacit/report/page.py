@@ -211,7 +211,11 @@ def shown(ledger: Ledger, statement: Statement | None = None) -> dict[str, Any]:
         "summary": _summary(shot),
         "left": f"{int(100 * max(0.0, left))}%",
         "ticks": _ticks(shot),
-        "rows": [release_row(e, s) for e, s in zip(shot.entries, shot.spent, strict=True)],
+        "rows": [
+            release_row(e, s)
+            for e, s in zip(shot.entries, shot.spent, strict=True)
+            if e.kind != "began"
+        ],
         "as_of": time_cell(shot.entries[-1].time) if shot.entries else None,
         "created": time_cell(shot.header["created"]),
         "currency": CURRENCY[terms.accountant],

@@ -329,7 +329,8 @@ def write_results(
     write_atomically(folder / "metrics.json", json.dumps(metrics, indent=2).encode("utf-8"))
     ledger: Ledger = model.ledger_
     page, said = folder / "report.html", model.statement_
-    write_report(page, ledger, statement=said, learned=learned, **shown)
+    notes = [*shown.pop("notes", ()), *model._kept.notes]
+    write_report(page, ledger, statement=said, learned=learned, notes=notes, **shown)
     statement = publish_files(ledger, folder, said)
     # Last: a run with a statement is finished, and is not begun again.
     statement.write(folder / STATEMENT)
