@@ -22,3 +22,12 @@ def test_all_items_of_a_paper_go_on_where_data_is_missing(tacit, monkeypatch):
     outcome = tacit("replicate", "pate")
     assert outcome.code == 0
     assert "pate_votes" in outcome.err
+
+
+def test_a_small_screen_loses_no_figure(tacit, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    outcome = tacit("replicate", "mac", "section-2-4")
+    assert outcome.code == 0
+    assert "lambda: 8; sigma: 4; quadrature: 2.25" in outcome.out
+    monkeypatch.setenv("COLUMNS", "100")
+    assert "…" not in tacit("replicate", "mac", "section-2-4").out

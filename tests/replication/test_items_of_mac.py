@@ -7,21 +7,16 @@ import pytest
 
 from tacit.errors import InvalidArgument
 from tacit.noisy_training import second_order_blocks
-from tacit.replication.mac import (
-    AUTOENCODER,
-    CLASSIFIER,
-    _curvature_numbers,
-    _expansions,
-    _matrices,
-    _noise,
-)
+from tacit.replication.mac_autoencoders import noise_of
+from tacit.replication.mac_data import AUTOENCODER, CLASSIFIER
+from tacit.replication.mac_objectives import curvature_numbers, expansions, matrices
 
 
 @pytest.mark.parametrize("output", [False, True])
 def test_the_expansion_has_the_slope_and_the_curvature_of_the_objective(output):
     step = 1e-3
     grid = np.array([-step, 0.0, step])
-    exact, second, gauss = _expansions(grid, 0.7, output=output)
+    exact, second, gauss = expansions(grid, 0.7, output=output)
     for made in (second, gauss):
         assert made[2] - made[0] == pytest.approx(exact[2] - exact[0], rel=1e-4)
     bends = [values[0] - 2 * values[1] + values[2] for values in (exact, second, gauss)]
@@ -33,11 +28,11 @@ def test_the_expansion_has_the_slope_and_the_curvature_of_the_objective(output):
     ("widths", "numbers"), [(CLASSIFIER, 97_148_110), (AUTOENCODER, 27_797_876)]
 )
 def test_the_papers_networks_have_no_second_order(widths, numbers):
-    assert _curvature_numbers(widths) == numbers
+    assert curvature_numbers(widths) == numbers
     with pytest.raises(InvalidArgument, match=f"{numbers:,} numbers"):
         second_order_blocks(widths, "equal")
     narrow = second_order_blocks((64, 16, 10), "equal")
-    assert sum(narrow.sizes[2:]) == _curvature_numbers((64, 16, 10))
+    assert sum(narrow.sizes[2:]) == curvature_numbers((64, 16, 10))
 
 
 def test_curvatures_are_read_as_they_are_written():
@@ -45,12 +40,12 @@ def test_curvatures_are_read_as_they_are_written():
     made += made.transpose(0, 2, 1)
     rows, columns = np.triu_indices(3)
     flat = (made[:, rows, columns] * np.where(rows == columns, 1.0, 2**0.5)).ravel()
-    assert _matrices(flat, (2, 3)) == pytest.approx(made)
+    assert matrices(flat, (2, 3)) == pytest.approx(made)
 
 
 def test_the_noise_is_the_least_that_epsilon_allows():
     from tacit.mechanisms import NoisySteps, Plan
 
-    noise = _noise(8.0, 0.05, 40)
+    noise = noise_of(8.0, 0.05, 40)
     assert Plan(NoisySteps(noise, 0.05), 40).epsilon(1e-5) <= 8
     assert Plan(NoisySteps(noise - 0.02, 0.05), 40).epsilon(1e-5) > 8

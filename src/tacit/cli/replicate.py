@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ def replicate(
         for name in PAPERS:
             _list(name)
         return
-    place = Workplace(data_folder(), out, print_table, errors().print)
+    place = Workplace(data_folder(), out, _show, _say)
     if item:
         _run(find_item(paper, item), place)
         return
@@ -43,6 +44,25 @@ def replicate(
             screen().print(f"{each.title}: takes {each.minutes:g} minutes; name it to run it.")
         else:
             _run(each, place, stop=False)
+
+
+def _show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table, or line by line what would be cut off: no figure is lost on a small screen."""
+    words = [[columns[0]], *(heading.split() for heading in columns[1:])]  # the first is not broken
+    needed = [
+        max(map(len, [*heading, *cells])) for heading, *cells in zip(words, *rows, strict=True)
+    ]
+    if sum(needed) + 3 * len(needed) + 1 <= screen().width:
+        print_table(title, columns, rows)
+        return
+    screen().print(title, style="bold")
+    for row in rows:
+        named = (f"{name}: {cell}" for name, cell in zip(columns, row, strict=True))
+        screen().print("; ".join(named), soft_wrap=True, highlight=False)
+
+
+def _say(line: str) -> None:
+    errors().print(line, soft_wrap=True, highlight=False)
 
 
 def _list(paper: str) -> None:

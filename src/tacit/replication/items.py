@@ -139,6 +139,16 @@ class Workplace:
         for kind in ("svg", "png"):
             self.written.append(save_figure(figure, self.out / f"{name}.{kind}"))
 
+    def progress(self, *cells: Any) -> None:
+        """Say what was found so far, in a line.
+
+        Parameters
+        ----------
+        *cells : any
+            As those of a row of `table`.
+        """
+        self.say(", ".join(map(_text, cells)))
+
     def _write(self, name: str, content: bytes) -> None:
         self.out.mkdir(parents=True, exist_ok=True)
         write_atomically(self.out / name, content)

@@ -253,6 +253,13 @@ _APPENDIX_B = (
         "Windows over the exact reach need no condition and serve the tight bound.",
     ),
     Item(
+        "conditions",
+        "Appendix B: conditions C1 to C8",
+        "differs",
+        "C6 fails from about order sigma on, and is tested; the window algorithm needs monotony "
+        "alone.",
+    ),
+    Item(
         "proposition-13",
         "Proposition 13: Algorithm 3 bounds the local sensitivity",
         "reproduced",

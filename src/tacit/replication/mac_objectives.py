@@ -1,0 +1,218 @@
+"""DP-MAC's objectives: their expansions, what a second-order step releases and leaves out."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tacit._checks import Floats
+from tacit.noisy_training import (
+    AuxiliaryCoordinates,
+    Blocks,
+    LayerParts,
+    PrivateExamples,
+    flat_parameters,
+    need_torch,
+    second_order_blocks,
+)
+from tacit.replication.items import Workplace, curves_figure
+from tacit.replication.mac_data import AUTOENCODER, CLASSIFIER, HUGE, digits
+from tacit.students import build_layers, perceptron, seeded
+
+
+def curvature_numbers(widths: tuple[int, ...]) -> int:
+    """Return how many numbers the curvatures of all units have, each symmetric, with a bias."""
+    return sum(after * (before + 1) * (before + 2) // 2 for before, after in pairwise(widths))
+
+
+def second_order(place: Workplace) -> None:
+    """How many numbers a second-order step releases, and what Gauss-Newton and g leave out."""
+    narrow = {"64-16-10 (digits)": (64, 16, 10), "256-16-10 (USPS)": (256, 16, 10)}
+    wide = {"classifier, Table 2": CLASSIFIER, "autoencoder, Table 2": AUTOENCODER}
+    rows = []
+    for name, widths in (narrow | wide).items():
+        gradient = sum((before + 1) * after for before, after in pairwise(widths))
+        curvature = curvature_numbers(widths)
+        rows.append((name, f"{gradient:,}", f"{curvature:,}", round(curvature / gradient, 1)))
+    columns = ["network", "numbers of a gradient", "of the curvatures", "times"]
+    place.table("Equation 4: what one second-order step releases", columns, rows)
+    place.table(
+        "Equation 5: lengths of b and of the gradient, one record, 64-16-10 on digits",
+        ["layer", "gradient g", "b = g - 2 C w", "times", "second derivative left out, % of it"],
+        _left_out(),
+    )
+
+
+def _left_out() -> list[tuple[Any, ...]]:
+    """Compare, under the first weights, one record's g with the paper's b, layer by layer.
+
+    Of a softplus layer the full second derivative by an output is f'^2 + (f - z) f''; what
+    Gauss-Newton leaves out is its second part. f' is between 0 and 1 and f'' = f' (1 - f').
+    """
+    X, y, _, _ = digits()
+    widths = (64, 16, 10)
+    network = AuxiliaryCoordinates(widths, loss="binary", activation="softplus", steps=6, rate=0.03)
+    blocks = second_order_blocks(widths, "equal")
+    parts = LayerParts(network, PrivateExamples(X[:60], y[:60]), blocks, (HUGE,) * 2, (HUGE,) * 2)
+    module = seeded(lambda: build_layers(perceptron(widths, "softplus")), 0).double()
+    parts.load(flat_parameters(module))
+    scale = HUGE / blocks.shares[0]
+    found: list[list[tuple[float, float, float]]] = [[], []]
+    for record in range(60):
+        pieces = np.split(parts.sums(np.array([record])) * scale, np.cumsum(blocks.sizes)[:-1])
+        for layer, own in enumerate(_weights(module)):
+            slope, curved = _with_bias(pieces[layer], own.shape), pieces[2 + layer]
+            turned = _times(curved, own)
+            found[layer].append(
+                (
+                    float(np.linalg.norm(slope)),
+                    float(np.linalg.norm(slope - turned)),
+                    _residual_share(slope, curved, own.shape),
+                )
+            )
+    rows = []
+    for layer, lengths in enumerate(found):
+        g, b, left = np.mean(lengths, axis=0)
+        rows.append((layer + 1, g, b, b / g, 100 * left if layer == 0 else 0.0))
+    return rows
+
+
+def _weights(module: Any) -> list[Floats]:
+    """Return each layer's matrix with its bias in the last column."""
+    values = [p.detach().numpy() for p in module.parameters()]
+    return [np.hstack([w, b[:, None]]) for w, b in zip(values[::2], values[1::2], strict=True)]
+
+
+def _with_bias(flat: Floats, shape: tuple[int, ...]) -> Floats:
+    outputs, inputs = shape
+    matrix, bias = np.split(flat, [outputs * (inputs - 1)])
+    return np.hstack([matrix.reshape(outputs, -1), bias[:, None]])
+
+
+def matrices(flat: Floats, shape: tuple[int, ...]) -> Floats:
+    """Return the curvature by each output's weights: (outputs, inputs, inputs)."""
+    outputs, inputs = shape
+    rows, columns = np.triu_indices(inputs)
+    made = np.zeros((outputs, inputs, inputs))
+    made[:, rows, columns] = flat.reshape(outputs, -1) / np.where(rows == columns, 1.0, 2**0.5)
+    made[:, columns, rows] = made[:, rows, columns]
+    return made
+
+
+def _times(flat: Floats, weights: Floats) -> Floats:
+    """Return H w of each output; the paper's C is half of H."""
+    return np.asarray(np.einsum("hij,hj->hi", matrices(flat, weights.shape), weights))
+
+
+def _residual_share(slope: Floats, curved: Floats, shape: tuple[int, ...]) -> float:
+    """Return |(f - z) f''| over |f'^2 + (f - z) f''|, from delta = (f - z) f' and kappa = f'^2.
+
+    The bias' input is 1: delta and kappa stand in the last column and the last corner.
+    """
+    delta, kappa = slope[:, -1], matrices(curved, shape)[:, -1, -1]
+    slopes = np.sqrt(np.maximum(kappa, 1e-300))
+    left = delta * (1 - slopes)
+    return float(np.linalg.norm(left) / np.linalg.norm(kappa + left))
+
+
+def first_step(place: Workplace) -> None:
+    """Unperturbed, first and second order have the same gradient at the point of expansion."""
+    X, y, _, _ = digits()
+    widths = (64, 16, 10)
+    network = AuxiliaryCoordinates(widths, loss="binary", steps=6, rate=0.03)
+    module = seeded(lambda: build_layers(perceptron(widths, "tanh")), 0).double()
+    both = []
+    for order in (1, 2):
+        if order == 1:
+            blocks = Blocks.cut(network.sizes, clip=HUGE, clipping="per-layer", split="equal")
+        else:
+            blocks = second_order_blocks(widths, "equal")
+        bounds = ((HUGE,) * 2,) * order
+        parts = LayerParts(network, PrivateExamples(X, y), blocks, *bounds)
+        parts.load(flat_parameters(module))
+        both.append(parts.sums(np.arange(len(y)))[: sum(network.sizes)] / blocks.shares[0])
+    gap = np.abs(both[0] - both[1]).max() / np.abs(both[0]).max()
+    steep, stack = _backpropagated(module, X, y), both[0]
+    angles = []
+    for layer, (mine, other) in enumerate(
+        zip(*(_cut(v, network) for v in (stack, steep)), strict=True)
+    ):
+        cosine = mine @ other / np.linalg.norm(mine) / np.linalg.norm(other)
+        angles.append((layer + 1, float(cosine)))
+    place.table(
+        "First step: second order against first, largest difference over the largest number",
+        ["difference"],
+        [(float(gap),)],
+    )
+    columns = ["layer", "cosine of the angle"]
+    place.table("First step: DP-MAC's gradient against backpropagation's", columns, angles)
+
+
+def _cut(vector: Floats, network: AuxiliaryCoordinates) -> list[Floats]:
+    return np.split(vector, np.cumsum(network.sizes)[:-1])
+
+
+def _backpropagated(module: Any, X: Floats, y: Floats) -> Floats:
+    """Return the gradient of half the binary cross-entropy of all outputs, by torch."""
+    torch = need_torch()
+    scores, truth = (
+        module(torch.from_numpy(X)),
+        torch.eye(10, dtype=torch.float64)[torch.from_numpy(y)],
+    )
+    loss = torch.nn.functional.binary_cross_entropy_with_logits(scores, truth, reduction="sum") / 2
+    loss.backward()
+    return np.concatenate([p.grad.numpy().ravel() for p in module.parameters()])
+
+
+def figure_2(place: Workplace) -> None:
+    """One weight: the objective, its second-order expansion at 0, and Gauss-Newton's."""
+    grid = np.linspace(-2, 2, 81)
+    curves: dict[str, tuple[Floats, Floats]] = {}
+    rows = []
+    for name, truth in (("hidden", -0.7), ("output", 0.7)):
+        exact, second, gauss = expansions(grid, truth, output=name == "output")
+        curves |= {f"{name}": (grid, exact), f"{name}, second order": (grid, second)}
+        if name == "hidden":
+            curves["hidden, Gauss-Newton"] = grid, gauss
+        for each, made in (("second order", second), ("Gauss-Newton", gauss)):
+            at = grid[np.argmin(made)]
+            near = np.abs(grid) <= 1
+            rows.append((name, each, truth, float(at), float(np.abs(made - exact)[near].max())))
+    columns = ["layer", "expansion", "true weight", "its least place", "largest gap within 1"]
+    place.table("Figure 2: objectives of one weight, expanded at 0", columns, rows)
+    figure = curves_figure(
+        curves, title="Figure 2: expansions at 0", x="weight", y="objective of the layer"
+    )
+    place.picture("mac-figure-2", figure)
+
+
+def expansions(grid: Floats, truth: float, *, output: bool) -> tuple[Floats, Floats, Floats]:
+    """Return the objective, the full second-order expansion and Gauss-Newton's, on inputs N(0, 1).
+
+    Hidden: half the squared error of softplus, targets by the true weight. Output: half the binary
+    cross-entropy, targets drawn by the true weight.
+    """
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=400)
+
+    def soft(u: Floats) -> Floats:
+        return np.logaddexp(0.0, u)
+
+    half = np.full_like(x, 0.5)
+    if output:
+        y = (draw.random(400) < 1 / (1 + np.exp(-truth * x))).astype(float)
+        exact = [np.mean(soft(w * x) - y * w * x) / 2 for w in grid]
+        slope, curve = np.mean((half - y) * x) / 2, np.mean(x**2) / 8
+        both = curve, curve
+    else:
+        z = soft(truth * x)
+        exact = [np.mean((z - soft(w * x)) ** 2) / 2 for w in grid]
+        gap = math.log(2) - z
+        slope = np.mean(gap * half * x)
+        both = np.mean((half**2 + gap / 4) * x**2), np.mean(half**2 * x**2)
+    start = exact[int(np.argmin(np.abs(grid)))]
+    made = [start + slope * grid + curve * grid**2 / 2 for curve in both]
+    return np.asarray(exact), np.asarray(made[0]), np.asarray(made[1])
