@@ -171,6 +171,19 @@ def finite_array(**named: ArrayLike) -> Floats:
     return array
 
 
+def simplex_rows(**named: ArrayLike) -> Floats:
+    """Return the argument as float64 (rows, classes >= 2), each row >= 0 and of sum 1."""
+    array = finite_array(**named)
+    (name,) = named
+    if array.ndim != 2 or array.shape[1] < 2:
+        raise InvalidArgument(
+            f"Expected {name} of shape (queries, classes >= 2), got shape {array.shape}."
+        )
+    if (array < 0).any() or not np.allclose(array.sum(axis=1), 1.0, atol=1e-6):
+        raise InvalidArgument(f"Expected each row of {name} to be >= 0 and to sum to 1.")
+    return array
+
+
 def number_array(**named: ArrayLike) -> Floats:
     """Return the argument as a float64 array; it is never quoted, for it may be secret."""
     name, value = _one(named)

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, softmax
 
 from tacit import ConfidentGNMax, GNMax, InsecureNoise, InteractiveGNMax, LNMax, NoisyVotes
+from tacit._checks import simplex_rows
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import Release, ThresholdCheck
 from tacit.students import answer_weights, label_posterior
-from tacit.students.posterior import posterior_rows
 
 QUERIES = 3000
 
@@ -184,4 +184,4 @@ def test_refusals(release: Release, options: dict[str, Any], message: str) -> No
 )
 def test_what_is_no_posterior_is_refused(rows: Any) -> None:
     with pytest.raises(InvalidArgument):
-        posterior_rows(rows)
+        simplex_rows(posterior=rows)

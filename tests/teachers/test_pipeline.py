@@ -61,7 +61,7 @@ def test_one_record_changes_one_teacher():
 
 @pytest.mark.parametrize(
     ("n_classes", "dtype"),
-    [(2, np.uint8), (256, np.uint8), (257, np.uint16), (65_536, np.uint16), (65_537, np.int64)],
+    [(2, np.uint8), (256, np.uint8), (257, np.uint16), (65_536, np.uint16), (65_537, np.uint32)],
 )
 def test_the_smallest_type_that_holds_the_classes(n_classes, dtype):
     y = np.array([0, n_classes - 1] * 2)

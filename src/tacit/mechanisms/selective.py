@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit import privacy
-from tacit._checks import Floats, Integers, at_least, finite, finite_array, noise_scale, set_checked
+from tacit._checks import Floats, Integers, at_least, finite, noise_scale, set_checked, simplex_rows
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.audit_cases import AUDIT_DELTAS, Suspicion, cut, guess, labelled, small
 from tacit.mechanisms.base import NO_ANSWER, Release
@@ -543,9 +543,7 @@ def student_probabilities(student: Student, shape: tuple[int, ...]) -> Floats:
     """
     if student is None:
         raise InvalidArgument("Expected student= the student's probabilities (queries, classes).")
-    array = finite_array(student=student)
+    array = simplex_rows(student=student)
     if array.shape != shape:
         raise InvalidArgument(f"Expected student of shape {shape}, got {array.shape}.")
-    if (array < 0).any() or not np.allclose(array.sum(axis=1), 1.0, atol=1e-6):
-        raise InvalidArgument("Expected each row of student to be >= 0 and to sum to 1.")
     return np.asarray(array / array.sum(axis=1, keepdims=True))

@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, betainccinv, betaincinv, expit
 
 from tacit._checks import Floats, at_least, non_negative, probability, refuse, renyi_order
+from tacit.privacy.gaussian import closed_in
 
 Event = Callable[[NDArray[np.float64]], NDArray[np.bool_]]
 """Which of many outputs count: chosen before they are seen."""
 
 _MOST_EPSILON = 2.0**10  # no experiment that fits into a computer proves more
-_HALVINGS = 60
 
 
 def clopper_pearson(hits: int, trials: int, tail: float) -> tuple[float, float]:
@@ -269,16 +270,11 @@ def one_run_epsilon(
     0.673
     """
     probability(confidence_delta=confidence_delta)
-    low, high = 0.0, _MOST_EPSILON
-    if one_run_p_value(canaries, guesses, right, low, delta) >= confidence_delta:
-        return 0.0
-    for _ in range(_HALVINGS):  # the p-value grows with epsilon: see `_guessed`
-        middle = (low + high) / 2
-        if one_run_p_value(canaries, guesses, right, middle, delta) < confidence_delta:
-            low = middle
-        else:
-            high = middle
-    return low
+
+    def explained(epsilon: Any) -> bool:  # from some epsilon on, since it grows: see `_guessed`
+        return one_run_p_value(canaries, guesses, right, epsilon, delta) >= confidence_delta
+
+    return 0.0 if explained(0.0) else float(closed_in(0.0, _MOST_EPSILON, explained)[0])
 
 
 def _guessed(canaries: int, guesses: int, right: int, delta: float) -> None:

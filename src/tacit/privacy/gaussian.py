@@ -200,11 +200,11 @@ def _least_epsilon(log_target: float, mu: Floats) -> Floats:
     while (short := np.asarray(gaussian_log_delta(high, mu)) > log_target).any():
         low = np.where(short, high, low)
         high = np.where(short, 2 * high, high)
-    _, high = _closed_in(low, high, lambda eps: gaussian_log_delta(eps, mu) <= log_target)
+    _, high = closed_in(low, high, lambda eps: gaussian_log_delta(eps, mu) <= log_target)
     return np.asarray(high)
 
 
-def _closed_in(low: Any, high: Any, beyond: Callable[[Floats], Any]) -> tuple[Any, Any]:
+def closed_in(low: Any, high: Any, beyond: Callable[[Floats], Any]) -> tuple[Any, Any]:
     """Return neighbouring floats between which `beyond`, which holds at `high`, begins to hold."""
     while True:
         middle = np.asarray((low + high) / 2)
@@ -278,4 +278,4 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         low, high = high, 2 * high
     while gaussian_log_delta(epsilon, low) > log_target:
         low, high = low / 2, low
-    return float(_closed_in(low, high, lambda mu: gaussian_log_delta(epsilon, mu) > log_target)[0])
+    return float(closed_in(low, high, lambda mu: gaussian_log_delta(epsilon, mu) > log_target)[0])

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,6 +36,7 @@ from scipy.special import expit, log_ndtr, ndtr, ndtri_exp
 
 from tacit._checks import Floats, Integers, order_array, positive, renyi_order
 from tacit.errors import InvalidArgument
+from tacit.privacy.gaussian import closed_in
 
 LARGE = 30.0  # beyond e^30 a "- 1" no longer matters, and adding logarithms is exact enough
 _HALF_LINE = np.array([0.5, 1.5, 4.0, 15.0, np.inf])
@@ -303,15 +304,13 @@ def theorem6_log_q0(sigma: float, order: float) -> float:
     """
     s, a = positive(sigma=sigma), renyi_order(order=order)
 
-    def improves(level: float) -> bool:
+    def improves(level: Any) -> bool:
         return bool(theorem6_rdp(-level, s, a)[0, 0] < a / s**2)
 
     useless, useful = 0.0, 1.0
     while not improves(useful):
         useless, useful = useful, 2 * useful
-    while useless < (middle := (useless + useful) / 2) < useful:
-        useless, useful = (useless, middle) if improves(middle) else (middle, useful)
-    return -useful
+    return -float(closed_in(useless, useful, improves)[1])
 
 
 def checked_log_q(log_q: ArrayLike) -> Floats:

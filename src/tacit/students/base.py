@@ -18,10 +18,18 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from tacit._checks import Floats, Integers, at_least, blocks, finite_array, refuse
+from tacit._checks import (
+    Floats,
+    Integers,
+    at_least,
+    blocks,
+    finite_array,
+    refuse,
+    simplex_rows,
+)
 from tacit._files import PathLike
 from tacit.errors import InvalidArgument
-from tacit.students.posterior import answer_weights, posterior_rows
+from tacit.students.posterior import answer_weights
 
 _BLOCK = 4096  # inputs predicted at a time
 
@@ -44,7 +52,7 @@ class Lesson:
 def read_lesson(X_public: ArrayLike, indices: ArrayLike, posterior: ArrayLike) -> Lesson:
     """Validate what a student is fitted on; a row may be asked about more than once."""
     inputs = flat_rows(X_public=X_public)
-    rows = posterior_rows(posterior)
+    rows = simplex_rows(posterior=posterior)
     numbers = row_numbers(indices, len(inputs))
     if numbers.size != len(rows):
         raise InvalidArgument(

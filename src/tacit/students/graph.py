@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from tacit._checks import Floats, Integers, at_least, blocks, positive, probability
+from tacit._checks import Floats, Integers, at_least, blocks, positive, probability, simplex_rows
 from tacit.errors import InvalidArgument
 from tacit.students.base import BaseStudent, Lesson, flat_rows, normalised, read_lesson
-from tacit.students.posterior import posterior_rows
 
 Features = NDArray[np.float32]
 
@@ -121,7 +120,7 @@ class _NeighbourStudent(BaseStudent):
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         super()._restore(arrays)
         self.points_ = flat_rows(points=self.points_).astype(np.float32)
-        posterior = posterior_rows(arrays[self._saved[1]])
+        posterior = simplex_rows(posterior=arrays[self._saved[1]])
         if posterior.shape != (len(self.points_), self.n_classes_):
             raise InvalidArgument("Expected one posterior for each of the saved points.")
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats, at_least, blocks, finite_array, refuse
+from tacit._checks import Floats, at_least, blocks, finite_array, refuse, simplex_rows
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import NO_ANSWER, Release, VoteReading
 
@@ -107,22 +107,10 @@ def answer_weights(posterior: ArrayLike) -> Floats:
     >>> answer_weights([[1.0, 0.0], [0.75, 0.25], [0.5, 0.5]]).tolist()
     [1.0, 0.5, 0.0]
     """
-    rows = posterior_rows(posterior)
+    rows = simplex_rows(posterior=posterior)
     n_classes = rows.shape[1]
     weights = (n_classes * rows.max(axis=1) - 1) / (n_classes - 1)
     return np.where(weights < 1e-9, 0.0, weights)
-
-
-def posterior_rows(posterior: ArrayLike) -> Floats:
-    """Validate a posterior: `(queries, classes)`, at least two classes, rows in the simplex."""
-    rows = finite_array(posterior=posterior)
-    if rows.ndim != 2 or rows.shape[1] < 2:
-        raise InvalidArgument(
-            f"Expected posterior of shape (queries, classes >= 2), got shape {rows.shape}."
-        )
-    if (rows < 0).any() or not np.allclose(rows.sum(axis=1), 1.0, atol=1e-6):
-        raise InvalidArgument("Expected each row of posterior to be >= 0 and to sum to 1.")
-    return rows
 
 
 def _from_labels(labels: NDArray[np.int64], n_classes: int, right: float) -> Floats:

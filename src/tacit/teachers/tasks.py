@@ -170,15 +170,13 @@ def attempt(work: Callable[[], _T]) -> tuple[_T | None, str | None]:
             return None, kind_of(error)
 
 
-def label_dtype(n_classes: int) -> type[np.unsignedinteger[Any]] | type[np.int64]:
-    """Return the smallest type for class indices: uint8, uint16 or int64.
+def label_dtype(n_classes: int) -> np.dtype[Any]:
+    """Return the smallest type for class indices.
 
-    >>> label_dtype(10).__name__, label_dtype(150_000).__name__
-    ('uint8', 'int64')
+    >>> label_dtype(10).name, label_dtype(150_000).name
+    ('uint8', 'uint32')
     """
-    if n_classes <= 2**8:
-        return np.uint8
-    return np.uint16 if n_classes <= 2**16 else np.int64
+    return np.min_scalar_type(n_classes - 1)
 
 
 def _without_training(job: Job, shard: Shard) -> Answer | None:
