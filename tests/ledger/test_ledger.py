@@ -185,6 +185,9 @@ def test_a_roll_back_is_found_by_the_head_and_by_whoever_was_there(ledger, path,
     spend(ledger, plan, votes)
     statement = ledger.statement()
     shutil.copy(old, path)
+    with pytest.raises(LedgerDamaged, match="rolled back"):
+        Ledger(path)  # the head beside it remembers the second entry
+    path.with_name("run.ledger-head").unlink()
     fresh = Ledger(path)
     fresh.verify()  # the chain alone cannot tell
     with pytest.raises(LedgerDamaged, match="rolled back"):

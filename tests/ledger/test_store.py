@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tacit.errors import (
     LedgerUnavailable,
 )
 from tacit.ledger import Budget, Ledger, store
+from tacit.ledger.chain import canonical, digest
 
 BUDGET = Budget(2.0, 1e-5)
 
@@ -137,7 +139,8 @@ def test_the_temporary_name_that_a_killed_creation_left_is_removed(ledger, path,
     strange.write_text("not a link")
     spend(ledger, plan, votes)
     assert len(Ledger(path)) == 1
-    assert sorted(entry.name for entry in path.parent.iterdir()) == [strange.name, path.name]
+    names = sorted(entry.name for entry in path.parent.iterdir())
+    assert names == [strange.name, path.name, f"{path.name}-head"]
 
 
 def test_text_is_not_a_ledger(path):
@@ -202,17 +205,22 @@ def test_the_file_itself_refuses_to_forget(ledger, path, plan, votes):
             sql(path, statement)
 
 
+ALTERED = [
+    "UPDATE entries SET cost = 0 WHERE sequence = {}",
+    "UPDATE entries SET payload = replace(payload, '40.0', '90.0') WHERE sequence = {}",
+    "UPDATE entries SET payload = CAST(x'ff' AS TEXT) WHERE sequence = {}",
+    "DELETE FROM entries WHERE sequence = {}",
+]
+
+
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE entries SET cost = 0 WHERE sequence = 1",
-        "UPDATE entries SET payload = replace(payload, '40.0', '90.0') WHERE sequence = 1",
-        "UPDATE entries SET payload = CAST(x'ff' AS TEXT) WHERE sequence = 1",
         "UPDATE header SET payload = replace(payload, '2.6', '9.6')",
-        "DELETE FROM entries WHERE sequence = 1",
+        *(statement.format(2) for statement in ALTERED),
     ],
 )
-def test_tampering_stops_every_use(ledger, path, plan, votes, statement):
+def test_tampering_with_header_or_last_line_stops_every_use(ledger, path, plan, votes, statement):
     spend(ledger, plan, votes, times=2)
     sql(path, *without_guards(path), statement)
     for use in (ledger.verify, ledger.spent, ledger.statement, lambda: Ledger(path)):
@@ -220,6 +228,57 @@ def test_tampering_stops_every_use(ledger, path, plan, votes, statement):
             use()
     with pytest.raises(LedgerDamaged), ledger.release(plan, purpose="test"):
         pytest.fail("a grant was given")
+
+
+@pytest.mark.parametrize("statement", ALTERED)
+def test_an_old_line_that_was_altered_changes_no_total_and_stops_every_statement(
+    ledger, path, plan, votes, statement
+):
+    """The last line states the totals, and its hash is remembered outside the database."""
+    spend(ledger, plan, votes, times=2)
+    before = ledger.spent()
+    sql(path, *without_guards(path), statement.format(1))
+    assert Ledger(path).spent() == before
+    assert ledger.would_exceed(*[plan] * 3)
+    for use in (ledger.verify, ledger.statement, ledger.entries, ledger.snapshot, ledger.extract):
+        with pytest.raises(LedgerDamaged):
+            use()
+    path.with_name("run.ledger-head").unlink()
+    for use in (ledger.spent, lambda: Ledger(path)):
+        with pytest.raises(LedgerDamaged):
+            use()
+
+
+def test_a_last_line_rewritten_with_its_hash_is_found_by_the_remembered_head(
+    ledger, path, plan, votes
+):
+    """The chain alone would take it: nothing follows."""
+    spend(ledger, plan, votes, times=2)
+    (row,) = sql(path, "SELECT payload FROM entries WHERE sequence = 2")[0]
+    line = json.loads(row[0])
+    first = json.loads(sql(path, "SELECT payload FROM entries WHERE sequence = 1")[0][0][0])
+    line["cost"], line["totals"] = 0.0, first["totals"]
+    text = canonical(line)
+    sql(
+        path,
+        *without_guards(path),
+        f"UPDATE entries SET cost = 0, hash = '{digest(text)}', payload = '{text}' "
+        "WHERE sequence = 2",
+    )
+    with pytest.raises(LedgerDamaged):
+        Ledger(path)
+    path.with_name("run.ledger-head").unlink()
+    Ledger(path).verify()  # without the head it is a chain like any other
+
+
+def test_a_ledger_that_was_removed_is_not_begun_anew_in_silence(ledger, path, plan, votes):
+    spend(ledger, plan, votes)
+    path.unlink()
+    with pytest.raises(LedgerError, match="remembers"):
+        Ledger(path, budget=BUDGET)
+    assert not path.exists()
+    path.with_name("run.ledger-head").unlink()
+    Ledger(path, budget=BUDGET)
 
 
 def test_verify_looks_at_the_pages_too(ledger, path, plan, votes):
@@ -244,7 +303,10 @@ def test_reading_leaves_no_trace(ledger, path, plan, votes):
         use()
     reader.would_exceed(plan)
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
-    assert [entry.name for entry in path.parent.iterdir()] == ["run.ledger"]
+    assert sorted(entry.name for entry in path.parent.iterdir()) == [
+        "run.ledger",
+        "run.ledger-head",
+    ]
 
 
 def test_entries_still_in_the_log_count(ledger, path, plan, votes):
@@ -260,7 +322,8 @@ def test_an_empty_log_is_no_log(ledger, path, plan, votes):
     spend(ledger, plan, votes)
     Path(f"{path}-wal").touch()
     assert len(Ledger(path)) == 1
-    assert sorted(entry.name for entry in path.parent.iterdir()) == ["run.ledger", "run.ledger-wal"]
+    names = sorted(entry.name for entry in path.parent.iterdir())
+    assert names == ["run.ledger", "run.ledger-head", "run.ledger-wal"]
 
 
 def test_the_log_of_a_removed_ledger_is_not_replayed_into_a_new_one(ledger, path, plan, votes):
@@ -276,18 +339,18 @@ def test_the_log_of_a_removed_ledger_is_not_replayed_into_a_new_one(ledger, path
 
 
 def test_a_writer_during_a_read_is_noticed(ledger, path, plan, votes, monkeypatch):
-    honest = store._load
+    honest = store._load_end
     written = []
 
-    def overtaken(database):
-        chain = honest(database)
+    def overtaken(database, *asked):
+        chain = honest(database, *asked)
         if not written:
             written.append(True)
-            monkeypatch.setattr(store, "_load", honest)
+            monkeypatch.setattr(store, "_load_end", honest)
             spend(Ledger(path), plan, votes)
         return chain
 
-    monkeypatch.setattr(store, "_load", overtaken)
+    monkeypatch.setattr(store, "_load_end", overtaken)
     assert len(ledger) == 1
 
 

@@ -76,7 +76,7 @@ def test_a_read_only_directory_is_read_and_not_released_from():
     lines = output.splitlines()
     assert lines[0] == "READ 1 True True"
     assert lines[1].startswith("REFUSED Cannot write to the ledger")
-    assert lines[2:] == ["NOT CREATED", "AFTER 1 ['run.ledger']"]
+    assert lines[2:] == ["NOT CREATED", "AFTER 1 ['run.ledger', 'run.ledger-head']"]
 
 
 def test_a_log_that_a_read_only_place_cannot_merge_is_not_ignored():

@@ -156,6 +156,23 @@ def as_text(steps: int) -> str:
     return f"0x{steps >> zeros:x}p{zeros - _PLACES:+d}"
 
 
+_AMOUNT = re.compile(r"0x([0-9a-f]+)p([+-][0-9]{1,4})")
+
+
+def steps_in(text: Any) -> int:
+    """Return the steps that `as_text` wrote; no other way to write them is taken.
+
+    >>> steps_in("0x3p-2") == 3 * steps_of(0.25)
+    True
+    """
+    match = _AMOUNT.fullmatch(text) if isinstance(text, str) else None
+    zeros = _PLACES + int(match[2]) if match else -1
+    steps = int(match[1], 16) << zeros if match and zeros >= 0 else -1
+    if steps < 0 or as_text(steps) != text:
+        raise LedgerDamaged("A line of the ledger has no valid totals; restore it from a copy.")
+    return steps
+
+
 @dataclass(frozen=True, slots=True)
 class Totals:
     """What the lines of a ledger cost together, in steps of 2^-1074."""
@@ -168,6 +185,11 @@ class Totals:
         return Totals(
             self.cost + steps_of(cost), self.confidence_delta + steps_of(confidence_delta)
         )
+
+    @classmethod
+    def read(cls, told: Mapping[str, str]) -> Totals:
+        """Read what a line says of them."""
+        return cls(steps_in(told["cost"]), steps_in(told["confidence_delta"]))
 
     def as_dict(self) -> dict[str, str]:
         """Return what a line says of them."""
@@ -400,7 +422,8 @@ class Chain:
     """A verified ledger: header, its hash, the entries in order, and what they add up to.
 
     `latest` is the latest time that a line names: a clock that goes back does not move it. `kinds`
-    has the kind of each entry by its hash.
+    has the kind of each entry by its hash. A chain whose end alone was read begins with an entry
+    that was verified before; `skipped` lines stand before it, and are in the totals.
     """
 
     header: Mapping[str, Any]
@@ -409,6 +432,12 @@ class Chain:
     entries: list[Entry] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
+    skipped: int = 0
+
+    @property
+    def length(self) -> int:
+        """How many lines it has behind the header."""
+        return self.skipped + len(self.entries)
 
     @property
     def head(self) -> str:
@@ -422,7 +451,7 @@ class Chain:
 
     def holds(self, head: str) -> bool:
         """Tell whether this hash is the header's or an entry's: the chain once ended there."""
-        return head == self.genesis or any(entry.hash == head for entry in self.entries)
+        return head == self.genesis or head in self.kinds
 
     def until(self, head: str) -> Chain:
         """Return the chain as it was when it ended there; `holds(head)` was asked before."""
@@ -431,7 +460,8 @@ class Chain:
         totals = Totals()
         for entry in entries:
             totals = totals.plus(entry.cost, entry.confidence_delta)
-        return dataclasses.replace(self, entries=entries, totals=totals)
+        kinds = {entry.hash: entry.kind for entry in entries}
+        return dataclasses.replace(self, entries=entries, kinds=kinds, totals=totals)
 
     def following(self, line: Mapping[str, Any]) -> str:
         """Return the text of the next entry: numbered, linked to the head, added up, timed."""
@@ -441,7 +471,7 @@ class Chain:
             now = self.latest  # how long steps took depends on who was sampled
         linked = {
             "schema": LINE_SCHEMA,
-            "sequence": len(self.entries) + 1,
+            "sequence": self.length + 1,
             "previous": self.head,
             "totals": totals.as_dict(),
             "time": now,
@@ -460,24 +490,48 @@ class Chain:
         if header["hash"] != genesis or not _columns_agree(header, terms):
             raise LedgerDamaged("The header of the ledger was altered; restore it from a copy.")
         chain = cls(terms, genesis, latest=_later(terms.get("created"), None))
-        for place, row in enumerate(entries, start=1):
-            line, text_hash = _hashed(row)
-            entry = Entry.read(line, text_hash)
-            stated = (row["hash"], row["sequence"])
-            if (
-                stated != (text_hash, place)
-                or not _columns_agree(row, line)
-                or not chain.takes(entry)
-            ):
-                raise LedgerDamaged(
-                    f"Entry {place} of the ledger does not continue the chain: it was altered, or "
-                    "an entry before it is missing; restore the ledger from a copy."
-                )
+        for row in entries:
+            chain.append(row)
         return chain
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Link one row more, or raise `LedgerDamaged`."""
+        place = self.length + 1
+        entry = _read_row(row)
+        if entry is None or entry.sequence != place or not self.takes(entry):
+            raise _broken(place)
+
+    def know(self, row: Mapping[str, Any]) -> None:
+        """Take note of an entry that stands before those that were read here."""
+        entry = _read_row(row)
+        if entry is None:
+            raise LedgerDamaged("An entry of the ledger was altered; restore it from a copy.")
+        self.kinds[entry.hash] = entry.kind
+
+    def beginning_at(self, row: Mapping[str, Any], sequence: int, text_hash: str) -> Chain | None:
+        """Return the chain that ends with this row, whose hash was remembered elsewhere.
+
+        Its totals are those that the line itself states: they are part of what was hashed, and were
+        compared with all lines before it when it was written. None if it states no totals, as
+        lines of schemas 1 and 2.
+        """
+        entry = _read_row(row)
+        if entry is None or (entry.sequence, entry.hash) != (sequence, text_hash):
+            raise _broken(sequence)
+        if entry.totals is None:
+            return None
+        return dataclasses.replace(
+            self,
+            latest=entry.behind or entry.time,
+            entries=[entry],
+            kinds={entry.hash: entry.kind},
+            totals=Totals.read(entry.totals),
+            skipped=sequence - 1,
+        )
 
     def takes(self, entry: Entry) -> bool:
         """Take one entry more, and tell whether it continues the chain."""
-        linked = (entry.previous, entry.sequence) == (self.head, len(self.entries) + 1)
+        linked = (entry.previous, entry.sequence) == (self.head, self.length + 1)
         self.totals = self.totals.plus(entry.cost, entry.confidence_delta)
         right = linked and self._says_what_is_so(entry)
         self.entries.append(entry)
@@ -494,6 +548,20 @@ class Chain:
             and entry.behind == _behind(entry.time, self.latest)
             and (entry.kind != "began" or self.kinds.get(entry.about["entry"]) == "release")
         )
+
+
+def _read_row(row: Mapping[str, Any]) -> Entry | None:
+    """Read a row of the store; None if its columns say anything else than its text."""
+    line, text_hash = _hashed(row)
+    entry = Entry.read(line, text_hash)
+    return entry if row["hash"] == text_hash and _columns_agree(row, line) else None
+
+
+def _broken(place: int) -> LedgerDamaged:
+    return LedgerDamaged(
+        f"Entry {place} of the ledger does not continue the chain: it was altered, or an entry "
+        "before it is missing; restore the ledger from a copy."
+    )
 
 
 def _later(text: Any, latest: str | None) -> str | None:

@@ -183,11 +183,11 @@ class Ledger:
         if not self._store.exists():
             self._store.create(new_terms(**asked).as_header())
         # Read even what was just created: another process may have been faster, and its terms hold.
-        chain = self._store.read()
+        chain = self._store.read_end()
         self._terms = Terms.from_header(chain.header)
         self._terms.agree_with(asked)
         self._accountant = self._terms.make_accountant()
-        self._seen = (len(chain.entries), chain.head)
+        self._seen = (chain.length, chain.head)
 
     @property
     def path(self) -> str:
@@ -246,15 +246,15 @@ class Ledger:
     @property
     def head(self) -> str:
         """Hash of the last entry: keep it elsewhere, and `verify(head=…)` detects a roll-back."""
-        return self._read().head
+        return self._read_end().head
 
     @property
     def origin(self) -> str:
         """Hash of the header, which tells this ledger from others as long as it lives."""
-        return self._read().genesis
+        return self._read_end().genesis
 
     def __len__(self) -> int:
-        return len(self._read().entries)
+        return self._read_end().length
 
     def __bool__(self) -> bool:
         return True  # an empty ledger is still a ledger: `if ledger` asks whether there is one
@@ -287,7 +287,7 @@ class Ledger:
         ----------
         `docs/theory/ledger.md#what-spent-means`
         """
-        return self._epsilon(self._read())
+        return self._epsilon(self._read_end())
 
     def remaining(self) -> float:
         """Return budget.epsilon - spent(), at least 0.
@@ -317,7 +317,7 @@ class Ledger:
         bool
             Nothing is spent by asking. Another process may spend between the answer and a release.
         """
-        chain = self._read()
+        chain = self._read_end()
         before: list[tuple[float, float]] = []
         try:
             for plan in plans:
@@ -392,8 +392,18 @@ class Ledger:
         with self._lent(plan, entry, SecureNoise() if noise is None else noise, steps) as grant:
             yield grant
 
-    def _append(self, draft: Callable[[Chain], Mapping[str, Any]]) -> Entry:
-        entry = self._store.append(draft)
+    def _append(
+        self, draft: Callable[[Chain], Mapping[str, Any]], *, whole: bool = False
+    ) -> Entry:
+        """Append the line that `draft` makes of the chain's end, or, if it asks, of all of it."""
+        seen = self._seen[1]  # before the append: another thread may append meanwhile
+
+        def drafted(chain: Chain) -> Mapping[str, Any]:
+            # Before any price: a chain that was rolled back offers again what has been spent.
+            self._check_is_ours(chain, seen)
+            return draft(chain)
+
+        entry = self._store.append(drafted, seen, whole=whole)
         self._seen = (entry.sequence, entry.hash)
         return entry
 
@@ -448,7 +458,8 @@ class Ledger:
             self._append(
                 lambda chain: self._free(
                     chain, **begun_line(chain.entries, entry.hash, after, upto)
-                )
+                ),
+                whole=True,
             )
 
         steps = BegunSteps(first, plan.queries, noted, note)
@@ -457,8 +468,6 @@ class Ledger:
 
     def _priced(self, chain: Chain, plan: Plan, line: Mapping[str, Any]) -> dict[str, Any]:
         """Return the next line of the chain, or refuse: runs under the write lock."""
-        # Before the quote: a chain that was rolled back offers again what has been spent.
-        self._check_is_ours(chain, self._seen[1])
         cost, confidence = self._quote(chain, plan)
         return {
             **line,
@@ -530,14 +539,11 @@ class Ledger:
             return self._priced(chain, plan, line)
 
         try:
-            entry = self._store.append(draft)
+            return self._append(draft, whole=True)
         except _AlreadyCharged:
             return self._same_charge(charged[0], plan, about)
-        self._seen = (entry.sequence, entry.hash)
-        return entry
 
     def _same_charge(self, entry: Entry, plan: Plan, about: Mapping[str, Any]) -> Entry:
-        self._read()  # what this object has seen in the file must still be there
         if (canonical(entry.plan), entry.about) != (canonical(plan.as_dict()), about):
             raise LedgerError(
                 f"Expected study={about['study']!r} with the plan and the parties that entry "
@@ -570,7 +576,6 @@ class Ledger:
 
     def _free(self, chain: Chain, **line: Any) -> dict[str, Any]:
         """Return a line that costs nothing: runs under the write lock."""
-        self._check_is_ours(chain, self._seen[1])
         nothing = {"noise": "", "faults": (), "plan": {}, "cost": 0.0, "confidence_delta": 0.0}
         return {**line, **nothing, "priced_by": {}, "library": __version__}
 
@@ -605,7 +610,8 @@ class Ledger:
         return cost, confidence
 
     def _epsilon(self, chain: Chain) -> float:
-        return self._epsilons([chain.totals.cost], [bool(chain.paid)])[0]
+        paid = chain.totals.cost > 0 or bool(chain.paid)
+        return self._epsilons([chain.totals.cost], [paid])[0]
 
     def _epsilons(self, totals: Sequence[int], paid: Iterable[bool]) -> list[float]:
         """Return worst-case epsilon of each total, all at once; 0 before anything is paid for."""
@@ -699,7 +705,7 @@ class Ledger:
             noise=max(levels, key=NOISE_LEVELS.index, default=NOISE_LEVELS[0]),
             dataset=self.dataset,
             budget=self.budget,
-            entries=len(chain.entries),
+            entries=chain.length,
             head=chain.head,
             assumes=(
                 *assumptions(entry.plan for entry in chain.paid),
@@ -709,10 +715,18 @@ class Ledger:
         )
 
     def _read(self) -> Chain:
+        """Read and verify everything."""
         seen = self._seen[1]  # before the read: another thread may append meanwhile
-        chain = self._store.read()
+        return self._ours(self._store.read(), seen)
+
+    def _read_end(self) -> Chain:
+        """Read what tells the total and the head, whatever the number of entries."""
+        seen = self._seen[1]
+        return self._ours(self._store.read_end(seen), seen)
+
+    def _ours(self, chain: Chain, seen: str) -> Chain:
         self._check_is_ours(chain, seen)
-        self._seen = max(self._seen, (len(chain.entries), chain.head))
+        self._seen = max(self._seen, (chain.length, chain.head))
         return chain
 
     def _check_is_ours(self, chain: Chain, seen: str) -> None:

@@ -1,11 +1,14 @@
 """Where a ledger lives: one SQLite file, append-only, one writer at a time across processes.
 
-Every operation opens its own connection and closes it, so nothing is shared after a fork. A writer
-takes the write lock first (BEGIN IMMEDIATE), reads and verifies everything under it, and commits
+A writer waits for its turn, takes the write lock (BEGIN IMMEDIATE), verifies under it the lines
+behind the head that is remembered outside the database, or all of them where none is, and commits
 with full synchronisation to a write-ahead log: after `append` returns, the entry survives a crash.
 Readers never write; all that they may remove is a temporary name that a killed creation left. No
 other code may open the file: closing any descriptor of it in this process would drop SQLite's
 locks.
+
+Connections are closed after each operation, so that the file alone is the whole ledger and can be
+copied; only a burst of appends keeps its connection for a moment (`tacit.ledger.connections`).
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +25,8 @@ from tacit._checks import refuse
 from tacit._files import name_without_overwriting, remove_temporaries_of, sync, temporary_beside
 from tacit.errors import LedgerDamaged, LedgerError, LedgerUnavailable
 from tacit.ledger.chain import Chain, Entry, canonical, digest, read_json
+from tacit.ledger.connections import Connections
+from tacit.ledger.remembered import HeadFile, Remembered
 
 Read = TypeVar("Read")
 APPLICATION_ID = 0x74616369  # "taci"
@@ -71,7 +77,7 @@ schema 1 has no reserve of delta, and what schemas 1 and 2 wrote are releases.""
 class Store:
     """The file of one ledger."""
 
-    __slots__ = ("path",)
+    __slots__ = ("_connections", "_head", "path")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
@@ -79,6 +85,8 @@ class Store:
             self.path = Path(os.path.realpath(os.fsdecode(path)))
         except (TypeError, ValueError):
             raise refuse("path", path, "the path of a ledger file") from None
+        self._head = HeadFile(self.path)
+        self._connections = Connections(self.path)
 
     def exists(self) -> bool:
         """Tell whether there is something at the path, ledger or not."""
@@ -92,6 +100,12 @@ class Store:
                 f"Expected no log beside the new ledger {str(self.path)!r}: a ledger of that name "
                 "was removed while in use; put it back, or remove its -wal and -journal files."
             )
+        if self._head.read() is not None and not self.exists():
+            raise LedgerError(
+                f"Expected {str(self.path)!r} to be a new ledger: {self._head.path.name!r} beside "
+                "it remembers one of that name, which was moved or removed; put it back, choose "
+                "another name, or remove that file as well."
+            )
         with self._translated("create"), temporary_beside(self.path) as temporary:
             _build(temporary, canonical(header), header)
             sync(temporary, os.O_RDWR)
@@ -100,6 +114,20 @@ class Store:
     def read(self) -> Chain:
         """Read and verify pages and chain, without writing anything."""
         return self._at_rest_or_locked(_load)
+
+    def read_end(self, *asked: str) -> Chain:
+        """Read and verify the lines behind the remembered head, or all where none is remembered.
+
+        `asked` are hashes of entries that may stand before them: those that do are in its `kinds`.
+        """
+        # Before the database: the head is written after the entry, so what it names is there.
+        remembered = self._head.read()
+
+        def read(database: sqlite3.Connection) -> Chain:
+            self._check_size(database)
+            return _load_end(database, remembered, asked)
+
+        return self._at_rest_or_locked(read)
 
     def texts(self) -> list[str]:
         """Return the header and the lines as they were written, all of them verified."""
@@ -130,50 +158,89 @@ class Store:
             database.execute("BEGIN")
             return read(database)
 
-    def append(self, draft: Callable[[Chain], Mapping[str, Any]]) -> Entry:
-        """Append the line that `draft` makes of the verified chain; durable on return.
+    def append(self, draft: Callable[[Chain], Mapping[str, Any]], *asked: str) -> Entry:
+        """Append the line that `draft` makes of the verified end of the chain; durable on return.
 
-        Whatever `draft` raises is raised here, and nothing is written.
+        `asked` are hashes that `draft` looks for, as in `read_end`. Whatever `draft` raises is
+        raised here, and nothing is written.
         """
-        with self._connection("mode=rw", "write to") as database:
-            database.execute("PRAGMA synchronous = FULL")
-            database.execute("PRAGMA fullfsync = ON")  # on macOS, fsync alone is not enough
+        with self._head.turn(self._mode()) as turn, self._writing() as database:
             # Locked before the chain is read: nobody may append between a price and its entry.
             database.execute("BEGIN IMMEDIATE")
             try:
+                self._check_size(database)
                 _migrate(database)
-                chain = _load(database)
+                chain = _load_end(database, turn.remembered(), asked)
                 entry = _insert(database, chain, chain.following(draft(chain)))
                 database.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):
                     database.execute("ROLLBACK")
                 raise
+            # Only now: a head that ran ahead of the database would accuse it of a roll-back.
+            turn.remember(Remembered(chain.genesis, entry.sequence, entry.hash))
         return entry
+
+    def _check_size(self, database: sqlite3.Connection) -> None:
+        """Refuse a file that was cut, also where the missing pages hold nothing that is read."""
+        if not self._is_at_rest():
+            return  # the newest pages are in the log
+        told = int(_pragma(database, "page_count")) * int(_pragma(database, "page_size"))
+        status = _status(self.path)
+        if status is not None and status.st_size != told:
+            raise LedgerDamaged("The ledger file was cut short; restore it from a copy.")
+
+    def _mode(self) -> int:
+        status = _status(self.path)
+        return 0 if status is None else status.st_mode
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._translated("write to"):
+            self._refuse_wrong_file()
+            with self._connections.lent(self._opened) as database:
+                yield database
+
+    def _opened(self) -> sqlite3.Connection:
+        database = self._connected("mode=rw")
+        database.execute("PRAGMA synchronous = FULL")
+        database.execute("PRAGMA fullfsync = ON")  # on macOS, fsync alone is not enough
+        return database
 
     @contextlib.contextmanager
     def _connection(self, options: str, verb: str) -> Iterator[sqlite3.Connection]:
         with self._translated(verb):
-            if self.path.is_dir():
-                raise LedgerError(f"Expected {str(self.path)!r} to be a file: it is a directory.")
-            self._refuse_second_name()
-            address, timeout = f"{self.path.as_uri()}?{options}", BUSY_SECONDS
-            with contextlib.closing(
-                sqlite3.connect(address, uri=True, timeout=timeout, isolation_level=None)
-            ) as database:
-                database.row_factory = _as_dict
-                database.text_factory = _as_text
+            self._refuse_wrong_file()
+            with contextlib.closing(self._connected(options)) as database:
                 yield database
 
-    def _refuse_second_name(self) -> None:
-        """Refuse a file with two names: each would have its own log and lock, and spend it all.
+    def _connected(self, options: str) -> sqlite3.Connection:
+        database = sqlite3.connect(
+            f"{self.path.as_uri()}?{options}",
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,  # a kept connection is lent to one thread at a time
+        )
+        database.row_factory = _as_dict
+        database.text_factory = _as_text
+        return database
+
+    def _refuse_wrong_file(self) -> None:
+        """Refuse a directory, and a file with two names, each with its own log and lock.
+
+        What is spent through one name would not be seen through the other.
 
         A file that is being created has a temporary name for a moment; if its process was killed
         just then, that name is removed here.
         """
-        if _names(self.path) > 1:
+        status = _status(self.path)
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            raise LedgerError(f"Expected {str(self.path)!r} to be a file: it is a directory.")
+        if status is not None and status.st_nlink > 1:
             remove_temporaries_of(self.path)
-        if _names(self.path) > 1:
+            status = _status(self.path)
+        if status is not None and status.st_nlink > 1:
             raise LedgerError(
                 f"Expected the ledger {str(self.path)!r} to have one name: it has a hard link, and "
                 "what is spent through one name is not seen through the other; remove the link."
@@ -204,11 +271,6 @@ def _stamp(path: Path) -> tuple[int, ...]:
     """Return enough of a file's status to notice that somebody wrote to it."""
     status = _status(path)
     return () if status is None else (status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-def _names(path: Path) -> int:
-    status = _status(path)
-    return 0 if status is None else status.st_nlink
 
 
 def _as_dict(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> dict[str, Any]:
@@ -267,11 +329,50 @@ def _pragma(database: sqlite3.Connection, name: str) -> Any:
 def _load(database: sqlite3.Connection) -> Chain:
     _schema_version(database)
     _check_pages(database)
+    entries = _rows(database, "SELECT * FROM entries ORDER BY sequence", _ENTRY)
+    return Chain.verified(_header(database), entries)
+
+
+def _load_end(
+    database: sqlite3.Connection, remembered: Remembered | None, asked: tuple[str, ...]
+) -> Chain:
+    """Verify what stands behind the remembered entry, whose own line states the totals up to it.
+
+    Everything is read where that would not tell enough: a fixed list counts its entries, and so
+    does a ledger whose entries cost nothing yet.
+    """
+    _schema_version(database)
+    chain = None if remembered is None else _from_remembered(database, remembered)
+    if chain is None or chain.header.get("accountant") == "fixed" or not chain.totals.cost:
+        return _load(database)
+    for row in _rows(
+        database, "SELECT * FROM entries WHERE sequence > ? ORDER BY sequence", _ENTRY, chain.length
+    ):
+        chain.append(row)
+    for text_hash in set(asked) - set(chain.kinds):
+        for row in _rows(database, "SELECT * FROM entries WHERE hash = ?", _ENTRY, text_hash):
+            chain.know(row)
+    return chain
+
+
+def _from_remembered(database: sqlite3.Connection, remembered: Remembered) -> Chain | None:
+    chain = Chain.verified(_header(database), ())
+    found = "SELECT * FROM entries WHERE sequence = ?"
+    rows = _rows(database, found, _ENTRY, remembered.sequence).fetchall()
+    if chain.genesis != remembered.genesis or not rows:
+        raise LedgerDamaged(
+            f"Expected the ledger to hold entry {remembered.sequence}, which its -head file "
+            "remembers: it was rolled back, cut short or exchanged. Put the newer file back; what "
+            "was spent since cannot be known from this one."
+        )
+    return chain.beginning_at(rows[0], remembered.sequence, remembered.hash)
+
+
+def _header(database: sqlite3.Connection) -> dict[str, Any]:
     header = _rows(database, "SELECT * FROM header", {"payload", "hash"}).fetchall()
     if len(header) != 1:
         raise LedgerDamaged("Expected one header in the ledger; restore it from a copy.")
-    entries = "SELECT * FROM entries ORDER BY sequence"
-    return Chain.verified(header[0], _rows(database, entries, {"payload", "hash", "sequence"}))
+    return dict(header[0])
 
 
 def _texts(database: sqlite3.Connection) -> list[str]:
@@ -280,10 +381,15 @@ def _texts(database: sqlite3.Connection) -> list[str]:
     return [row["payload"] for row in (*database.execute("SELECT payload FROM header"), *lines)]
 
 
-def _rows(database: sqlite3.Connection, query: str, needed: set[str]) -> sqlite3.Cursor:
+_ENTRY = {"payload", "hash", "sequence"}
+
+
+def _rows(
+    database: sqlite3.Connection, query: str, needed: set[str], *asked: str | int
+) -> sqlite3.Cursor:
     """Ask for rows, which must have these columns: damage may change the names as well."""
     try:
-        rows = database.execute(query)
+        rows = database.execute(query, asked)
         if needed <= {column[0] for column in rows.description}:
             return rows
     except UnicodeDecodeError:  # in a name, which no text factory reads

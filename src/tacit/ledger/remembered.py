@@ -1,0 +1,151 @@
+"""The head of a ledger, kept outside its database, and the queue in which writers wait.
+
+Beside `run.ledger` stands `run.ledger-head`: one line with the hash of the header, the number and
+the hash of the last entry, and a check sum of the line itself. Whoever appends compares the
+database with it, so that a price can be read from the last entry alone: its totals are part of what
+was hashed. An old line that was edited changes no total, and `verify` and every statement find it;
+a ledger that was rolled back, cut short or exchanged does not hold the remembered entry, and is
+refused at once. What is found when: docs/theory/ledger.md#what-is-checked-when.
+
+It is written after the entry is on disk, so it may lag behind, never run ahead: lines behind the
+remembered one are verified one by one. If it is lost or unreadable, the whole chain is verified and
+it is written anew. It is a memory against accidents and clumsy hands; somebody who may write to
+both files can deceive both, and only a head that is kept elsewhere (`verify(head=…)`) shows that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tacit.ledger.chain import digest
+
+if sys.platform != "win32":
+    import fcntl
+
+_MARK = "tacit-head/1"
+_MOST_BYTES = 512
+MOST_SECONDS = 30.0
+"""A writer that holds its turn for longer has been stopped; SQLite's lock decides then."""
+_PAUSES = (0.0003, 0.0015)
+# No child process inherits it, and no link leads elsewhere.
+_OURS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+class Remembered(NamedTuple):
+    """The end of a chain: hash of its header, number and hash of its last entry."""
+
+    genesis: str
+    sequence: int
+    hash: str
+
+    def as_line(self) -> str:
+        """Return the line of the file, which tells whether it is whole."""
+        text = f"{_MARK} {self.genesis} {self.sequence} {self.hash}"
+        return f"{text} {digest(text)}\n"
+
+    @classmethod
+    def read(cls, line: str) -> Remembered | None:
+        """Read the line; None if it is not whole, or was written by another version."""
+        words = line.split()
+        if len(words) != 5 or not words[2].isdecimal():
+            return None
+        found = cls(words[1], int(words[2]), words[3])
+        return found if found.as_line() == line else None
+
+
+class HeadFile:
+    """The file that remembers a ledger's head, and whose lock is the queue of its writers."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, ledger: Path) -> None:
+        self.path = ledger.with_name(f"{ledger.name}-head")
+
+    def read(self) -> Remembered | None:
+        """Return what is remembered; None if nothing is, or nothing that can be read."""
+        try:
+            return _read(os.open(self.path, os.O_RDONLY | _OURS), close=True)
+        except OSError:
+            return None
+
+    @contextlib.contextmanager
+    def turn(self, mode: int) -> Iterator[Turn]:
+        """Wait until no other writer has its turn; `mode` is the ledger's own permissions.
+
+        SQLite's writers sleep ever longer and may be overtaken for half a minute; these ask again
+        within a thousandth of a second or two. Where that fails, SQLite's own lock still keeps
+        writers apart: this one is for fairness alone.
+        """
+        descriptor = self._opened(mode)
+        try:
+            if descriptor is not None:
+                _wait_for(descriptor)
+            yield Turn(descriptor)
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def _opened(self, mode: int) -> int | None:
+        make = os.O_CREAT if mode else 0  # not beside a ledger that is not there
+        for flags in (os.O_RDWR | make, os.O_RDONLY):
+            with contextlib.suppress(OSError):  # not ours to write, or not to be made here
+                return os.open(self.path, flags | _OURS, mode & 0o666)
+        return None
+
+
+class Turn:
+    """A writer's turn: nobody else writes the head while it lasts."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+
+    def remembered(self) -> Remembered | None:
+        """Return what is remembered now."""
+        if self._descriptor is None:
+            return None
+        try:
+            return _read(self._descriptor)
+        except OSError:
+            return None
+
+    def remember(self, end: Remembered) -> None:
+        """Write the new end over the old one; if that fails, the old one holds."""
+        if self._descriptor is not None:
+            line = end.as_line().encode()
+            with contextlib.suppress(OSError):  # a full disk, or not ours to write
+                os.pwrite(self._descriptor, line, 0)
+                os.ftruncate(self._descriptor, len(line))
+
+
+def _wait_for(descriptor: int) -> None:
+    if sys.platform == "win32":  # pragma: no cover - SQLite's lock alone
+        return
+    patience = time.monotonic() + MOST_SECONDS
+    while time.monotonic() < patience:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # At random times, so that nobody is overtaken again and again.
+            time.sleep(random.uniform(*_PAUSES))
+        except OSError:  # a file system without locks
+            return
+        else:
+            return
+
+
+def _read(descriptor: int, *, close: bool = False) -> Remembered | None:
+    try:
+        data = os.pread(descriptor, _MOST_BYTES, 0)
+    finally:
+        if close:
+            os.close(descriptor)
+    return Remembered.read(data.decode("ascii", "replace"))
