@@ -60,3 +60,20 @@ def test_an_epsilon_that_protects_little_is_shown(tacit, tmp_path):
     with large.release(Plan(GNMax(sigma=2.0), queries=10), purpose="label"):
         pass
     assert "protects little" in words(tacit("ledger", "show", "large.ledger").out)
+
+
+def test_a_long_ledger_is_shown_page_by_page(tacit, tmp_path, monkeypatch):
+    monkeypatch.setattr("tacit.cli.ledger.ROWS", 2)
+    ledger = Ledger(tmp_path / "long.ledger", budget=Budget(2.0, 1e-5))
+    for number in range(5):
+        with ledger.release(Plan(GNMax(sigma=400), queries=1), purpose=f"number {number}"):
+            pass
+    shown = tacit("ledger", "show", "long.ledger").out
+    assert [f"number {number}" in shown for number in range(5)] == [False] * 3 + [True] * 2
+    assert "Entries 4 to 5 of 5; --page 2" in shown
+    assert "number 0" in tacit("ledger", "show", "long.ledger", "--page", "3").out
+    refused = tacit("ledger", "show", "long.ledger", "--page", "4")
+    assert refused.code == 2
+    assert "from 1 to 3" in refused.err
+    everything = json.loads(tacit("ledger", "show", "long.ledger", "--json").out)
+    assert len(everything["entries"]) == 5

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
+from tacit._checks import refuse
 from tacit.cli.options import existing, writable
 from tacit.cli.show import WIDE, print_json, print_result, print_statement, print_table, screen
 
@@ -21,33 +22,51 @@ _SHOWN = (
 )
 
 
-def show(file: Path, *, as_json: bool = False) -> None:
-    """Show what was released and what is left.
+ROWS = 50
+"""Entries on a page of `tacit ledger show`."""
+
+
+def show(file: Path, *, page: int = 1, as_json: bool = False) -> None:
+    """Show what was released and what is left; of a long ledger, the latest entries.
 
     Example: tacit ledger show run.ledger
+
+    page: 1 shows the latest 50 entries, 2 those before them, and so on. --json has all of them.
     """
     ledger = existing(file)
-    entries = ledger.entries()
+    now = ledger.snapshot()
     if as_json:
+        spent = now.statement.epsilon or 0.0
         print_json(
             {
-                "spent": ledger.spent(),
-                "remaining": ledger.remaining(),
+                "spent": spent,
+                "remaining": max(0.0, ledger.budget.epsilon - spent),
                 "budget": asdict(ledger.budget),
                 "unit": ledger.unit,
                 "accountant": ledger.accountant,
-                "head": ledger.head,
-                "warnings": ledger.statement().warnings,
-                "entries": [{name: getattr(entry, name) for name in _SHOWN} for entry in entries],
+                "head": now.statement.head,
+                "warnings": now.statement.warnings,
+                "entries": [
+                    {name: getattr(entry, name) for name in _SHOWN} for entry in now.entries
+                ],
             }
         )
         return
-    _print_entries(file.name, ledger, entries)
-    _print_clock(entries)
-    print_statement(ledger, ledger.statement())
+    _print_entries(file.name, ledger, now.entries, page)
+    _print_clock(now.entries)
+    print_statement(ledger, now.statement)
 
 
-def _print_entries(name: str, ledger: Ledger, entries: Sequence[Entry]) -> None:
+def _page(entries: Sequence[Entry], page: int) -> Sequence[Entry]:
+    """Return the entries of a page, counted from the end; refuse one that there is not."""
+    pages = max(1, -(-len(entries) // ROWS))
+    if not 1 <= page <= pages:
+        raise refuse("--page", page, f"a page from 1 to {pages}")
+    end = len(entries) - (page - 1) * ROWS
+    return entries[max(0, end - ROWS) : end]
+
+
+def _print_entries(name: str, ledger: Ledger, entries: Sequence[Entry], page: int) -> None:
     """Print the table of releases: a purpose takes more lines, so that the rest stays whole.
 
     A narrow screen has no room for hashes beside it; --json has them in full.
@@ -56,6 +75,9 @@ def _print_entries(name: str, ledger: Ledger, entries: Sequence[Entry]) -> None:
     columns = ("purpose", "when, UTC", "mechanism", "queries", currency, "entry")
     shown = len(columns) - (screen().width < WIDE)
     counted = _counted(sum(entry.is_paid for entry in entries), "release", "releases")
+    # Notes of begun steps are many, and of use to the run alone; --json has them.
+    shown_entries = [entry for entry in entries if entry.kind != "began"]
+    on_page = _page(shown_entries, page)
     rows = [
         (
             escape(entry.purpose),
@@ -65,11 +87,15 @@ def _print_entries(name: str, ledger: Ledger, entries: Sequence[Entry]) -> None:
             f"{entry.cost:.4g}",
             entry.hash[:8],
         )[:shown]
-        for entry in entries
-        if entry.kind != "began"  # many, and of use to the run alone; --json has them
+        for entry in on_page
     ]
     title = escape(f"{name}: {counted}, unit: one {ledger.unit}")
     print_table(title, columns[:shown], rows, folded=True)
+    if len(on_page) < len(shown_entries):
+        screen().print(
+            f"Entries {on_page[0].sequence:,} to {on_page[-1].sequence:,} of {len(entries):,}; "
+            f"--page {page + 1} shows those before."
+        )
 
 
 def verify(file: Path, *, head: str | None = None, as_json: bool = False) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 BURST = 8
 """So many appends within `MOMENT` of each other, and the connection is kept."""
 MOMENT = 0.25
+_LOOK_EVERY = 0.25
 
 
 class Connections:
@@ -115,7 +116,7 @@ def _see_to_it() -> None:
 
 def _close_idle() -> None:
     while True:
-        time.sleep(MOMENT)
+        time.sleep(_LOOK_EVERY)
         with _all_of_them:
             idle = [connections.close_if_idle() for connections in tuple(_everywhere)]
             if all(idle):

@@ -1,0 +1,108 @@
+"""The head outside the database: it may lag or be lost, never lead to a smaller total."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ledger_shared import spend
+
+from tacit.errors import LedgerDamaged
+from tacit.ledger import Budget, Ledger, store
+from tacit.ledger.remembered import HeadFile, Remembered
+from tacit.mechanisms import Plan
+
+HASHES = st.text("0123456789abcdef", min_size=64, max_size=64)
+ENDS = st.builds(Remembered, HASHES, st.integers(0, 10**12), HASHES)
+
+
+def head_of(path):
+    return path.with_name(f"{path.name}-head")
+
+
+@given(ENDS, st.data())
+def test_a_line_that_is_not_whole_is_not_read(end, data):
+    line = end.as_line()
+    assert Remembered.read(line) == end
+    place = data.draw(st.integers(0, len(line) - 1))
+    other = data.draw(st.characters(codec="ascii").filter(lambda sign: sign != line[place]))
+    assert Remembered.read(line[:place] + other + line[place + 1 :]) is None
+    assert Remembered.read(line[:place]) is None
+
+
+def test_what_is_remembered_is_the_last_entry(ledger, path, plan, votes):
+    spend(ledger, plan, votes, times=2)
+    assert HeadFile(path).read() == Remembered(ledger.origin, 2, ledger.head)
+    assert head_of(path).stat().st_mode & 0o777 <= path.stat().st_mode & 0o777
+
+
+def test_a_head_that_lags_is_caught_up_with(ledger, path, fakes):
+    """Killed between the commit and the head: the lines behind it are verified and counted."""
+    plan = Plan(fakes.Base(0.01), queries=1)
+    spend(ledger, plan, [0])
+    old = head_of(path).read_bytes()
+    spend(ledger, plan, [0], times=2)
+    spent = ledger.spent()
+    head_of(path).write_bytes(old)
+    assert Ledger(path).spent() == spent
+    spend(Ledger(path), plan, [0])
+    assert HeadFile(path).read().sequence == 4
+    assert Ledger(path).verify() == ledger.head
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 100, b"tacit-head/2 a 1 b c\n"])
+def test_a_head_that_cannot_be_read_is_made_anew(ledger, path, plan, votes, content):
+    spend(ledger, plan, votes, times=2)
+    spent = ledger.spent()
+    head_of(path).write_bytes(content)
+    assert Ledger(path).spent() == spent
+    spend(ledger, plan, votes)
+    assert HeadFile(path).read() == Remembered(ledger.origin, 3, ledger.head)
+
+
+def test_a_head_that_may_not_be_written_only_lags(ledger, path, plan, votes, monkeypatch):
+    spend(ledger, plan, votes)
+    monkeypatch.setattr(os, "pwrite", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    spend(ledger, plan, votes, times=2)
+    assert HeadFile(path).read().sequence == 1
+    assert len(Ledger(path)) == 3
+
+
+def test_the_head_of_another_ledger_is_an_exchange(ledger, path, plan, votes):
+    other = path.with_name("other.ledger")
+    foreign = Ledger(other, budget=Budget(2.0, 1e-5))
+    spend(foreign, plan, votes)
+    spend(ledger, plan, votes)
+    head_of(path).write_bytes(head_of(other).read_bytes())
+    with pytest.raises(LedgerDamaged, match="exchanged"):
+        ledger.spent()
+    with pytest.raises(LedgerDamaged), ledger.release(plan, purpose="test"):
+        pytest.fail("a grant was given")
+
+
+def test_a_release_reads_the_last_line_alone(ledger, path, plan, votes, monkeypatch):
+    spend(ledger, plan, votes)
+    monkeypatch.setattr(store, "_load", lambda _: pytest.fail("read everything"))
+    spend(ledger, plan, votes, times=2)
+    assert Ledger(path).spent() == ledger.spent() > 0
+    assert len(ledger) == 3
+    assert not ledger.would_exceed()
+
+
+def test_an_entry_before_the_last_is_known_by_its_hash(ledger, path, plan, votes):
+    """Somebody who saw an old head goes on with a chain that holds it."""
+    spend(ledger, plan, votes)
+    spend(Ledger(path), plan, votes, times=2)
+    assert len(ledger) == 3
+
+
+def test_totals_are_those_of_all_lines(path, fakes):
+    """The end alone and the whole chain say the same, whatever the costs."""
+    ledger = Ledger(path, budget=Budget(8.0, 1e-5))
+    for square in (0.1, 1e-17, 0.25, 3e-9):
+        spend(ledger, Plan(fakes.Base(square), queries=1), [0])
+        whole, end = ledger._store.read(), ledger._store.read_end()
+        assert (end.totals, end.head, end.length) == (whole.totals, whole.head, whole.length)
+        assert end.latest == whole.latest
