@@ -158,11 +158,13 @@ class Store:
             database.execute("BEGIN")
             return read(database)
 
-    def append(self, draft: Callable[[Chain], Mapping[str, Any]], *asked: str) -> Entry:
+    def append(
+        self, draft: Callable[[Chain], Mapping[str, Any]], *asked: str, whole: bool = False
+    ) -> Entry:
         """Append the line that `draft` makes of the verified end of the chain; durable on return.
 
-        `asked` are hashes that `draft` looks for, as in `read_end`. Whatever `draft` raises is
-        raised here, and nothing is written.
+        `asked` are hashes that `draft` looks for, as in `read_end`; with `whole` it is given all
+        entries. Whatever `draft` raises is raised here, and nothing is written.
         """
         with self._head.turn(self._mode()) as turn, self._writing() as database:
             # Locked before the chain is read: nobody may append between a price and its entry.
@@ -171,6 +173,8 @@ class Store:
                 self._check_size(database)
                 _migrate(database)
                 chain = _load_end(database, turn.remembered(), asked)
+                if whole and chain.skipped:
+                    chain = _load(database)
                 entry = _insert(database, chain, chain.following(draft(chain)))
                 database.execute("COMMIT")
             except BaseException:
