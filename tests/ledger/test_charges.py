@@ -60,6 +60,7 @@ def test_what_cannot_be_charged_is_refused(ledger, plan, change):
 def test_a_ledger_that_was_put_back_charges_nothing(ledger, path, plan, tmp_path):
     ledger.charge(plan, study=STUDY, **TOLD)
     path.unlink()
+    path.with_name(f"{path.name}-head").unlink()
     again = Ledger(path, budget=ledger.budget, dataset="scans", unit="person")
     again.charge(plan, study=STUDY, **TOLD)
     with pytest.raises(LedgerDamaged, match="replaced"):

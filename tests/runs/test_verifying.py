@@ -91,12 +91,15 @@ def test_a_statement_of_another_ledger_is_found(run, finished):
 
 def test_a_ledger_of_another_run_is_found(run, finished):
     shutil.copy(finished["careless"] / "run.ledger", run / "run.ledger")
+    assert "exchanged" in failed(run)["ledger"]
+    shutil.copy(finished["careless"] / "run.ledger-head", run / "run.ledger-head")
     assert "never had the head" in failed(run)["statement"]
 
 
 def test_a_ledger_that_was_cut_short_is_found(run, tmp_path):
     """An older copy, from before the files were published; and one from before the release."""
     (run / "run.ledger").unlink()
+    (run / "run.ledger-head").unlink()
     Ledger(run / "run.ledger", budget=Budget(1.0, 1e-5))
     assert "cut short" in failed(run)["statement"]
 
