@@ -392,9 +392,7 @@ class Ledger:
         with self._lent(plan, entry, SecureNoise() if noise is None else noise, steps) as grant:
             yield grant
 
-    def _append(
-        self, draft: Callable[[Chain], Mapping[str, Any]], *, whole: bool = False
-    ) -> Entry:
+    def _append(self, draft: Callable[[Chain], Mapping[str, Any]], *, whole: bool = False) -> Entry:
         """Append the line that `draft` makes of the chain's end, or, if it asks, of all of it."""
         seen = self._seen[1]  # before the append: another thread may append meanwhile
 
