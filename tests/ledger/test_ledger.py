@@ -77,7 +77,7 @@ def test_nothing_is_charged_before_the_block_is_entered(ledger, plan):
 
 
 def test_no_entry_no_label(ledger, plan, votes, monkeypatch):
-    def refuse(*_):
+    def refuse(*_, **__):
         raise LedgerUnavailable("the disk is on fire")
 
     monkeypatch.setattr(store.Store, "append", refuse)
