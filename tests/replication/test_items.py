@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -40,14 +41,15 @@ def test_quick_items_run_and_leave_something(paper, item, tmp_path):
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_the_page_has_every_item_in_its_order_with_its_verdict_and_command(paper):
+def test_the_page_has_every_item_in_its_order_with_its_verdict_command_and_time(paper):
     page = (Path(__file__).parents[2] / "docs" / "replication" / f"{paper}.md").read_text()
     at = 0
     for item in items_of(paper):
         command = f"`tacit replicate {paper} {item.name}`"
-        opening = f"**{item.verdict}**" + ("" if item.run is None else f" · {command}")
+        opening = f"**{item.verdict}**" + ("" if item.run is None else f" · {command} · ")
         assert opening in page[at:], f"{item.name}: no {opening!r} behind those before it"
-        at = page.index(opening, at) + 1
+        at = page.index(opening, at) + len(opening)
+        assert item.run is None or re.match(r"[\d.]+ (s|minutes)\n", page[at:]), item.name
 
 
 def test_what_is_missing_is_named(tmp_path):
