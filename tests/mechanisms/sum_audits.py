@@ -10,7 +10,7 @@ from audits import TRIALS, proved, secure_noise
 from summary_cases import STEPS, spoken
 
 from tacit.mechanisms import NoisySum, Plan
-from tacit.methods.summary import level_of
+from tacit.methods.residual_rounds import compared_by, level_of, second_moment_of
 from tacit.records import PrivateRecords
 from tacit.summaries import prototype_votes
 
@@ -56,6 +56,19 @@ def _numbers(numbers: list[float]) -> Any:
     return level_of(PrivateRecords(np.empty((len(numbers), 0)), np.array(numbers), None))
 
 
+def _compared(gains: list[list[float]]) -> Any:
+    """Records on which three solutions do so well: solution j scores j."""
+    said = np.array(gains)
+    private = PrivateRecords(np.full((len(said), 1), STEPS), np.zeros(len(said)), None)
+    solutions = [np.array([[float(number)]]) for number in range(said.shape[1])]
+    return compared_by(private, solutions, lambda rows, score: said[rows, int(score[0, 0])])
+
+
+def _squared(steps: list[list[float]], people: list[int]) -> Any:
+    owners = np.array(people)
+    return second_moment_of(PrivateRecords(np.array(steps), np.zeros(len(steps)), owners))
+
+
 EVERYWHERE = np.full(VOTES, VOTES**-0.5)
 SUM_AUDITS = {
     "a vote at three prototypes": SumAudit(_votes([0, 0]), _votes([0]), EVERYWHERE),
@@ -66,6 +79,18 @@ SUM_AUDITS = {
     ),
     "a number, its square and its count": SumAudit(
         _numbers([0.5, 1.0]), _numbers([0.5]), EVERYWHERE, NoisySum(1.0, 1, 3)
+    ),
+    "which of four solutions does best": SumAudit(
+        _compared([[1.0, 1.0, 0.0, 0.0], [0.5, 1.0, 0.0, 0.0]]),
+        _compared([[0.5, 1.0, 0.0, 0.0]]),
+        [0.5, 0.5, -0.5, -0.5],
+        NoisySum(1.0, 1, 4),
+    ),
+    "the second moment of a person of two records": SumAudit(
+        _squared([[STEPS, 0.0], [STEPS, 0.0], [0.0, STEPS]], [1, 1, 2]),
+        _squared([[0.0, STEPS]], [2]),
+        [1.0, 0.0, 0.0, 0.0],
+        NoisySum(1.0, 2, 2),
     ),
     "a person of four records": SumAudit(
         _votes([0] * 5, ["p", "p", "p", "p", "q"]), _votes([0], ["q"]), EVERYWHERE

@@ -62,6 +62,17 @@ def test_a_person_who_is_not_clipped_is_caught():
     assert audit.finds(mutated(audit.mechanism, RecordsNotPeople), seeded_noise()) > audit.claim()
 
 
+def test_gains_that_are_not_scaled_are_caught():
+    """Half of four solutions right, about their mean: 1 long, not 1/2 as with sqrt(J)/2 = 1."""
+    honest = SUM_AUDITS["which of four solutions does best"]
+    nobody = spoken(np.empty((0, 1)), np.empty((0, 4)))
+    # About 0 instead of the mean, or without the root: sqrt 2 and 2 long.
+    for gains in ([[1.0, 1.0, 0.0, 0.0]], [[1.0, 1.0, -1.0, -1.0]]):
+        length = np.linalg.norm(gains)
+        audit = SumAudit(spoken([[1.0]], gains), nobody, gains / length, honest.mechanism)
+        assert audit.finds(mutated(audit.mechanism, Unbounded), seeded_noise()) > audit.claim()
+
+
 def test_a_replacement_sold_as_an_addition_is_caught():
     """Replacing a record moves the table by sqrt 2: the statement counts it as a group of two."""
     size = NoisySum(1.0, 1, 2)

@@ -109,6 +109,10 @@ class TestLearning:
 class TestSensitivity:
     """End to end: one unit more or less moves each released sum by at most 1."""
 
+    @pytest.fixture(autouse=True)
+    def _release_second_moments(self, second_moments):
+        pass
+
     @staticmethod
     def moves(kind, rows, labels, gone, people=None, **settings):
         model = make(kind, noise=Quiet(), allow_large_delta=True, **settings)
@@ -122,7 +126,8 @@ class TestSensitivity:
     def test_one_record(self, kind, gone):
         moved = self.moves(kind, X[:100], Y[:100], np.arange(100) == gone)
         assert 0.99 < moved[0] <= 1
-        assert 0 < min(moved) <= max(moved) <= 1
+        assert 0 < min(moved[:4])  # the fifth compares solutions, of which all may be right
+        assert max(moved) <= 1
 
     @EVERY
     @pytest.mark.parametrize("gone", [0, 99])
@@ -177,9 +182,9 @@ class TestSensitivity:
             alone = [moves_of(np.arange(100) == row) for row in range(20)]
             with watching(lambda *given: max(look(*given) for look in alone)) as seen:  # noqa: B023
                 make(kind).fit(X[:100], Y[:100], X_public=OUTSIDE)
-            assert len(seen) == 3
+            assert len(seen) == (3 if kind is MomentClassifier else 5)
             assert max(seen) <= 1
-            assert seen[-1] > 0
+            assert min(seen) > 0
 
     def test_the_order_of_records_changes_no_bit(self):
         for kind in KINDS:

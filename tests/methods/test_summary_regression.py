@@ -22,7 +22,7 @@ from tacit import (
 from tacit.errors import InvalidArgument
 from tacit.features import Numeric, PublicBins
 from tacit.mechanisms import NoisySum
-from tacit.methods.summary import level_of, residuals_of
+from tacit.methods.residual_rounds import level_of, residuals_of
 from tacit.records import PrivateRecords, PublicSpace
 from tacit.students import ValueStudent, load_student, saved_extra
 
@@ -54,7 +54,7 @@ class TestLearning:
         model = make(kind, rounds=rounds).fit(X, Y, X_public=OUTSIDE)
         assert model.score(X_NEW, Y_NEW) > (0.95 if kind is MomentRegressor else 0.8)
         assert 1.99 < model.ledger_.spent() <= 2.0
-        assert len(model.releases_) == rounds + 1
+        assert len(model.releases_) == rounds + 2  # counts before, a comparison behind
 
     def test_without_noise_moments_find_the_line(self):
         """The oracle is least squares on private rows; it shrinks as if there were noise."""
@@ -105,12 +105,16 @@ def tables(model) -> list[np.ndarray]:
 class TestSensitivity:
     """End to end: one unit more or less moves each released sum by at most 1."""
 
+    @pytest.fixture(autouse=True)
+    def _release_second_moments(self, second_moments):
+        pass
+
     @staticmethod
     def moves(kind, rows, y, gone, people=None, **own):
         model = make(kind, noise=Quiet(), allow_large_delta=True, **own)
         with watching(moves_of(gone)) as moved:
             model.fit(rows, y, X_public=OUTSIDE, groups=people)
-        assert len(moved) == len(model.releases_) == 3
+        assert len(moved) == len(model.releases_) == 5
         return moved
 
     @EVERY
@@ -119,7 +123,8 @@ class TestSensitivity:
         rows, y = np.vstack([X[:50], [[1e15, -1e15]]]), np.append(Y[:50], wild)
         moved = self.moves(kind, rows, y, np.arange(51) == 50)
         assert 0.57 < moved[0] <= 1
-        assert 0 < min(moved) <= max(moved) <= 1
+        assert 0 < min(moved[:4])  # the fifth compares solutions, of which all may be wrong
+        assert max(moved) <= 1
         tables_without = tables(make(kind, noise=Quiet()).fit(X[:50], Y[:50], X_public=OUTSIDE))
         tables_with = tables(make(kind, noise=Quiet()).fit(rows, y, X_public=OUTSIDE))
         assert np.linalg.norm(tables_with[0] - tables_without[0]) == pytest.approx(moved[0])

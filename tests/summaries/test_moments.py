@@ -18,7 +18,7 @@ from tacit.summaries import (
     longest_label,
     plain_prior,
 )
-from tacit.summaries.residuals import shrinkage
+from tacit.summaries.descent import shrinkage
 
 
 def problem(n: int, classes: int, seed: int):

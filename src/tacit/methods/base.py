@@ -310,12 +310,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         they are about the same public `inputs`.
         """
         kept = self._kept.start(ledger, *inputs)
-        if ledger.would_exceed(*plans[kept:]):
+        self._refuse_beyond(ledger, plans[kept:])
+        return kept
+
+    @staticmethod
+    def _refuse_beyond(ledger: Ledger, plans: Sequence[Plan]) -> None:
+        if ledger.would_exceed(*plans):
             raise BudgetExceeded(
                 f"Expected a run within the budget of {ledger!r}: it would exceed what is left. "
                 "Nothing was spent; ask for a smaller epsilon= (more noise) or fewer queries."
             )
-        return kept
 
     def _new_student(self) -> Any:
         """Return a student of raw public inputs, with the public features unless it has its own."""

@@ -25,12 +25,12 @@ from tacit.features import PublicBins
 from tacit.ledger import Ledger
 from tacit.mechanisms import STEP, Contributions, unit_steps
 from tacit.methods.method import Facts, Method, Rule, common
+from tacit.methods.residual_rounds import SummaryRegressor
 from tacit.methods.settings import OneOrTwo, one_or_two
 from tacit.methods.summary import (
     COUNT_SHARE,
     PublicPart,
     SummaryClassifier,
-    SummaryRegressor,
     believed_counts,
     measured,
     said_by,

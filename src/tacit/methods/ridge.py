@@ -15,20 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import Floats, at_least, positive
+from tacit._checks import Floats, Integers, at_least, positive
 from tacit.ledger import Ledger
 from tacit.methods.method import Facts, Method, Rule, common
+from tacit.methods.residual_rounds import ResidualEstimator, SummaryRegressor, Told
 from tacit.methods.settings import Count, Positive
-from tacit.methods.summary import (
-    PublicPart,
-    ResidualEstimator,
-    SummaryClassifier,
-    SummaryRegressor,
-    believed_counts,
-)
+from tacit.methods.summary import PublicPart, SummaryClassifier, believed_counts
 from tacit.records import PrivateRecords, PublicSpace
 from tacit.students import KernelStudent, ValueStudent, choose_queries, kernel_width
-from tacit.summaries import Descent, ExactNystroem, compact_view, longest_label, one_hot
+from tacit.summaries import ExactNystroem, compact_view, longest_label, one_hot
 
 
 @dataclass(eq=False, repr=False)
@@ -133,19 +128,25 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
     ) -> dict[str, Any]:
         counts = self._count(ledger, public.plans[0], private)
         total, shares = believed_counts(counts)
-        descent = Descent(public.view, total, shares.size, classes=True)
         labels = one_hot(private.targets, shares.size, shares)
-        later = self._descend(descent, public, private, labels, longest_label(shares), ledger)
+
+        def gains(rows: Integers, scores: Floats) -> Floats:
+            said = (scores + shares).argmax(axis=1)
+            return np.asarray(said == private.targets[rows], dtype=np.float64)
+
+        told = Told(total, shares.size, labels, longest_label(shares), gains)
+        found = self._descend(told, public, private, ledger)
         kernel = KernelStudent(self.features).told(
             outside,
             landmarks=_landmarks(public),
             gamma=public.basis.gamma,
             whitening=public.basis.whitening,
-            weights=descent.weights,
+            weights=found.weights,
             bias=shares,
         )
         student = self._taught(kernel, kernel.predict_proba, outside)
-        return {"releases_": [counts, *later], "student_": student}
+        releases = [counts, *found.releases]
+        return {"releases_": releases, "candidates_": found.candidates, "student_": student}
 
 
 @dataclass(eq=False, repr=False)

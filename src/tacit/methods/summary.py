@@ -12,24 +12,23 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import Floats, Integers, at_least, positive
-from tacit.errors import InvalidArgument
+from tacit._checks import Floats, Integers
 from tacit.ledger import Ledger
-from tacit.mechanisms import STEP, Contributions, NoisySum, Plan, Release, unit_steps
-from tacit.methods.base import PrivateClassifier, PrivateRegressor, RowEstimator, Targets
-from tacit.methods.settings import Count, Features, Positive, Student
+from tacit.mechanisms import Contributions, NoisySum, Plan, Release
+from tacit.methods.base import PrivateClassifier, RowEstimator, Targets
+from tacit.methods.settings import Features, Positive, Student
 from tacit.records import PrivateRecords, PublicSpace
-from tacit.summaries import Descent, ExactNystroem, exact_scores, one_hot
+from tacit.summaries import one_hot
 
 COUNT_SHARE = 0.05
 """Share of mu^2 for counts, on which later releases are centred."""
-_LEAST_VARIANCE = 1e-4
-"""Of t in [-1, 1]: noise may make the released variance negative."""
+_ROUNDING = 1 + 2.0**-40
+"""More noise, so that shares rounded to floats do not add up to more than a ledger has."""
 
 
 class PublicPart(NamedTuple):
@@ -95,7 +94,7 @@ class SummaryEstimator(RowEstimator):
         """Return a plan for each (share of mu^2, rows, columns), which together spend epsilon."""
         noise = self._gaussian_noise()
         return [
-            Plan(NoisySum(noise / math.sqrt(share), rows, columns), 1)
+            Plan(NoisySum(noise / math.sqrt(share) * _ROUNDING, rows, columns), 1)
             for share, rows, columns in sums
         ]
 
@@ -168,99 +167,6 @@ class SummaryClassifier(PrivateClassifier, SummaryEstimator):
         return self._release(ledger, plan, said, "count the classes")
 
 
-@dataclass(eq=False, repr=False)
-class ResidualEstimator(SummaryEstimator):
-    """What those share that release moments of residuals, round by round, to a public descent."""
-
-    _: KW_ONLY
-    rounds: Count = 2
-    clip: Positive = 0.5
-    _counted: ClassVar[int | None] = None  # numbers of the first release; None: one a class
-
-    @abstractmethod
-    def _kernel(self, space: PublicSpace, view: Floats) -> ExactNystroem | None:
-        """Return the features, made of public inputs; None for these themselves."""
-
-    def _prepare(self, outside: NDArray[Any], columns: int) -> PublicPart:
-        space = PublicSpace.around(self.features, outside, self.radius)
-        view = space.view(outside)
-        kernel = self._kernel(space, view)
-
-        def look(view: Floats) -> NDArray[Any]:
-            # Features of norm at most 1 in whole steps of 2^-14, each row's bits its own.
-            if kernel is not None:
-                return kernel.steps(view)
-            return unit_steps(view / space.radius, view.shape)
-
-        seen = np.asarray(look(view) * STEP)
-        if not seen.any():
-            raise InvalidArgument("Expected public inputs that differ from each other.")
-        rounds, _ = at_least(1, rounds=self.rounds), positive(clip=self.clip)
-        # Of what counts leave of mu^2, each round has the same share.
-        each = ((1 - COUNT_SHARE) / rounds, seen.shape[1], columns)
-        counts = (COUNT_SHARE, 1, self._counted or columns)
-        return PublicPart(space, seen, self._plans(counts, *[each] * rounds), kernel, look)
-
-    def _descend(
-        self,
-        descent: Descent,
-        public: PublicPart,
-        private: PrivateRecords,
-        targets: Callable[[Integers], Floats],
-        clip: float,
-        ledger: Ledger,
-    ) -> list[Release]:
-        """Release a moment of residuals a round; in the first nothing is explained, or clipped."""
-        releases = []
-        for number, plan in enumerate(public.plans[1:], start=1):
-            said = residuals_of(private, targets, descent.weights, clip)
-            purpose = f"a moment of residuals, round {number} of {len(public.plans) - 1}"
-            releases.append(self._release(ledger, plan, said, purpose))
-            descent.step(*measured(releases[-1], clip))
-            # Only now: this round's noise was in units of the length that bounded its residuals.
-            clip = min(clip, float(self.clip))
-        return releases
-
-
-@dataclass(eq=False, repr=False)
-class SummaryRegressor(PrivateRegressor, ResidualEstimator):
-    """Fit and predict; a subclass says which features the records speak of."""
-
-    _counted: ClassVar[int | None] = 3  # records, the sum of y and that of its squares
-
-    @abstractmethod
-    def _solution(
-        self, public: PublicPart, outside: NDArray[Any], weights: Floats, level: float
-    ) -> Any:
-        """Return the student that is the solution, in the units of y."""
-
-    def _read(self, y: NDArray[Any]) -> Targets:
-        low, high = bounds = self._bounds()
-        # Each number by itself; halves first, so that nothing overflows.
-        middle, half = low / 2 + high / 2, high / 2 - low / 2
-        targets = np.clip((np.clip(y, low, high) - middle) / half, -1, 1)
-        return Targets(targets, public={"bounds_": bounds})
-
-    def _release_and_learn(
-        self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
-    ) -> dict[str, Any]:
-        purpose = "count, and add up y and its square"
-        first = self._release(ledger, public.plans[0], level_of(private), purpose)
-        count, level, variance = believed_level(first)
-        descent = Descent(public.view, count, 1, variance=variance)
-
-        def targets(rows: Integers) -> Floats:
-            return np.asarray(private.targets[rows, None] - level)
-
-        later = self._descend(descent, public, private, targets, 1 + abs(level), ledger)
-        low, high = self._bounds()
-        half = high / 2 - low / 2
-        weights, level = descent.weights[:, 0] * half, low / 2 + high / 2 + level * half
-        told = self._solution(public, outside, weights, level)
-        student = self._taught(told, lambda X: np.clip(told.predict(X), low, high), outside)
-        return {"releases_": [first, *later], "student_": student}
-
-
 def said_by(
     private: PrivateRecords,
     left: Callable[[Integers], Floats],
@@ -284,46 +190,3 @@ def measured(release: Release, bound: float) -> tuple[Floats, float]:
     """Return a release in the units of the moment, and the variance of its noise there."""
     mechanism: Any = release.mechanism
     return np.asarray(release.values) * bound, (bound * float(mechanism.sigma)) ** 2
-
-
-def residuals_of(
-    private: PrivateRecords,
-    targets: Callable[[Integers], Floats],
-    weights: Floats,
-    clip: float,
-) -> Contributions:
-    """Return phi(x) and (target - phi(x) weights)/clip, each shortened to norm 1. Secret.
-
-    The records' rows are phi, in whole steps, and so are the weights, so that products are exact:
-    no record's residual depends on which others are computed beside it.
-    """
-    own = private.shares()[:, None]
-
-    def left(rows: Integers) -> Floats:
-        return np.asarray(private.rows[rows] * STEP)
-
-    def right(rows: Integers) -> Floats:
-        residual = (targets(rows) - exact_scores(private.rows[rows], weights)) / clip
-        # Shortened before a person's records are averaged; exactly, row by row.
-        return np.asarray(unit_steps(residual, residual.shape) * STEP * own[rows])
-
-    return said_by(private, left, right)
-
-
-def level_of(private: PrivateRecords) -> Contributions:
-    """Return 1 and (1, t, t^2)/sqrt 3, of norm at most 1 for |t| <= 1. Secret."""
-    own = private.shares()
-
-    def right(rows: Integers) -> Floats:
-        t = private.targets[rows]
-        return np.column_stack([np.ones(len(rows)), t, t * t]) * (own[rows, None] / math.sqrt(3))
-
-    return said_by(private, lambda rows: np.ones((len(rows), 1)), right)
-
-
-def believed_level(release: Release) -> tuple[float, float, float]:
-    """Return the number of records, at least 1, and mean and variance of t, within their bounds."""
-    count, total, squares = (np.asarray(release.values)[0] * math.sqrt(3)).tolist()
-    count = max(count, 1.0)
-    level = min(max(total / count, -1.0), 1.0)
-    return count, level, min(max(squares / count - level**2, _LEAST_VARIANCE), 1.0)

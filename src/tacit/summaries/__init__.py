@@ -4,6 +4,7 @@ Each module says what one record contributes to a `NoisySum` and what a release 
 record contributes is secret; what is made of a release is public (docs/theory/speak-once.md).
 """
 
+from tacit.summaries.descent import Descent, covariance_gap, weighted_by
 from tacit.summaries.moments import (
     NoisyEcho,
     NoisyMoment,
@@ -24,7 +25,7 @@ from tacit.summaries.prototypes import (
     prototype_votes,
     table_posterior,
 )
-from tacit.summaries.residuals import Descent, ExactNystroem, exact_scores, exact_softmax
+from tacit.summaries.residuals import ExactNystroem, exact_scores, exact_softmax
 
 __all__ = [
     "Descent",
@@ -37,6 +38,7 @@ __all__ = [
     "bins_prior",
     "choose_student",
     "compact_view",
+    "covariance_gap",
     "default_students",
     "exact_scores",
     "exact_softmax",
@@ -47,4 +49,5 @@ __all__ = [
     "plain_prior",
     "prototype_votes",
     "table_posterior",
+    "weighted_by",
 ]

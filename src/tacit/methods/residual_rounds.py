@@ -1,0 +1,361 @@
+"""What the estimators share that release moments of residuals, round by round, to a public descent.
+
+A fit releases, in this order: counts, or level and variance of y; where the budget bears it, a
+second moment of the features, which tells where public inputs do not resemble the private ones; a
+moment of residuals a round; and how well each of several solutions does on the records, by which
+they are weighted (docs/theory/speak-once.md#public-inputs-of-another-kind).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._checks import Floats, Integers, at_least, positive
+from tacit.errors import InvalidArgument
+from tacit.ledger import Ledger
+from tacit.mechanisms import STEP, Contributions, Plan, Release, unit_steps
+from tacit.methods.base import PrivateRegressor, Targets
+from tacit.methods.settings import Count, Positive
+from tacit.methods.summary import COUNT_SHARE, PublicPart, SummaryEstimator, measured, said_by
+from tacit.records import PrivateRecords, PublicSpace
+from tacit.summaries import Descent, ExactNystroem, covariance_gap, exact_scores, weighted_by
+
+CHECK_SHARE = 0.05
+"""Share of mu^2 for the check of solutions."""
+_SECOND_MOMENT = ((5000.0, 0.2), (1000.0, 0.1))
+"""From which strength on what share of mu^2 goes to the second moment of features."""
+_MOST_FEATURES = 1024
+"""Beyond, a second moment would take longer than all the rest."""
+_FIRST_PENALTIES = (0.01, 0.1, 1.0)
+_LAST_PENALTIES = (0.01, 0.1)
+_LEAST_VARIANCE = 1e-4
+"""Of t in [-1, 1]: noise may make the released variance negative."""
+
+
+class Shares(NamedTuple):
+    """Shares of mu^2 that follow the counts: they add up to 1 with `COUNT_SHARE`.
+
+    Parameters
+    ----------
+    second : float
+        For the second moment of the features; 0: it is not released.
+    each : float
+        For each round.
+    check : float
+        For the check of solutions.
+    """
+
+    second: float
+    each: float
+    check: float
+
+    @classmethod
+    def at(cls, strength: float, features: int, rounds: int) -> Shares:
+        """Return the shares at a strength n mu, with n declared or released, never counted.
+
+        >>> Shares.at(2000.0, 500, 2)
+        Shares(second=0.1, each=0.4, check=0.05)
+        """
+        second = next((share for least, share in _SECOND_MOMENT if strength >= least), 0.0)
+        second = second if features <= _MOST_FEATURES else 0.0
+        left = 1 - COUNT_SHARE - CHECK_SHARE - second
+        return cls(second, left / rounds, CHECK_SHARE)
+
+
+class Told(NamedTuple):
+    """What the first release told, and what follows from it for the records.
+
+    Parameters
+    ----------
+    total : float
+        How many records there are, as released.
+    columns : int
+        How many numbers a target has.
+    targets : callable
+        Of row numbers: the records' targets. Secret.
+    longest : float
+        A public bound of their length.
+    gains : callable
+        Of row numbers and a public solution's scores of them: how well it does on each record, from
+        0 to 1, from that record's own bits. Secret.
+    variance : float, optional
+        Of a target, as released; None for classes.
+    """
+
+    total: float
+    columns: int
+    targets: Callable[[Integers], Floats]
+    longest: float
+    gains: Callable[[Integers, Floats], Floats]
+    variance: float | None = None
+
+
+class Found(NamedTuple):
+    """What the rounds led to: the solution, how much each candidate counts in it, all releases."""
+
+    weights: Floats
+    candidates: dict[str, float]
+    releases: list[Release]
+
+
+@dataclass(eq=False, repr=False)
+class ResidualEstimator(SummaryEstimator):
+    """What those share that release moments of residuals, round by round, to a public descent."""
+
+    _: KW_ONLY
+    rounds: Count = 2
+    clip: Positive = 0.5
+    _counted: ClassVar[int | None] = None  # numbers of the first release; None: one a class
+
+    @abstractmethod
+    def _kernel(self, space: PublicSpace, view: Floats) -> ExactNystroem | None:
+        """Return the features, made of public inputs; None for these themselves."""
+
+    def _prepare(self, outside: NDArray[Any], columns: int) -> PublicPart:
+        space = PublicSpace.around(self.features, outside, self.radius)
+        view = space.view(outside)
+        kernel = self._kernel(space, view)
+
+        def look(view: Floats) -> NDArray[Any]:
+            # Features of norm at most 1 in whole steps of 2^-14, each row's bits its own.
+            if kernel is not None:
+                return kernel.steps(view)
+            return unit_steps(view / space.radius, view.shape)
+
+        seen = np.asarray(look(view) * STEP)
+        if not seen.any():
+            raise InvalidArgument("Expected public inputs that differ from each other.")
+        at_least(1, rounds=self.rounds)
+        positive(clip=self.clip)
+        # The second stands for all that follow, whose shares depend on what the first tells.
+        plans = self._plans((COUNT_SHARE, 1, self._counted or columns), (1 - COUNT_SHARE, 1, 1))
+        return PublicPart(space, seen, plans, kernel, look)
+
+    def _open_ledger(self, *, by_person: bool, **terms: Any) -> Ledger:
+        ledger = super()._open_ledger(by_person=by_person, **terms)
+        if ledger.accountant == "fixed":
+            raise InvalidArgument(
+                'Expected a ledger with accountant="gaussian" or "rdp": how this method shares its '
+                "budget depends on what its first release tells, and a fixed list cannot react."
+            )
+        return ledger
+
+    def _later_plans(self, ledger: Ledger, public: PublicPart, told: Told) -> list[Plan]:
+        """Return the plans behind the first: second moment or none, rounds, check.
+
+        They react to a release, which Gaussian and Renyi ledgers allow: given what was released,
+        each costs its share of mu^2, whatever the shares are, and these add up to what is left.
+        """
+        features = public.view.shape[1]
+        strength = told.total / self._gaussian_noise()
+        second, each, check = Shares.at(strength, features, self.rounds)
+        moment = [(second, features, features)] if second else []
+        rounds = [(each, features, told.columns)] * self.rounds
+        count = len(_candidate_names(bool(second), self.rounds))
+        plans = self._plans(*moment, *rounds, (check, 1, count))
+        self._refuse_beyond(ledger, plans[max(len(self._kept.stored()) - 1, 0) :])
+        return plans
+
+    def _descend(
+        self, told: Told, public: PublicPart, private: PrivateRecords, ledger: Ledger
+    ) -> Found:
+        """Release what follows the first release, and return what it leads to."""
+        plans = self._later_plans(ledger, public, told)
+        releases = []
+        gap = None
+        if len(plans) > self.rounds + 1:
+            said = second_moment_of(private)
+            purpose = "a second moment of the features"
+            releases.append(self._release(ledger, plans.pop(0), said, purpose))
+            mechanism: Any = releases[0].mechanism
+            moment = np.asarray(releases[0].values)
+            gap = covariance_gap(moment, public.view, told.total, mechanism.sigma)
+        solutions: list[Floats] = []
+        releases += self._rounds(plans[:-1], told, public, private, ledger, gap, solutions)
+        said = compared_by(private, solutions, told.gains)
+        purpose = f"how well each of {len(solutions)} solutions does"
+        releases.append(self._release(ledger, plans[-1], said, purpose))
+        shares = believed_gains(releases[-1])
+        names = _candidate_names(gap is not None, self.rounds)
+        weights = sum(share * one for share, one in zip(shares, solutions, strict=True))
+        counted = dict(zip(names, shares.tolist(), strict=True))
+        return Found(np.asarray(weights), counted, releases)
+
+    def _rounds(
+        self,
+        plans: list[Plan],
+        told: Told,
+        public: PublicPart,
+        private: PrivateRecords,
+        ledger: Ledger,
+        gap: Floats | None,
+        solutions: list[Floats],
+    ) -> list[Release]:
+        """Release a moment of residuals a round; in the first nothing is explained, or clipped.
+
+        Solutions are added in the order of `_candidate_names`.
+        """
+        kind: dict[str, Any] = {"classes": told.variance is None, "variance": told.variance}
+        descent = Descent(public.view, told.total, told.columns, gap=gap, **kind)
+        clip, releases = told.longest, []
+        for number, plan in enumerate(plans, start=1):
+            said = residuals_of(private, told.targets, descent.weights, clip)
+            purpose = f"a moment of residuals, round {number} of {len(plans)}"
+            releases.append(self._release(ledger, plan, said, purpose))
+            moment, variance = measured(releases[-1], clip)
+            if number == 1 and gap is not None:
+                plain = Descent(public.view, told.total, told.columns, **kind)
+                plain.step(moment, variance)
+                solutions.append(plain.weights)
+            if number in (1, len(plans)):
+                penalties = _FIRST_PENALTIES if number == 1 else _LAST_PENALTIES
+                solutions += [descent.ridge(moment, penalty) for penalty in penalties]
+            descent.step(moment, variance)
+            if number in (1, len(plans)):
+                solutions.append(descent.weights)
+            # Only now: this round's noise was in units of the length that bounded its residuals.
+            clip = min(clip, float(self.clip))
+        return releases
+
+
+def _candidate_names(corrected: bool, rounds: int) -> list[str]:
+    """Return what the solutions are called that a fit weighs; their number is public."""
+    names = ["evidence, public covariance"] if corrected else []
+    names += [f"ridge {penalty:g}, round 1" for penalty in _FIRST_PENALTIES]
+    names.append("evidence, round 1")
+    if rounds > 1:
+        names += [f"ridge {penalty:g}, round {rounds}" for penalty in _LAST_PENALTIES]
+        names.append(f"evidence, round {rounds}")
+    return names
+
+
+@dataclass(eq=False, repr=False)
+class SummaryRegressor(PrivateRegressor, ResidualEstimator):
+    """Fit and predict; a subclass says which features the records speak of."""
+
+    _counted: ClassVar[int | None] = 3  # records, the sum of y and that of its squares
+
+    @abstractmethod
+    def _solution(
+        self, public: PublicPart, outside: NDArray[Any], weights: Floats, level: float
+    ) -> Any:
+        """Return the student that is the solution, in the units of y."""
+
+    def _read(self, y: NDArray[Any]) -> Targets:
+        low, high = bounds = self._bounds()
+        # Each number by itself; halves first, so that nothing overflows.
+        middle, half = low / 2 + high / 2, high / 2 - low / 2
+        targets = np.clip((np.clip(y, low, high) - middle) / half, -1, 1)
+        return Targets(targets, public={"bounds_": bounds})
+
+    def _release_and_learn(
+        self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
+    ) -> dict[str, Any]:
+        purpose = "count, and add up y and its square"
+        first = self._release(ledger, public.plans[0], level_of(private), purpose)
+        count, level, variance = believed_level(first)
+
+        def targets(rows: Integers) -> Floats:
+            return np.asarray(private.targets[rows, None] - level)
+
+        def gains(rows: Integers, scores: Floats) -> Floats:
+            # In units of twice the released deviation: beyond, an error is an error.
+            return 1 - np.minimum((targets(rows) - scores)[:, 0] ** 2 / (4 * variance), 1)
+
+        told = Told(count, 1, targets, 1 + abs(level), gains, variance)
+        found = self._descend(told, public, private, ledger)
+        low, high = self._bounds()
+        half = high / 2 - low / 2
+        weights, level = found.weights[:, 0] * half, low / 2 + high / 2 + level * half
+        solved = self._solution(public, outside, weights, level)
+        student = self._taught(solved, lambda X: np.clip(solved.predict(X), low, high), outside)
+        releases = [first, *found.releases]
+        return {"releases_": releases, "candidates_": found.candidates, "student_": student}
+
+
+def residuals_of(
+    private: PrivateRecords,
+    targets: Callable[[Integers], Floats],
+    weights: Floats,
+    clip: float,
+) -> Contributions:
+    """Return phi(x) and (target - phi(x) weights)/clip, each shortened to norm 1. Secret.
+
+    The records' rows are phi, in whole steps, and so are the weights, so that products are exact:
+    no record's residual depends on which others are computed beside it.
+    """
+    own = private.shares()[:, None]
+
+    def right(rows: Integers) -> Floats:
+        residual = (targets(rows) - exact_scores(private.rows[rows], weights)) / clip
+        # Shortened before a person's records are averaged; exactly, row by row.
+        return np.asarray(unit_steps(residual, residual.shape) * STEP * own[rows])
+
+    return said_by(private, _features_of(private), right)
+
+
+def second_moment_of(private: PrivateRecords) -> Contributions:
+    """Return phi(x) and phi(x), of which a person has the mean. Secret.
+
+    A sum of products with independent noise in every number is, after averaging it with its
+    transpose, what `NoisySecondMoment` releases at the same price; this one knows people.
+    """
+    own, left = private.shares()[:, None], _features_of(private)
+    return said_by(private, left, lambda rows: left(rows) * own[rows])
+
+
+def compared_by(
+    private: PrivateRecords,
+    solutions: list[Floats],
+    gains: Callable[[Integers, Floats], Floats],
+) -> Contributions:
+    """Return 1 and (gain_j - mean_j gain)/(sqrt(J)/2), of norm at most 1. Secret.
+
+    Gains are from 0 to 1, so that their squared distances from their mean add up to at most J/4.
+    They are rounded to whole steps: sums over solutions are exact in any order.
+    """
+    own, count = private.shares()[:, None], len(solutions)
+
+    def right(rows: Integers) -> Floats:
+        scores = [exact_scores(private.rows[rows], weights) for weights in solutions]
+        said = np.column_stack([np.rint(gains(rows, score) / STEP) for score in scores])
+        apart = (said - said.sum(axis=1, keepdims=True) / count) * (2 * STEP / math.sqrt(count))
+        return np.asarray(apart * own[rows])
+
+    return said_by(private, lambda rows: np.ones((len(rows), 1)), right)
+
+
+def believed_gains(release: Release) -> Floats:
+    """Return how much each solution counts, from a release of `compared_by`."""
+    gains = np.asarray(release.values)[0]
+    return weighted_by(gains, release.mechanism.sigma)  # type: ignore[attr-defined]
+
+
+def _features_of(private: PrivateRecords) -> Callable[[Integers], Floats]:
+    return lambda rows: np.asarray(private.rows[rows] * STEP)
+
+
+def level_of(private: PrivateRecords) -> Contributions:
+    """Return 1 and (1, t, t^2)/sqrt 3, of norm at most 1 for |t| <= 1. Secret."""
+    own = private.shares()
+
+    def right(rows: Integers) -> Floats:
+        t = private.targets[rows]
+        return np.column_stack([np.ones(len(rows)), t, t * t]) * (own[rows, None] / math.sqrt(3))
+
+    return said_by(private, lambda rows: np.ones((len(rows), 1)), right)
+
+
+def believed_level(release: Release) -> tuple[float, float, float]:
+    """Return the number of records, at least 1, and mean and variance of t, within their bounds."""
+    count, total, squares = (np.asarray(release.values)[0] * math.sqrt(3)).tolist()
+    count = max(count, 1.0)
+    level = min(max(total / count, -1.0), 1.0)
+    return count, level, min(max(squares / count - level**2, _LEAST_VARIANCE), 1.0)
