@@ -74,8 +74,8 @@ HOUSING = (
 )
 
 
-def housing(folder: Path, epsilon: float, seed: int) -> Problem:
-    """13,600 private, 4,600 public, 2,440 held-out rows; mu grows as the rows get fewer."""
+def housing_rows(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns of California housing, and the prices."""
     with gzip.open(folder / "housing" / "california_housing.csv.gz", "rt") as file:
         rows = list(csv.DictReader(file))
     words = HOUSING[-1].categories
@@ -85,7 +85,13 @@ def housing(folder: Path, epsilon: float, seed: int) -> Problem:
             for row in rows
         ]
     )
-    y = np.array([float(row["median_house_value"]) > 265_000 for row in rows]).astype(np.int64)
+    return X, np.array([float(row["median_house_value"]) for row in rows])
+
+
+def housing(folder: Path, epsilon: float, seed: int) -> Problem:
+    """13,600 private, 4,600 public, 2,440 held-out rows; mu grows as the rows get fewer."""
+    X, prices = housing_rows(folder)
+    y = (prices > 265_000).astype(np.int64)
     order = np.random.default_rng(seed).permutation(len(y))
     X, y = X[order], y[order]
     mu = gaussian_mu(epsilon, DELTA) * ADULT_PRIVATE / 13_600

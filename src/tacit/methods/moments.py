@@ -212,7 +212,7 @@ class MomentRegressor(SummaryRegressor):
         The public norm of a centred row of features, to which longer ones are shortened; by default
         the largest among the public inputs.
     rounds : int
-        How many residual moments are released, 2 by default; they share the budget evenly.
+        How many residual moments are released, 2 by default; they share what is left evenly.
     clip : float
         From the second round on, residuals, in halves of high - low, are shortened to this; in the
         first, when nothing is explained yet, none is.
@@ -227,7 +227,10 @@ class MomentRegressor(SummaryRegressor):
     bounds_ : tuple of float
         The bounds of `target_range`, within which predictions stay.
     releases_ : list of Release
-        Number of records, sums of y and of its square; then a moment of residuals a round.
+        Number of records, sums of y and of its square; from n mu = 1,000 on a second moment of the
+        features; a moment of residuals a round; and how well each of several solutions does.
+    candidates_ : dict from str to float
+        How much each solution counts in the student, by what the last release says of it.
     ledger_ : Ledger
         Who paid.
     statement_ : Statement
@@ -237,8 +240,11 @@ class MomentRegressor(SummaryRegressor):
 
     Notes
     -----
-    5 % of mu^2 buys the number of records, mean and variance of y. Unit: one record, or one person
-    with `groups=`, who then speaks with the mean of the records.
+    5 % of mu^2 buys the number of records, mean and variance of y, another 5 % the comparison of
+    solutions, and from n mu = 1,000 on 10 % (from 5,000 on 20 %) a second moment, which tells where
+    public inputs do not resemble the private ones; n is the released number of records. As these
+    shares react to a release, the ledger's accountant must be "gaussian" or "rdp". Unit: one
+    record, or one person with `groups=`, who then speaks with the mean of the records.
 
     For Python alone: run.toml has no table for it.
 

@@ -80,7 +80,7 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
         The public norm within which features are compared exactly: longer vectors are scaled down
         to it. By default the largest norm among the public inputs.
     rounds : int
-        How many residual moments are released, 2 by default; they share the budget evenly.
+        How many residual moments are released, 2 by default; they share what is left evenly.
     clip : float
         From the second round on, residuals (a vector over classes) are shortened to this length; in
         the first, when nothing is explained yet, none is.
@@ -99,7 +99,10 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
     classes_ : array of shape (classes,)
         The label set, in order: the columns of `predict_proba`.
     releases_ : list of Release
-        The class counts, then a moment of residuals a round.
+        The class counts; from n mu = 1,000 on a second moment of the features; a moment of
+        residuals a round; and how well each of several solutions does.
+    candidates_ : dict from str to float
+        How much each solution counts in the student, by what the last release says of it.
     ledger_ : Ledger
         Who paid.
     statement_ : Statement
@@ -109,15 +112,19 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
 
     Notes
     -----
-    5 % of mu^2 buys the class counts. Unit: one record, or one person with `groups=`, who then
-    speaks with the mean of the records.
+    5 % of mu^2 buys the class counts, another 5 % the comparison of solutions, and from n mu = 1,000 on 10 %
+    (from 5,000 on 20 %) a second moment, which tells where public inputs do not resemble the
+    private ones; n is the released number of records. As these shares react to a release, the
+    ledger's accountant must be "gaussian" or "rdp". Unit: one record, or one person with
+    `groups=`, who then speaks with the mean of the records.
 
     In run.toml: `method = "ridge"`, and a table `[ridge]` with `student`, `features`, `radius`,
     `rounds`, `clip`, `n_landmarks` and `width`.
 
     References
     ----------
-    `docs/theory/speak-once.md#residual-moments`
+    `docs/theory/speak-once.md#residual-moments`,
+    `docs/theory/speak-once.md#public-inputs-of-another-kind`
     """
 
     def _default_student(self) -> Any:
@@ -182,7 +189,7 @@ class ResidualRidgeRegressor(SummaryRegressor, LandmarkEstimator):
         The public norm within which features are compared exactly: longer vectors are scaled down
         to it. By default the largest norm among the public inputs.
     rounds : int
-        How many residual moments are released, 2 by default; they share the budget evenly.
+        How many residual moments are released, 2 by default; they share what is left evenly.
     clip : float
         From the second round on, residuals, in halves of high - low, are shortened to this; in the
         first, when nothing is explained yet, none is.
@@ -201,7 +208,10 @@ class ResidualRidgeRegressor(SummaryRegressor, LandmarkEstimator):
     bounds_ : tuple of float
         The bounds of `target_range`, within which predictions stay.
     releases_ : list of Release
-        Number of records, sums of y and of its square; then a moment of residuals a round.
+        Number of records, sums of y and of its square; from n mu = 1,000 on a second moment of the
+        features; a moment of residuals a round; and how well each of several solutions does.
+    candidates_ : dict from str to float
+        How much each solution counts in the student, by what the last release says of it.
     ledger_ : Ledger
         Who paid.
     statement_ : Statement
@@ -211,8 +221,11 @@ class ResidualRidgeRegressor(SummaryRegressor, LandmarkEstimator):
 
     Notes
     -----
-    5 % of mu^2 buys the number of records, mean and variance of y. Unit: one record, or one person
-    with `groups=`, who then speaks with the mean of the records.
+    5 % of mu^2 buys the number of records, mean and variance of y, another 5 % the comparison of
+    solutions, and from n mu = 1,000 on 10 % (from 5,000 on 20 %) a second moment, which tells where
+    public inputs do not resemble the private ones; n is the released number of records. As these
+    shares react to a release, the ledger's accountant must be "gaussian" or "rdp". Unit: one
+    record, or one person with `groups=`, who then speaks with the mean of the records.
 
     For Python alone: run.toml has no table for it.
 
