@@ -112,11 +112,11 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
 
     Notes
     -----
-    5 % of mu^2 buys the class counts, another 5 % the comparison of solutions, and from n mu = 1,000 on 10 %
-    (from 5,000 on 20 %) a second moment, which tells where public inputs do not resemble the
-    private ones; n is the released number of records. As these shares react to a release, the
-    ledger's accountant must be "gaussian" or "rdp". Unit: one record, or one person with
-    `groups=`, who then speaks with the mean of the records.
+    5 % of mu^2 buys the class counts, another 5 % the comparison of solutions, and from n mu =
+    1,000 on 10 % (from 5,000 on 20 %) a second moment, which tells where public inputs do not
+    resemble the private ones; n is the released number of records. As these shares react to a
+    release, the ledger's accountant must be "gaussian" or "rdp". Unit: one record, or one person
+    with `groups=`, who then speaks with the mean of the records.
 
     In run.toml: `method = "ridge"`, and a table `[ridge]` with `student`, `features`, `radius`,
     `rounds`, `clip`, `n_landmarks` and `width`.
