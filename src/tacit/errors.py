@@ -15,6 +15,14 @@ class InvalidArgument(TacitError, ValueError):
     """An argument cannot be used as it is: nothing was spent and nothing was written."""
 
 
+class WeakSignal(UserWarning):
+    """Public numbers, or the releases themselves, say that a model can hardly be good."""
+
+
+class ShiftWarning(WeakSignal):
+    """The releases say that public inputs do not resemble the private records."""
+
+
 class MissingExtra(TacitError, ImportError):
     """An optional part of tacit is not installed: install the extra that the message names."""
 

@@ -59,6 +59,8 @@ def train(
         return
     rows = _rows_of_masks(result) if result.metrics else _rows(result)
     _show_run("The student", rows, result)
+    for note in result.notes:
+        show.screen().print(note, soft_wrap=True, highlight=False, markup=False)
     show.screen().print(f"Run: {result.folder}, report: {result.folder / 'report.html'}")
 
 
@@ -95,7 +97,8 @@ def _plain(result: RunResult) -> dict[str, object]:
     else:
         accuracy = {"accuracy": result.accuracy, "most_frequent": result.most_frequent}
         shown = {**accuracy, "held_out": result.held_out}
-    return {"folder": str(result.folder), **shown, "statement": result.statement.to_dict()}
+    said = {"notes": list(result.notes), "statement": result.statement.to_dict()}
+    return {"folder": str(result.folder), **shown, **said}
 
 
 def _show_run(title: str, rows: list[tuple[str, str]], result: RunResult) -> None:

@@ -6,6 +6,7 @@ Names that are not in `__all__` are for the packages above.
 from tacit.methods.base import NewLedger, PrivateClassifier, PrivateEstimator
 from tacit.methods.calibration import calibrate
 from tacit.methods.dpsgd import DPSGDAutoencoder, DPSGDClassifier
+from tacit.methods.forecast import Forecast, ForecastEstimator, no_forecast
 from tacit.methods.knn import Neighbourly as Neighbourly
 from tacit.methods.knn import (
     PrivateKNNClassifier,
@@ -34,6 +35,8 @@ __all__ = [
     "DPSGDAutoencoder",
     "DPSGDClassifier",
     "Facts",
+    "Forecast",
+    "ForecastEstimator",
     "MACAutoencoder",
     "MACClassifier",
     "MACSteps",
@@ -63,4 +66,5 @@ __all__ = [
     "common",
     "features_of",
     "method_named",
+    "no_forecast",
 ]

@@ -346,6 +346,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         """What may be said of all that was released so far: never older than the ledger."""
         return self.ledger_.statement()
 
+    def _notes(self) -> list[str]:
+        """Return what a report says beside the statement; public."""
+        return []
+
     def _public_facts(self) -> dict[str, Any]:
         """Return what a user of the student must know to read its output, as plain data."""
         return {}
@@ -391,6 +395,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
 
         check_is_fitted(self, "ledger_")
         shown |= {"statement": self.statement_, "learned": learned_model(self)}
+        shown["notes"] = self._notes()
         if path is not None:
             write_report(path, self.ledger_, **shown)
         return render_report(self.ledger_, **shown)

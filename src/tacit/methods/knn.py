@@ -51,6 +51,7 @@ from tacit.mechanisms import (
 )
 from tacit.methods.base import PrivateClassifier, PrivateRegressor, RowEstimator, Targets
 from tacit.methods.calibration import proposed
+from tacit.methods.forecast import ForecastEstimator, declared, votes_forecast
 from tacit.methods.method import (
     Facts,
     Method,
@@ -72,6 +73,10 @@ MECHANISMS = ("sampled-votes", "sampled-max", "noisy-screening")
 STATISTICS = ("mean", "median")
 MATCHED = "matched"
 """Value of `threshold=` that leaves the thresholds to the student's own shares."""
+HELPS = (
+    "More neighbours (k), as far as they are near, or a larger epsilon would help, fewer queries "
+    "would not; records that speak once (prototypes, moments, ridge) get more out of the budget."
+)
 ANSWERED = 0.75
 """Share of the queries that noisy screening may answer at the most."""
 _MOST_ON_GRID = 2.0**19
@@ -185,6 +190,9 @@ class PrivateNeighbours(RowEstimator):
         comes, and the noise has to be larger.
         """
 
+    def _foresee(self, plans: list[Plan], asked: Neighbourly) -> None:
+        """Refuse, from public numbers alone, what cannot learn; nothing is known of numbers."""
+
     @abstractmethod
     def _train_student(self, student: Any, outside: NDArray[Any]) -> Any:
         """Fit a student on `queries_` of the public inputs and all `releases_` so far."""
@@ -224,6 +232,7 @@ class PrivateNeighbours(RowEstimator):
         queries = self._settings("queries")
         number = len(queries.strategy) if queries.number is None else queries.number
         plan = self._plan(asked, number, listed=False)
+        self._foresee([plan], asked)
         space = PublicSpace.given(self.features, self.radius, private.rows.shape[1])
         terms = {} if plan.mu_squared() is not None else {"accountant": "rdp"}
         ledger = self._open_ledger(by_person=private.by_person, **terms)
@@ -249,6 +258,7 @@ class PrivateNeighbours(RowEstimator):
         # A round's share of the whole; of the answers that it allows, rounded down.
         cap = None if plan.max_answers is None else plan.max_answers // rounds
         plan = replace(plan, queries=chosen.size, max_answers=cap)
+        self._foresee([plan] * rounds, asked)
         # A mechanism that selects may have a lower price than the sum of its Gaussians.
         selects = isinstance(plan.mechanism, SelectiveMechanism)
         adds_up = plan.mu_squared() is not None and not selects
@@ -352,7 +362,7 @@ class PrivateNeighbours(RowEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours):
+class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, ForecastEstimator):
     """Private k-nearest-neighbour votes, worst-case priced.
 
     Parameters
@@ -378,6 +388,12 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours):
         secure noise, the only one of a run.
     random_state : int, optional
         Seeds the choice of queries, never noise. In run.toml: `seed`, at the top.
+    n_records : int, optional
+        How many private records there are, where that is public anyway: for the forecast alone,
+        which can then refuse. Never count them for it.
+    allow_hopeless : bool
+        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
+        such a run before anything is spent.
     k : int
         How many neighbours vote on a question; public, never tuned on private records.
     sampling_rate : float
@@ -438,8 +454,9 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours):
     Features, `radius` and k must be public: chosen on private records they break the claim. The
     time that an answer takes is not protected.
 
-    In run.toml: `method = "knn"`, and a table `[knn]` with `student`, `k`, `sampling_rate`,
-    `queries`, `strategy`, `rounds`, `features`, `radius`, `votes_per_unit` and `mechanism`. A run
+    In run.toml: `method = "knn"`, and a table `[knn]` with `n_records`, `allow_hopeless`,
+    `student`, `k`, `sampling_rate`, `queries`, `strategy`, `rounds`, `features`, `radius`,
+    `votes_per_unit` and `mechanism`. A run
     has public inputs always.
 
     References
@@ -466,6 +483,14 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours):
     def _train_student(self, student: Any, outside: NDArray[Any]) -> Any:
         self.posteriors_ = [self._posterior(release) for release in self.releases_]
         return student.fit(outside, self.queries_, np.concatenate(self.posteriors_))
+
+    def _foresee(self, plans: list[Plan], asked: Neighbourly) -> None:
+        n_records, n_classes = declared(self), asked.n_classes or 2
+        ahead = float(asked.k)
+        if n_records is not None and ahead > (own := asked.sampling_rate * n_records / n_classes):
+            # No more are of the right class; those of the others add up against it.
+            ahead = max(own - (ahead - own) / (n_classes - 1), 0.0)
+        self._judge(votes_forecast(plans, ahead, n_classes, "neighbours", HELPS))
 
     def _posterior(self, release: Release) -> Floats:
         voters = getattr(release.mechanism, "k", self.k)
@@ -890,6 +915,7 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
         return PrivateKNNClassifier(
             boosting_student(),
             k=max(2, round(_TABLE_NEIGHBOURS * facts.n_private)),
+            n_records=facts.n_private,
             queries=Queries(strategy=np.arange(facts.n_public)),
             **shared,
         )
@@ -897,7 +923,7 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     most = max(2, int(_CLASS_SHARE * facts.n_private / facts.n_classes))
     k = min(most, max(2, math.ceil(_NEIGHBOURS_CLEAR * math.sqrt(200) / mu)))
     queries = fewest_queries(facts, k * mu / math.sqrt(2))
-    return PrivateKNNClassifier(k=k, queries=queries, **shared)
+    return PrivateKNNClassifier(k=k, queries=queries, n_records=facts.n_private, **shared)
 
 
 METHOD = Method(

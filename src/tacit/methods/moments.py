@@ -85,6 +85,12 @@ class MomentClassifier(SummaryClassifier):
     random_state : int, optional
         Without effect here: nothing is drawn but noise, which it never seeds. In run.toml: `seed`,
         at the top.
+    n_records : int, optional
+        How many private records there are, where that is public anyway: for the forecast alone,
+        which can then refuse. Never count them for it.
+    allow_hopeless : bool
+        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
+        such a run before anything is spent.
     features : transformer, optional
         A public transformer whose rows have a public norm, `PublicBins(columns, unit_norm=True)`
         for tables; by default the inputs themselves about their public mean. In run.toml: "none",
@@ -124,8 +130,8 @@ class MomentClassifier(SummaryClassifier):
 
     Unit: one record, or one person with `groups=`, who then speaks with the mean of the records.
 
-    In run.toml: `method = "moments"`, and a table `[moments]` with `student`, `features`, `radius`
-    and `rounds`.
+    In run.toml: `method = "moments"`, and a table `[moments]` with `n_records`, `allow_hopeless`,
+    `student`, `features`, `radius` and `rounds`.
 
     References
     ----------
@@ -205,6 +211,12 @@ class MomentRegressor(SummaryRegressor):
     random_state : int, optional
         Without effect here: nothing is drawn but noise, which it never seeds. In run.toml: `seed`,
         at the top.
+    n_records : int, optional
+        How many private records there are, where that is public anyway: for the forecast alone,
+        which can then refuse. Never count them for it.
+    allow_hopeless : bool
+        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
+        such a run before anything is spent.
     features : transformer, optional
         A public one, `PublicBins(columns, unit_norm=True)` for tables; by default the inputs
         themselves. Rows count from the public mean.
@@ -295,7 +307,8 @@ def echo_of(private: PrivateRecords, radius: float, solution: Solution) -> Contr
 
 def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     """Noisy moments: no knob."""
-    return MomentClassifier(**common(facts, epsilon, delta, seed))
+    shared = common(facts, epsilon, delta, seed)
+    return MomentClassifier(n_records=facts.n_private, **shared)
 
 
 METHOD = Method(

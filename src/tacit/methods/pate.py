@@ -25,6 +25,7 @@ from tacit.ledger import Budget
 from tacit.mechanisms import ConfidentGNMax, InteractiveGNMax, Plan, Release, count_votes
 from tacit.methods.base import PrivateClassifier, Targets
 from tacit.methods.calibration import calibrate, proposed, rounded_up
+from tacit.methods.forecast import ForecastEstimator, votes_forecast
 from tacit.methods.method import (
     CLEAR,
     Facts,
@@ -53,12 +54,16 @@ CHECK_SHARE = 0.1
 """Share of mu^2 that a selective mechanism spends on its checks."""
 AGREEMENT = 0.6
 """Share of the teachers that a check asks for."""
+HELPS = (
+    "More teachers or a larger epsilon would help, fewer queries would not; records that speak "
+    "once (prototypes, moments, ridge) get more out of the same budget."
+)
 ROUND_ONE_SHARE = 0.6
 """Share of mu^2 for the first of two rounds."""
 
 
 @dataclass(eq=False, repr=False)
-class PATEClassifier(PrivateClassifier):
+class PATEClassifier(PrivateClassifier, ForecastEstimator):
     """Private aggregation of teacher ensembles, worst-case priced.
 
     Parameters
@@ -89,6 +94,12 @@ class PATEClassifier(PrivateClassifier):
     random_state : int, optional
         Seeds shards, teachers and the choice of queries, never noise. In run.toml: `seed`, at the
         top.
+    n_records : int, optional
+        How many private records there are, where that is public anyway: for the forecast alone,
+        which can then refuse. Never count them for it.
+    allow_hopeless : bool
+        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
+        such a run before anything is spent.
     classes : array or str
         The public label set; required. "from_data" reads it off the private labels, which no cost
         covers: the statement then says so. A run takes the classes that its data declare.
@@ -143,8 +154,8 @@ class PATEClassifier(PrivateClassifier):
 
     Unit: one record, or one person with `groups=`: added or removed, it changes one teacher.
 
-    In run.toml: `method = "pate"`, and a table `[pate]` with `teacher`, `student`, `n_teachers`,
-    `mechanism`, `queries`, `strategy`, `rounds` and `features`.
+    In run.toml: `method = "pate"`, and a table `[pate]` with `n_records`, `allow_hopeless`,
+    `teacher`, `student`, `n_teachers`, `mechanism`, `queries`, `strategy`, `rounds` and `features`.
 
     References
     ----------
@@ -172,6 +183,7 @@ class PATEClassifier(PrivateClassifier):
         rows = self._choose(view)
         asked = np.concatenate(rows)
         plans = self._plans([len(part) for part in rows], n_classes)
+        self._judge(votes_forecast(plans, self.n_teachers, n_classes, "teachers", HELPS))
         ledger = self._open_ledger(by_person=private.by_person)
         kept = self._refuse_early(ledger, plans, asked)
         shards = self._teachers_of(private)
@@ -366,6 +378,7 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
         return PATEClassifier(
             KernelRidgeTeachers(gamma=0.1),
             boosting_student(),
+            n_records=facts.n_private,
             n_teachers=max(2, facts.n_private // _TABLE_RECORDS),
             queries=Queries(strategy=np.arange(facts.n_public)),
             **shared,
@@ -375,6 +388,7 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     size = clear[0] if clear else _RECORDS[-1]
     return PATEClassifier(
         KernelRidgeTeachers(),
+        n_records=facts.n_private,
         n_teachers=max(2, facts.n_private // size),
         queries=fewest_queries(facts, power / size / math.sqrt(2)),
         **shared,

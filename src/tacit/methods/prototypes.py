@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, Integers, at_least, refuse
 from tacit.ledger import Ledger
+from tacit.methods.forecast import UNDECLARED, Forecast, declared, table_forecast
 from tacit.methods.method import Facts, Method, Rule, common, strength
 from tacit.methods.settings import Count, Strategy
 from tacit.methods.summary import PublicPart, SummaryClassifier
@@ -61,6 +62,12 @@ class PrototypeClassifier(SummaryClassifier):
         secure noise, the only one of a run.
     random_state : int, optional
         Seeds the choice of prototypes, never noise. In run.toml: `seed`, at the top.
+    n_records : int, optional
+        How many private records there are, where that is public anyway: for the forecast alone,
+        which can then refuse. Never count them for it.
+    allow_hopeless : bool
+        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
+        such a run before anything is spent.
     features : transformer, optional
         A public one for private and public inputs alike, fitted on public inputs; None for the
         inputs themselves. In run.toml: "none", "digits" (images) or "bins" (declared columns).
@@ -107,8 +114,8 @@ class PrototypeClassifier(SummaryClassifier):
     Unit: one record (norm 1: added or removed, the table moves by 1; replaced, by sqrt 2 at most),
     or one person with `groups=`, whose summed votes are shortened to norm 1, however many records.
 
-    In run.toml: `method = "prototype"`, and a table `[prototype]` with `student`, `features`,
-    `radius`, `n_prototypes`, `votes` and `strategy`.
+    In run.toml: `method = "prototype"`, and a table `[prototype]` with `n_records`,
+    `allow_hopeless`, `student`, `features`, `radius`, `n_prototypes`, `votes` and `strategy`.
 
     References
     ----------
@@ -138,6 +145,13 @@ class PrototypeClassifier(SummaryClassifier):
             return nearest_prototypes(view, prototypes, votes, radius=space.radius)
 
         return PublicPart(space, prototypes, plans, places, near)
+
+    def _forecast(self, public: PublicPart) -> Forecast:
+        n_records, mechanism = declared(self), public.plans[0].mechanism
+        if n_records is None:
+            return UNDECLARED
+        sizes: Any = mechanism  # a table: prototypes x classes
+        return table_forecast(n_records, self._mu(), self.votes, sizes.rows, sizes.columns)
 
     def _release_and_learn(
         self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
@@ -213,7 +227,8 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     power = strength(facts, epsilon, delta)
     wanted = 300 if power >= 1000 else 100 if power >= 300 else 50
     count = max(3, min(wanted, facts.n_public // 3))
-    return PrototypeClassifier(n_prototypes=count, **common(facts, epsilon, delta, seed))
+    shared = common(facts, epsilon, delta, seed)
+    return PrototypeClassifier(n_prototypes=count, n_records=facts.n_private, **shared)
 
 
 METHOD = Method(

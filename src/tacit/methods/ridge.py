@@ -73,6 +73,12 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
         secure noise, the only one of a run.
     random_state : int, optional
         Seeds the choice of landmarks, never noise. In run.toml: `seed`, at the top.
+    n_records : int, optional
+        How many private records there are, where that is public anyway: for the forecast alone,
+        which can then refuse. Never count them for it.
+    allow_hopeless : bool
+        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
+        such a run before anything is spent.
     features : transformer, optional
         A public one for private and public inputs alike, fitted on public inputs; None for the
         inputs themselves. In run.toml: "none", "digits" (images) or "bins" (declared columns).
@@ -118,8 +124,8 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
     release, the ledger's accountant must be "gaussian" or "rdp". Unit: one record, or one person
     with `groups=`, who then speaks with the mean of the records.
 
-    In run.toml: `method = "ridge"`, and a table `[ridge]` with `student`, `features`, `radius`,
-    `rounds`, `clip`, `n_landmarks` and `width`.
+    In run.toml: `method = "ridge"`, and a table `[ridge]` with `n_records`, `allow_hopeless`,
+    `student`, `features`, `radius`, `rounds`, `clip`, `n_landmarks` and `width`.
 
     References
     ----------
@@ -182,6 +188,12 @@ class ResidualRidgeRegressor(SummaryRegressor, LandmarkEstimator):
         secure noise, the only one of a run.
     random_state : int, optional
         Seeds the choice of landmarks, never noise. In run.toml: `seed`, at the top.
+    n_records : int, optional
+        How many private records there are, where that is public anyway: for the forecast alone,
+        which can then refuse. Never count them for it.
+    allow_hopeless : bool
+        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
+        such a run before anything is spent.
     features : transformer, optional
         A public one for private and public inputs alike, fitted on public inputs; None for the
         inputs themselves.
@@ -246,7 +258,8 @@ class ResidualRidgeRegressor(SummaryRegressor, LandmarkEstimator):
 
 def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     """Residual moments on kernel features, with the defaults."""
-    return ResidualRidgeClassifier(**common(facts, epsilon, delta, seed))
+    shared = common(facts, epsilon, delta, seed)
+    return ResidualRidgeClassifier(n_records=facts.n_private, **shared)
 
 
 METHOD = Method(

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from tacit._checks import Floats, Integers
 from tacit.ledger import Ledger
 from tacit.mechanisms import Contributions, NoisySum, Plan, Release
-from tacit.methods.base import PrivateClassifier, RowEstimator, Targets
+from tacit.methods.base import PrivateClassifier, Targets
+from tacit.methods.forecast import Forecast, ForecastEstimator, declared, strength_forecast
 from tacit.methods.settings import Features, Positive, Student
 from tacit.records import PrivateRecords, PublicSpace
 from tacit.summaries import one_hot
@@ -56,7 +57,7 @@ class PublicPart(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class SummaryEstimator(RowEstimator):
+class SummaryEstimator(ForecastEstimator):
     """What all estimators share whose records speak once; a subclass says what and who learns."""
 
     student: Student = None
@@ -77,6 +78,11 @@ class SummaryEstimator(RowEstimator):
         From the first release on nothing private may be refused: that would tell of one record.
         """
 
+    def _forecast(self, public: PublicPart) -> Forecast:
+        """Say what can be learned, from public numbers alone."""
+        del public
+        return strength_forecast(declared(self), self._mu())
+
     def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
         """Let each private record speak once (a round) over public inputs, then train the student.
 
@@ -84,6 +90,7 @@ class SummaryEstimator(RowEstimator):
         """
         self._new_student()
         public = self._prepare(outside, task.n_classes or 1)
+        self._judge(self._forecast(public))
         ledger = self._open_ledger(by_person=private.by_person)
         self._refuse_early(ledger, public.plans)
         private = private.seen_in(public.space, public.look)
@@ -130,6 +137,12 @@ class SummaryClassifier(PrivateClassifier, SummaryEstimator):
         secure noise, the only one of a run.
     random_state : int, optional
         Seeds the choice of public inputs, never noise. In run.toml: `seed`, at the top.
+    n_records : int, optional
+        How many private records there are, where that is public anyway: for the forecast alone,
+        which can then refuse. Never count them for it.
+    allow_hopeless : bool
+        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
+        such a run before anything is spent.
     classes : array or str
         The public label set; required. "from_data" reads it off the private labels, which no cost
         covers: the statement then says so. A run takes the classes that its data declare.

@@ -40,7 +40,7 @@ from tacit._files import (
 from tacit.datasets import Dataset, load_dataset, load_public
 from tacit.errors import BudgetExceeded, InvalidArgument, ReleaseLost
 from tacit.ledger import KeptReleases, Ledger, Statement
-from tacit.methods import NewLedger, PrivateClassifier, method_named
+from tacit.methods import ForecastEstimator, NewLedger, PrivateClassifier, method_named
 from tacit.records import refuse_overlap
 from tacit.report import Learned, write_report
 from tacit.runs.about import learned_by
@@ -73,6 +73,8 @@ class RunResult:
         Of masks, more than one number.
     most_frequent : float, optional
         What always saying the held-out rows' most frequent label would reach.
+    notes : tuple of str
+        What public numbers said before the run, and releases after it; the report has them, too.
     """
 
     folder: Path
@@ -82,6 +84,7 @@ class RunResult:
     ledger: Ledger
     metrics: dict[str, Any] = field(default_factory=dict)
     most_frequent: float | None = None
+    notes: tuple[str, ...] = ()
 
 
 @contextlib.contextmanager
@@ -252,9 +255,13 @@ def make_classifier(
     config: RunConfig, data: Dataset, folder: Path, *, again: bool = False
 ) -> PrivateClassifier:
     """Return the unfitted estimator that the configuration describes."""
-    where = config.data
-    model: PrivateClassifier = method_named(config.method).build(
-        config.settings,
+    where, method = config.data, method_named(config.method)
+    settings = config.settings
+    if issubclass(method.estimator, ForecastEstimator) and isinstance(where.private, int):
+        # Numbers of rows of a set that ships are declared; those of a file are nobody's to count.
+        settings = {**settings, "n_records": settings["n_records"] or where.private or None}
+    model: PrivateClassifier = method.build(
+        settings,
         data,
         epsilon=config.privacy.epsilon,
         delta=config.privacy.delta,
@@ -314,8 +321,9 @@ def run_config(config: RunConfig, folder: str | Path, *, again: bool = False) ->
         if method.figures is not None and shape is not None and public is not None:
             figures = method.figures(model, public, shape)
         learned = learned_by(config, model.classes_.tolist(), metrics, image_shape=shape)
-        statement = write_results(folder, model, metrics, learned, figures=figures)
-    return RunResult(folder, statement, ledger=model.ledger_, **metrics)
+        notes = model._notes()
+        statement = write_results(folder, model, metrics, learned, figures=figures, notes=notes)
+    return RunResult(folder, statement, ledger=model.ledger_, notes=tuple(notes), **metrics)
 
 
 def write_results(
