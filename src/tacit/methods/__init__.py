@@ -6,7 +6,8 @@ Names that are not in `__all__` are for the packages above.
 from tacit.methods.base import NewLedger, PrivateClassifier, PrivateEstimator
 from tacit.methods.calibration import calibrate
 from tacit.methods.dpsgd import DPSGDAutoencoder, DPSGDClassifier
-from tacit.methods.forecast import Forecast, ForecastEstimator, no_forecast
+from tacit.methods.forecast import Forecast, no_forecast
+from tacit.methods.forecast import ForecastEstimator as ForecastEstimator
 from tacit.methods.knn import Neighbourly as Neighbourly
 from tacit.methods.knn import (
     PrivateKNNClassifier,
@@ -36,7 +37,6 @@ __all__ = [
     "DPSGDClassifier",
     "Facts",
     "Forecast",
-    "ForecastEstimator",
     "MACAutoencoder",
     "MACClassifier",
     "MACSteps",

@@ -137,12 +137,6 @@ class SummaryClassifier(PrivateClassifier, SummaryEstimator):
         secure noise, the only one of a run.
     random_state : int, optional
         Seeds the choice of public inputs, never noise. In run.toml: `seed`, at the top.
-    n_records : int, optional
-        How many private records there are, where that is public anyway: for the forecast alone,
-        which can then refuse. Never count them for it.
-    allow_hopeless : bool
-        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
-        such a run before anything is spent.
     classes : array or str
         The public label set; required. "from_data" reads it off the private labels, which no cost
         covers: the statement then says so. A run takes the classes that its data declare.
@@ -162,8 +156,8 @@ class SummaryClassifier(PrivateClassifier, SummaryEstimator):
 
     Notes
     -----
-    A subclass is a dataclass, and so has also `student`, `features` and `radius` as arguments. What
-    makes it private is in two places: `_prepare` may look at public inputs alone, and what
+    A subclass is a dataclass, and so has also `student`, `features`, `radius`, `n_records` and
+    `allow_hopeless` as arguments. What makes it private is in two places: `_prepare` may look at public inputs alone, and what
     `_release_and_learn` lets a record say must be computed from that record alone, have norm at
     most 1, and go through `_release`.
 
