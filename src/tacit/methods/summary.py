@@ -157,9 +157,9 @@ class SummaryClassifier(PrivateClassifier, SummaryEstimator):
     Notes
     -----
     A subclass is a dataclass, and so has also `student`, `features`, `radius`, `n_records` and
-    `allow_hopeless` as arguments. What makes it private is in two places: `_prepare` may look at public inputs alone, and what
-    `_release_and_learn` lets a record say must be computed from that record alone, have norm at
-    most 1, and go through `_release`.
+    `allow_hopeless` as arguments. What makes it private is in two places: `_prepare` may look at
+    public inputs alone, and what `_release_and_learn` lets a record say must be computed from that
+    record alone, have norm at most 1, and go through `_release`.
 
     References
     ----------
