@@ -224,7 +224,7 @@ def open_ledger(path: Path, plan: Plan, asked: dict[str, Any]) -> Ledger:
     kept = reserved(delta, reserve)
     if asked["accountant"] == "auto":
         within = Budget(epsilon, delta - kept)
-        asked["accountant"] = cheaper_accountant(plan, within)
+        asked["accountant"] = _cheaper_accountant(plan, within)
     return Ledger(
         path, budget=budget, reserved_delta=kept, **{**asked, "unit": asked["unit"] or None}
     )
@@ -238,7 +238,7 @@ def reserved(delta: float, reserve: float | None) -> float:
     return kept
 
 
-def cheaper_accountant(plan: Plan, budget: Budget) -> str:
+def _cheaper_accountant(plan: Plan, budget: Budget) -> str:
     """Return "gaussian" or "rdp": which of them lets this plan use less of the budget."""
     from tacit.ledger import GaussianAccountant, RdpAccountant, best_order
 

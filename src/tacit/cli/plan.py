@@ -147,7 +147,7 @@ def compare_rates(
     return rows
 
 
-def chance_of_right_label(mechanism: Mechanism, voters: int, agreement: float) -> float:
+def _chance_of_right_label(mechanism: Mechanism, voters: int, agreement: float) -> float:
     """Lower bound on the chance of the plurality's label if all others agree on one rival."""
     first = max(round(agreement * voters), voters - round(agreement * voters))
     return mechanism.reading().ahead(2 * first - voters)
@@ -161,7 +161,7 @@ def _show_proposals(
     columns = ("mechanism", "parameters", "epsilon", *(f"{share:.0%}" for share in shares))
     rows = []
     for each in proposals:
-        chances = (chance_of_right_label(each.mechanism, voters or 0, share) for share in shares)
+        chances = (_chance_of_right_label(each.mechanism, voters or 0, share) for share in shares)
         cells = (each.mechanism.name, _parameters(each, method), f"{each.epsilon(delta):.4g}")
         rows.append((*cells, *(f"{chance:.1%}" for chance in chances)))
     print_table(title, columns, rows)

@@ -99,7 +99,7 @@ def aggregate(
     from tacit.noise import InsecureNoise
 
     made = _mechanism(context)
-    counts, rows = read_queries(context)
+    counts, rows = _read_queries(context)
     public = _student(student, made, counts.shape)
     sizes = {"n_teachers": int(counts[0].sum()), "n_classes": counts.shape[1]}
     plan = Plan(made, len(rows), max_answers=max_answers, **sizes)
@@ -108,7 +108,7 @@ def aggregate(
     noise = None if insecure_seed is None else InsecureNoise(insecure_seed)
     with book.release(plan, purpose=purpose, noise=noise) as grant:
         release = grant.release(counts, **public)
-    write_atomically(out, as_csv(rows, release))
+    write_atomically(out, _as_csv(rows, release))
     if report is not None:
         reports.write_report(report, book, learned=_labels_of(made, sizes))
     _show_release(book, release, out, report, as_json)
@@ -132,7 +132,7 @@ def _mechanism(context: typer.Context) -> Mechanism:
     return vote_mechanism(asked["mechanism"], **{name: asked.get(name) for name in PARAMETERS})
 
 
-def read_queries(context: typer.Context) -> tuple[Integers, Integers]:
+def _read_queries(context: typer.Context) -> tuple[Integers, Integers]:
     """Return the votes of the queries that are asked, and their row numbers."""
     import numpy as np
 
@@ -171,7 +171,7 @@ def _student(path: Path | None, mechanism: Mechanism, shape: tuple[int, ...]) ->
     return {"student": student_probabilities(raw, shape)}
 
 
-def as_csv(rows: Integers, release: Release) -> bytes:
+def _as_csv(rows: Integers, release: Release) -> bytes:
     """Return `index,label,entry`, or `index,class_0,…` for released histograms.
 
     The entry is the beginning of the hash of what paid: `tacit sanitise` asks for it.
@@ -240,7 +240,7 @@ def sanitise(
 
     writable(out, report, overwrite=overwrite)
     book = existing(ledger)
-    rows, released, paid = read_labels(labels)
+    rows, released, paid = _read_labels(labels)
     covered = _covered(book, paid)
     mechanism = _sanitise(book, covered, sigma)
     asked = _asked(read_votes(votes, format=format, n_classes=classes), rows, covered)
@@ -264,7 +264,7 @@ def sanitise(
     screen().print(f"Statement: {out}")
 
 
-def read_labels(path: Path) -> tuple[Integers, Integers, str]:
+def _read_labels(path: Path) -> tuple[Integers, Integers, str]:
     """Read `index,label,entry` as `tacit aggregate` wrote it: rows, labels, what paid for them."""
     import numpy as np
 
@@ -383,7 +383,7 @@ def analyze(
         )
     made = _mechanism(context)
     writable(out, overwrite=overwrite)
-    counts, rows = read_queries(context)
+    counts, rows = _read_queries(context)
     public = _student(student, made, counts.shape)
     with screen().status("Pricing the run on its votes ..."):
         analysis = reports.secret_analysis(made, counts, delta, **public)

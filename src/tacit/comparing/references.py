@@ -9,7 +9,7 @@ from typing import Any
 from tacit.methods import Facts, Rule, features_of
 
 
-def build_reference(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
+def _build_reference(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     """Learn without privacy from the same private records, in the same view."""
     del epsilon, delta
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -21,7 +21,7 @@ def build_reference(facts: Facts, epsilon: float, delta: float, seed: int) -> An
     return HistGradientBoostingClassifier(random_state=seed)
 
 
-def build_majority(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
+def _build_majority(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     """Say the most frequent label: what can be had for nothing."""
     del facts, epsilon, delta, seed
     from sklearn.dummy import DummyClassifier
@@ -32,11 +32,11 @@ def build_majority(facts: Facts, epsilon: float, delta: float, seed: int) -> Any
 REFERENCES: dict[str, Rule] = {
     "non-private": Rule(
         "not private",
-        build_reference,
+        _build_reference,
         "Images: 5 nearest neighbours in the same features; else gradient boosting of the inputs; "
         "scikit-learn's defaults.",
     ),
-    "majority": Rule("most frequent label", build_majority, "Says one label always."),
+    "majority": Rule("most frequent label", _build_majority, "Says one label always."),
 }
 
 

@@ -263,7 +263,7 @@ class Comparison:
         list of path
             The files; without pictures where no private method succeeded.
         """
-        return write_all(self, Path(folder))
+        return _write_all(self, Path(folder))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data.
@@ -273,7 +273,7 @@ class Comparison:
         dict
             What results.json holds.
         """
-        return as_plain(self)
+        return _as_plain(self)
 
 
 def standard_error(scores: np.ndarray[Any, Any], held_out_rows: int) -> float:
@@ -431,26 +431,26 @@ COLUMNS = (
 )
 
 
-def write_all(result: Comparison, folder: Path) -> list[Path]:
+def _write_all(result: Comparison, folder: Path) -> list[Path]:
     """Write every file in one step each; return their paths."""
     from tacit.report import save_figure
 
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
-        "results.csv": to_csv(result),
-        "results.json": json.dumps(as_plain(result), indent=2, allow_nan=False) + "\n",
-        "comparison.md": to_markdown(result),
+        "results.csv": _to_csv(result),
+        "results.json": json.dumps(_as_plain(result), indent=2, allow_nan=False) + "\n",
+        "comparison.md": _to_markdown(result),
     }
     for name, text in texts.items():
         write_atomically(folder / name, text.encode("utf-8"))
     paths = [folder / name for name in texts]
     if any(row.accuracy is not None and row.epsilon is not None for row in result.rows()):
-        figure = accuracy_figure(result)
+        figure = _accuracy_figure(result)
         paths += [save_figure(figure, folder / f"comparison.{kind}") for kind in ("png", "svg")]
     return paths
 
 
-def accuracy_figure(result: Comparison) -> Figure:
+def _accuracy_figure(result: Comparison) -> Figure:
     """Draw accuracy against epsilon, a line for each method, with the range of its repetitions."""
     from tacit.report import Points, comparison_figure
 
@@ -466,7 +466,7 @@ def accuracy_figure(result: Comparison) -> Figure:
     return comparison_figure(curves, title=title, delta=result.about.delta, references=known)
 
 
-def as_plain(result: Comparison) -> dict[str, Any]:
+def _as_plain(result: Comparison) -> dict[str, Any]:
     """Return the whole comparison as plain data."""
     choices = {f"{level:g}": recommended(result, level) for level in result.epsilons}
     return {
@@ -483,7 +483,7 @@ def as_plain(result: Comparison) -> dict[str, Any]:
     }
 
 
-def to_csv(result: Comparison) -> str:
+def _to_csv(result: Comparison) -> str:
     """Return one line for each method and epsilon."""
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, COLUMNS, lineterminator="\n")
@@ -494,7 +494,7 @@ def to_csv(result: Comparison) -> str:
     return buffer.getvalue()
 
 
-def to_markdown(result: Comparison) -> str:
+def _to_markdown(result: Comparison) -> str:
     """Return the page that says what to use when, and on what grounds."""
     about, seconds = result.about, sum(outcome.cpu or 0.0 for _, outcome in result.results)
     parts = [
@@ -509,23 +509,23 @@ def to_markdown(result: Comparison) -> str:
         "## Accuracy",
         "Mean over the repetitions, then the smallest; in bold the best and all within one "
         "standard error of it.",
-        accuracy_table(result),
+        _accuracy_table(result),
         "## Time and memory",
         "CPU-seconds of fit and predict in a fresh process with one thread (what a method imports "
         "and its features included, loading the data not), mean at the smallest and the largest "
         "epsilon; memory is the process's highest peak, interpreter and data included.",
-        cost_table(result),
+        _cost_table(result),
         f"All {len(result.results)} cells took {seconds:,.0f} CPU-seconds.",
         "## Settings",
         "Chosen by these rules from public facts and the budget; in brackets the data on which "
         "the rule was found.",
-        rules_table(result),
+        _rules_table(result),
         *_troubles(result),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def accuracy_table(result: Comparison) -> str:
+def _accuracy_table(result: Comparison) -> str:
     """Return methods by epsilons."""
     head = ["method", *(f"{level:g}" for level in result.epsilons)]
     tied = {(r.method, level) for level in result.epsilons for r in result.tied(level)}
@@ -556,7 +556,7 @@ def _cell(row: Row | None, best: bool) -> str:
     return text if row.runs == row.asked else f"{text}, {row.runs} of {row.asked} runs"
 
 
-def cost_table(result: Comparison) -> str:
+def _cost_table(result: Comparison) -> str:
     """Return seconds and memory of each method."""
     lines = []
     for name in [*result.methods, *result.about.references]:
@@ -570,7 +570,7 @@ def cost_table(result: Comparison) -> str:
     return _table(head, lines)
 
 
-def rules_table(result: Comparison) -> str:
+def _rules_table(result: Comparison) -> str:
     """Return the rule of each method that was run."""
     shown = [*result.methods, *result.about.references]
     lines = [[result.about.title(name), result.about.rules.get(name, "")] for name in shown]

@@ -67,7 +67,7 @@ class PublicBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         PublicBins
             Itself.
         """
-        as_table(X, len(self._declared()))
+        _as_table(X, len(self._declared()))
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:
@@ -84,13 +84,13 @@ class PublicBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             As secret as X; each row depends on its own row of X alone.
         """
         declared = self._declared()
-        table = as_table(X, len(declared))
+        table = _as_table(X, len(declared))
         widths = [len(column.labels) for column in declared]
         encoded = np.zeros((len(table), sum(widths)), dtype=np.float32)
         starts = np.cumsum([0, *widths[:-1]])
         rows = np.arange(len(table))
         for column, start, values in zip(declared, starts, table.T, strict=True):
-            encoded[rows, start + column_codes(column, values)] = 1
+            encoded[rows, start + _column_codes(column, values)] = 1
         return encoded / np.float32(math.sqrt(len(declared))) if self.unit_norm else encoded
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
@@ -125,7 +125,7 @@ class PublicBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return columns
 
 
-def as_table(X: ArrayLike, n_columns: int) -> NDArray[Any]:
+def _as_table(X: ArrayLike, n_columns: int) -> NDArray[Any]:
     """Return X as an array of numbers or of objects with the declared number of columns."""
     table = as_array(X, object if isinstance(X, list | tuple) else None)
     if table.ndim != 2 or table.shape[1] != n_columns:
@@ -138,10 +138,10 @@ def as_table(X: ArrayLike, n_columns: int) -> NDArray[Any]:
     return table.astype(object) if table.dtype.kind == "U" else table
 
 
-def column_codes(column: Column, values: NDArray[Any]) -> Codes:
+def _column_codes(column: Column, values: NDArray[Any]) -> Codes:
     """Return which bin or category each value falls in; the last code is `other`.
 
-    >>> column_codes(Numeric("age", [18, 65]), np.array([17, 18, 64, 65, np.nan])).tolist()
+    >>> _column_codes(Numeric("age", [18, 65]), np.array([17, 18, 64, 65, np.nan])).tolist()
     [0, 1, 1, 2, 3]
     """
     other = len(column.labels) - 1

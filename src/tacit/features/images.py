@@ -43,7 +43,7 @@ Planes = NDArray[np.float32]
 BLOCK = 512  # images at a time: the planes of a 28 x 28 block stay in the processor's cache
 
 
-def image_rows(X: ArrayLike, shape: Shape) -> NDArray[Any]:
+def _image_rows(X: ArrayLike, shape: Shape) -> NDArray[Any]:
     """Return images as an array `(n, height * width)` of finite real numbers; nothing is copied.
 
     The messages never quote a pixel: the images may be private.
@@ -120,7 +120,7 @@ class ImageTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _rows(self, X: ArrayLike) -> NDArray[Any]:
         self._check()
-        return image_rows(X, shape_pair(image_shape=self.image_shape))
+        return _image_rows(X, shape_pair(image_shape=self.image_shape))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -228,8 +228,8 @@ class Deskew(ImageTransformer):
         spread_y, spread_x = self.spread
         step_y = self._step(ink.variance_y, spread_y * height) * (height / canvas_height)
         step_x = self._step(ink.variance_x, spread_x * width) * (width / canvas_width)
-        down = step_y * from_middle(canvas_height)[:, None]
-        across = step_x * from_middle(canvas_width)[:, None]
+        down = step_y * _from_middle(canvas_height)[:, None]
+        across = step_x * _from_middle(canvas_width)[:, None]
         upright = resample(planes, (ink.centre_y + down)[:, None])
         starts = (ink.centre_x + ink.skew * down).astype(np.float32)
         columns = across.astype(np.float32)[:, None] + starts
@@ -241,7 +241,7 @@ class Deskew(ImageTransformer):
         return 1 + self.resize * (ratio - 1)
 
 
-def from_middle(size: int) -> Floats:
+def _from_middle(size: int) -> Floats:
     """Coordinates of `size` pixels about their middle: -1, 0, 1 for three."""
     return np.arange(float(size)) - (size - 1) / 2
 
@@ -250,7 +250,7 @@ def ink_of(planes: Planes) -> Ink:
     """Measure centre, variances and skew of each image; negative pixels are no ink."""
     height, width = planes.shape[:2]
     mass, first, second = np.zeros((3, height, planes.shape[2]), dtype=np.float32)
-    for x, at in enumerate(from_middle(width)):
+    for x, at in enumerate(_from_middle(width)):
         column = np.maximum(planes[:, x], 0)
         mass += column
         first += column * float(at)
@@ -268,7 +268,7 @@ def ink_of(planes: Planes) -> Ink:
 def _moment(rows: Planes, power: int) -> Floats:
     """Sum over the rows y of rows[y] y^power, in order, which fixes the last bit."""
     total = np.zeros(rows.shape[1])
-    for row, at in zip(rows, from_middle(len(rows)), strict=True):
+    for row, at in zip(rows, _from_middle(len(rows)), strict=True):
         total += row * float(at**power)
     return total
 

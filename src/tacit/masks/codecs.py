@@ -246,7 +246,7 @@ class IdentityCodec:
 COVERAGE = 0.95  # the radius holds this part of the public codes; longer answers are shortened
 
 
-def second_moments(spectrum: ArrayLike) -> Floats:
+def _second_moments(spectrum: ArrayLike) -> Floats:
     """Return a spectrum as non-negative finite numbers."""
     values = finite_array(spectrum=spectrum)
     if values.ndim != 1 or (values < 0).any():
@@ -279,7 +279,7 @@ def wiener_weights(spectrum: ArrayLike, deviations: ArrayLike) -> Floats:
     >>> wiener_weights([1.0, 4.0, 1.0], [1.0, 0.0, np.inf]).tolist()
     [0.5, 1.0, 0.0]
     """
-    moments = second_moments(spectrum)
+    moments = _second_moments(spectrum)
     noise = np.square(np.broadcast_to(np.asarray(deviations, dtype=np.float64), moments.shape))
     if np.isnan(noise).any():
         raise InvalidArgument("Expected deviations without NaN.")
@@ -318,7 +318,7 @@ def water_filling(spectrum: ArrayLike, noise: float) -> Floats:
     >>> water_filling([4.0, 1.0, 0.0], noise=0.5).round(6).tolist()
     [0.833333, 0.166667, 0.0]
     """
-    roots = np.sqrt(second_moments(spectrum))
+    roots = np.sqrt(_second_moments(spectrum))
     level = positive(noise=noise)
     if not roots.any():
         raise refuse("spectrum", spectrum, "not all 0: there is nothing to encode")
@@ -605,7 +605,7 @@ class LinearCodec(ABC):
         LinearCodec
             With weights 1 and no examples.
         """
-        made = dataclasses.replace(self, spectrum=second_moments(spectrum), examples=None)
+        made = dataclasses.replace(self, spectrum=_second_moments(spectrum), examples=None)
         return made.weighted(np.ones(self.length))
 
     def weighted(self, weights: ArrayLike) -> Self:

@@ -265,7 +265,7 @@ class DPPCACodec(PCACodec):
             Releasable: all that depends on the masks went through the ledger.
         """
         shape = np.shape(masks)[1:]
-        centre = public_mean(mean, shape)
+        centre = _public_mean(mean, shape)
         mechanism = NoisySecondMoment(sigma, centre.size, radius)
         count = at_least(1, n_masks=n_masks)
         kept = min(at_least(1, n_components=n_components), mechanism.dimension)
@@ -301,7 +301,7 @@ def explained(roots: Floats, mechanism: NoisySecondMoment) -> Floats:
     return np.sqrt(np.maximum(np.maximum(roots, 0.0) ** 2 - edge**2, 0.0))
 
 
-def public_mean(mean: ArrayLike | None, shape: tuple[int, ...]) -> Floats:
+def _public_mean(mean: ArrayLike | None, shape: tuple[int, ...]) -> Floats:
     """Return the public mean, 1/2 everywhere unless given."""
     centre = finite_array(mean=0.5 if mean is None else mean)
     try:
@@ -481,7 +481,7 @@ class BlockPCACodec(LinearCodec):
     @property
     def n_blocks(self) -> int:
         """How many blocks a volume has."""
-        return math.prod(blocks_per_side(self.shape, self.block_shape))
+        return math.prod(_blocks_per_side(self.shape, self.block_shape))
 
     def _project(self, offsets: Floats) -> Floats:
         codes = [to_blocks(volume, self.block_shape) @ self.components.T for volume in offsets]
@@ -515,10 +515,10 @@ def _leading(rows: Floats, count: int) -> Floats:
     return np.ascontiguousarray(directions.T)
 
 
-def blocks_per_side(shape: tuple[int, ...], block: tuple[int, ...]) -> tuple[int, ...]:
+def _blocks_per_side(shape: tuple[int, ...], block: tuple[int, ...]) -> tuple[int, ...]:
     """Return how many blocks cover each side.
 
-    >>> blocks_per_side((240, 240, 155), (24, 24, 16))
+    >>> _blocks_per_side((240, 240, 155), (24, 24, 16))
     (10, 10, 10)
     """
     return tuple(-(-side // part) for side, part in zip(shape, block, strict=True))
@@ -530,7 +530,7 @@ def to_blocks(volume: Floats, block: tuple[int, ...]) -> Floats:
     >>> to_blocks(np.arange(6.0).reshape(2, 3), (2, 2)).tolist()
     [[0.0, 1.0, 3.0, 4.0], [2.0, 0.0, 5.0, 0.0]]
     """
-    counts = blocks_per_side(volume.shape, block)
+    counts = _blocks_per_side(volume.shape, block)
     room = [(0, -side % part) for side, part in zip(volume.shape, block, strict=True)]
     padded = np.pad(volume, room)
     split = padded.reshape([side for pair in zip(counts, block, strict=True) for side in pair])
@@ -541,7 +541,7 @@ def to_blocks(volume: Floats, block: tuple[int, ...]) -> Floats:
 
 def from_blocks(rows: Floats, shape: tuple[int, ...], block: tuple[int, ...]) -> Floats:
     """Put blocks together again and cut off the padding: the inverse of `to_blocks`."""
-    counts = blocks_per_side(shape, block)
+    counts = _blocks_per_side(shape, block)
     ndim = len(shape)
     order = [axis for place in range(ndim) for axis in (place, place + ndim)]
     joined = rows.reshape(*counts, *block).transpose(order)

@@ -170,7 +170,7 @@ def targets_of(masks: ArrayLike, n_classes: int) -> NDArray[np.float32]:
     return np.moveaxis(one_hot(masks, n_classes), 0, 1)
 
 
-def make_unet(recipe: UNetRecipe, dimensions: int, in_channels: int, n_classes: int) -> Module:
+def _make_unet(recipe: UNetRecipe, dimensions: int, in_channels: int, n_classes: int) -> Module:
     """Make MONAI's U-Net for images of these dimensions."""
     nets = need_monai().networks.nets
     network: Module = nets.UNet(
@@ -201,7 +201,7 @@ def train_unet(
     import torch
 
     channels = images.shape[1]
-    network = seeded(lambda: make_unet(recipe, images.ndim - 2, channels, targets.shape[1]), seed)
+    network = seeded(lambda: _make_unet(recipe, images.ndim - 2, channels, targets.shape[1]), seed)
     generator = torch.Generator().manual_seed(seed)
     there = np.ones((len(images), 1, *images.shape[2:]))  # voxels that padding adds will have 0
     stack = np.concatenate([images, targets, there], axis=1, dtype=np.float32)
@@ -453,7 +453,7 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         recipe = self._recipe()
         self.dimensions_, self.n_channels_ = dimensions, n_channels
         self.network_ = seeded(
-            lambda: make_unet(recipe, dimensions, n_channels, self.n_classes), seed
+            lambda: _make_unet(recipe, dimensions, n_channels, self.n_classes), seed
         )
         return self
 

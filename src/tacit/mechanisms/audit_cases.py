@@ -103,7 +103,7 @@ class Look:
         return max(rdp_lower_bound(pair, len(first), order, share) for pair in hits)
 
 
-def more_queries(one: Plan, trials: int) -> Plan:
+def _more_queries(one: Plan, trials: int) -> Plan:
     """Return the plan of many releases: so many queries, each with noise of its own."""
     return replace(one, queries=trials * one.queries)
 
@@ -138,7 +138,7 @@ class Suspicion:
     one: Plan
     looks: tuple[Look, ...]
     answers: Callable[[Any, int], Any]
-    many: Callable[[Plan, int], Plan] = more_queries
+    many: Callable[[Plan, int], Plan] = _more_queries
     numbers: int = 1
     public: Callable[[int], dict[str, Any]] = lambda trials: {}
 

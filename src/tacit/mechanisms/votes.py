@@ -739,9 +739,9 @@ class NoisyVotes(_GaussianVotes):
         """
         votes = self.votes_per_unit
         first, second = (votes + 1, 1), (1, votes + 1)
-        one, spread = plan_of_row(self, first), math.sqrt(2) * self.sigma
+        one, spread = _plan_of_row(self, first), math.sqrt(2) * self.sigma
         shift = Shift((1.0, -1.0), start=-float(votes), by=2.0 * votes, spread=spread)
-        yield Suspicion("the counts", first, second, one, shift.looks(one), tiled)
+        yield Suspicion("the counts", first, second, one, shift.looks(one), _tiled)
 
 
 def noisy_argmax(
@@ -780,12 +780,12 @@ def one_event(
     what: str, mechanism: Mechanism, rows: Rows, event: Event, delta: float, **student: Any
 ) -> Suspicion:
     """Return one event at one delta; the student, if there is one, says the same of every row."""
-    one, looks = plan_of_row(mechanism, rows[0]), (Look((event,), delta=delta),)
+    one, looks = _plan_of_row(mechanism, rows[0]), (Look((event,), delta=delta),)
 
     def public(trials: int) -> dict[str, Any]:
-        return {name: tiled(row, trials) for name, row in student.items()}
+        return {name: _tiled(row, trials) for name, row in student.items()}
 
-    return Suspicion(what, *rows, one, looks, tiled, public=public)
+    return Suspicion(what, *rows, one, looks, _tiled, public=public)
 
 
 def gap_for(sigma: float, epsilon: float, *, moved: int = 1) -> int:
@@ -794,7 +794,7 @@ def gap_for(sigma: float, epsilon: float, *, moved: int = 1) -> int:
     return max(1, round(cut(2 * moved / spread, epsilon) * spread))
 
 
-def plan_of_row(mechanism: Mechanism, row: Row) -> Plan:
+def _plan_of_row(mechanism: Mechanism, row: Row) -> Plan:
     """Return the plan of one release of these votes."""
     if sum(row) > _MOST_VOTES:
         raise InvalidArgument(
@@ -804,6 +804,6 @@ def plan_of_row(mechanism: Mechanism, row: Row) -> Plan:
     return Plan(mechanism, 1, n_teachers=sum(row), n_classes=2)
 
 
-def tiled(row: Row, trials: int) -> Integers:
+def _tiled(row: Row, trials: int) -> Integers:
     """Return the same row of votes, or of a student, for every query."""
     return np.tile(np.array(row), (trials, 1))

@@ -229,7 +229,7 @@ def _likely_bound(distances: Distances, reach: int) -> np.float32:
     return np.float32(np.partition(sample, place)[place])
 
 
-def nearest_units(distances: Distances, reach: int, units: Units) -> tuple[Integers, Integers]:
+def _nearest_units(distances: Distances, reach: int, units: Units) -> tuple[Integers, Integers]:
     """Return the order up to where the `reach`-th unit first stands in it, and the units' ranks.
 
     All of the order if there are no more units than that. An order that proves to hold too few
@@ -292,7 +292,7 @@ def rank_rows(distances: Distances, reach: int, units: Units | None) -> Ranking:
         for row, its_distances in zip(positions, distances, strict=True):
             row[:] = nearest(its_distances, reach)
         return Ranking(positions, None)
-    orders = [nearest_units(its_distances, reach, units) for its_distances in distances]
+    orders = [_nearest_units(its_distances, reach, units) for its_distances in distances]
     positions = _padded([order for order, _ in orders])
     if units.votes == 1:
         return Ranking(positions, None)

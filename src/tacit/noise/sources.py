@@ -265,10 +265,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_count_fork)
 
 
-def process_mark() -> tuple[int, int]:
+def _process_mark() -> tuple[int, int]:
     """Tell this process from its parent: forks that Python saw, and the id for those it did not.
 
-    >>> process_mark() == process_mark()
+    >>> _process_mark() == _process_mark()
     True
     """
     return _forks, os.getpid()
@@ -285,7 +285,7 @@ class _Stream(NamedTuple):
 def _new_stream() -> _Stream:
     key = np.frombuffer(os.urandom(_KEY_BYTES), dtype=np.uint64)
     generator = np.random.Generator(ChaCha(key=key, rounds=_CHACHA_ROUNDS))
-    return _Stream(process_mark(), generator, threading.RLock())
+    return _Stream(_process_mark(), generator, threading.RLock())
 
 
 @final
@@ -320,7 +320,7 @@ class SecureNoise(_Sampler):
 
     def _draw(self, draw: Callable[[np.random.Generator], _T]) -> _T:
         stream = self.__stream
-        if stream.mark != process_mark():
+        if stream.mark != _process_mark():
             # Threads that notice together each take a key: no harm, every key is secret and new.
             # The lock is new too: whoever held the old one did not survive the fork.
             stream = self.__stream = _new_stream()
@@ -405,7 +405,7 @@ class GrantedNoise:
         self.__source: SecureNoise | InsecureNoise | None = source
         self.__secure = type(source) is SecureNoise
         self.__entry = entry
-        self.__mark = process_mark()
+        self.__mark = _process_mark()
 
     @property
     def entry(self) -> str:
@@ -426,7 +426,7 @@ class GrantedNoise:
         source = self.__source
         if source is None:
             problem = "is closed"
-        elif self.__mark != process_mark():
+        elif self.__mark != _process_mark():
             problem = "belongs to another process"
         else:
             return source

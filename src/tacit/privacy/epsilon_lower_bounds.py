@@ -26,13 +26,13 @@ Event = Callable[[NDArray[np.float64]], NDArray[np.bool_]]
 _MOST_EPSILON = 2.0**10  # no experiment that fits into a computer proves more
 
 
-def clopper_pearson(hits: int, trials: int, tail: float) -> tuple[float, float]:
+def _clopper_pearson(hits: int, trials: int, tail: float) -> tuple[float, float]:
     """Return bounds on a probability of which `hits` of `trials` are known.
 
     P(Bin(trials, low) >= hits) = tail and P(Bin(trials, high) <= hits) = tail: each bound is wrong
     with probability at most `tail`. Source: Clopper and Pearson 1934.
 
-    >>> low, high = clopper_pearson(5, 100, 0.025)
+    >>> low, high = _clopper_pearson(5, 100, 0.025)
     >>> round(low, 4), round(high, 4)
     (0.0164, 0.1128)
     """
@@ -84,8 +84,8 @@ def epsilon_lower_bound(
     _counts(hits_a=hits_a, trials_a=trials_a)
     _counts(hits_b=hits_b, trials_b=trials_b)
     tail = probability(confidence_delta=confidence_delta) / 2
-    low_a, _ = clopper_pearson(hits_a, trials_a, tail)
-    _, high_b = clopper_pearson(hits_b, trials_b, tail)
+    low_a, _ = _clopper_pearson(hits_a, trials_a, tail)
+    _, high_b = _clopper_pearson(hits_b, trials_b, tail)
     excess = low_a - non_negative(delta=delta)
     return max(0.0, math.log(excess / high_b)) if excess > 0 else 0.0
 
@@ -169,7 +169,7 @@ def rdp_lower_bound(
     1.77
     """
     order = renyi_order(order=order)
-    bounds = [clopper_pearson(count, trials, confidence_delta / 4) for count in hits]
+    bounds = [_clopper_pearson(count, trials, confidence_delta / 4) for count in hits]
     (first_low, first_high), (second_low, second_high) = bounds
     if first_low > second_high:
         p, q = first_low, second_high

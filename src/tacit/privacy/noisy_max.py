@@ -51,7 +51,7 @@ def gnmax_log_q(votes: ArrayLike, sigma: float) -> Floats:
     >>> float(f"{gnmax_log_q([[200, 50] + [0] * 8], 40)[0]:.10g}")
     -5.179152311
     """
-    counts = vote_or_soft_matrix(votes)
+    counts = _vote_or_soft_matrix(votes)
     return np.minimum(union_log_q(counts, positive(sigma=sigma)), math.log1p(-1 / counts.shape[1]))
 
 
@@ -112,7 +112,7 @@ def rdp_from_log_q(
     return tail_bound_rdp(log_q, mu, order_array(orders), tolerance=TOLERANCE)
 
 
-def vote_or_soft_matrix(votes: ArrayLike) -> NDArray[np.int64] | Floats:
+def _vote_or_soft_matrix(votes: ArrayLike) -> NDArray[np.int64] | Floats:
     """Return integer votes as int64, soft votes (sums of probability vectors) as float64."""
     try:
         array = np.asarray(votes)
@@ -163,7 +163,7 @@ def lnmax_log_q(votes: ArrayLike, gamma: float) -> Floats:
     0.159749068
     """
     gamma = positive(gamma=gamma)
-    counts = vote_or_soft_matrix(votes)
+    counts = _vote_or_soft_matrix(votes)
     rows, top = np.arange(len(counts)), counts.argmax(axis=1)
     reach = gamma * (counts[rows, top][:, None] - counts)
     logs = np.log((2 + reach) / 4) - reach

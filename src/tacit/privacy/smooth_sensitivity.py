@@ -99,7 +99,7 @@ def gnmax_smooth_sensitivity(
     order, beta = renyi_order(order=order), positive(beta=beta)
     shares = checked_weights(weights, len(counts))
     if algorithm == "paper":
-        return paper_smooth_sensitivity(counts, sigma, order, beta, shares, bound)
+        return _paper_smooth_sensitivity(counts, sigma, order, beta, shares, bound)
     n_teachers, n_classes = int(counts[0].sum()), counts.shape[1]
     jumps = _Jumps(n_teachers, n_classes, sigma, order, bound)
     reach = Reach(counts, sigma)
@@ -268,7 +268,7 @@ class _LocalSensitivity:
             )
 
 
-def paper_smooth_sensitivity(
+def _paper_smooth_sensitivity(
     counts: Integers, sigma: float, order: float, beta: float, weights: Floats, bound: str
 ) -> float:
     """max_d e^(-beta d) sum_i w_i LS_i(d), LS_i(d) by AtDistance."""

@@ -61,7 +61,7 @@ def tail_bound_rdp(
     0.000299794317
     """
     a, mu = order_array(orders), positive(mu=mu)
-    distinct, place = np.unique(checked_log_q(log_q), return_inverse=True)
+    distinct, place = np.unique(_checked_log_q(log_q), return_inverse=True)
     costs = np.empty((distinct.size, a.size))
     costs[:] = np.where(distinct >= _NEARLY_ONE, a[:, None] * mu**2 / 2, 0.0).T  # q = 1 and q = 0
     (between,) = np.nonzero((distinct < _NEARLY_ONE) & (distinct > -np.inf))
@@ -132,13 +132,13 @@ def _first_cells(log_q: Floats, mu: float, orders: Floats) -> tuple[Integers, Fl
     most, least = psi[..., :-1] + grown[..., 1:], psi[..., 1:] + grown[..., :-1]
     at, a, cell = np.nonzero((most > 0) & (least < 0))
     fields = (splits[:, at, cell + side] for side in (0, 1))
-    left, right = (np.stack([*f, *log_terms(f[1:], log_q[at], mu, orders[a])]) for f in fields)
+    left, right = (np.stack([*f, *_log_terms(f[1:], log_q[at], mu, orders[a])]) for f in fields)
     return at * orders.size + a, left, right
 
 
 def _points(log_q: Floats, mu: float, order: Floats, y: Floats) -> Floats:
     split = tails(log_q, mu, y)
-    return np.stack([y, *split, *log_terms(split, log_q, mu, order)])
+    return np.stack([y, *split, *_log_terms(split, log_q, mu, order)])
 
 
 def tails(log_q: Floats, mu: float, y: Floats) -> tuple[Floats, Floats, Floats]:
@@ -158,7 +158,7 @@ def _log_between(low: Floats, high: Floats) -> Floats:
     return np.asarray(log_high + np.log(-np.expm1(log_ndtr(low) - log_high)))
 
 
-def log_terms(
+def _log_terms(
     split: Iterable[Floats], log_q: Floats, mu: float, order: Floats
 ) -> tuple[Floats, Floats]:
     """Logarithms of "stay" and "move"."""
@@ -278,7 +278,7 @@ def theorem6_rdp(log_q: ArrayLike, sigma: float, orders: ArrayLike) -> Floats:
     """
     s = positive(sigma=sigma)
     a = order_array(orders)
-    q_log = checked_log_q(log_q)[:, None]
+    q_log = _checked_log_q(log_q)[:, None]
     plateau = np.broadcast_to(a / s**2, (q_log.shape[0], a.size))
     r = np.sqrt(-q_log)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -313,7 +313,7 @@ def theorem6_log_q0(sigma: float, order: float) -> float:
     return -float(closed_in(useless, useful, improves)[1])
 
 
-def checked_log_q(log_q: ArrayLike) -> Floats:
+def _checked_log_q(log_q: ArrayLike) -> Floats:
     """Return log q as a one-dimensional array without NaN, each <= 0 (-inf is q = 0)."""
     array = np.atleast_1d(np.asarray(log_q, dtype=np.float64))
     if array.ndim != 1 or np.isnan(array).any() or (array > 0).any():

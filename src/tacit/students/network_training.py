@@ -157,7 +157,7 @@ class CNNStudent(BaseStudent):
     def _learn(self, lesson: Lesson) -> None:
         need_torch()
         at_least(1, views=self.views)
-        image_planes(self.image_shape, self.n_features_in_)
+        _image_planes(self.image_shape, self.n_features_in_)
         if len(lesson.inputs) < 2:
             raise InvalidArgument("Expected at least two public images to train on, got one.")
         if not 0 <= finite(graph_share=self.graph_share) <= 1:
@@ -169,7 +169,7 @@ class CNNStudent(BaseStudent):
         pixels = self._pixels(lesson.inputs)
         self.mean_ = float(pixels.mean(dtype=np.float64))
         self.scale_ = float(pixels.std(dtype=np.float64)) or 1.0
-        images = images_of(pixels, self.image_shape, self.mean_, self.scale_)
+        images = _images_of(pixels, self.image_shape, self.mean_, self.scale_)
         self.network_ = self._train(images, self.graph_.spread_)
 
     def _new_graph(self) -> LabelSpreadingStudent:
@@ -191,11 +191,11 @@ class CNNStudent(BaseStudent):
         widths = [at_least(1, channels=width) for width in self.channels]
         if len(widths) != 3:
             raise InvalidArgument(f"Expected channels={self.channels!r} to be three numbers.")
-        image = image_planes(self.image_shape, self.n_features_in_)
+        image = _image_planes(self.image_shape, self.n_features_in_)
         return convolutional(image, self.n_classes_, widths)
 
     def _images(self, inputs: NDArray[Any]) -> Tensor:
-        return images_of(self._pixels(inputs), self.image_shape, self.mean_, self.scale_)
+        return _images_of(self._pixels(inputs), self.image_shape, self.mean_, self.scale_)
 
     def _train(self, images: Tensor, posterior: Floats) -> Module:
         torch = need_torch()
@@ -210,7 +210,7 @@ class CNNStudent(BaseStudent):
             chosen = images[rows]
             if self.augment:  # each image by a random map of its own
                 chosen = moved(chosen, torch.rand(6, len(rows), generator=generator) * 2 - 1)
-            return soft_cross_entropy(network(chosen), targets[rows], weights[rows])
+            return _soft_cross_entropy(network(chosen), targets[rows], weights[rows])
 
         rates = {"learning_rate": self.learning_rate, "weight_decay": self.weight_decay}
         return train(network, steps, loss, **rates)
@@ -362,7 +362,7 @@ class VATStudent(BaseStudent):
 
     def _prepared(self, view: NDArray[Any]) -> Tensor:
         if self.image_shape is not None:
-            return images_of(view, self.image_shape, self.mean_[0], self.scale_[0])
+            return _images_of(view, self.image_shape, self.mean_[0], self.scale_[0])
         scaled = (view - self.mean_) / self.scale_
         return cast("Tensor", need_torch().from_numpy(scaled.astype(np.float32)))
 
@@ -370,7 +370,7 @@ class VATStudent(BaseStudent):
         classes = len(self.classes_seen_)
         if self.image_shape is None:
             return seeded(lambda: dense(len(self.mean_), classes), seed)
-        image = image_planes(self.image_shape, self.n_features_in_)
+        image = _image_planes(self.image_shape, self.n_features_in_)
         return seeded(lambda: convolutional(image, classes), seed)
 
     def _train(self, inputs: Tensor, lesson: Lesson) -> Module:
@@ -389,7 +389,7 @@ class VATStudent(BaseStudent):
             asked = torch.randint(len(rows), (batch // 2,), generator=generator)
             free = inputs[torch.randint(len(inputs), (batch,), generator=generator)]
             scores = network(torch.cat([inputs[rows[asked]], free]))
-            known = soft_cross_entropy(scores[: len(asked)], targets[asked], weights[asked])
+            known = _soft_cross_entropy(scores[: len(asked)], targets[asked], weights[asked])
             return known + self._unlabelled(network, free, scores[len(asked) :], mean, generator)
 
         rates = {"learning_rate": self.learning_rate, "weight_decay": self.weight_decay}
@@ -463,7 +463,7 @@ def _still_statistics(network: Module) -> Iterator[None]:
             layer.momentum = momentum
 
 
-def image_planes(image_shape: Any, n_features: int) -> tuple[int, int, int]:
+def _image_planes(image_shape: Any, n_features: int) -> tuple[int, int, int]:
     """Return (channels, height, width) of (height, width[, channels]) with so many numbers."""
     if not isinstance(image_shape, Sequence) or len(image_shape) not in (2, 3):
         raise refuse("image_shape", image_shape, "(height, width) or (height, width, channels)")
@@ -506,10 +506,10 @@ def dense(n_features: int, n_classes: int) -> Module:
     return cast("Module", nn.Sequential(*layers, nn.Linear(width, n_classes)))
 
 
-def images_of(inputs: NDArray[Any], image_shape: Any, mean: float, scale: float) -> Tensor:
+def _images_of(inputs: NDArray[Any], image_shape: Any, mean: float, scale: float) -> Tensor:
     """Return flat inputs as standardised images, channels last in memory."""
     torch = need_torch()
-    channels, height, width = image_planes(image_shape, inputs.shape[1])
+    channels, height, width = _image_planes(image_shape, inputs.shape[1])
     scaled = (np.asarray(inputs, dtype=np.float32) - np.float32(mean)) / np.float32(scale)
     pixels = torch.from_numpy(scaled).view(-1, height, width, channels).permute(0, 3, 1, 2)
     return cast("Tensor", pixels.contiguous(memory_format=torch.channels_last))
@@ -539,7 +539,7 @@ def shuffled(n: int, batch: int, epochs: int, generator: Generator) -> list[Tens
     return [rows for order in orders for rows in torch.split(order, batch)]
 
 
-def soft_cross_entropy(scores: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+def _soft_cross_entropy(scores: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
     """Return the weighted mean of -sum_c target_c log softmax(scores)_c."""
     losses = -(targets * scores.log_softmax(dim=1)).sum(dim=1)
     return (losses * weights).sum() / weights.sum().clamp_min(_TINY)

@@ -72,7 +72,7 @@ def label_posterior(
     """
     n_classes = at_least(2, n_classes=n_classes)
     n_teachers = at_least(1, n_teachers=n_teachers)
-    grid = agreement_grid(n_classes, agreement)
+    grid = _agreement_grid(n_classes, agreement)
     reading = release.mechanism.reading()
     if release.values is not None:
         if reading.sigma is None:
@@ -84,7 +84,7 @@ def label_posterior(
             raise InvalidArgument(
                 f"Expected noisy votes of shape (queries, {n_classes}), got shape {values.shape}."
             )
-        return decode_histograms(values, reading.sigma, n_teachers, grid)
+        return _decode_histograms(values, reading.sigma, n_teachers, grid)
     right = _chance_right(reading, n_classes, n_teachers, grid)
     return _from_labels(np.asarray(release.labels), n_classes, right)
 
@@ -173,7 +173,7 @@ class Agreements(NamedTuple):
     weights: Floats
 
 
-def agreement_grid(n_classes: int, agreement: float | None) -> Agreements:
+def _agreement_grid(n_classes: int, agreement: float | None) -> Agreements:
     """Return the middles of equal steps over [1/C, 1], or the one agreement that is known."""
     if agreement is None:
         steps = (np.arange(_STEPS) + 0.5) / _STEPS
@@ -185,7 +185,7 @@ def agreement_grid(n_classes: int, agreement: float | None) -> Agreements:
     return Agreements(right, (1 - right) / (n_classes - 1), np.full(right.size, 1 / right.size))
 
 
-def decode_histograms(values: Floats, sigma: float, n_teachers: int, grid: Agreements) -> Floats:
+def _decode_histograms(values: Floats, sigma: float, n_teachers: int, grid: Agreements) -> Floats:
     """Return P(class | histogram) for each row, the agreements' weights fitted to all rows."""
     rows = blocks(len(values), _BLOCK // values.shape[1])
     models = [
