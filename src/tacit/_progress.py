@@ -1,15 +1,108 @@
-"""A progress bar for training that takes longer than two seconds; silent where nobody watches."""
+"""Bars and a spinner for what takes longer than two seconds; silent where nobody watches.
+
+One display at a time has the terminal's last line. Where there is none, and nothing has moved for
+two seconds, a spinner says that the command is at work: how long for, and never with what.
+"""
 
 from __future__ import annotations
 
+import itertools
+import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import ClassVar, TextIO
 
 from tacit._quiet import terminal
 
 _PATIENCE = 2.0  # seconds that pass without a bar
+_FRAME = 0.2
+_FRAMES = "|/-\\"  # for terminals of any encoding
+
+
+class _Line:
+    """The terminal's last line: who has it, and what the spinner says where nobody does."""
+
+    lock: ClassVar[threading.RLock] = threading.RLock()
+    owners: ClassVar[int] = 0
+    moved: ClassVar[float] = 0.0
+    text: ClassVar[str] = "Working"
+    drawn_on: ClassVar[TextIO | None] = None
+
+
+@contextmanager
+def spinner() -> Iterator[None]:
+    """Show, until the block ends, that it is at work wherever nothing has moved for two seconds."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield
+        return
+    with terminal() as stream:
+        stop = threading.Event()
+        thread = threading.Thread(target=_spin, args=(stream, stop), daemon=True)
+        moved()
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+            moved()
+
+
+def _spin(stream: TextIO, stop: threading.Event) -> None:
+    for frame in itertools.cycle(_FRAMES):
+        if stop.wait(_FRAME):
+            return
+        with _Line.lock:
+            waited = time.monotonic() - _Line.moved
+            if not _Line.owners and waited > _PATIENCE:
+                stream.write(f"\r{frame} {_Line.text}, {waited:.0f} s")
+                stream.flush()
+                _Line.drawn_on = stream
+
+
+def moved() -> None:
+    """Take the spinner away: something else is shown, or about to be printed."""
+    with _Line.lock:
+        if _Line.drawn_on is not None:
+            _Line.drawn_on.write("\r\x1b[2K")
+            _Line.drawn_on.flush()
+        _Line.drawn_on, _Line.moved = None, time.monotonic()
+
+
+@contextmanager
+def last_line() -> Iterator[None]:
+    """Have the terminal's last line for a bar; the spinner waits."""
+    with _Line.lock:
+        moved()
+        _Line.owners += 1
+    try:
+        yield
+    finally:
+        with _Line.lock:
+            _Line.owners -= 1
+            moved()
+
+
+@contextmanager
+def at_work(text: str) -> Iterator[None]:
+    """Let the spinner say what the command is at, in public words."""
+    before, _Line.text = _Line.text, text
+    try:
+        yield
+    finally:
+        _Line.text = before
+
+
+def _new_lock() -> None:
+    """Whoever held the lock, or span, did not survive the fork."""
+    _Line.lock, _Line.drawn_on = threading.RLock(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_lock)
 
 
 @contextmanager
@@ -43,6 +136,7 @@ def _stepper(description: str, total: int, stack: ExitStack) -> Callable[[], Non
         nonlocal drawn
         bar.advance(task)
         if not drawn and time.monotonic() - start > _PATIENCE:
+            stack.enter_context(last_line())
             stack.enter_context(bar)
             drawn = True
 

@@ -17,8 +17,6 @@ from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial
 from typing import Any, ClassVar, NoReturn, TextIO
 
-import numpy as np
-
 _STANDARD = ("stdout", "stderr", "__stdout__", "__stderr__")
 _DESCRIPTORS = (1, 2)
 _ABSENT = object()
@@ -49,6 +47,8 @@ def quiet() -> Iterator[None]:
     ...     print("a cell is 4711")
     ...     warnings.warn("a cell is odd", stacklevel=1)
     """
+    import numpy as np  # a command that only shows something does without
+
     block = object()
     with np.errstate(all="ignore"), _no_other_process():
         try:

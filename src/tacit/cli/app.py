@@ -6,8 +6,11 @@ or used, 5 an audit contradicts a claim, 130 interrupted.
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import warnings
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,6 +30,7 @@ from tacit.cli.votes import aggregate, analyze, sanitise
 from tacit.errors import BudgetExceeded, LedgerError, ReleaseLost, TacitError
 
 BAD_INPUT = 2
+_TEMPORARY = re.compile(r"^\.(.+)\.[0-9a-f]{16}\.tmp(?:-\w+)?$")
 _CODES = {BudgetExceeded: 3, ReleaseLost: 3, LedgerError: 4}
 
 app = typer.Typer(
@@ -70,9 +74,23 @@ def main() -> None:
             warnings.showwarning = _warn
             app()
     except (TacitError, OSError) as error:
-        _say("[bold red]Error:[/]", error)
+        _say("[bold red]Error:[/]", os_error_text(error) if isinstance(error, OSError) else error)
         codes = (code for kind, code in _CODES.items() if isinstance(error, kind))
         sys.exit(next(codes, BAD_INPUT))
+
+
+def os_error_text(error: OSError) -> str:
+    """Name the file that was typed, not the temporary one that would have become it.
+
+    >>> hidden = "a/.labels.csv.0123456789abcdef.tmp"
+    >>> os_error_text(PermissionError(13, "Permission denied", hidden))
+    "Permission denied: 'a/labels.csv'."
+    """
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    place = Path(os.fsdecode(error.filename))
+    typed = place.with_name(_TEMPORARY.sub(r"\1", place.name))
+    return f"{error.strerror}: {str(typed)!r}."
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

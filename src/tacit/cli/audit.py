@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tacit._progress import at_work
 from tacit.cli.options import given, parse_mechanism, refuse_given
-from tacit.cli.show import print_json, print_table, screen, working
+from tacit.cli.show import print_json, print_table, screen
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def audit(
     if mechanism is not None:
         refuse_given("--mechanism", canaries=canaries, kind=kind, out=out, seed=seed)
         made = parse_mechanism(mechanism)
-        with working("Releasing made-up answers ..."):
+        with at_work("Releasing made-up answers"):
             findings = audit_mechanism(made, **given(trials=trials, confidence_delta=error))
         _end(_mechanism_plain(made, findings), lambda: _show_mechanism(made, findings), as_json)
         return
@@ -81,7 +82,7 @@ def audit(
         raise InvalidArgument("Expected --out, a new directory for the audit's ledger.")
     settings = RunConfig.read(config)
     asked = given(canaries=canaries, kind=kind, confidence_delta=error, random_state=seed)
-    with working("Planting canaries, training, guessing the coins ..."):
+    with at_work("Planting canaries, training, guessing the coins"):
         result = audit_run(settings, out, **asked)
     _end({"folder": str(out), **result.as_dict()}, lambda: _show_run(result, out), as_json)
 

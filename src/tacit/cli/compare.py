@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from tacit._progress import last_line
 from tacit.cli.show import WIDE, errors, print_json, print_table, screen
 from tacit.errors import InvalidArgument
 
@@ -94,7 +95,7 @@ def _with_progress(run: Any, data: str, settings: dict[str, Any]) -> Comparison:
     """Run under a bar that counts cells, those of an earlier run included."""
     counted = (MofNCompleteColumn(), TimeElapsedColumn())
     columns = (TextColumn("{task.description}"), BarColumn(), *counted)
-    with Progress(*columns, console=errors(), transient=True) as bar:
+    with last_line(), Progress(*columns, console=errors(), transient=True) as bar:
         task = bar.add_task("Comparing", total=None)
 
         def watch(label: str, done: int, total: int) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tacit._progress import spinner
 from tacit._registry import MECHANISMS, mechanism_class
 from tacit.cli.show import errors
 from tacit.errors import InvalidArgument
@@ -70,15 +71,31 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*args: Any, **options: Any) -> None:
         try:
-            command(*args, **options)
+            with spinner():
+                command(*args, **options)
         except KeyboardInterrupt:
-            spent = options.get("ledger")
-            told = "" if spent is None else f" What was charged: tacit ledger show {spent}."
-            text = f"Interrupted: nothing is half written; the same command starts again.{told}"
+            text = f"Interrupted: {_what_next(command.__name__, options)}"
             errors().print(text, soft_wrap=True, highlight=False, markup=False)
             raise typer.Exit(INTERRUPTED) from None
 
     return run
+
+
+def _what_next(name: str, options: dict[str, Any]) -> str:
+    """Say what an interrupt left, and what to do; `tacit train` knows more of itself.
+
+    >>> _what_next("predict", {})
+    'nothing is half written; the same command starts again.'
+    """
+    out, spent = options.get("out"), options.get("ledger")
+    if name == "compare":
+        return "finished cells are kept; the same command goes on."
+    if name == "audit" and out is not None and out.exists():
+        return f"{out} holds the ledger of what it may have spent; start again with another --out."
+    if name == "segment" and out is not None and out.is_dir() and any(out.iterdir()):
+        return f"the masks in {out} are whole, and not all there; start again with another folder."
+    again = "nothing is half written; the same command starts again."
+    return again if spent is None else f"{again} What was charged: tacit ledger show {spent}."
 
 
 def _declared(parameter: inspect.Parameter, about: dict[str, str]) -> inspect.Parameter:
@@ -267,5 +284,10 @@ def writable(*paths: Path | None, overwrite: bool | None = None) -> None:
         if not path.parent.is_dir():
             raise InvalidArgument(f"Expected the directory {str(path.parent)!r} to exist; make it.")
         probe = path.parent / f".{path.name}.probe"
-        probe.touch()
-        probe.unlink()
+        try:
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise InvalidArgument(
+                f"Expected {str(path)!r} to be writable: {error.strerror or error}."
+            ) from None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tacit._files import write_atomically
+from tacit._progress import at_work
 from tacit.cli import show
 from tacit.cli.options import INTERRUPTED, writable
 from tacit.errors import InvalidArgument
@@ -142,7 +143,7 @@ def demo(*, out: Path = Path("tacit-demo"), as_json: bool = False) -> None:
     config = demo_config()
     # The next number: a ledger is never overwritten.
     folder = next(path for n in count(1) if not (path := out / f"run-{n}").exists())
-    with show.working("Training teachers, asking them, training the student ..."):
+    with at_work("Training teachers, asking them, training the student"):
         result = run_config(config, folder)
         baseline = non_private_accuracy(config)
     statement = result.statement

@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -14,6 +13,8 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+
+from tacit._progress import moved
 
 if TYPE_CHECKING:
     from tacit.ledger import Ledger, Statement
@@ -24,25 +25,19 @@ WIDE = 100
 
 def screen() -> Console:
     """Return the console for results."""
+    moved()
     return Console()
 
 
 def errors() -> Console:
     """Return the console for errors."""
+    moved()
     return Console(stderr=True)
-
-
-@contextmanager
-def working(text: str) -> Iterator[None]:
-    """Show that something takes its time, on standard error, also while private work is silent."""
-    from tacit._quiet import terminal
-
-    with terminal() as stream, Console(file=stream).status(text):
-        yield
 
 
 def print_json(result: dict[str, Any]) -> None:
     """Print one JSON object, nothing else, for machines."""
+    moved()
     print(json.dumps(result, indent=2, allow_nan=False, default=str))
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tacit._files import write_atomically
+from tacit._progress import at_work
 from tacit._registry import mechanism_class
 from tacit.cli.options import ENTRY_DIGITS, existing, open_ledger, vote_mechanism, writable
 from tacit.cli.show import csv_text, print_json, print_statement, print_table, screen
@@ -385,7 +386,7 @@ def analyze(
     writable(out, overwrite=overwrite)
     counts, rows = _read_queries(context)
     public = _student(student, made, counts.shape)
-    with screen().status("Pricing the run on its votes ..."):
+    with at_work("Pricing the run on its votes"):
         analysis = reports.secret_analysis(made, counts, delta, **public)
     result = _plain(analysis, rows)
     if out is not None:
@@ -455,7 +456,7 @@ def _plot(
     paths = [folder / f"SECRET-{name}.png" for name in ("votes", "cumulative", "sigma")]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     writable(*paths, overwrite=overwrite)
-    with screen().status("Pricing other noise levels ..."):
+    with at_work("Pricing other noise levels"):
         sweep = reports.sigma_sweep(mechanism, counts, analysis.delta, **public)
     top, teachers = counts.max(axis=1), int(counts[0].sum())
     # Interactive-GNMax compares its threshold with a disagreement, not with these votes.
