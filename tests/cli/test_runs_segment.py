@@ -56,7 +56,7 @@ def test_train_then_segment(tacit):
     outcome = tacit("train", "run.toml", "--out", "run", "--json")
     assert outcome.code == 0, outcome.err
     found = json.loads(outcome.out)
-    assert found["statement"]["unit"] == "record"
+    assert found["statement"]["unit"] == "scan"
     assert 0 <= found["dice"] == found["held_out"]["dice"] <= 1
     outcome = tacit("segment", "run/student.tacit", "test", "masks")
     assert outcome.code == 0, outcome.err

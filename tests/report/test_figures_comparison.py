@@ -46,7 +46,7 @@ def test_the_axis_is_stretched_only_where_methods_are_nearly_right(points, scale
     low, high = axes.get_ylim()
     assert low <= min(points.least)
     assert high >= min(max(points.most), 0.9995)
-    assert "not private 93.0 %" in figure_svg(figure)
+    assert "not private: 93.0 %" in figure_svg(figure)
 
 
 @given(accuracy=st.floats(0, 0.9994))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tacit.runs import RunConfig, RunResult
 
 TEACHERS, QUERIES = 100, 20
+MOST_NAMED = 3
 
 
 def train(
@@ -62,6 +64,7 @@ def train(
     _show_run("The student", rows, result)
     for note in result.notes:
         show.screen().print(note, soft_wrap=True, highlight=False, markup=False)
+    _warn_of_chance(result)
     show.screen().print(f"Run: {result.folder}, report: {result.folder / 'report.html'}")
 
 
@@ -107,6 +110,19 @@ def _show_run(title: str, rows: list[tuple[str, str]], result: RunResult) -> Non
     show.print_statement(result.ledger, result.statement)
 
 
+def _warn_of_chance(result: RunResult) -> None:
+    """Say where a model learned nothing: it looks like any other, and costs as much."""
+    chance = result.most_frequent
+    if result.metrics and result.metrics["held_out"] is not None:
+        chance = result.metrics["held_out"]["public_masks_alone"]
+    if result.accuracy is not None and chance is not None and result.accuracy <= chance:
+        warnings.warn(
+            "The student is no better than what needs no private record. More records, a larger "
+            "epsilon or another method (tacit compare, on public data) may help.",
+            stacklevel=2,
+        )
+
+
 def _rows(result: RunResult) -> list[tuple[str, str]]:
     what = "accuracy on held-out rows, declared public"
     if result.accuracy is None:
@@ -122,7 +138,12 @@ def _rows_of_masks(result: RunResult) -> list[tuple[str, str]]:
     held_out = result.metrics["held_out"]
     if held_out is None:
         return [("Dice", "no scans were held out")]
-    rows = [("Dice on held-out scans, declared public", f"{held_out['dice']:.3f}")]
+    names = list(held_out["classes"])
+    of_what = " + ".join(names) if len(names) <= MOST_NAMED else f"all {len(names)} classes"
+    rows = [
+        (f"Dice of {of_what}, held-out scans", f"{held_out['dice']:.3f}"),
+        ("  of the public masks alone", f"{held_out['public_masks_alone']:.3f}"),
+    ]
     for name, one in held_out["classes"].items():
         apart = one["surface_distance_mm"]
         distance = "" if apart is None else f", surfaces {apart:.2f} mm apart"
@@ -228,6 +249,8 @@ def predict(
     from tacit.students import load_student
 
     writable(out)
+    if not run.exists():
+        raise InvalidArgument(f"Expected the folder of a run at {str(run)!r}; no such folder.")
     if not (run / "config.toml").is_file():
         raise InvalidArgument(
             f"Expected a run's directory, with its configuration, first, got {str(run)!r}; rows "
@@ -296,6 +319,10 @@ def segment(
         raise InvalidArgument(f"Expected {str(out)!r} to be new, or an empty folder.")
     if out.suffix == ".npz":
         writable(out)
+    if not model.exists():
+        raise InvalidArgument(
+            f"Expected a run at {str(model)!r}; no such folder, and no such file."
+        )
     model = model / "student.tacit" if model.is_dir() else model
     student, facts = load_segmenter(model), saved_extra(model)
     source = scans if scans.startswith(("nifti:", "npz:")) else f"nifti:{scans}"

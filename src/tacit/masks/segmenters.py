@@ -237,6 +237,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
     cut: str = "volume"
     executor: Any = "serial"
     checkpoint: Any = None
+    _unit: ClassVar[str] = "scan"
     _keeps_mean: ClassVar[bool] = False
     _own: ClassVar[dict[str, Any]] = {"queries": Queries(None, "medoids", 1)}
 
@@ -561,6 +562,7 @@ class DPSGDSegmenter(StudentMasks, NoisyTrainingEstimator):
         ).or_else(TRAINING)
     }
     # Other engines would round volumes by their company.
+    _unit: ClassVar[str] = "scan"
     _fixed: ClassVar[frozenset[str]] = frozenset({"engine"})
 
     def fit(self, images: ArrayLike, masks: ArrayLike, groups: ArrayLike | None = None) -> Self:

@@ -92,7 +92,10 @@ def _files_in(place: Path) -> Iterator[NiftiFile]:
                 if _is_nifti(name.name) and (inside := archive.extractfile(member)) is not None:
                     yield NiftiFile(name.parent.name, name.name, inside.read())
     else:
-        raise InvalidArgument(f"Expected a folder or a .tar of NIfTI files at {str(place)!r}.")
+        missing = "" if place.exists() else "; no such folder"
+        raise InvalidArgument(
+            f"Expected a folder or a .tar of NIfTI files at {str(place)!r}{missing}."
+        )
 
 
 def parse_nifti(content: bytes, name: str, *, most_voxels: int = MOST_VOXELS) -> Grid:

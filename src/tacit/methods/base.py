@@ -137,6 +137,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
     _faults_of_run: tuple[str, ...] = field(init=False, default=())
     """What no cost covers of a configured run: what its other tables ask for, not the rows."""
 
+    _unit: ClassVar[str] = RECORD
+    """Whose privacy a new ledger counts where nobody says whose the private rows are."""
     _own: ClassVar[dict[str, Parameters]] = {}
     """Of each argument that holds settings, this method's own."""
     _fixed: ClassVar[frozenset[str]] = frozenset()
@@ -227,7 +229,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         person says around, which moves a sum by two bounds.
         """
         ledger = self._given_ledger()
-        if ledger is None or by_person == (ledger.unit != RECORD):
+        if ledger is None or by_person == (ledger.unit not in (RECORD, self._unit)):
             return
         if by_person:
             raise InvalidArgument(
@@ -251,7 +253,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         return Ledger(
             path,
             budget=Budget(self.epsilon, self.delta),
-            unit="person" if by_person else RECORD,
+            unit="person" if by_person else self._unit,
             dataset=new.dataset,
             allow_large_delta=new.allow_large_delta or None,
             **terms,

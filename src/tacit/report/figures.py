@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,6 +32,7 @@ COLOURS = (BLUE, VERMILION, "#009E73", "#AA4499", "#E69F00", "#56B4E9")
 PALETTE = (*COLOURS, INK, "#999933")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 DOTTED: Any = (0, (2, 2))
+REFERENCES: tuple[Any, ...] = (DOTTED, (0, (5, 2)), (0, (7, 2, 1, 2)))
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "h")
 SECRET_MARK = "SECRET - owner's eyes only"
 MOST_PICTURES = 40
@@ -39,6 +41,7 @@ NEARLY_RIGHT = 0.95
 """From this accuracy on, a comparison's axis is logarithmic in the error."""
 _TICKS = (0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 _CEILING = 0.9995
+_LEGEND_WIDTH = 24  # characters of a line
 _NUDGE = 0.012  # of a decade of epsilon, between the bars of neighbouring methods
 _NO_DATES: Mapping[str, dict[str, Any]] = {
     "png": {"Software": None},
@@ -307,11 +310,11 @@ def comparison_figure(
     for place, (name, arrays) in enumerate(drawn.items()):
         _draw_method(axes, place, 10 ** (_NUDGE * (place - centre)), name, arrays)
     lines = dict(references or {})
-    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5}
-    for name, height in lines.items():
-        axes.axhline(height, color=GREY, linewidth=1.0, linestyle=DOTTED)
-        text, axis = f"{name} {100 * height:.1f} %", ("axes fraction", "data")
-        note(axes, text, (0.0, height), axis, (3, 2), fontsize=8, color=GREY, bbox=paper, zorder=4)
+    for place, (name, height) in enumerate(lines.items()):
+        # Named in the legend: beside their lines, two that are close would overprint each other.
+        style = REFERENCES[place % len(REFERENCES)]
+        text = _folded(f"{name}: {100 * height:.1f} %")
+        axes.axhline(height, color=GREY, linewidth=1.2, linestyle=style, label=text, zorder=1)
     heights = [array for arrays in drawn.values() for array in arrays[1:]]
     _scale(axes, np.concatenate([*heights, list(lines.values())]))
     levels = np.unique(np.concatenate([arrays[0] for arrays in drawn.values()]))
@@ -322,6 +325,11 @@ def comparison_figure(
     return figure
 
 
+def _folded(name: str) -> str:
+    """Break a long name into lines, so that the legend leaves room for what it names."""
+    return "\n".join(textwrap.wrap(name, _LEGEND_WIDTH))
+
+
 def _draw_method(axes: Axes, place: int, nudge: float, name: str, arrays: Sequence[Floats]) -> None:
     order = np.argsort(arrays[0])
     epsilon, mean, least, most = (array[order] for array in arrays)
@@ -329,7 +337,7 @@ def _draw_method(axes: Axes, place: int, nudge: float, name: str, arrays: Sequen
         epsilon * nudge,
         mean,
         yerr=np.maximum([mean - least, most - mean], 0),
-        label=name,
+        label=_folded(name),
         color=PALETTE[place % len(PALETTE)],
         linestyle=DASHES[place % len(DASHES)],
         marker=MARKERS[place % len(MARKERS)],

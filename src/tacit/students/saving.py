@@ -260,7 +260,7 @@ def read_container(
         }
     except FileNotFoundError:
         raise InvalidArgument(f"Expected a saved student at {str(path)!r}; no such file.") from None
-    except InvalidArgument:
+    except (InvalidArgument, PermissionError):
         raise
     except Exception:  # whatever a damaged file provokes: the reader learns that it is damaged
         raise damaged(path) from None
