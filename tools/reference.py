@@ -16,8 +16,9 @@ from typing import Any
 
 import typer.main
 
-from tacit._registry import METHODS
+from tacit._registry import DATASETS, METHODS, found
 from tacit.cli.app import app
+from tacit.masks.runs import ScanOptions
 from tacit.methods import method_named
 from tacit.methods.settings import Key, Words, table_of
 from tacit.runs import DataConfig, PrivacyConfig, RunConfig
@@ -40,12 +41,30 @@ def run_toml() -> str:
         _table(_fields(RunConfig, "data", "privacy", "settings")),
         "## [data]",
         _table(_fields(DataConfig)),
+        *_options(),
         "## [privacy]",
         _table(_fields(PrivacyConfig)),
     ]
     for name in METHODS:
         parts += [f"## [{name}]", f'With `method = "{name}"`.', _table(_keys(name))]
     return "\n\n".join(parts) + "\n"
+
+
+def _options() -> Iterator[str]:
+    """Describe [data.options] for each source that has any: the loader's own arguments."""
+    for kind, place in DATASETS.items():
+        loader = found(place)
+        paths = [
+            each.name
+            for each in inspect.signature(loader).parameters.values()
+            if each.kind is not each.KEYWORD_ONLY
+        ]
+        if rows := list(_fields(loader, *paths)):
+            yield f"## [data.options] of {kind}:"
+            yield _table(iter(rows))
+    yield "## [data.options] of scans"
+    yield 'With `method = "segmentation"`.'
+    yield _table(_fields(ScanOptions))
 
 
 def commands() -> str:
@@ -80,7 +99,7 @@ def _line(line: str) -> str:
     return text if shown == text else f"\nExample: `{shown}`"
 
 
-def _fields(kind: type[Any], *without: str) -> Iterator[tuple[str, ...]]:
+def _fields(kind: Any, *without: str) -> Iterator[tuple[str, ...]]:
     told = _told(kind)
     for each in inspect.signature(kind).parameters.values():
         if each.name not in without:
@@ -108,7 +127,7 @@ def _words(about: Key) -> str:
     return f"One of {known}." if known else ""
 
 
-def _told(kind: type[Any]) -> dict[str, str]:
+def _told(kind: Any) -> dict[str, str]:
     """Return what a class's docstring says of each of its parameters."""
     text = inspect.getdoc(kind) or ""
     found = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", text, re.M | re.S)

@@ -51,12 +51,22 @@ _COLUMNS = ("case", "patient")
 class ScanOptions:
     """[data.options] of a segmentation run.
 
-    classes: names, the background first. grid: the public shape to which every scan is resampled.
-    masks_source: public masks for the codec: scans with masks, or a folder of masks alone.
-    patients_file: a CSV file with the columns case and patient; patient_pattern: a regular
-        expression whose one group is the patient in a case's name. With neither, a scan is a unit.
-    public_truth: the masks beside the public scans are declared public, too: they are compared
-        with what was released, and shown. Otherwise they are not even kept.
+    Parameters
+    ----------
+    classes : tuple of str
+        Their names, the background's first.
+    grid : tuple of int
+        The public shape to which every scan is resampled.
+    masks_source : str
+        Public masks for the codec: scans with masks, or a folder of masks alone.
+    patients_file : str
+        A CSV file with the columns case and patient, which says whose each scan is.
+    patient_pattern : str
+        A regular expression whose one group is the patient in a case's name. With neither of the
+        two, a scan is a unit.
+    public_truth : bool
+        The masks beside the public scans are declared public, too: they are compared with what was
+        released, and shown. Otherwise they are not even kept.
     """
 
     classes: tuple[str, ...]

@@ -45,7 +45,7 @@ class DataConfig:
         Do not look for private rows that are also public or held out; the ledger then says so, for
         ever.
     name : str
-        What the ledger calls the data; by default the source.
+        What the ledger calls the data; by default the source, without where it lies.
     options : dict
         What the loader takes: the roles of a CSV file's columns, the classes of an archive.
 
