@@ -109,7 +109,7 @@ def test_machines_get_json(run, tacit):
     ("arguments", "complaint"),
     [
         (("predict", "run", "csv:none.csv", "--out", "x.csv"), "none.csv"),
-        (("predict", "nowhere", "csv:public.csv", "--out", "x.csv"), "configuration"),
+        (("predict", "nowhere", "csv:public.csv", "--out", "x.csv"), "no such folder"),
         (("predict", "run", "csv:public.csv", "--out", "run.toml"), "to be new"),
         (
             ("predict", "run", "csv:public.csv", "--out", "no/p.csv"),
