@@ -119,7 +119,7 @@ def test_machines_get_json(run, tacit):
             ("predict", "run", "csv:run", "--out", "x.csv"),
             "at 'run'; there is none: that is a directory",
         ),
-        (("predict", "csv:public.csv", "run", "--out", "x.csv"), "rows come second"),
+        (("predict", "csv:public.csv", "run", "--out", "x.csv"), "Rows come second"),
     ],
 )
 def test_refusals_are_one_line_and_write_nothing(run, tacit, arguments, complaint):

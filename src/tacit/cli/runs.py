@@ -249,12 +249,11 @@ def predict(
     from tacit.students import load_student
 
     writable(out)
-    if not run.exists():
-        raise InvalidArgument(f"Expected the folder of a run at {str(run)!r}; no such folder.")
     if not (run / "config.toml").is_file():
+        why = "no configuration there" if run.exists() else "no such folder"
         raise InvalidArgument(
-            f"Expected a run's directory, with its configuration, first, got {str(run)!r}; rows "
-            "come second: tacit predict RUN new.csv --out labels.csv."
+            f"Expected a run's directory first, got {str(run)!r}: {why}. Rows come second: tacit "
+            "predict RUN new.csv --out labels.csv."
         )
     config = RunConfig.of_finished(run)
     if config.method == "segmentation":
