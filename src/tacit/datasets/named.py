@@ -21,7 +21,7 @@ from tacit._files import PathLike
 from tacit._registry import DATASETS, found
 from tacit.datasets._reading import existing_file, file_in, utf8_text
 from tacit.datasets.dataset import Dataset
-from tacit.datasets.table import Roles, as_dataset, load_inputs, read_cells
+from tacit.datasets.table import Roles, as_dataset, load_inputs, read_cells, roles_of
 from tacit.errors import InvalidArgument, MissingExtra
 from tacit.features import Categorical, Column, Numeric
 
@@ -264,6 +264,31 @@ def load_public(specification: str, **options: Any) -> NDArray[Any]:
         return load_dataset(specification, **options).X
     inputs = {key: value for key, value in options.items() if key not in _LABELS}
     return _call(load_inputs, kind, (place,), inputs)
+
+
+def declared_roles(specification: str, **options: Any) -> Roles | None:
+    """Return what the columns of a table are declared to be, without reading any row.
+
+    Parameters
+    ----------
+    specification : str
+        As for `load_dataset`.
+    **options
+        The declarations of a CSV file's columns.
+
+    Returns
+    -------
+    Roles or None
+        The inputs in their order, what stands for a missing number, and whether undeclared
+        categories count as `other`; None where rows are arrays of numbers.
+    """
+    kind = named_kind(specification).partition(":")[0]
+    if kind == "csv":
+        inputs = {key: value for key, value in options.items() if key not in _LABELS}
+        inputs.pop("delimiter", None)
+        return roles_of(None, **inputs)
+    shipped = {"adult": ADULT, "affairs": AFFAIRS}
+    return Roles(None, shipped[kind]) if kind in shipped else None
 
 
 def load_column(specification: str, name: str, *, delimiter: str = ",") -> list[str]:

@@ -125,7 +125,7 @@ def load_csv(
     """
     found = existing_file(path)
     _column_name(target=target)
-    roles = _declared_roles(target, numeric, categorical, groups, ignored, missing, other)
+    roles = roles_of(target, numeric, categorical, groups, ignored, missing, other)
     declared = declared_classes(classes)
     cells = read_cells(found, roles, delimiter=delimiter)
     called = found.stem if name is None else name
@@ -143,11 +143,11 @@ def load_inputs(path: PathLike, *, delimiter: str = ",", **declared: Any) -> Flo
     [[40.0, 1.0], [17.0, 2.0]]
     """
     found = existing_file(path)
-    roles = _declared_roles(None, **declared)
+    roles = roles_of(None, **declared)
     return read_cells(found, roles, delimiter=delimiter).X
 
 
-def _declared_roles(
+def roles_of(
     target: str | None,
     numeric: Any = (),
     categorical: Any = None,

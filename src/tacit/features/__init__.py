@@ -14,7 +14,12 @@ from tacit.features.columns import Categorical, Column, Numeric
 
 if TYPE_CHECKING:
     from tacit.features.bins import PublicBins
+    from tacit.features.images import FAINTEST as FAINTEST
     from tacit.features.images import HOG, Deskew, digit_features
+    from tacit.features.images import PIXEL_VARIANCE as PIXEL_VARIANCE
+    from tacit.features.images import RESIZE_RANGE as RESIZE_RANGE
+    from tacit.features.images import STEEPEST_SKEW as STEEPEST_SKEW
+    from tacit.features.images import tent_windows as tent_windows
     from tacit.features.rows import is_row_wise, transform_rows
 
 __all__ = [
@@ -30,10 +35,12 @@ __all__ = [
 ]
 
 _HOME = {"PublicBins": "bins", "is_row_wise": "rows", "transform_rows": "rows"}  # or "images"
+# What an exported model computes again, for the package that writes it.
+_INNER = ("FAINTEST", "PIXEL_VARIANCE", "RESIZE_RANGE", "STEEPEST_SKEW", "tent_windows")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in (*__all__, *_INNER):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = importlib.import_module(f"{__name__}.{_HOME.get(name, 'images')}")
     return getattr(home, name)

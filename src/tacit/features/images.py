@@ -143,9 +143,9 @@ class ImageTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Transform a block of images."""
 
 
-_PIXEL_VARIANCE = 1 / 12  # of a uniform density one pixel wide: no ink is thinner than its pixel
-_STEEPEST_SKEW = 1.0  # 45 degrees; more slant than that is a horizontal stroke, not a slant
-_RESIZE_RANGE = (0.4, 1.6)
+PIXEL_VARIANCE = 1 / 12  # of a uniform density one pixel wide: no ink is thinner than its pixel
+STEEPEST_SKEW = 1.0  # 45 degrees; more slant than that is a horizontal stroke, not a slant
+RESIZE_RANGE = (0.4, 1.6)
 
 
 class Ink(NamedTuple):
@@ -237,7 +237,7 @@ class Deskew(ImageTransformer):
 
     def _step(self, variance: Floats, wanted: float) -> Floats:
         """Pixels of the image per pixel of the result, but for the canvas."""
-        ratio: Floats = np.clip(np.sqrt(variance) / wanted, *_RESIZE_RANGE)
+        ratio: Floats = np.clip(np.sqrt(variance) / wanted, *RESIZE_RANGE)
         return 1 + self.resize * (ratio - 1)
 
 
@@ -258,11 +258,11 @@ def ink_of(planes: Planes) -> Ink:
     total = _moment(mass, 0)
     total[total == 0] = 1  # a blank image stays blank, wherever its centre is put
     centre_y, centre_x = _moment(mass, 1) / total, _moment(first, 0) / total
-    variance_y = np.maximum(_moment(mass, 2) / total - centre_y**2, _PIXEL_VARIANCE)
+    variance_y = np.maximum(_moment(mass, 2) / total - centre_y**2, PIXEL_VARIANCE)
     covariance = _moment(first, 1) / total - centre_y * centre_x
-    skew = np.clip(covariance / variance_y, -_STEEPEST_SKEW, _STEEPEST_SKEW)
+    skew = np.clip(covariance / variance_y, -STEEPEST_SKEW, STEEPEST_SKEW)
     variance_x = _moment(second, 0) / total - centre_x**2 - skew * covariance
-    return Ink(centre_y, centre_x, variance_y, np.maximum(variance_x, _PIXEL_VARIANCE), skew)
+    return Ink(centre_y, centre_x, variance_y, np.maximum(variance_x, PIXEL_VARIANCE), skew)
 
 
 def _moment(rows: Planes, power: int) -> Floats:
@@ -294,7 +294,7 @@ def resample(planes: Planes, positions: NDArray[Any]) -> Planes:
     return np.add(there, here, out=there)
 
 
-_FAINTEST = 0.05  # cells with less contrast than this, of a brightest pixel of 1, count for less
+FAINTEST = 0.05  # cells with less contrast than this, of a brightest pixel of 1, count for less
 
 
 @dataclass(eq=False, repr=False)
@@ -434,7 +434,7 @@ def normalise(histograms: Planes) -> Planes:
     for _ in range(2):  # down, then across: the binomial weights 1, 2, 1 are separable
         energy = (energy[:-2] + 2 * energy[1:-1] + energy[2:]).swapaxes(0, 1)
     features = histograms
-    features /= np.sqrt(energy / 16 + _FAINTEST**2)
+    features /= np.sqrt(energy / 16 + FAINTEST**2)
     total = np.zeros(n, dtype=np.float32)
     for feature in features.reshape(-1, n):
         total += feature

@@ -35,9 +35,11 @@ from tacit.masks.teachers import (
     UNetTeacher,
     segment_with_teachers,
 )
+from tacit.masks.unet import OVERLAP as OVERLAP
 from tacit.masks.unet import UNetRecipe, UNetStudent, load_segmenter
 from tacit.masks.volume_files import check_file_names as check_file_names
 from tacit.masks.volume_files import load_volumes, parse_nifti, save_mask, save_masks
+from tacit.masks.volumes import PERCENTILES as PERCENTILES
 from tacit.masks.volumes import Volumes, generated_volumes
 
 __all__ = [

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _TINY = 1e-6
 
 
-_OVERLAP = 0.5  # of neighbouring windows
+OVERLAP = 0.5  # of neighbouring windows
 
 
 # Largest turn (radians), log scale and shift (of half an image), and contrast, of a moved copy.
@@ -247,7 +247,7 @@ def segment(
             roi_size=shape,
             sw_batch_size=_BATCH,
             predictor=predict,
-            overlap=_OVERLAP,
+            overlap=OVERLAP,
             mode="gaussian",
         )
     with torch.inference_mode():

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacit._checks import Floats, at_least, non_negative
 from tacit.errors import InvalidArgument
 
-_LOW, _HIGH = 0.5, 99.5  # percentiles beyond which an intensity is taken for an artefact
+PERCENTILES = (0.5, 99.5)  # beyond which an intensity is taken for an artefact
 _WAVES = 4  # waves of the organ's surface and of the shading
 _BRIGHT = 1.0  # the organ's contrast, in units of which `noise` is given
 
@@ -117,7 +117,7 @@ def normalise(image: ArrayLike, *, dimensions: int | None = None) -> NDArray[np.
         return np.stack([normalise(channel, dimensions=dimensions) for channel in array])
     if not array.size or not np.isfinite(array).all():
         raise InvalidArgument("Expected an image of finite numbers, not empty, to normalise.")
-    clipped = array.clip(*np.percentile(array, [_LOW, _HIGH]))
+    clipped = array.clip(*np.percentile(array, PERCENTILES))
     spread = float(clipped.std())
     centred = clipped - clipped.mean()
     tiny = 1e-9 * max(1.0, float(np.abs(clipped).max()))  # what rounding leaves of a constant

@@ -30,38 +30,50 @@ _MOST_ROUNDS = 2000
 
 
 def nearest(
-    queries: NDArray[Any], rows: NDArray[Any], n_neighbors: int, *, same: bool = False
+    queries: NDArray[Any],
+    rows: NDArray[Any],
+    n_neighbors: int,
+    *,
+    same: bool = False,
+    precise: bool = False,
 ) -> tuple[Integers, Features]:
     """Return the nearest rows of each query and their squared Euclidean distances, nearest first.
 
     `same` says that queries and rows are one array, and nobody is a neighbour of oneself.
-    |q - x|^2 = |q|^2 - 2 q x + |x|^2, in float32 after the rows' mean is taken off both.
+    |q - x|^2 = |q|^2 - 2 q x + |x|^2, in float32 after the rows' mean is taken off both; `precise`
+    takes them in float64 and rounds the sums alone, so that which of two rows is nearer does not
+    depend on the machine. Of rows that are equally near, the first ones are taken.
 
     >>> import numpy as np
     >>> points = np.array([[0.0], [1.0], [5.0]])
     >>> nearest(points, points, 1, same=True)[0].tolist()
     [[1], [0], [1]]
     """
+    kind = np.float64 if precise else np.float32
     centre = rows.mean(axis=0, dtype=np.float64)
-    points = np.asarray(rows - centre, dtype=np.float32)
+    points = np.asarray(rows - centre, dtype=kind)
     squares = np.einsum("ij,ij->i", points, points)
     found = np.empty((len(queries), n_neighbors), dtype=np.int64)
     distances = np.empty((len(queries), n_neighbors), dtype=np.float32)
     for block in blocks(len(queries), _BLOCK // len(points)):
-        some = np.asarray(queries[block] - centre, dtype=np.float32)
+        some = np.asarray(queries[block] - centre, dtype=kind)
         gaps = some @ points.T
         gaps *= -2
         gaps += squares
         gaps += np.einsum("ij,ij->i", some, some)[:, None]
         if same:
             gaps[np.arange(len(some)), np.arange(block.start, block.stop)] = np.inf
-        found[block], distances[block] = _smallest(gaps, n_neighbors)
+        found[block], distances[block] = _smallest(gaps.astype(np.float32, copy=False), n_neighbors)
     return found, distances
 
 
 def _smallest(gaps: Features, count: int) -> tuple[Integers, Features]:
     columns = np.argpartition(gaps, count - 1, axis=1)[:, :count]
     values = np.take_along_axis(gaps, columns, axis=1)
+    # Where more are as near as the last of them, a partition takes any; the first ones are meant.
+    crowded = (gaps <= values.max(axis=1, keepdims=True)).sum(axis=1) > count
+    columns[crowded] = np.argsort(gaps[crowded], axis=1, kind="stable")[:, :count]
+    values[crowded] = np.take_along_axis(gaps[crowded], columns[crowded], axis=1)
     order = np.lexsort((columns, values), axis=1)  # ties by row number
     smallest = np.take_along_axis(values, order, axis=1)
     return np.take_along_axis(columns, order, axis=1), np.maximum(smallest, 0)
@@ -115,7 +127,7 @@ class _NeighbourStudent(BaseStudent):
 
     def _near(self, inputs: NDArray[Any]) -> tuple[Integers, Features]:
         count = min(at_least(1, n_neighbors=self.n_neighbors), len(self.points_))
-        return nearest(self._view(inputs, np.float32), self.points_, count)
+        return nearest(self._view(inputs, np.float32), self.points_, count, precise=True)
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         super()._restore(arrays)
@@ -178,6 +190,8 @@ class NearestStudent(_NeighbourStudent):
 
 
 _FLOOR = 1e-6  # no probability is 0: a neighbour proves nothing
+NEAREST_SHARE = 1e-6
+"""Of 1 and the largest distance: what counts as no distance at all."""
 
 
 @dataclass(eq=False, repr=False)
@@ -291,7 +305,9 @@ class LabelSpreadingStudent(_NeighbourStudent):
 
     def _scores(self, inputs: NDArray[Any]) -> Floats:
         neighbours, distances = self._near(inputs)
-        weights = 1 / np.maximum(distances.astype(np.float64), 1e-6 * (1 + distances.max()))
+        # Of its own neighbours alone: what an input is told does not depend on its company.
+        least = NEAREST_SHARE * (1 + distances.max(axis=1, keepdims=True).astype(np.float64))
+        weights = 1 / np.maximum(distances, least)
         return np.asarray((weights[:, :, None] * self.spread_[neighbours]).sum(axis=1))
 
 

@@ -216,17 +216,23 @@ class CNNStudent(BaseStudent):
         return train(network, steps, loss, **rates)
 
     def _scores(self, inputs: NDArray[Any]) -> Floats:
-        torch = need_torch()
         images = self._images(inputs)
         scores = class_probabilities(self.network_, images)
-        # Each view is one fixed move for all images: predictions do not depend on their company.
-        generator = torch.Generator().manual_seed(0)
-        for _ in range(at_least(1, views=self.views) - 1):
-            moves = _VIEW * (torch.rand(6, 1, generator=generator) * 2 - 1)
+        for moves in self._moves():
             view = moved(images, moves.expand(6, len(images)))
             scores += class_probabilities(self.network_, view)
         near = self.graph_.predict_proba(inputs)
         return (1 - self.graph_share) * normalised(scores) + self.graph_share * near
+
+    def _moves(self) -> list[Tensor]:
+        """Return the moves of all views but the image itself: the same six numbers for all images.
+
+        Predictions do not depend on their company.
+        """
+        torch = need_torch()
+        generator = torch.Generator().manual_seed(0)
+        count = at_least(1, views=self.views) - 1
+        return [_VIEW * (torch.rand(6, 1, generator=generator) * 2 - 1) for _ in range(count)]
 
     def represent(self, X: ArrayLike) -> Floats:
         """Return the last hidden layer of the inputs.
