@@ -19,6 +19,7 @@ _OFFERED = {
     "tacit.comparing": "compare",
     "tacit.datasets": "load_dataset",
     "tacit.errors": "BudgetExceeded",
+    "tacit.export": "export_onnx",
     "tacit.ledger": "Budget Ledger Statement",
     "tacit.masks": "DPSGDSegmenter PATESegmenter",
     "tacit.mechanisms": "ConfidentGNMax GNMax GaussianMean InteractiveGNMax LNMax NoisyScreening "
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from tacit.comparing import compare
     from tacit.datasets import load_dataset
     from tacit.errors import BudgetExceeded
+    from tacit.export import export_onnx
     from tacit.ledger import Budget, Ledger, Statement
     from tacit.masks import DPSGDSegmenter, PATESegmenter
     from tacit.mechanisms import (

@@ -44,7 +44,7 @@ app = typer.Typer(
 )
 ledger_app = typer.Typer(help="Look at a ledger; nothing is changed.", no_args_is_help=True)
 add_commands(app, plan, train, predict, segment, aggregate, sanitise, analyze, audit, compare)
-add_commands(app, report, handover.verify, handover.package, replicate, demo)
+add_commands(app, report, handover.verify, handover.export, handover.package, replicate, demo)
 add_commands(ledger_app, show, ledger.verify)
 app.add_typer(ledger_app, name="ledger")
 

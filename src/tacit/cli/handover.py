@@ -1,9 +1,10 @@
-"""`tacit verify` and `tacit package`: a finished run, checked and handed over."""
+"""`tacit verify`, `tacit export` and `tacit package`: a finished run, checked and handed over."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from rich.markup import escape
@@ -11,6 +12,9 @@ from rich.markup import escape
 from tacit.cli.options import writable
 from tacit.cli.show import print_json, print_result, screen
 from tacit.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from tacit.export import Exported
 
 NOT_TRUSTED = 4
 
@@ -41,19 +45,79 @@ def verify(run: Path, *, as_json: bool = False) -> None:
         raise typer.Exit(NOT_TRUSTED)
 
 
-def package(run: Path, out: Path, *, overwrite: bool = False, as_json: bool = False) -> None:
+def export(
+    run: Path,
+    out: Path | None = None,
+    *,
+    publish: bool = False,
+    overwrite: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Write a run's student as an ONNX model, which others run without tacit.
+
+    Features and labels are in it: rows in, label and probabilities out, and of a table each column
+    is an input of its own. It costs no privacy: the student was made from releases alone.
+
+    Example: tacit export runs/first model.onnx
+
+    Example: tacit export runs/first --publish
+
+    run: The run's folder, or its student.tacit.
+    out: The file to write, an .onnx; left out with --publish.
+    publish: Keep it in the run's folder as model.onnx and list its hash in the ledger: tacit verify
+        then checks it. The statement is written again, with the head behind that note.
+    """
+    from tacit.export import export_onnx
+    from tacit.runs import ONNX, publish_also
+
+    if (out is None) != publish:
+        raise InvalidArgument("Expected a file to write, or --publish; one of the two.")
+    path = run / ONNX if out is None else out
+    if path.suffix != ".onnx":
+        raise InvalidArgument(f"Expected out={str(path)!r} to end with .onnx.")
+    if not publish and path.resolve() == (run / ONNX).resolve():
+        raise InvalidArgument(f"Expected --publish to write {ONNX} into the run's own folder.")
+    writable(path, overwrite=overwrite or publish)
+    done: list[Exported] = []
+    if publish:
+        publish_also(run, lambda place: done.append(export_onnx(run, place)))
+    else:
+        done.append(export_onnx(run, path))
+    (made,) = done
+    takes, says = ", ".join(made.inputs), ", ".join(made.outputs)
+    listed = "\nListed in the ledger; the statement has a new head." if publish else ""
+    print_result(
+        {"model": str(path), "inputs": made.inputs, "outputs": made.outputs, "sha256": made.sha256},
+        f"{path}: takes {takes}; says {says}{listed}",
+        as_json=as_json,
+    )
+
+
+def package(
+    run: Path,
+    out: Path,
+    *,
+    onnx: bool = False,
+    overwrite: bool = False,
+    as_json: bool = False,
+) -> None:
     """Write a finished run as one archive that others can check and use without tacit.
 
-    Example: tacit package runs/first first.zip
+    Example: tacit package runs/first first.zip --onnx
 
     run: The run's folder.
     out: The archive to write, a .zip.
+    onnx: Export and publish the model as ONNX first, if that was not done yet.
     """
-    from tacit.runs import package_run
+    from tacit.runs import ONNX, package_run, publish_also
 
     if out.suffix != ".zip":
         raise InvalidArgument(f"Expected out={str(out)!r} to end with .zip.")
     writable(out, overwrite=overwrite)
+    if onnx and not (run / ONNX).exists():
+        from tacit.export import export_onnx
+
+        publish_also(run, lambda place: export_onnx(run, place))
     members = package_run(run, out)
     print_result(
         {"archive": str(out), "files": members},

@@ -93,8 +93,9 @@ def _perceptron(graph: Graph, estimator: Any, rows: str) -> str:
     for place, (weights, bias) in enumerate(
         zip(estimator.coefs_, estimator.intercepts_, strict=True)
     ):
-        if place and _BENT[estimator.activation] is not None:
-            rows = graph(_BENT[estimator.activation], rows)
+        bent = _BENT[estimator.activation]
+        if place and bent is not None:
+            rows = graph(bent, rows)
         rows = graph("Add", graph("MatMul", rows, weights.astype(np.float64)), bias.astype(float))
     if estimator.out_activation_ == "softmax":
         return graph.softmax(rows)

@@ -30,6 +30,7 @@ from tacit.runs import RunConfig
 from tacit.students import load_student, read_container, saved_extra
 
 STUDENT = "student.tacit"
+_OTHERS = ("ValueStudent", "ReconstructionStudent")  # which say numbers, not classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ def _saved(path: Path) -> _Source:
 def _write_rows(graph: Graph, source: _Source) -> None:
     """Add what reads rows, the student, and what it says of rows that can be read."""
     student = source.student
-    if not is_known(student) and source.kind not in ("ValueStudent", "ReconstructionStudent"):
+    if not is_known(student) and source.kind not in _OTHERS:
         raise InvalidArgument(f"Expected one of tacit's students to export, got {source.kind}.")
     rows = _inputs(graph, student, source.roles)
     bad = _unreadable(graph, rows)

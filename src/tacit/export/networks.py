@@ -96,11 +96,11 @@ def _convolution(writer: Writer, layer: Any, x: str, _: Any) -> str:
 
 def _batch_norm(writer: Writer, layer: Any, x: str, probe: Any) -> str:
     """Centre and scale by the running statistics: in use, an affine map."""
-    deviation = np.sqrt(layer.running_var.double().numpy() + layer.eps)
-    weight, bias = (1.0, 0.0) if layer.weight is None else (layer.weight, layer.bias)
-    scale = np.asarray(weight if layer.weight is None else weight.detach().double()) / deviation
-    shift = np.asarray(bias if layer.bias is None else bias.detach().double())
-    shift = shift - layer.running_mean.double().numpy() * scale
+    scale = 1 / np.sqrt(layer.running_var.double().numpy() + layer.eps)
+    shift = -layer.running_mean.double().numpy() * scale
+    if layer.weight is not None:
+        weight, bias = (part.detach().double().numpy() for part in (layer.weight, layer.bias))
+        scale, shift = scale * weight, shift * weight + bias
     sides = (1, -1, *[1] * (probe.ndim - 2))
     scaled = writer.graph("Mul", x, writer.number(scale.reshape(sides)))
     return writer.graph("Add", scaled, writer.number(shift.reshape(sides)))

@@ -121,7 +121,7 @@ def _scores(graph: Graph, student: Any, view: str, grid: Sequence[int] | None) -
         side if side == window else max(1, int(window * (1 - OVERLAP)))
         for side, window in zip(sides, patch, strict=True)
     ]
-    places = dense_patch_slices(sides, patch, steps, return_slice=False)
+    places: Any = dense_patch_slices(sides, patch, steps, return_slice=False)
     before = [(side - own) // 2 for side, own in zip(sides, grid, strict=True)]
     after = [side - own - start for side, own, start in zip(sides, grid, before, strict=True)]
     grown = graph("Pad", view, np.array([0, 0, *before, 0, 0, *after]), _SINGLE(0))

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import InvalidArgument
 from tacit.export.estimators import chances, values
 from tacit.export.graph import Graph, squares
 from tacit.export.networks import network_outputs

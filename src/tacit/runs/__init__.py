@@ -14,7 +14,8 @@ from tacit.runs.running import make_classifier as make_classifier
 from tacit.runs.running import releasing as releasing
 from tacit.runs.running import split_rows as split_rows
 from tacit.runs.running import write_results as write_results
-from tacit.runs.verifying import Check, verify_run
+from tacit.runs.verifying import ONNX as ONNX
+from tacit.runs.verifying import Check, publish_also, verify_run
 
 __all__ = [
     "Check",
@@ -24,6 +25,7 @@ __all__ = [
     "RunResult",
     "model_card",
     "package_run",
+    "publish_also",
     "run_config",
     "verify_run",
 ]

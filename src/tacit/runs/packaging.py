@@ -1,6 +1,7 @@
 """A finished run as one archive that somebody else can check and use without tacit.
 
 student.tacit          the model
+model.onnx             the same for other programs, where it was exported and published
 statement.json         what may be said, with statement.schema.json
 ledger.jsonl           every line of the ledger, as it was hashed
 report.html            for people
@@ -13,18 +14,28 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
 
 from tacit import __version__
-from tacit._files import write_atomically
+from tacit._files import sync, sync_directory, temporary_beside
 from tacit.errors import InvalidArgument
 from tacit.ledger import STATEMENT_SCHEMA, Ledger, Statement, epsilon_text, meaning
 from tacit.report import Learned
 from tacit.runs.about import learned_by
 from tacit.runs.config import RunConfig
-from tacit.runs.verifying import LEDGER, STATEMENT, STUDENT, sha256, verify_run
+from tacit.runs.verifying import (
+    LEDGER,
+    ONNX,
+    STATEMENT,
+    STUDENT,
+    file_sha256,
+    sha256,
+    verify_run,
+)
 from tacit.students import saved_extra
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same run gives the same bytes
@@ -51,20 +62,33 @@ def package_run(folder: str | Path, path: str | Path) -> list[str]:
             f"Expected a run that holds together; {broken[0].what}: {broken[0].says}. Nothing was "
             "written."
         )
-    names = (STUDENT, "metrics.json", "report.html", STATEMENT)
-    members = {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
-    members["ledger.jsonl"] = Ledger(folder / LEDGER).extract().encode("utf-8")
-    members["statement.schema.json"] = _json(STATEMENT_SCHEMA)
-    members["MODEL_CARD.md"] = model_card(folder).encode("utf-8")
-    members["verify.py"] = Path(__file__).with_name("standalone_verify.py").read_bytes()
-    hashes = {name: sha256(data) for name, data in members.items()}
-    members["manifest.json"] = _json({"format": "tacit-package/1", "files": hashes})
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, data in sorted(members.items()):
-            archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)
-    write_atomically(path, buffer.getvalue())
-    return sorted(members)
+    names = (STUDENT, ONNX, "metrics.json", "report.html", STATEMENT)
+    files = {name: folder / name for name in names if (folder / name).exists()}
+    texts = {
+        "ledger.jsonl": Ledger(folder / LEDGER).extract().encode("utf-8"),
+        "statement.schema.json": _json(STATEMENT_SCHEMA),
+        "MODEL_CARD.md": model_card(folder).encode("utf-8"),
+        "verify.py": Path(__file__).with_name("standalone_verify.py").read_bytes(),
+    }
+    hashes = {name: file_sha256(file) for name, file in files.items()}
+    hashes |= {name: sha256(text) for name, text in texts.items()}
+    texts["manifest.json"] = _json({"format": "tacit-package/1", "files": hashes})
+    _write_archive(Path(os.path.realpath(path)), files, texts)
+    return sorted({*files, *texts})
+
+
+def _write_archive(target: Path, files: dict[str, Path], texts: dict[str, bytes]) -> None:
+    """Write one archive, whole or not at all; of large files a little is in memory at a time."""
+    with temporary_beside(target) as temporary:
+        with zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED) as archive:
+            for name in sorted({*files, *texts}):
+                source: Any = files[name].open("rb") if name in files else io.BytesIO(texts[name])
+                info = zipfile.ZipInfo(name, _EPOCH)
+                with source, archive.open(info, "w", force_zip64=True) as member:
+                    shutil.copyfileobj(source, member)
+        sync(temporary)
+        os.replace(temporary, target)
+    sync_directory(target.parent)
 
 
 def _json(plain: Any) -> bytes:
@@ -91,17 +115,38 @@ def model_card(folder: Path) -> str:
     sections = {
         "What it predicts": learned.predicts,
         "From what": learned.inputs,
+        "For whom": _whom(statement),
         "How it was learned": f"{learned.method} (method `{config.method}` of tacit {__version__})",
         "How good it is": _quality(learned),
         "What the number means": _meaning(statement),
         "What the statement presumes": _checklist(statement.assumes),
         "Warnings": _list(statement.warnings) or "None.",
         "The statement": "\n".join(f"> {line}" for line in str(statement).splitlines()),
+        "How to use it": _usage(folder),
         "How to check it": "`python verify.py` beside this file needs nothing but Python. No "
         "ledger knows this card: where it differs from the statement, the statement counts.",
     }
     title = f"# Model card: learned privately from {config.data.name or config.data.source}\n"
     return title + "".join(f"\n## {name}\n\n{text}\n" for name, text in sections.items())
+
+
+def _whom(statement: Statement) -> str:
+    return (
+        f"For whoever meets inputs like the public ones that it learned on; on others it was not "
+        f"measured. It protects each {statement.unit} of the private records "
+        f"({statement.dataset or 'no name was given'}), and nobody else: not those whose rows were "
+        "public, nor what is true of a group as a whole."
+    )
+
+
+def _usage(folder: Path) -> str:
+    sentence = "`tacit predict` reads `student.tacit` in the run's folder."
+    if (folder / ONNX).exists():
+        sentence += (
+            f" `{ONNX}` is the same model, features and labels included, for onnxruntime or any "
+            "other program that reads ONNX; it needs no tacit."
+        )
+    return sentence
 
 
 def _metrics(folder: Path) -> dict[str, Any]:

@@ -33,7 +33,17 @@ FREE = ("publication", "began")
 PAID = ("release", "charge")
 ACCOUNTANTS = ("gaussian", "rdp", "fixed")
 NOISE = ("exact", "csprng", "insecure-seeded")
-PUBLISHED = ("student.tacit", "metrics.json", "report.html")
+PUBLISHED = ("student.tacit", "model.onnx", "metrics.json", "report.html")
+CHECKED = ("threshold", "sigma_check", "sigma_answer")
+KNOWN = {  # mechanisms whose price is a short formula, and the parameters that it was made for
+    "gnmax": ("sigma", "votes_per_unit"),
+    "noisy-votes": ("sigma", "votes_per_unit"),
+    "confident-gnmax": CHECKED,
+    "interactive-gnmax": (*CHECKED, "confidence"),
+    "noisy-sum": ("sigma", "rows", "columns"),
+    "noisy-second-moment": ("sigma", "dimension", "radius"),
+    "score-histogram": ("sigma", "classes", "bins"),
+}
 TOLERANCE = 1e-9  # relative: what two ways of computing the same may differ by
 
 
@@ -54,6 +64,15 @@ def main(folder: str | Path) -> int:
 def sha256(data: bytes) -> str:
     """Return the hash of bytes, in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """Return the hash of a file, of which a little is in memory at a time."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def loads(text: str) -> Any:
@@ -83,7 +102,7 @@ def check_manifest(folder: Path) -> Iterator[str]:
     for name, known in sorted(manifest["files"].items()):
         plain = Path(name).name == name and not (folder / name).is_symlink()
         require(plain, f"{name} is no plain file of this folder")
-        if sha256((folder / name).read_bytes()) != known:
+        if file_sha256(folder / name) != known:
             raise ValueError(f"{name} is not the file that the manifest names")
     strange = {path.name for path in folder.iterdir()} - {*manifest["files"], "manifest.json"}
     strange.discard("__pycache__")
@@ -204,20 +223,25 @@ def check_prices(paid: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def mu_squared(plan: dict[str, Any]) -> float | None:
-    """Return (sensitivity/sigma)^2 over all queries of a plan; None for other mechanisms."""
+    """Return (sensitivity/sigma)^2 over all queries of a plan; None where it is not known here.
+
+    A parameter that this file does not know may raise the price: such a plan is not known, either.
+    """
     name, given, queries = plan["mechanism"], plan["parameters"], int(plan["queries"])
     require(queries >= 1 and (plan["max_answers"] or 0) >= 0, "a plan asks nothing")
     deviations = [value for key, value in given.items() if key.startswith("sigma")]
     require(all(value > 0 for value in deviations), "a plan has no noise")
+    if not set(given) <= set(KNOWN.get(name, ())):
+        return None
     if name in ("gnmax", "noisy-votes"):
-        return 2 * queries / float(given["sigma"]) ** 2
+        votes = float(given.get("votes_per_unit", 1))
+        require(votes >= 1, "a unit has no vote")
+        return 2 * queries * votes**2 / float(given["sigma"]) ** 2
     if name in ("confident-gnmax", "interactive-gnmax"):
         answers = queries if plan["max_answers"] is None else min(queries, plan["max_answers"])
         check, answer = float(given["sigma_check"]), float(given["sigma_answer"])
         return queries / check**2 + 2 * answers / answer**2
-    if name in ("noisy-sum", "noisy-second-moment", "score-histogram"):
-        return queries / float(given["sigma"]) ** 2
-    return None
+    return queries / float(given["sigma"]) ** 2
 
 
 def holds(epsilon: float, mu: float, delta: float) -> bool:
@@ -254,7 +278,7 @@ def check_files(folder: Path) -> Iterator[str]:
         newest = known[:1] if name == "statement.json" else known[-1:]
         path = folder / name
         if path.exists():
-            same = [sha256(path.read_bytes())] == newest
+            same = [file_sha256(path)] == newest
             require(same, f"{name} is not what the ledger says was published")
         else:
             require(not known, f"{name} is missing, though the ledger says it was published")

@@ -13,15 +13,19 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tacit._files import held_alone
 from tacit.errors import InvalidArgument, LedgerError, TacitError
 from tacit.ledger import Entry, KeptReleases, Ledger, Statement, epsilon_text
 
 LEDGER, STATEMENT, STUDENT, RELEASES = "run.ledger", "statement.json", "student.tacit", "releases"
-PUBLISHED = ("config.toml", STUDENT, "metrics.json", "report.html")
+ONNX = "model.onnx"
+PUBLISHED = ("config.toml", STUDENT, ONNX, "metrics.json", "report.html")
+SINCE = "since then"
+"""What a check is called that tells what the ledger has paid for after the statement."""
 _SAME = (
     *("delta", "unit", "dataset", "adjacency", "covers", "accountant", "noise", "entries"),
     *("budget", "warnings"),
@@ -66,7 +70,63 @@ def publish_files(ledger: Ledger, folder: Path, before: Statement) -> Statement:
         To be written last: it names the head behind these notes, and its own hash is noted, too.
     """
     for name in files_of(folder):
-        ledger.publish(sha256((folder / name).read_bytes()), purpose=_purpose(name))
+        ledger.publish(file_sha256(folder / name), purpose=_purpose(name))
+    return _stated_again(ledger, before)
+
+
+def publish_also(
+    folder: str | Path, write: Callable[[Path], object], name: str = ONNX
+) -> Statement:
+    """Add one more file to a finished run and list it as published: it costs nothing.
+
+    Its hash goes into the ledger, and the statement is written again with the head behind that
+    note, for a statement covers only what was noted before its head. What it claims is the same.
+
+    Parameters
+    ----------
+    folder : path
+        The run's.
+    write : callable
+        Is given the path and writes the file, in one step, once it is known that it can be listed.
+    name : str
+        The file's.
+
+    Returns
+    -------
+    Statement
+        As it stands in the folder now.
+
+    Notes
+    -----
+    Whoever signed the earlier head signs this one, too, if the file shall be covered. A run that
+    does not hold together is refused, and one whose ledger has paid for more since its statement:
+    that one would have to claim more.
+    """
+    folder = Path(folder)
+    known = [check for check in verify_run(folder) if check.what != name]
+    if broken := [check for check in known if not check.holds]:
+        raise InvalidArgument(
+            f"Expected a run that holds together; {broken[0].what}: {broken[0].says}."
+        )
+    if any(check.what == SINCE for check in known):
+        raise InvalidArgument(
+            "Expected a ledger that has paid for nothing since the run's statement; another "
+            "statement would have to claim more. Nothing was listed."
+        )
+    with held_alone(folder) as is_alone:
+        if not is_alone:
+            raise InvalidArgument(f"Expected nobody else at work in {str(folder)!r}.")
+        ledger = Ledger(folder / LEDGER)
+        before = Statement.from_json((folder / STATEMENT).read_text(encoding="utf-8"))
+        write(folder / name)
+        ledger.publish(file_sha256(folder / name), purpose=_purpose(name))
+        statement = _stated_again(ledger, before)
+        statement.write(folder / STATEMENT)
+    return statement
+
+
+def _stated_again(ledger: Ledger, before: Statement) -> Statement:
+    """Return the statement with the ledger's head of now, and note its hash behind that head."""
     now = ledger.statement()
     statement = dataclasses.replace(before, head=now.head, entries=now.entries)
     ledger.publish(sha256(statement.to_file()), purpose=_purpose(STATEMENT))
@@ -106,6 +166,23 @@ def sha256(data: bytes) -> str:
         64 hexadecimal digits.
     """
     return hashlib.sha256(data).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, of which a little is in memory at a time.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def verify_run(folder: str | Path) -> list[Check]:
@@ -164,7 +241,7 @@ def _statement_checks(folder: Path, ledger: Ledger) -> Iterator[Check]:
     yield _file_check(path, _published(later, STATEMENT)[:1])
     if any(entry.is_paid for entry in later):
         now = epsilon_text(ledger.spent())
-        yield Check("since then", True, f"the ledger has gone on: epsilon = {now} in all by now")
+        yield Check(SINCE, True, f"the ledger has gone on: epsilon = {now} in all by now")
 
 
 def _compared(said: Statement, true: Statement) -> Check:
@@ -189,7 +266,10 @@ def _agrees(name: str, said: Statement, true: Statement) -> bool:
 
 def _file_checks(folder: Path, covered: Sequence[Entry]) -> Iterator[Check]:
     noted = [entry.purpose.removeprefix("publish ") for entry in covered if _is_note(entry)]
-    for name in dict.fromkeys([*PUBLISHED, *files_of(folder), *noted]):
+    # An earlier statement was noted, too, where a file was added: it has been replaced.
+    names = dict.fromkeys([*PUBLISHED, *files_of(folder), *noted])
+    names.pop(STATEMENT, None)
+    for name in names:
         known = _published(covered, name)
         if known or (folder / name).exists():
             yield _file_check(folder / name, known[-1:], name)
@@ -211,8 +291,10 @@ def _file_check(path: Path, known: list[str], name: str = "") -> Check:
         return Check(name, False, "is missing, though the ledger says that it was published")
     if not known:
         says = "the statement covers no such file: the run did not finish, or was made by 0.1"
+        if name == ONNX:
+            says = "the statement covers no such file; tacit export RUN --publish lists it"
         return Check(name, False, says)
-    if sha256(path.read_bytes()) == known[0]:
+    if file_sha256(path) == known[0]:
         return Check(name, True, "is what the ledger says was published")
     return Check(name, False, "is another file than the ledger says was published")
 

@@ -49,14 +49,14 @@ def nearest(
     >>> nearest(points, points, 1, same=True)[0].tolist()
     [[1], [0], [1]]
     """
-    kind = np.float64 if precise else np.float32
+    kind: Any = np.float64 if precise else np.float32
     centre = rows.mean(axis=0, dtype=np.float64)
-    points = np.asarray(rows - centre, dtype=kind)
+    points: NDArray[Any] = np.asarray(rows - centre, dtype=kind)
     squares = np.einsum("ij,ij->i", points, points)
     found = np.empty((len(queries), n_neighbors), dtype=np.int64)
     distances = np.empty((len(queries), n_neighbors), dtype=np.float32)
     for block in blocks(len(queries), _BLOCK // len(points)):
-        some = np.asarray(queries[block] - centre, dtype=kind)
+        some: NDArray[Any] = np.asarray(queries[block] - centre, dtype=kind)
         gaps = some @ points.T
         gaps *= -2
         gaps += squares
