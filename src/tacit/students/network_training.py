@@ -157,7 +157,7 @@ class CNNStudent(BaseStudent):
     def _learn(self, lesson: Lesson) -> None:
         need_torch()
         at_least(1, views=self.views)
-        _image_planes(self.image_shape, self.n_features_in_)
+        image_planes(self.image_shape, self.n_features_in_)
         if len(lesson.inputs) < 2:
             raise InvalidArgument("Expected at least two public images to train on, got one.")
         if not 0 <= finite(graph_share=self.graph_share) <= 1:
@@ -191,7 +191,7 @@ class CNNStudent(BaseStudent):
         widths = [at_least(1, channels=width) for width in self.channels]
         if len(widths) != 3:
             raise InvalidArgument(f"Expected channels={self.channels!r} to be three numbers.")
-        image = _image_planes(self.image_shape, self.n_features_in_)
+        image = image_planes(self.image_shape, self.n_features_in_)
         return convolutional(image, self.n_classes_, widths)
 
     def _images(self, inputs: NDArray[Any]) -> Tensor:
@@ -376,7 +376,7 @@ class VATStudent(BaseStudent):
         classes = len(self.classes_seen_)
         if self.image_shape is None:
             return seeded(lambda: dense(len(self.mean_), classes), seed)
-        image = _image_planes(self.image_shape, self.n_features_in_)
+        image = image_planes(self.image_shape, self.n_features_in_)
         return seeded(lambda: convolutional(image, classes), seed)
 
     def _train(self, inputs: Tensor, lesson: Lesson) -> Module:
@@ -469,7 +469,7 @@ def _still_statistics(network: Module) -> Iterator[None]:
             layer.momentum = momentum
 
 
-def _image_planes(image_shape: Any, n_features: int) -> tuple[int, int, int]:
+def image_planes(image_shape: Any, n_features: int) -> tuple[int, int, int]:
     """Return (channels, height, width) of (height, width[, channels]) with so many numbers."""
     if not isinstance(image_shape, Sequence) or len(image_shape) not in (2, 3):
         raise refuse("image_shape", image_shape, "(height, width) or (height, width, channels)")
@@ -515,7 +515,7 @@ def dense(n_features: int, n_classes: int) -> Module:
 def _images_of(inputs: NDArray[Any], image_shape: Any, mean: float, scale: float) -> Tensor:
     """Return flat inputs as standardised images, channels last in memory."""
     torch = need_torch()
-    channels, height, width = _image_planes(image_shape, inputs.shape[1])
+    channels, height, width = image_planes(image_shape, inputs.shape[1])
     scaled = (np.asarray(inputs, dtype=np.float32) - np.float32(mean)) / np.float32(scale)
     pixels = torch.from_numpy(scaled).view(-1, height, width, channels).permute(0, 3, 1, 2)
     return cast("Tensor", pixels.contiguous(memory_format=torch.channels_last))
