@@ -8,6 +8,8 @@ import json
 import numpy as np
 import pytest
 
+from tacit.cli.runs import _places, _second
+
 CONFIG = """
 method = "prototype"
 
@@ -97,6 +99,16 @@ def test_a_threshold_decides_between_two_classes(run, tacit):
         assert labels.count(label) > labels.count("right" if label == "left" else "left")
     said = tacit("predict", "run", "new.csv", "--threshold", "2", "--out", "x.csv")
     assert said.code == 2
+
+
+def test_the_second_class_is_the_one_that_was_declared_second():
+    sorted_by_a_student = np.array(["ill", "well"])
+    assert _second(sorted_by_a_student, ["well", "ill"]) == 0
+    assert _second(sorted_by_a_student, ["ill", "well"]) == 1
+    assert _second(np.array([0, 1]), None) == 1
+    chances = np.array([[0.3, 0.7], [0.1, 0.9]])
+    assert _places(chances, 0.2, 0).tolist() == [0, 1]
+    assert _places(chances, 0.2, 1).tolist() == [1, 1]
 
 
 def test_machines_get_json(run, tacit):

@@ -242,7 +242,8 @@ def predict(
     rows: Rows without labels, e.g. new.csv.
     out: A new CSV file: a label, its probability and that of every class, a row each.
     ids: A column of a CSV file to write beside the labels.
-    threshold: Of two classes, say the second from this probability on; the likelier by default.
+    threshold: Of two classes, say the second in the run's `classes` from this probability on; the
+        likelier by default.
     """
     from tacit.datasets import load_column, load_public
     from tacit.runs import RunConfig
@@ -265,7 +266,8 @@ def predict(
     options = config.data.options
     named = None if ids is None else load_column(rows, ids, delimiter=options.get("delimiter", ","))
     chances = student.predict_proba(load_public(rows, **options))
-    places = _places(chances, threshold)
+    second = _second(classes, options.get("classes"))
+    places = _places(chances, threshold, second)
     if named is not None and len(named) != len(places):
         raise InvalidArgument(f"Expected ids={ids!r} for every row; some rows have none.")
     columns = {} if named is None else {str(ids): named}
@@ -277,10 +279,19 @@ def predict(
     columns |= {f"probability of {label}": _digits(chance) for label, chance in each}
     write_atomically(out, show.csv_text(list(columns), zip(*columns.values(), strict=True)))
     result = {"rows": len(places), "out": str(out)}
-    show.print_result(result, f"{len(places)} rows in {out}", as_json=as_json)
+    said = "" if threshold is None else f"; {classes[second]} from probability {threshold:g} on"
+    show.print_result(result, f"{len(places)} rows in {out}{said}", as_json=as_json)
 
 
-def _places(chances: NDArray[Any], threshold: float | None) -> NDArray[Any]:
+def _second(classes: NDArray[Any], declared: Any) -> int:
+    """Return the place of the class that was declared second: a student sorts them."""
+    names = [str(label) for label in classes]
+    if isinstance(declared, list) and len(declared) > 1 and str(declared[1]) in names:
+        return names.index(str(declared[1]))
+    return 1
+
+
+def _places(chances: NDArray[Any], threshold: float | None, second: int) -> NDArray[Any]:
     """Return which class each row is said to be."""
     import numpy as np
 
@@ -290,7 +301,8 @@ def _places(chances: NDArray[Any], threshold: float | None) -> NDArray[Any]:
         return np.asarray(chances.argmax(axis=1))
     if chances.shape[1] != 2:
         raise InvalidArgument(f"Expected no threshold={threshold:g} for more than two classes.")
-    return np.asarray((chances[:, 1] >= probability(threshold=threshold)).astype(np.int64))
+    above = chances[:, second] >= probability(threshold=threshold)
+    return np.asarray(np.where(above, second, 1 - second))
 
 
 def _digits(chances: NDArray[Any]) -> list[str]:
