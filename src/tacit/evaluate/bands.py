@@ -1,0 +1,344 @@
+"""What a noisy table of scores tells, with bands for sampling and noise together.
+
+Every figure is a ratio of sums, or of products, of cells. Each cell is a count that varies by
+sampling (as a Poisson variable: figures are ratios, which do not feel the total) plus Gaussian
+noise of known deviation. A value p of the figure is kept in the band unless the data contradict it:
+numerator - p denominator is a known sum of cells, whose deviation follows from p. So no ratio of
+noisy numbers is ever expanded, and a denominator near 0 gives a wide band, not a wrong one
+(docs/theory/evaluation.md#bands).
+
+All functions take tables (..., classes, bins) and work on any number of them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tacit._checks import Floats
+
+Z = 1.959963984540054
+"""Normal quantile of a band of 95 %."""
+_LARGEST_TIE = 0.4
+_NEAR = 0.01
+_FEW = 90.0
+
+
+class Band(NamedTuple):
+    """An estimate and the ends of its 95 % band; arrays where many tables were read at once.
+
+    Parameters
+    ----------
+    value, low, high : float or array
+        Within the range that the figure can have.
+    """
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+def solved(a: Floats, b: Floats, c: Floats, value: Floats, ends: tuple[float, float]) -> Band:
+    """Return the band {p: a p^2 + b p + c <= 0} around the value, all of `ends` if it is open.
+
+    Parameters
+    ----------
+    a, b, c : array
+        Of the quadratic; where a is not above 0 nothing is excluded.
+    value : array
+        The estimate.
+    ends : tuple of float
+        To what value and band are held.
+
+    Returns
+    -------
+    Band
+        It holds the value.
+    """
+    with np.errstate(all="ignore"):
+        root = np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))
+        low, high = (-b - root) / (2 * a), (-b + root) / (2 * a)
+        bounded = (a > 0) & np.isfinite(low) & np.isfinite(high)
+        shown = np.clip(np.where(np.isfinite(value), value, 0.5), *ends)
+        low = np.where(bounded, np.clip(low, *ends), ends[0])
+        high = np.where(bounded, np.clip(high, *ends), ends[1])
+    return Band(shown, np.minimum(low, shown), np.maximum(high, shown))
+
+
+UNIT = (0.0, 1.0)
+ANYWHERE = (-np.inf, np.inf)
+
+
+def share_band(
+    part: Floats,
+    rest: Floats,
+    cells: tuple[int, int],
+    sigma: float,
+    ends: tuple[float, float] = UNIT,
+) -> Band:
+    """Return part/(part + rest), where each is a sum of so many noisy cells.
+
+    Parameters
+    ----------
+    part, rest : array
+        Noisy sums of counts that have no record in common.
+    cells : tuple of int
+        Over how many cells each was added.
+    sigma : float
+        Deviation of the noise on one cell.
+    ends : tuple of float
+        To what the band is held; `ANYWHERE` where it is a part of another.
+
+    Returns
+    -------
+    Band
+        Wilson's band, widened for the noise: all p with
+        (part - p total)^2 <= z^2 (total p (1 - p) + sigma^2 (cells_0 (1 - p)^2 + cells_1 p^2)).
+
+    Examples
+    --------
+    >>> [round(float(end), 3) for end in share_band(np.array(80.0), np.array(20.0), (1, 1), 0.0)]
+    [0.8, 0.711, 0.867]
+    >>> [round(float(end), 3) for end in share_band(np.array(80.0), np.array(20.0), (1, 1), 5.0)]
+    [0.8, 0.683, 0.906]
+    """
+    total = part + rest
+    mass = np.maximum(total, 1.0)  # a count: at least one record is spoken of
+    first, second = (size * sigma**2 for size in cells)
+    a = total**2 - Z**2 * (first + second - mass)
+    b = -2 * part * total - Z**2 * (mass - 2 * first)
+    c = part**2 - Z**2 * first
+    # A total that noise alone could have made tells nothing.
+    a = np.where(total > 0, a, -1.0)
+    with np.errstate(all="ignore"):
+        return solved(a, b, c, part / total, ends)
+
+
+def mean_band(weights: Floats, table: Floats, sigma: float) -> Band:
+    """Return sum(weights x table)/sum(table): the mean of a number that each cell stands for.
+
+    Parameters
+    ----------
+    weights : array of shape (classes, bins)
+        What each cell stands for, from 0 to 1.
+    table : array of shape (..., classes, bins)
+        Noisy counts.
+    sigma : float
+        Deviation of the noise on one cell.
+
+    Returns
+    -------
+    Band
+        Of the mean, in [0, 1]: all p with
+        (top - p total)^2 <= z^2 sum (weight - p)^2 (sigma^2 + count).
+
+    Examples
+    --------
+    >>> band = mean_band(np.array([[0.0, 1.0]]), np.array([[20.0, 80.0]]), 0.0)
+    >>> round(float(band.value), 3)
+    0.8
+    """
+    axes = (-2, -1)
+    total, top = table.sum(axes), (weights * table).sum(axes)
+    squares = sigma**2 * (weights**2).sum() + np.maximum((weights**2 * table).sum(axes), 0.0)
+    products = sigma**2 * weights.sum() + top
+    ones = sigma**2 * weights.size + np.maximum(total, 0.0)
+    a = np.where(total > 0, total**2 - Z**2 * ones, -1.0)
+    with np.errstate(all="ignore"):
+        b, c = -2 * (top * total - Z**2 * products), top**2 - Z**2 * squares
+        return solved(a, b, c, top / total, UNIT)
+
+
+def tie_chances(slope: Floats, gini: Floats) -> Floats:
+    """Return the chance that a positive is above a negative in its own bin.
+
+    Parameters
+    ----------
+    slope : array of shape (...,)
+        Of the log-odds along the logit of the score.
+    gini : array of shape (bins,)
+        Mean difference of two public logits in a bin.
+
+    Returns
+    -------
+    array of shape (..., bins)
+        1/2 + slope x gini/4, which is exact to first order, at most 0.9.
+    """
+    return np.asarray(0.5 + np.minimum(np.asarray(slope)[..., None] * gini / 4, _LARGEST_TIE))
+
+
+def auc_band(table: Floats, sigma: float, ties: Floats) -> Band:
+    """Return the area under the ROC curve: the chance that a positive is above a negative.
+
+    Parameters
+    ----------
+    table : array of shape (..., 2, bins)
+        Noisy counts of negatives and positives, bins rising.
+    sigma : float
+        Deviation of the noise on one cell.
+    ties : array of shape (..., bins)
+        From `tie_chances`.
+
+    Returns
+    -------
+    Band
+        All A that the data do not contradict: W(A) = sum_ij h1_i h0_j (k_ij - A) is bilinear in the
+        noisy cells, so unbiased, and its variance is known.
+    """
+    negatives, positives = table[..., 0, :], table[..., 1, :]
+    bins = table.shape[-1]
+    below = np.tril(np.ones((bins, bins)), -1)
+    kernel = below + np.eye(bins) * ties[..., :, None]
+    k0 = np.einsum("...ij,...j->...i", kernel, negatives)
+    k1 = np.einsum("...ij,...i->...j", kernel, positives)
+    n0, n1 = negatives.sum(-1), positives.sum(-1)
+    own = (k0, k1, kernel)
+    ones = (n0[..., None], n1[..., None], np.ones((bins, bins)))
+
+    def variance(first: Any, second: Any, d0: Floats, d1: Floats) -> Floats:
+        """Return the part of Var W in a product of two of (kernel, ones), for these variances."""
+        (u0, u1, m), (v0, v1, o) = first, second
+        linear = (u0 * v0 * d1).sum(-1) + (u1 * v1 * d0).sum(-1)
+        joint = np.einsum("...i,...j,...ij->...", d1, d0, m * o)
+        return np.asarray(linear - joint)  # the squares hold the noise once too often
+
+    total, mass = (positives * k0).sum(-1), n0 * n1
+    with np.errstate(all="ignore"):
+        value = total / mass
+    cells = [np.full(bins, sigma**2)] * 2, [sigma**2 + negatives, sigma**2 + positives]
+    noise, both = (
+        [variance(*pair, *each) for pair in ((own, own), (own, ones), (ones, ones))]
+        for each in cells
+    )
+    at_value = [one - other for one, other in zip(both, noise, strict=True)]
+    sampling = at_value[0] - 2 * value * at_value[1] + value**2 * at_value[2]
+    few = np.minimum(n0, n1)
+    return _contradicted(total, np.where((n0 > 0) & (n1 > 0), mass, 0.0), noise, sampling, few)
+
+
+def _contradicted(
+    total: Floats, mass: Floats, noise: Sequence[Floats], sampling: Floats, few: Floats
+) -> Band:
+    """Return all A in [0, 1] with (total - A mass)^2 <= z^2 Var(A).
+
+    The noise's part of the variance is noise_0 - 2 A noise_1 + A^2 noise_2. Sampling has a variance
+    that falls towards 0 and 1, as a share's has (Wilson): it is taken at the estimate, and moved to
+    A by A (1 - A). Near 1 it comes out too small where
+    few records tell it.
+    """
+    with np.errstate(all="ignore"):
+        value = np.where(mass > 0, total / mass, np.nan)
+        near = np.clip(np.nan_to_num(value, nan=0.5), _NEAR, 1 - _NEAR)
+        moved = np.maximum(sampling, 0.0) / (near * (1 - near))
+        moved = moved * (1 + _FEW * np.maximum(2 * near - 1, 0.0) ** 2 / np.maximum(few, 1.0))
+        a = mass**2 - Z**2 * (noise[2] - moved)
+        b = -2 * total * mass + Z**2 * (2 * noise[1] - moved)
+        c = total**2 - Z**2 * noise[0]
+        return solved(np.where(mass > 0, a, -1.0), b, c, value, (0.0, 1.0))
+
+
+def fitted_slope(table: Floats, sigma: float, logits: Floats) -> Floats:
+    """Return the slope of the log-odds along the logit of the score, from a noisy table.
+
+    Parameters
+    ----------
+    table : array of shape (..., 2, bins)
+        Noisy counts of negatives and positives.
+    sigma : float
+        Deviation of the noise on one cell.
+    logits : array of shape (bins,)
+        Mean public logit of each bin.
+
+    Returns
+    -------
+    array of shape (...,)
+        The posterior mode under slope ~ N(1, 1), not below 0: where noise hides the slope it is 1.
+    """
+    negatives, positives = table[..., 0, :], table[..., 1, :]
+    mass = np.maximum(negatives + positives, 1.0)
+    n0, n1 = np.maximum(negatives.sum(-1), 1.0), np.maximum(positives.sum(-1), 1.0)
+    slope = np.ones(n0.shape)
+    centre = (mass * logits).sum(-1) / mass.sum(-1)
+    intercept = np.log(n1 / n0) - centre
+    for _ in range(30):
+        eta = np.clip(slope[..., None] * logits + intercept[..., None], -30, 30)
+        p = 1 / (1 + np.exp(-eta))
+        gap = positives * (1 - p) - negatives * p
+        bend = mass * p * (1 - p)
+        variance = bend + sigma**2 * (p * p + (1 - p) ** 2)
+        weight = bend / variance
+        # Gauss-Newton on sum gap^2/variance + (slope - 1)^2
+        g0, g1 = (weight * gap).sum(-1), (weight * gap * logits).sum(-1) - (slope - 1)
+        h00 = (weight * bend).sum(-1) + 1e-3
+        h01 = (weight * bend * logits).sum(-1)
+        h11 = (weight * bend * logits**2).sum(-1) + 1.0
+        det = h00 * h11 - h01**2
+        step0, step1 = (h11 * g0 - h01 * g1) / det, (h00 * g1 - h01 * g0) / det
+        longest = np.maximum(np.maximum(np.abs(step0), np.abs(step1)), 1.0)
+        intercept = intercept + step0 / longest
+        slope = np.clip(slope + step1 / longest, 0.0, 20.0)
+    return np.asarray(slope)
+
+
+def average_precision(table: Floats) -> Floats:
+    """Return sum of precision x rise of recall over the thresholds between bins.
+
+    Parameters
+    ----------
+    table : array of shape (..., 2, bins)
+        Counts of negatives and positives, bins rising.
+
+    Returns
+    -------
+    array of shape (...,)
+        Average precision of scores that are rounded to their bins; NaN without positives.
+    """
+    above = np.cumsum(table[..., ::-1], axis=-1)
+    rise = table[..., 1, ::-1]
+    with np.errstate(all="ignore"):
+        # Not held below 1: where noise makes it more, clipping would leave a bias.
+        precision = above[..., 1, :] / np.maximum(above.sum(axis=-2), 1e-9)
+        return np.asarray((rise * precision).sum(-1) / rise.sum(-1))
+
+
+def average_precision_band(table: Floats, sigma: Floats) -> Band:
+    """Return average precision at the thresholds between bins, with a band of first order.
+
+    Parameters
+    ----------
+    table : array of shape (..., 2, bins)
+        Noisy counts of negatives and positives, bins rising.
+    sigma : array of shape (bins,)
+        Deviation of the noise on the cells of each bin.
+
+    Returns
+    -------
+    Band
+        All values that the noisy counts do not contradict, to first order.
+    """
+    value = average_precision(table)
+    true, false = (np.cumsum(table[..., row, ::-1], axis=-1) for row in (1, 0))
+    rise = table[..., 1, ::-1]
+    total = np.maximum(true + false, 1e-9)
+    precision = true / total
+    # How sum rise x precision moves with a cell: by its own bin's rise, and by precision from there
+    # downwards.
+    by_true = precision + _below(rise * (1 - precision) / total)
+    by_false = _below(-rise * precision / total)
+    quiet, counts = sigma[::-1] ** 2, table[..., ::-1]
+    noise = [
+        (quiet * (by_true**2 + by_false**2)).sum(-1),
+        (quiet * by_true).sum(-1),
+        quiet.sum() * np.ones(value.shape),
+    ]
+    sampling = ((by_true - value[..., None]) ** 2 * counts[..., 1, :]).sum(-1)
+    sampling += (by_false**2 * counts[..., 0, :]).sum(-1)
+    positives = rise.sum(-1)
+    return _contradicted(value * positives, positives, noise, sampling, positives)
+
+
+def _below(terms: Floats) -> Floats:
+    """Return, of bins in falling order, the sum over each and all lower ones."""
+    return np.asarray(np.cumsum(terms[..., ::-1], axis=-1)[..., ::-1])

@@ -1,0 +1,307 @@
+"""What an evaluation left: noisy tables, the public numbers that they are read with, and figures.
+
+Everything in it is public: the tables were paid for, and figures, at any threshold and at any later
+time, are post-processing of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from tacit._checks import Floats, finite
+from tacit._files import PathLike, write_atomically
+from tacit.errors import InvalidArgument
+from tacit.evaluate.bands import Band
+from tacit.evaluate.binary import BinaryTable, Told
+from tacit.evaluate.bins import ScoreBins
+from tacit.evaluate.classes import ConfusionTable
+from tacit.evaluate.numbers import NumberSums
+
+FORMAT, VERSION = "tacit-evaluation", 1
+NAMES = {
+    "auc": "area under the ROC curve",
+    "average_precision": "average precision, at these thresholds",
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "recall": "recall (sensitivity)",
+    "specificity": "specificity",
+    "precision": "precision",
+    "brier": "Brier score",
+    "share": "share of positives",
+    "r_squared": "R^2",
+    "mean_absolute_error": "mean absolute error",
+    "dice": "Dice",
+}
+"""What figures are called where people read them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """How good a model is, as records kept apart told once.
+
+    Parameters
+    ----------
+    kind : str
+        "binary", "classes" or "numbers".
+    tables : dict of str to array
+        What was released, by name; public.
+    sigma : float
+        Deviation of the noise on each number of them.
+    n_records : int
+        How many records (or people) were declared: what is told was decided by it.
+    shares : list of float
+        Of the classes, as declared; empty for numbers.
+    bins : ScoreBins, optional
+        Edges between scores, and the public scores inside them.
+    classes : list
+        The label set; the last is the positive one of two.
+    threshold : float
+        From which probability on the positive class is said.
+    numbers : dict
+        For numbers: `scale` and `predicted` of `NumberSums`.
+    entries : list of str
+        Hashes of the ledger's entries that paid.
+    epsilon, delta : float
+        What the evaluation by itself cost.
+    """
+
+    kind: str
+    tables: dict[str, Floats]
+    sigma: float
+    n_records: int
+    shares: list[float] = field(default_factory=list)
+    bins: ScoreBins | None = None
+    classes: list[Any] = field(default_factory=list)
+    threshold: float = 0.5
+    numbers: dict[str, Any] = field(default_factory=dict)
+    entries: list[str] = field(default_factory=list)
+    epsilon: float = 0.0
+    delta: float = 0.0
+
+    def scores(self) -> BinaryTable:
+        """Return the table of scores; with several classes, positive is a right label.
+
+        Returns
+        -------
+        BinaryTable
+            Public.
+        """
+        bins = self._bins()
+        share = self.shares[-1] if self.kind == "binary" else self.numbers["right"]
+        told = Told.at(self.n_records, share, self.sigma, bins)
+        return BinaryTable(self.tables["scores"], self.sigma, bins, told)
+
+    def _bins(self) -> ScoreBins:
+        if self.bins is None:
+            raise InvalidArgument("Expected an evaluation of classes; this one is of numbers.")
+        return self.bins
+
+    def _confusion(self) -> ConfusionTable:
+        shares = np.asarray(self.shares)
+        return ConfusionTable(self.tables["confusion"], self.sigma, self.n_records, shares)
+
+    def _numbers(self) -> NumberSums:
+        scale, predicted = (tuple(self.numbers[name]) for name in ("scale", "predicted"))
+        sums = self.tables["sums"]
+        return NumberSums(sums, self.sigma, self.n_records, scale, predicted)
+
+    def figures(self) -> dict[str, Any]:
+        """Return every figure that is told, as Bands.
+
+        Returns
+        -------
+        dict
+            By name. "thresholds" has a dict for each edge and "calibration" pairs of mean score and
+            Band; with several classes they are of "the label is right", by its probability.
+        """
+        if self.kind == "numbers":
+            return self._numbers().figures()
+        told = self.scores().figures()
+        if self.kind == "classes":
+            kept = {"confidence_auc": told.get("auc"), "calibration": told["calibration"]}
+            return self._confusion().figures() | {k: v for k, v in kept.items() if v is not None}
+        return told
+
+    def nearest_edge(self, threshold: float) -> tuple[int, float]:
+        """Return the edge that is nearest to a threshold, and its probability.
+
+        Parameters
+        ----------
+        threshold : float
+            Between 0 and 1.
+
+        Returns
+        -------
+        tuple of int and float
+            Figures are told at edges only: the counts between two of them are not known.
+        """
+        edges = self._bins().edges
+        place = int(np.abs(edges - finite(threshold=threshold)).argmin())
+        return place, float(edges[place])
+
+    def at(self, threshold: float | None = None) -> dict[str, Band]:
+        """Return recall, specificity, precision, accuracy and balanced accuracy at a threshold.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Between 0 and 1; the edge nearest to it is taken. None: the one declared beforehand,
+            which is an edge.
+
+        Returns
+        -------
+        dict of str to Band
+            What is told there. Free: it was paid for.
+        """
+        if self.kind != "binary":
+            raise InvalidArgument("Expected an evaluation of two classes for a threshold.")
+        edge, _ = self.nearest_edge(self.threshold if threshold is None else threshold)
+        return self.scores().at(edge)
+
+    def confusion(self, threshold: float | None = None) -> Floats:
+        """Return the noisy confusion matrix: a row a true class, a column a said one.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Of two classes, the edge nearest to it is taken.
+
+        Returns
+        -------
+        array of shape (classes, classes)
+            Noisy counts of records, or of people; some may be negative.
+        """
+        if self.kind == "classes":
+            return self.tables["confusion"]
+        edge, _ = self.nearest_edge(self.threshold if threshold is None else threshold)
+        counts = {name: each[0] for name, each in self.scores().counts_at(edge).items()}
+        return np.array([[counts["tn"], counts["fp"]], [counts["fn"], counts["tp"]]])
+
+    def refused(self) -> list[str]:
+        """Return the names of figures that so many records cannot tell at this price.
+
+        Returns
+        -------
+        list of str
+            Decided from declared numbers and public scores before anything was released.
+        """
+        wanted = {
+            "binary": ("auc", "average_precision", "brier", "share"),
+            "classes": ("accuracy", "balanced_accuracy"),
+            "numbers": ("r_squared", "mean_absolute_error"),
+        }[self.kind]
+        told = self.figures()
+        missing = [NAMES[name] for name in wanted if name not in told]
+        if self.kind == "binary":
+            here = self.at()
+            missing += [
+                f"{NAMES[name]} at {self.threshold:g}"
+                for name in ("recall", "precision")
+                if name not in here
+            ]
+        return missing
+
+    def rows(self) -> Iterator[tuple[str, Band]]:
+        """Yield the figures that are one number each, with the names that people read.
+
+        Yields
+        ------
+        tuple of str and Band
+            Two classes: also those at the threshold.
+        """
+        told = self.figures()
+        for name, value in told.items():
+            if isinstance(value, Band) and np.ndim(value.value) == 0:
+                yield NAMES.get(name, "AUC of the label's own probability"), value
+        if self.kind == "binary":
+            for name, band in self.at().items():
+                yield f"{NAMES[name]} at {self.threshold:g}", band
+        if self.kind == "classes":
+            for label, found in zip(self.classes, told["recall"], strict=True):
+                if found is not None:
+                    yield f"recall of {label}", found
+
+    def to_json(self) -> str:
+        """Return it as JSON: tables, what reads them, and the figures for who has no tacit.
+
+        Returns
+        -------
+        str
+            Public.
+        """
+        shown = {name: [float(end) for end in band] for name, band in self.rows()}
+        plain = {
+            "format": FORMAT,
+            "version": VERSION,
+            "kind": self.kind,
+            "tables": {name: table.tolist() for name, table in self.tables.items()},
+            "bins": None if self.bins is None else self.bins.as_dict(),
+            **{name: getattr(self, name) for name in _PLAIN},
+            "figures": {
+                name: dict(zip(Band._fields, ends, strict=True)) for name, ends in shown.items()
+            },
+            "not_told": self.refused(),
+        }
+        return json.dumps(_finite(plain), indent=1, allow_nan=False) + "\n"
+
+    def write(self, path: PathLike) -> None:
+        """Write it to a file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        """
+        write_atomically(path, self.to_json().encode("utf-8"))
+
+    @classmethod
+    def read(cls, path: PathLike) -> Self:
+        """Read what `write` wrote.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+
+        Returns
+        -------
+        Evaluation
+            With the same tables; figures are read from them anew.
+        """
+        try:
+            plain = json.loads(Path(path).read_text(encoding="utf-8"))
+            if plain["format"] != FORMAT or plain["version"] > VERSION:
+                raise ValueError
+            tables = {
+                name: np.asarray(one, dtype=np.float64) for name, one in plain["tables"].items()
+            }
+            bins = None if plain["bins"] is None else ScoreBins.from_dict(plain["bins"])
+            made = {name: plain[name] for name in _PLAIN}
+            found = cls(plain["kind"], tables, bins=bins, **made)
+            list(found.rows())  # a file whose parts do not fit together is damaged, too
+        except Exception:
+            raise InvalidArgument(
+                f"Expected {str(path)!r} to be an evaluation; it is damaged, or another file."
+            ) from None
+        return found
+
+
+_PLAIN = (
+    *("sigma", "n_records", "shares", "classes", "threshold", "numbers", "entries"),
+    *("epsilon", "delta"),
+)
+
+
+def _finite(plain: Any) -> Any:
+    """Replace what JSON has no word for: an open end of a band is null."""
+    if isinstance(plain, dict):
+        return {key: _finite(value) for key, value in plain.items()}
+    if isinstance(plain, list):
+        return [_finite(value) for value in plain]
+    return None if isinstance(plain, float) and not np.isfinite(plain) else plain
