@@ -20,6 +20,7 @@ from tacit import __version__
 from tacit.cli import handover, ledger
 from tacit.cli.audit import audit
 from tacit.cli.compare import compare
+from tacit.cli.evaluate import evaluate
 from tacit.cli.ledger import report, show
 from tacit.cli.options import add_commands
 from tacit.cli.plan import plan
@@ -43,8 +44,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 ledger_app = typer.Typer(help="Look at a ledger; nothing is changed.", no_args_is_help=True)
-add_commands(app, plan, train, predict, segment, aggregate, sanitise, analyze, audit, compare)
-add_commands(app, report, handover.verify, handover.export, handover.package, replicate, demo)
+add_commands(app, plan, train, evaluate, predict, segment, aggregate, sanitise, analyze, audit)
+add_commands(app, compare, report, handover.verify, handover.export, handover.package)
+add_commands(app, replicate, demo)
 add_commands(ledger_app, show, ledger.verify)
 app.add_typer(ledger_app, name="ledger")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit._registry import METHODS
 from tacit.cli import options
+from tacit.cli.evaluate import show_forecast
 from tacit.cli.show import print_json, print_table, screen
 from tacit.errors import InvalidArgument
 
@@ -24,7 +25,7 @@ OPTIONS = {"n_teachers": "teachers"}
 
 def plan(
     *,
-    queries: int,
+    queries: int | None = None,
     epsilon: float,
     delta: float,
     teachers: int | None = None,
@@ -34,6 +35,9 @@ def plan(
     classes: int = 10,
     mechanism: str | None = None,
     reserve_delta: float | None = None,
+    evaluate: bool = False,
+    records: int | None = None,
+    share: float | None = None,
     plot: Path | None = None,
     overwrite: bool = False,
     as_json: bool = False,
@@ -43,6 +47,8 @@ def plan(
     Example: tacit plan --teachers 250 --queries 640 --delta 1e-5 --epsilon 2
 
     Neighbours: tacit plan --method knn --k 300 --queries 100 --delta 1e-5 --epsilon 1
+
+    Evaluation: tacit plan --evaluate --records 2000 --share 0.3 --delta 1e-5 --epsilon 0.5
 
     queries: How many public inputs are to be labelled.
     epsilon: Worst-case epsilon to stay within.
@@ -54,6 +60,9 @@ def plan(
     classes: How many classes.
     mechanism: Price this one beside the proposals (pate): NAME:KEY=VALUE,... for example
         lnmax:gamma=0.05.
+    evaluate: Say how wide the bands of tacit evaluate would be, instead.
+    records: How many records, or people, are kept apart (evaluate).
+    share: Of positives among them, as far as it is known publicly (evaluate).
     plot: Write a picture: .png, .svg or .pdf.
     """
     from tacit._checks import at_least
@@ -62,6 +71,12 @@ def plan(
     from tacit.methods import method_named
 
     budget = Budget(epsilon, delta)  # refuses what no ledger would take
+    if evaluate:
+        show_forecast(budget, records, share, as_json=as_json)
+        return
+    options.refuse_given("a plan without --evaluate", records=records, share=share)
+    if queries is None:
+        raise InvalidArgument("Expected --queries, how many public inputs are to be labelled.")
     at_least(1, queries=queries)
     settings = _settings(method, {"n_teachers": teachers, "k": k, "sampling_rate": sampling_rate})
     if method == "pate":

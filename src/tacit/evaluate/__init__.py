@@ -5,17 +5,26 @@ from tacit.evaluate.binary import BinaryTable, Told, bins_for
 from tacit.evaluate.bins import ScoreBins
 from tacit.evaluate.classes import ConfusionTable
 from tacit.evaluate.evaluation import Evaluation
+from tacit.evaluate.forecast import TYPICAL_AUC as TYPICAL_AUC
+from tacit.evaluate.forecast import Forecast, forecast
 from tacit.evaluate.holdout import evaluate
 from tacit.evaluate.numbers import NumberSums
+from tacit.evaluate.pictures import evaluation_figures, evaluation_section
+from tacit.evaluate.pictures import number as number
+from tacit.evaluate.pictures import range_of as range_of
 
 __all__ = [
     "Band",
     "BinaryTable",
     "ConfusionTable",
     "Evaluation",
+    "Forecast",
     "NumberSums",
     "ScoreBins",
     "Told",
     "bins_for",
     "evaluate",
+    "evaluation_figures",
+    "evaluation_section",
+    "forecast",
 ]

@@ -68,6 +68,7 @@ def evaluate(
     X_public: ArrayLike | None = None,
     threshold: float = 0.5,
     classes: Any = None,
+    positive: Any = None,
     target_range: tuple[float, float] | None = None,
     groups: ArrayLike | None = None,
     disjoint: bool = False,
@@ -103,7 +104,9 @@ def evaluate(
     threshold : float
         From which probability on the positive class of two is said; it becomes an edge.
     classes : array, optional
-        The public label set; the model's own by default. The last of two is positive.
+        The public label set; the model's own by default.
+    positive : label, optional
+        Which of two classes is the outcome: the last by default.
     target_range : tuple of float, optional
         For numbers: the public bounds of y; the model's own by default.
     groups : array of shape (records,), optional
@@ -156,7 +159,7 @@ def evaluate(
     (True, 1)
     """
     _check_ledger(model, ledger, disjoint)
-    judged = _Judged.of(model, classes, target_range)
+    judged = _Judged.of(model, classes, target_range, positive)
     rows, said = private_rows(BaseEstimator(), X, y, y_numeric=judged.bounds is not None)
     people = units_of(groups, len(rows))
     _check_unit(ledger, people is not None)
@@ -167,6 +170,7 @@ def evaluate(
     targets = said
     if judged.bounds is None:
         _, targets = class_indices(said, judged.classes)
+        targets = 1 - targets if judged.turn else targets
     private = PrivateRecords(rows, targets, people)
     size = private.n_units if is_from_data(n_records) else at_least(2, n_records=n_records)
     design = judged.design(size, share, outside, private, threshold, epsilon, ledger)
@@ -178,7 +182,7 @@ def evaluate(
         raise BudgetExceeded(
             f"Expected an evaluation within the budget of {ledger!r}: it would exceed what is "
             "left. Nothing was spent. Ask for a smaller epsilon=, or, if nobody here taught the "
-            "model, say disjoint=True and give a ledger of their own."
+            "model, say disjoint=True (--disjoint), with a ledger of their own."
         )
     public = np.zeros((_TRIED, rows.shape[1])) if outside is None else outside
     scored = view_alone(judged, rows, public)
@@ -289,16 +293,20 @@ class _Judged:
     model: Any
     classes: NDArray[Any] | None
     bounds: tuple[float, float] | None
+    turn: bool = False
 
     @classmethod
-    def of(cls, model: Any, classes: Any, target_range: Any) -> _Judged:
+    def of(cls, model: Any, classes: Any, target_range: Any, positive: Any) -> _Judged:
         if hasattr(model, "predict_proba"):
             known = getattr(model, "classes_", None) if classes is None else classes
             if known is None:
                 raise InvalidArgument(
                     "Expected classes=, the public label set: the model has none."
                 )
-            return cls(model, np.asarray(known), None)
+            labels = np.unique(np.asarray(known))
+            if len(labels) != len(np.asarray(known)) or len(labels) < 2:
+                raise InvalidArgument("Expected classes= to be two labels or more, each once.")
+            return cls(model, labels, None, _is_first(labels, positive))
         if not hasattr(model, "predict"):
             raise refuse("model", type(model).__name__, "a model with predict_proba or predict")
         bounds = getattr(model, "bounds_", None) if target_range is None else target_range
@@ -312,7 +320,8 @@ class _Judged:
     def transform(self, rows: NDArray[Any]) -> Floats:
         """Return probabilities, or numbers within the bounds, a row each."""
         if self.bounds is None:
-            return np.asarray(self.model.predict_proba(rows), dtype=np.float64)
+            chances = np.asarray(self.model.predict_proba(rows), dtype=np.float64)
+            return chances[:, ::-1] if self.turn else chances
         found = np.asarray(self.model.predict(rows), dtype=np.float64).reshape(len(rows), -1)
         return np.clip(found, *self.bounds)
 
@@ -374,7 +383,8 @@ class _Judged:
         )
         plans = [Plan(ScoreHistogram(sigma, 2, bins.count), 1)]
         about = {"n_records": size, "shares": shares.tolist(), "bins": bins, "threshold": cut}
-        about["classes"] = np.asarray(self.classes).tolist()
+        labels = np.asarray(self.classes).tolist()
+        about["classes"] = labels[::-1] if self.turn else labels
         return _Design(plans, ["evaluate: outcomes by score"], "binary", about)
 
     def _design_classes(
@@ -436,6 +446,15 @@ class _Judged:
             ScoredRecords(right, score_bins(sure, edges), private.people),
             ScoredRecords(private.targets, said.astype(np.int64), private.people),
         ]
+
+
+def _is_first(labels: NDArray[Any], positive: Any) -> bool:
+    """Tell whether the first of two classes is the outcome, and has to be put last."""
+    if positive is None:
+        return False
+    if len(labels) != 2 or positive not in labels.tolist():
+        raise refuse("positive", positive, f"one of two classes; there are {labels.tolist()}")
+    return bool(labels[0] == positive)
 
 
 def _said_of_numbers(

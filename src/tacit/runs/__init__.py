@@ -6,6 +6,7 @@ Names that are not in `__all__` are for the packages above.
 from tacit.runs.about import learned_by as learned_by
 from tacit.runs.config import DataConfig, PrivacyConfig, RunConfig
 from tacit.runs.config import section_of as section_of
+from tacit.runs.evaluating import EvaluationResult, evaluate_run
 from tacit.runs.packaging import model_card, package_run
 from tacit.runs.running import RunResult, run_config
 from tacit.runs.running import forget_teachers as forget_teachers
@@ -20,9 +21,11 @@ from tacit.runs.verifying import Check, publish_also, verify_run
 __all__ = [
     "Check",
     "DataConfig",
+    "EvaluationResult",
     "PrivacyConfig",
     "RunConfig",
     "RunResult",
+    "evaluate_run",
     "model_card",
     "package_run",
     "publish_also",

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,12 @@ from tacit.ledger import Entry, KeptReleases, Ledger, Statement, epsilon_text
 
 LEDGER, STATEMENT, STUDENT, RELEASES = "run.ledger", "statement.json", "student.tacit", "releases"
 ONNX = "model.onnx"
-PUBLISHED = ("config.toml", STUDENT, ONNX, "metrics.json", "report.html")
+EVALUATION, EVALUATION_PAGE = "evaluation.json", "evaluation.html"
+EVALUATION_LEDGER, EVALUATED = "evaluation.ledger", "evaluation"
+PUBLISHED = (
+    *("config.toml", STUDENT, ONNX, "metrics.json", "report.html"),
+    *(EVALUATION, EVALUATION_PAGE),
+)
 SINCE = "since then"
 """What a check is called that tells what the ledger has paid for after the statement."""
 _SAME = (
@@ -146,7 +152,11 @@ def files_of(folder: Path) -> list[str]:
     list of str
         Releases first, then what came of them.
     """
-    kept = [f"{RELEASES}/{path.name}" for path in KeptReleases(folder / RELEASES).stored()]
+    kept = [
+        f"{name}/{path.name}"
+        for name in (RELEASES, EVALUATED)
+        for path in KeptReleases(folder / name).stored()
+    ]
     masks = sorted(folder.glob("released.npz")) + sorted(folder.glob("released/*"))
     shown = [path.relative_to(folder).as_posix() for path in masks if path.is_file()]
     return [*kept, *shown, *(name for name in PUBLISHED if (folder / name).is_file())]
@@ -239,9 +249,28 @@ def _statement_checks(folder: Path, ledger: Ledger) -> Iterator[Check]:
     covered, later = entries[: true.entries], entries[true.entries :]
     yield from _file_checks(folder, covered)
     yield _file_check(path, _published(later, STATEMENT)[:1])
+    if (folder / EVALUATION).is_file():
+        yield _evaluation_check(folder, ledger)
     if any(entry.is_paid for entry in later):
         now = epsilon_text(ledger.spent())
         yield Check(SINCE, True, f"the ledger has gone on: epsilon = {now} in all by now")
+
+
+def _evaluation_check(folder: Path, ledger: Ledger) -> Check:
+    """Check that the ledger which paid for an evaluation holds the entries that it names."""
+    what = f"what paid for {EVALUATION}"
+    try:
+        named = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))["entries"]
+        own = (folder / EVALUATION_LEDGER).exists()
+        payer = Ledger(folder / EVALUATION_LEDGER) if own else ledger
+        paid = {entry.hash for entry in payer.entries() if entry.is_paid}
+    except (OSError, ValueError, KeyError, TypeError, LedgerError) as error:
+        return Check(what, False, f"cannot be read: {type(error).__name__}")
+    where = EVALUATION_LEDGER if own else LEDGER
+    if not named or not set(named) <= paid:
+        return Check(what, False, f"{where} holds no such entries")
+    spent = epsilon_text(payer.spent())
+    return Check(what, True, f"is in {where}: epsilon = {spent} in all")
 
 
 def _compared(said: Statement, true: Statement) -> Check:

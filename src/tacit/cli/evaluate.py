@@ -1,0 +1,148 @@
+"""`tacit evaluate`: records kept apart say once how good a run's student is; then for free."""
+
+from __future__ import annotations
+
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tacit.cli import show
+from tacit.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from tacit.ledger import Budget
+
+
+def evaluate(
+    run: Path,
+    holdout: str | None = None,
+    *,
+    epsilon: float | None = None,
+    records: str | None = None,
+    share: float | None = None,
+    threshold: float | None = None,
+    positive: str | None = None,
+    disjoint: bool = False,
+    again: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Let private records kept apart say, once, through the ledger, how good the student is.
+
+    Figures come with bands of 95 % that cover sampling and noise. What so many records cannot tell
+    at this price is refused beforehand. The file evaluation.json then tells any threshold for free.
+    Example: tacit evaluate runs/first kept-apart.csv --epsilon 0.5 --records 2000
+
+    Later: tacit evaluate runs/first --threshold 0.2
+
+    run: A finished run's directory.
+    holdout: Labelled records kept apart, with the columns of the run's source.
+    epsilon: What this may cost by itself, at the run's delta.
+    records: How many records (or people) there are, as publicly declared. from_data counts them,
+        which no cost covers.
+    share: Of the outcome, as declared or released; else what public inputs suggest.
+    threshold: Say the outcome from this probability on; 0.5 by default.
+    positive: Which of two classes is the outcome; the second, in their order, by default.
+    disjoint: Declare that nobody there taught the model: a ledger of their own pays.
+    again: Pay once more, within the budget, for a release that was paid for and lost.
+    """
+    from tacit.evaluate import Evaluation
+    from tacit.runs import evaluate_run
+
+    if holdout is None:
+        path = run / "evaluation.json"
+        if not path.is_file():
+            raise InvalidArgument(
+                f"Expected HOLDOUT, the records kept apart: {str(run)!r} was not evaluated yet."
+            )
+        _show_again(Evaluation.read(path), threshold, as_json=as_json)
+        return
+    if epsilon is None or records is None:
+        raise InvalidArgument(
+            "Expected --epsilon, what it may cost, and --records, how many there are."
+        )
+    result = evaluate_run(
+        run,
+        holdout,
+        epsilon=epsilon,
+        n_records=_number(records),
+        share=share,
+        threshold=0.5 if threshold is None else threshold,
+        positive=positive,
+        disjoint=disjoint,
+        again=again,
+    )
+    if as_json:
+        show.print_json({**_plain(result.found), "statement": result.statement.to_dict()})
+        return
+    _show(result.found)
+    show.print_statement(result.ledger, result.statement)
+    show.screen().print(f"Run: {run}, report: {run / 'evaluation.html'}")
+
+
+def _number(records: str) -> int | str:
+    if records == "from_data":
+        return records
+    try:
+        return int(records.replace(",", ""))
+    except ValueError:
+        raise InvalidArgument(
+            f"Expected --records {records!r} to be a whole number, or from_data."
+        ) from None
+
+
+def _show(found: Any) -> None:
+    from tacit.evaluate import number, range_of
+
+    rows = [(name, number(band.value), range_of(band)) for name, band in found.rows()]
+    title = f"By records kept apart, epsilon {found.epsilon:g} at delta {found.delta:g}"
+    show.print_table(title, ("figure", "value", "95 % band"), rows)
+    if missing := found.refused():
+        show.screen().print(f"[yellow]Not told: {', '.join(missing)}: too few records.[/]")
+
+
+def _show_again(found: Any, threshold: float | None, *, as_json: bool) -> None:
+    from tacit.evaluate import number, range_of
+
+    if threshold is None:
+        show.print_json(_plain(found)) if as_json else _show(found)
+        return
+    _, edge = found.nearest_edge(threshold)
+    bands, matrix = found.at(threshold), found.confusion(threshold)
+    if as_json:
+        ends = {name: [float(end) for end in band] for name, band in bands.items()}
+        show.print_json({"threshold": edge, "figures": ends, "confusion": matrix.tolist()})
+        return
+    rows = [(name.replace("_", " "), number(b.value), range_of(b)) for name, b in bands.items()]
+    show.print_table(f"At {edge:.4g}, the nearest told", ("figure", "value", "95 % band"), rows)
+    cells = [
+        (f"is {label}", *(f"{cell:.0f}" for cell in row))
+        for label, row in zip(found.classes, matrix, strict=True)
+    ]
+    columns = ("records, with noise", *(f"said {label}" for label in found.classes))
+    show.print_table("Confusion matrix", columns, cells)
+
+
+def _plain(found: Any) -> dict[str, Any]:
+    figures = {name: [float(end) for end in band] for name, band in found.rows()}
+    return {"figures": figures, "not_told": found.refused(), "epsilon": found.epsilon}
+
+
+def show_forecast(
+    budget: Budget, records: int | None, share: float | None, *, as_json: bool
+) -> None:
+    """Print how wide the bands of an evaluation would be, for `tacit plan --evaluate`."""
+    from tacit.evaluate import TYPICAL_AUC, forecast
+
+    if records is None or share is None:
+        raise InvalidArgument("Expected --records and --share with --evaluate.")
+    seen = forecast(records, share, budget)
+    widths = {name: None if isnan(half) else half for name, half in seen.half_widths.items()}
+    if as_json:
+        show.print_json({"plan": seen.plan.as_dict(), "half_widths": widths})
+        return
+    rows = [
+        (name, "not told" if half is None else f"+- {half:.3f}") for name, half in widths.items()
+    ]
+    title = f"{records} records kept apart, epsilon {budget.epsilon:g} at delta {budget.delta:g}"
+    show.print_table(title, ("figure", "95 % band"), rows)
+    show.screen().print(f"[dim]For an area under the ROC curve of {TYPICAL_AUC}.[/]")

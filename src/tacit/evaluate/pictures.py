@@ -1,0 +1,183 @@
+"""An evaluation as a part of a report: a table of figures with their bands, and the curves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tacit.evaluate.bands import Band
+from tacit.evaluate.evaluation import Evaluation
+from tacit.evaluate.numbers import RESIDUAL_BINS
+from tacit.report import COLOURS, INK, Section, label, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SIZE = (4.6, 4.2)
+
+
+def evaluation_section(found: Evaluation) -> Section:
+    """Return the part of a report that shows an evaluation.
+
+    Parameters
+    ----------
+    found : Evaluation
+        Public.
+
+    Returns
+    -------
+    Section
+        A row for each figure with its 95 % band, and pictures of the curves.
+    """
+    rows = [[name, number(band.value), range_of(band)] for name, band in found.rows()]
+    says = [
+        f"Records kept apart said this once, through the ledger, for epsilon = {found.epsilon:g} "
+        f"at delta = {found.delta:g} by itself. Bands are of 95 % and cover sampling and noise "
+        f"together; {found.n_records} records were declared."
+    ]
+    if missing := found.refused():
+        says.append(f"Not told, because so few could not tell it: {', '.join(missing)}.")
+    return Section(
+        title="How good it is on private records",
+        paragraphs=says,
+        columns=["figure", "value", "95 % band"],
+        rows=rows,
+        figures=evaluation_figures(found),
+    )
+
+
+def number(value: Any) -> str:
+    """Print a figure for people.
+
+    Parameters
+    ----------
+    value : float
+        Any.
+
+    Returns
+    -------
+    str
+        Three digits behind the point; four in all for large numbers.
+
+    Examples
+    --------
+    >>> number(0.91249), number(41230.2), number(float("-inf"))
+    ('0.912', '4.123e+04', 'open')
+    """
+    plain = float(value)
+    if not np.isfinite(plain):
+        return "open"
+    return f"{plain:.3f}" if abs(plain) < 100 else f"{plain:.4g}"
+
+
+def range_of(band: Band) -> str:
+    """Print the ends of a band for people.
+
+    Parameters
+    ----------
+    band : Band
+        Of one number.
+
+    Returns
+    -------
+    str
+        "0.880 to 0.931".
+    """
+    return f"{number(band.low)} to {number(band.high)}"
+
+
+def evaluation_figures(found: Evaluation) -> list[tuple[str, Figure]]:
+    """Return pictures of the curves that are told, with captions.
+
+    Parameters
+    ----------
+    found : Evaluation
+        Public.
+
+    Returns
+    -------
+    list of (str, Figure)
+        ROC, precision and recall, calibration; for numbers, residuals.
+    """
+    if found.kind == "numbers":
+        return [("Residuals, truth minus prediction.", _residuals(found))]
+    scores = found.scores()
+    drawn = []
+    if found.kind == "binary" and scores.told.ranking:
+        drawn.append(("ROC curve; crosses are the bands at each threshold.", _roc(found)))
+    if found.kind == "binary" and scores.told.average_precision:
+        drawn.append(("Precision and recall at each threshold that is told.", _precision(found)))
+    if scores.told.groups:
+        drawn.append(("Calibration: how often it is so, by what the model says.", _curve(found)))
+    return drawn
+
+
+def _square(title: str, x: str, y: str) -> tuple[Figure, Any]:
+    figure = new_figure(title, size=SIZE)
+    axes = figure.axes[0]
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(-0.02, 1.02)
+    label(axes, x=x, y=y)
+    return figure, axes
+
+
+def _crosses(axes: Any, across: list[Band], up: list[Band]) -> None:
+    """Draw points whose bands are shaded boxes, joined by a line."""
+    x, y = ([float(band.value) for band in bands] for bands in (across, up))
+    for one, other in zip(across, up, strict=True):
+        axes.plot([one.low, one.high], [other.value] * 2, color=COLOURS[0], alpha=0.35, lw=2.5)
+        axes.plot([one.value] * 2, [other.low, other.high], color=COLOURS[0], alpha=0.35, lw=2.5)
+    axes.plot(x, y, color=COLOURS[0], marker="o", markersize=3.5, linewidth=1.4)
+
+
+def _roc(found: Evaluation) -> Figure:
+    auc = found.figures()["auc"]
+    title = f"ROC: area {number(auc.value)} ({range_of(auc)})"
+    figure, axes = _square(title, "false positive rate", "recall")
+    told = found.scores().figures()["thresholds"]
+    across = [Band(1 - s.value, 1 - s.high, 1 - s.low) for s in _each(told, "specificity")]
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
+    _crosses(axes, across, _each(told, "recall"))
+    return figure
+
+
+def _precision(found: Evaluation) -> Figure:
+    ap = found.figures()["average_precision"]
+    title = f"Average precision {number(ap.value)} ({range_of(ap)})"
+    figure, axes = _square(title, "recall", "precision")
+    told = [one for one in found.scores().figures()["thresholds"] if "precision" in one]
+    axes.axhline(float(found.scores().share().value), color=INK, linewidth=0.8, linestyle=":")
+    _crosses(axes, _each(told, "recall"), _each(told, "precision"))
+    return figure
+
+
+def _curve(found: Evaluation) -> Figure:
+    is_binary = found.kind == "binary"
+    title = "Calibration" if is_binary else "Calibration of the label's probability"
+    says = "what the model says" if is_binary else "the label's probability"
+    figure, axes = _square(title, says, "how often it is so")
+    curve = found.scores().calibration()
+    x, bands = [float(score) for score, _ in curve], [band for _, band in curve]
+    y = [float(band.value) for band in bands]
+    ends = [[float(b.value - b.low) for b in bands], [float(b.high - b.value) for b in bands]]
+    axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=":")
+    axes.errorbar(x, y, yerr=ends, color=COLOURS[0], marker="o", markersize=4, capsize=2, lw=1.4)
+    return figure
+
+
+def _residuals(found: Evaluation) -> Figure:
+    counts: Any = found.figures()["residuals"]
+    middles = (np.arange(RESIDUAL_BINS) + 0.5) * (2 / RESIDUAL_BINS) - 1
+    scale = found.numbers["scale"][1]
+    figure = new_figure("Residuals", size=(6.2, 3.4))
+    axes = figure.axes[0]
+    axes.bar(middles * scale, counts.value, width=1.8 / RESIDUAL_BINS * scale, color=COLOURS[0])
+    half = [counts.value - counts.low, counts.high - counts.value]
+    axes.errorbar(middles * scale, counts.value, yerr=half, fmt="none", color=INK, capsize=2)
+    label(axes, x="truth minus prediction", y="records, with noise")
+    return figure
+
+
+def _each(told: list[dict[str, Band]], name: str) -> list[Band]:
+    return [one[name] for one in told]

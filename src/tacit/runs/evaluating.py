@@ -1,0 +1,189 @@
+"""`tacit evaluate`: a finished run, and private records kept apart that say how good it is.
+
+evaluation.json     noisy tables, figures with bands
+evaluation.html     the report on the ledger that paid, with the figures
+evaluation/         what was released, with the hash of the entry that paid for it
+evaluation.ledger   of the people kept apart, where they were declared to be others
+
+All of it is noted in the run's ledger, and the statement is written anew: it covers what the
+evaluation cost where the run's own ledger paid.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tacit._files import held_alone
+from tacit.datasets import load_dataset, load_public
+from tacit.errors import InvalidArgument
+from tacit.evaluate import Evaluation, evaluate, evaluation_section
+from tacit.ledger import Budget, KeptReleases, Ledger, Statement
+from tacit.report import write_report
+from tacit.runs.about import learned_by
+from tacit.runs.config import RunConfig
+from tacit.runs.running import load_rows
+from tacit.runs.verifying import (
+    EVALUATED,
+    EVALUATION,
+    EVALUATION_LEDGER,
+    EVALUATION_PAGE,
+    LEDGER,
+    STATEMENT,
+    STUDENT,
+    publish_files,
+)
+from tacit.students import load_student
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationResult:
+    """What `evaluate_run` left in the folder of a run.
+
+    Parameters
+    ----------
+    folder : path
+        The run's.
+    found : Evaluation
+        The figures.
+    statement : Statement
+        Of the ledger that paid.
+    ledger : Ledger
+        Which that is.
+    """
+
+    folder: Path
+    found: Evaluation
+    statement: Statement
+    ledger: Ledger
+
+
+def evaluate_run(
+    folder: str | Path,
+    holdout: str,
+    *,
+    epsilon: float,
+    n_records: int | str,
+    share: Any = None,
+    threshold: float = 0.5,
+    positive: Any = None,
+    disjoint: bool = False,
+    again: bool = False,
+) -> EvaluationResult:
+    """Let private records kept apart say, once, how good the student of a finished run is.
+
+    Parameters
+    ----------
+    folder : path
+        Of the run.
+    holdout : str
+        The records, in a word, with the columns of the run's source: "csv:kept-apart.csv".
+    epsilon : float
+        What this may cost by itself, at the run's delta.
+    n_records : int or str
+        How many there are, as publicly declared; "from_data" counts them, which no cost covers.
+    share : float, optional
+        Of the positive class, as declared or released; see `tacit.evaluate.evaluate`.
+    threshold : float
+        From which probability on the outcome is said.
+    positive : label, optional
+        Which of two classes is the outcome: the second by default.
+    disjoint : bool
+        Declares that nobody there taught the model: their own ledger, evaluation.ledger, pays.
+    again : bool
+        Pay once more, within the budget, for a release that was paid for and lost.
+
+    Returns
+    -------
+    EvaluationResult
+        Everything is in the folder, noted in the run's ledger, before this returns.
+    """
+    folder = Path(folder)
+    config, student = _finished(folder)
+    public = load_rows_public(config)
+    records = load_dataset(holdout, **config.data.options)
+    ledger = _ledger(folder, config, disjoint, epsilon, holdout)
+    with held_alone(folder) as is_alone:
+        if not is_alone:
+            raise InvalidArgument(
+                f"Expected {str(folder)!r} to be free: another process is at work there."
+            )
+        found = evaluate(
+            student,
+            records.X,
+            records.labels,
+            epsilon=epsilon,
+            ledger=ledger,
+            n_records=n_records,
+            share=share,
+            X_public=public,
+            threshold=threshold,
+            positive=positive,
+            groups=records.groups,
+            disjoint=disjoint,
+            allow_overlap=config.data.allow_overlap,
+            kept=KeptReleases(folder / EVALUATED, again=again),
+        )
+        statement = _write(folder, config, student, found, ledger)
+    return EvaluationResult(folder, found, statement, ledger)
+
+
+def _finished(folder: Path) -> tuple[RunConfig, Any]:
+    """Return configuration and student of a finished run that was not evaluated yet."""
+    if not (folder / "config.toml").is_file() or not (folder / STATEMENT).is_file():
+        raise InvalidArgument(f"Expected the folder of a finished run at {str(folder)!r}.")
+    if (folder / EVALUATION).exists():
+        raise InvalidArgument(
+            f"Expected a run that was not evaluated yet; {str(folder / EVALUATION)!r} has what was "
+            "told, and every threshold is read from it for free: tacit evaluate RUN --threshold T."
+        )
+    config = RunConfig.of_finished(folder)
+    if config.method == "segmentation":
+        raise InvalidArgument("Expected a run of rows; masks are evaluated in Python.")
+    return config, load_student(folder / STUDENT)
+
+
+def load_rows_public(config: RunConfig) -> Any:
+    """Return the public inputs of a run, whose scores fix the bins; None where it has none."""
+    where = config.data
+    if where.public_source:
+        return load_public(where.public_source, **where.options)
+    return load_rows(config).public
+
+
+def _ledger(folder: Path, config: RunConfig, disjoint: bool, epsilon: float, name: str) -> Ledger:
+    own = Ledger(folder / LEDGER)
+    if not disjoint:
+        return own
+    return Ledger(
+        folder / EVALUATION_LEDGER,
+        budget=Budget(epsilon, config.privacy.delta),
+        unit=own.unit,
+        dataset=name,
+        allow_large_delta=config.privacy.allow_large_delta or None,
+    )
+
+
+def _write(
+    folder: Path, config: RunConfig, student: Any, found: Evaluation, ledger: Ledger
+) -> Statement:
+    """Write file and page, note them in the run's ledger, and state what is true now."""
+    found.write(folder / EVALUATION)
+    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    classes = getattr(student, "classes_", None)
+    learned = learned_by(config, None if classes is None else classes.tolist(), metrics)
+    said = ledger.statement()
+    write_report(
+        folder / EVALUATION_PAGE,
+        ledger,
+        statement=said,
+        title="Private evaluation",
+        learned=learned,
+        sections=[evaluation_section(found)],
+    )
+    own = Ledger(folder / LEDGER)
+    statement = publish_files(own, folder, own.statement())
+    statement.write(folder / STATEMENT)
+    return statement if ledger.path == own.path else said

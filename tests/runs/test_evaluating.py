@@ -1,0 +1,129 @@
+"""`tacit evaluate` on a finished run: who pays, what is written, what verify finds."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from tacit import Ledger
+from tacit.cli.evaluate import evaluate as command
+from tacit.cli.evaluate import show_forecast
+from tacit.errors import BudgetExceeded, InvalidArgument
+from tacit.ledger import Budget
+from tacit.runs import RunConfig, evaluate_run, run_config, verify_run
+
+OPTIONS = {"target": "ill", "classes": ["no", "yes"], "numeric": {"a": [-1, 0, 1], "b": [-1, 0, 1]}}
+
+
+def write(path, n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    y = X[:, 0] - 1 + rng.logistic(size=n) > 0
+    rows = [f"{a:.8f},{b:.8f},{'yes' if t else 'no'}" for (a, b), t in zip(X, y, strict=True)]
+    path.write_text("a,b,ill\n" + "\n".join(rows) + "\n")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    place = tmp_path_factory.mktemp("evaluated")
+    for name, n, seed in (("private", 2000, 1), ("public", 300, 2), ("apart", 1500, 3)):
+        write(place / f"{name}.csv", n, seed)
+    config = RunConfig.parse(
+        {
+            "method": "moments",
+            "data": {
+                "source": str(place / "private.csv"),
+                "public_source": str(place / "public.csv"),
+                "options": OPTIONS,
+            },
+            "privacy": {"epsilon": 1.0, "delta": 1e-5},
+        }
+    )
+    run_config(config, place / "run")
+    return place
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    shutil.copytree(finished / "run", tmp_path / "run")
+    return tmp_path / "run", str(finished / "apart.csv")
+
+
+def failed(folder):
+    return [check.what for check in verify_run(folder) if not check.holds]
+
+
+def test_a_ledger_of_their_own_pays_and_everything_belongs_together(run, capsys):
+    folder, apart = run
+    before = Ledger(folder / "run.ledger").spent()
+    result = evaluate_run(folder, apart, epsilon=1.0, n_records=1500, share=0.3, disjoint=True)
+    assert failed(folder) == []
+    assert Ledger(folder / "run.ledger").spent() == before
+    assert Ledger(folder / "evaluation.ledger").spent() == pytest.approx(1.0, rel=1e-3)
+    assert "nobody looked" in str(result.statement)
+    page = (folder / "evaluation.html").read_text(encoding="utf-8")
+    assert "area under the ROC curve" in page
+    assert "<svg" in page
+    command(folder, threshold=0.3)
+    assert "Confusion matrix" in capsys.readouterr().out
+    command(folder, as_json=True)
+    assert "figures" in json.loads(capsys.readouterr().out)
+    with pytest.raises(InvalidArgument, match="not evaluated yet"):
+        evaluate_run(folder, apart, epsilon=1.0, n_records=1500, disjoint=True)
+
+
+def test_what_was_edited_or_did_not_pay_is_found(run):
+    folder, apart = run
+    evaluate_run(folder, apart, epsilon=1.0, n_records=1500, share=0.3, disjoint=True)
+    for name in ("evaluation.json", "evaluation.html", "evaluation/1.npz"):
+        data = (folder / name).read_bytes()
+        (folder / name).write_bytes(data + b" ")
+        assert name in failed(folder)
+        (folder / name).write_bytes(data)
+    (folder / "evaluation.ledger").unlink()
+    assert failed(folder) == ["what paid for evaluation.json"]
+
+
+def test_the_runs_own_ledger_refuses_beyond_its_budget(run):
+    folder, apart = run
+    with pytest.raises(BudgetExceeded, match="--disjoint"):
+        evaluate_run(folder, apart, epsilon=0.5, n_records=1500, share=0.3)
+    assert not (folder / "evaluation.json").exists()
+    assert failed(folder) == []
+
+
+def test_stopped_after_the_release_it_goes_on_for_nothing(run, monkeypatch):
+    folder, apart = run
+    asked = {"epsilon": 1.0, "n_records": 1500, "share": 0.3, "disjoint": True}
+    with monkeypatch.context() as broken:
+        broken.setattr("tacit.runs.evaluating._write", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            evaluate_run(folder, apart, **asked)
+    evaluate_run(folder, apart, **asked)
+    assert len([e for e in Ledger(folder / "evaluation.ledger").entries() if e.is_paid]) == 1
+    assert failed(folder) == []
+
+
+def test_what_is_missing_is_named(run, tmp_path):
+    folder, apart = run
+    with pytest.raises(InvalidArgument, match="HOLDOUT"):
+        command(folder)
+    with pytest.raises(InvalidArgument, match="--epsilon"):
+        command(folder, apart)
+    with pytest.raises(InvalidArgument, match="--records"):
+        command(folder, apart, epsilon=1.0, records="many")
+    with pytest.raises(InvalidArgument, match="finished run"):
+        evaluate_run(tmp_path, apart, epsilon=1.0, n_records=10)
+
+
+def test_plan_tells_widths_from_declared_numbers(capsys):
+    show_forecast(Budget(0.3, 1e-5), 500, 0.03, as_json=False)
+    assert "not told" in capsys.readouterr().out
+    show_forecast(Budget(1.0, 1e-5), 10_000, 0.3, as_json=True)
+    widths = json.loads(capsys.readouterr().out)["half_widths"]
+    assert widths["area under the ROC curve"] == pytest.approx(0.01, abs=0.004)
+    with pytest.raises(InvalidArgument, match="--share"):
+        show_forecast(Budget(1.0, 1e-5), 500, None, as_json=False)
