@@ -67,6 +67,7 @@ def test_a_ledger_of_their_own_pays_and_everything_belongs_together(run, capsys)
     page = (folder / "evaluation.html").read_text(encoding="utf-8")
     assert "area under the ROC curve" in page
     assert "<svg" in page
+    assert "Not measured" not in page
     command(folder, threshold=0.3)
     assert "Confusion matrix" in capsys.readouterr().out
     command(folder, as_json=True)

@@ -5,13 +5,13 @@ from tacit.evaluate.binary import BinaryTable, Told, bins_for
 from tacit.evaluate.bins import ScoreBins
 from tacit.evaluate.classes import ConfusionTable
 from tacit.evaluate.evaluation import Evaluation
-from tacit.evaluate.forecast import TYPICAL_AUC as TYPICAL_AUC
-from tacit.evaluate.forecast import Forecast, forecast
 from tacit.evaluate.holdout import evaluate
 from tacit.evaluate.numbers import NumberSums
-from tacit.evaluate.pictures import evaluation_figures, evaluation_section
+from tacit.evaluate.pictures import evaluation_figures, evaluation_measures, evaluation_section
 from tacit.evaluate.pictures import number as number
 from tacit.evaluate.pictures import range_of as range_of
+from tacit.evaluate.widths import TYPICAL_AUC as TYPICAL_AUC
+from tacit.evaluate.widths import Forecast, forecast
 
 __all__ = [
     "Band",
@@ -25,6 +25,7 @@ __all__ = [
     "bins_for",
     "evaluate",
     "evaluation_figures",
+    "evaluation_measures",
     "evaluation_section",
     "forecast",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 from tacit.evaluate.bands import Band
 from tacit.evaluate.evaluation import Evaluation
 from tacit.evaluate.numbers import RESIDUAL_BINS
-from tacit.report import COLOURS, INK, Section, label, new_figure
+from tacit.report import COLOURS, INK, Measure, Section, label, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,6 +45,35 @@ def evaluation_section(found: Evaluation) -> Section:
         rows=rows,
         figures=evaluation_figures(found),
     )
+
+
+CHANCE = {"area under the ROC curve": 0.5, "balanced accuracy": 0.5, "R^2": 0.0}
+"""What somebody reaches who learned nothing, of the figures that say best whether one did."""
+
+
+def evaluation_measures(found: Evaluation) -> list[Measure]:
+    """Return the figures that say best whether anything was learned, for the top of a report.
+
+    Parameters
+    ----------
+    found : Evaluation
+        Public.
+
+    Returns
+    -------
+    list of Measure
+        Area, balanced accuracy or R^2, as far as they are told, with their bands.
+    """
+    by_class = {"balanced accuracy": 1 / max(len(found.classes), 2)}
+    measures = []
+    for name, band in found.rows():
+        plain = name.split(" at ")[0]
+        if plain in CHANCE and np.isfinite(band.value):
+            on = f"private records kept apart, paid for (95 % band {range_of(band)})"
+            chance = by_class.get(plain, CHANCE[plain])
+            value = float(band.value)
+            measures.append(Measure(what=name, value=value, on=on, chance=chance, percent=False))
+    return measures
 
 
 def number(value: Any) -> str:

@@ -12,14 +12,14 @@ evaluation cost where the run's own ledger paid.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tacit._files import held_alone
 from tacit.datasets import load_dataset, load_public
 from tacit.errors import InvalidArgument
-from tacit.evaluate import Evaluation, evaluate, evaluation_section
+from tacit.evaluate import Evaluation, evaluate, evaluation_measures, evaluation_section
 from tacit.ledger import Budget, KeptReleases, Ledger, Statement
 from tacit.report import write_report
 from tacit.runs.about import learned_by
@@ -174,13 +174,14 @@ def _write(
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     classes = getattr(student, "classes_", None)
     learned = learned_by(config, None if classes is None else classes.tolist(), metrics)
+    measures = (*learned.measures, *evaluation_measures(found))
     said = ledger.statement()
     write_report(
         folder / EVALUATION_PAGE,
         ledger,
         statement=said,
         title="Private evaluation",
-        learned=learned,
+        learned=replace(learned, measures=measures),
         sections=[evaluation_section(found)],
     )
     own = Ledger(folder / LEDGER)
