@@ -135,9 +135,10 @@ class TestOneFileIsSplit:
         ledger = Ledger("run/run.ledger")
         assert ledger.unit == ("person" if people else "record")
         assert ledger.dataset == "about 60 % of people, by keyed hash"
-        (fault,) = result["statement"]["warnings"]
+        first, fault = result["statement"]["warnings"]
+        assert "one run or fit alone" in first
         assert "the other rows of people were declared public" in fault
-        assert ledger.statement().warnings == (fault,)
+        assert ledger.statement().warnings == (first, fault)
         assert RunConfig.read("run/config.toml") == RunConfig.read("run.toml")
 
     def test_no_number_of_rows_is_told(self, tables):
@@ -335,8 +336,8 @@ def test_an_interrupted_run_says_so_and_goes_on(tables, monkeypatch, where, ledg
     assert outcome.out == ""
     (line,) = outcome.err.splitlines()
     assert line.startswith("Interrupted")
-    assert ("nothing was charged" in line) is not ledger
-    assert ("nothing released yet" in line) == Path("run/run.ledger").exists() == ledger
+    assert "nothing was charged" in line
+    assert Path("run/run.ledger").exists() == ledger
     assert ("run/teachers is secret" in line) == Path("run/teachers").exists() == ledger
     again = tables("train", "run.toml", "--out", "run")
     assert again.code == 0, again.err
@@ -347,7 +348,7 @@ def test_an_interrupt_after_the_release_says_so_and_goes_on(tables, monkeypatch)
         patched.setattr("tacit.methods.pate.label_posterior", interrupt)
         outcome = tables("train", "run.toml", "--out", "run")
     assert outcome.code == 130
-    assert "1 release kept. The same command goes on." in outcome.err
+    assert re.search(r"released at \d\d:\d\d UTC on .*kept.* The same command goes on", outcome.err)
     (paid,) = Ledger("run/run.ledger").entries()
     assert tables("train", "run.toml", "--out", "run").code == 0
     assert [each for each in Ledger("run/run.ledger").entries() if each.is_paid] == [paid]

@@ -7,6 +7,7 @@ import pytest
 
 from tacit import BudgetExceeded, Ledger
 from tacit.errors import InvalidArgument, ReleaseLost
+from tacit.ledger import Statement
 from tacit.ledger import kept_releases as kept
 from tacit.ledger.begun_steps import BegunSteps
 from tacit.methods.base import PrivateEstimator
@@ -158,6 +159,18 @@ def _second_student_dies():
         return new(self)
 
     return student
+
+
+def test_killed_behind_the_note_of_its_statement_it_is_verified_all_the_same(
+    tmp_path, monkeypatch
+):
+    """The ledger then knows a statement that was never written."""
+    with monkeypatch.context() as patched:
+        patched.setattr(Statement, "write", dying)
+        with pytest.raises(Killed):
+            run_config(config("prototype"), tmp_path / "run")
+    run_config(config("prototype"), tmp_path / "run")
+    assert all(check.holds for check in verify_run(tmp_path / "run"))
 
 
 def test_other_settings_do_not_go_on(tmp_path, monkeypatch):

@@ -314,6 +314,11 @@ def audit_run(
         kind=kind,
         random_state=random_state,
     )
+    if config.privacy.ledger:
+        raise InvalidArgument(
+            f"Expected no ledger={config.privacy.ledger!r} in [privacy] of an audit: it trains "
+            "many models, on a ledger of its own."
+        )
     model = make_classifier(config, rows.private, folder)
     private = rows.private
     with own_folder(folder, config.to_toml()):

@@ -43,11 +43,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-ledger_app = typer.Typer(help="Look at a ledger; nothing is changed.", no_args_is_help=True)
+ledger_app = typer.Typer(help="Make a ledger, or look at one.", no_args_is_help=True)
 add_commands(app, plan, train, evaluate, predict, segment, aggregate, sanitise, analyze, audit)
 add_commands(app, compare, report, handover.verify, handover.export, handover.package)
 add_commands(app, replicate, demo)
-add_commands(ledger_app, show, ledger.verify)
+add_commands(ledger_app, ledger.create, show, ledger.verify)
 app.add_typer(ledger_app, name="ledger")
 
 

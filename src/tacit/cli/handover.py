@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 NOT_TRUSTED = 4
 
 
-def verify(run: Path, *, as_json: bool = False) -> None:
+def verify(run: Path, *, ledger: Path | None = None, as_json: bool = False) -> None:
     """Check that a run's model, statement, report and ledger belong together; exit code 4 if not.
 
     Example: tacit verify runs/first
 
     run: The run's folder.
+    ledger: Where its ledger is, if not where its configuration says.
     """
     from tacit.runs import verify_run
 
-    checks = verify_run(run)
+    checks = verify_run(run, ledger)
     holds = all(check.holds for check in checks)
     if as_json:
         print_json({"verified": holds, "checks": [asdict(check) for check in checks]})
@@ -98,6 +99,7 @@ def package(
     out: Path,
     *,
     onnx: bool = False,
+    ledger: Path | None = None,
     overwrite: bool = False,
     as_json: bool = False,
 ) -> None:
@@ -108,6 +110,7 @@ def package(
     run: The run's folder.
     out: The archive to write, a .zip.
     onnx: Export and publish the model as ONNX first, if that was not done yet.
+    ledger: Where its ledger is, if not where its configuration says.
     """
     from tacit.runs import ONNX, package_run, publish_also
 
@@ -118,7 +121,7 @@ def package(
         from tacit.export import export_onnx
 
         publish_also(run, lambda place: export_onnx(run, place))
-    members = package_run(run, out)
+    members = package_run(run, out, ledger)
     print_result(
         {"archive": str(out), "files": members},
         f"{out}: {', '.join(members)}\nWhoever receives it unpacks it and runs: python verify.py",

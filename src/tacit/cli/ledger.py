@@ -1,4 +1,4 @@
-"""`tacit ledger show`, `tacit ledger verify`, and `tacit report` on the same file."""
+"""`tacit ledger create`, `show` and `verify`, and `tacit report` on the same file."""
 
 from __future__ import annotations
 
@@ -24,6 +24,53 @@ _SHOWN = (
 
 ROWS = 50
 """Entries on a page of `tacit ledger show`."""
+
+
+def create(
+    file: Path,
+    *,
+    epsilon: float,
+    delta: float,
+    unit: str = "record",
+    dataset: str = "",
+    accountant: str = "rdp",
+    run_epsilon: float | None = None,
+    allow_large_delta: bool = False,
+    as_json: bool = False,
+) -> None:
+    r"""Make a ledger that all runs on one data set share: one budget, one statement.
+
+    Then name it in every run: ledger = "patients.ledger" in \[privacy], or tacit train --ledger.
+    Example: tacit ledger create patients.ledger --epsilon 4 --delta 1e-5 --unit person
+
+    epsilon: The most that all runs together may spend.
+    delta: At which it is counted, in every run.
+    unit: Whose privacy: record, or person where the data name groups.
+    dataset: What the data are called; the statement says it.
+    accountant: rdp counts every method, gaussian all but knn, dpsgd and mac, and those exactly.
+    run_epsilon: With rdp: what the smallest run will spend; the one order is best for that.
+    allow_large_delta: Do not compare delta with the number of units; the statement then warns.
+    """
+    from tacit.errors import InvalidArgument
+    from tacit.ledger import Budget, Ledger, best_order
+
+    writable(file)
+    if accountant not in ("rdp", "gaussian"):
+        raise InvalidArgument(f"Expected accountant={accountant!r} to be rdp or gaussian.")
+    order = None
+    if accountant == "rdp":
+        order = best_order(Budget(run_epsilon or epsilon, delta), delta)
+    made = Ledger(
+        file,
+        budget=Budget(epsilon, delta),
+        unit=unit,
+        dataset=dataset,
+        accountant=accountant,
+        order=order,
+        allow_large_delta=allow_large_delta or None,
+    )
+    said = f"{file}: epsilon = {epsilon:g} at delta = {delta:g} for all runs that name it"
+    print_result({"ledger": str(file), "origin": made.origin}, said, as_json=as_json)
 
 
 def show(file: Path, *, page: int = 1, as_json: bool = False) -> None:

@@ -31,6 +31,7 @@ def train(
     *,
     out: Path,
     data: str | None = None,
+    ledger: Path | None = None,
     cluster: str | None = None,
     again: bool = False,
     as_json: bool = False,
@@ -49,11 +50,12 @@ def train(
     config: The configuration, TOML.
     out: The run's directory: new, or empty.
     data: Another source of data, e.g. mnist:DIR.
+    ledger: A ledger that all runs on these data share (tacit ledger create makes one).
     cluster: Train teachers on the Dask cluster at this address.
     again: Pay once more, within the budget, for a release that was paid for and lost.
     """
     try:
-        result = _run(config, out, data, cluster, again)
+        result = _run(config, out, data, ledger, cluster, again)
     except KeyboardInterrupt:
         show.errors().print(_interrupted(out), soft_wrap=True, highlight=False, markup=False)
         raise typer.Exit(INTERRUPTED) from None
@@ -68,30 +70,39 @@ def train(
     show.screen().print(f"Run: {result.folder}, report: {result.folder / 'report.html'}")
 
 
-def _run(config: Path, out: Path, data: str | None, cluster: str | None, again: bool) -> RunResult:
+def _run(
+    config: Path,
+    out: Path,
+    data: str | None,
+    ledger: Path | None,
+    cluster: str | None,
+    again: bool,
+) -> RunResult:
     from tacit.runs import RunConfig, run_config
 
     settings = RunConfig.read(config)
     if data is not None:
         settings = replace(settings, data=replace(settings.data, source=data))
+    if ledger is not None:
+        settings = replace(settings, privacy=replace(settings.privacy, ledger=str(ledger)))
     if cluster is not None:
         settings = replace(settings, executor=cluster)
     return run_config(settings, out, again=again)
 
 
 def _interrupted(out: Path) -> str:
-    """Say what an interrupt left; a ledger that was never made was never charged.
+    """Say what an interrupt left, and what to do.
 
     Teachers' answers stay for the run that goes on: whoever copies the directory must know.
     """
-    from tacit.ledger import KeptReleases
+    from tacit.runs import what_happened
 
-    if not (out / "run.ledger").exists():
-        return "Interrupted: nothing was charged. The same command goes on."
+    if not (out / "releases").exists():
+        done = "nothing was charged. The same command goes on."
+    else:
+        done = f"{what_happened(out)} The same command goes on."
     secret = f" {out / 'teachers'} is secret." if (out / "teachers").exists() else ""
-    kept = len(KeptReleases(out / "releases").stored())
-    released = f"{kept} release{'' if kept == 1 else 's'} kept" if kept else "nothing released yet"
-    return f"Interrupted: {released}. The same command goes on.{secret}"
+    return f"Interrupted: {done}{secret}"
 
 
 def _plain(result: RunResult) -> dict[str, object]:

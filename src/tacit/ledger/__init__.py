@@ -13,11 +13,12 @@ from tacit.ledger.plain_words import one_in as one_in
 from tacit.ledger.sanitised import SANITISABLE, sanitised_statement
 from tacit.ledger.statement import STATEMENT_SCHEMA, Statement
 from tacit.ledger.terms import Budget, GaussianAccountant, RdpAccountant, best_order
-from tacit.ledger.warnings import LARGE_DELTA
+from tacit.ledger.warnings import LARGE_DELTA, ONE_RUN
 from tacit.ledger.warnings import clock_went_back as clock_went_back
 
 __all__ = [
     "LARGE_DELTA",
+    "ONE_RUN",
     "SANITISABLE",
     "STATEMENT_SCHEMA",
     "Budget",

@@ -22,7 +22,7 @@ import json
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -98,6 +98,16 @@ class KeptReleases:
         places = (self._place(number, "npz") for number in itertools.count(1))
         return list(itertools.takewhile(Path.is_file, places))
 
+    def entries(self) -> list[str]:
+        """Return the hashes of the entries that paid for what is kept, in order.
+
+        Returns
+        -------
+        list of str
+            The first of them tells this run from all others on its ledger.
+        """
+        return [str(_about(path)["entry"]) for path in self.stored()]
+
     def release(
         self,
         ledger: Ledger,
@@ -149,10 +159,10 @@ class KeptReleases:
             raise self._other_questions()
         secret = answers()  # before anything is paid: what fails here costs nothing
         if unfinished is None:
-            release, lost = self._paid(ledger, plan, secret, key, public, how)
+            release = self._paid(ledger, plan, secret, key, public, how)
         else:
-            release, lost = self._resumed(ledger, plan, secret, unfinished)
-        _keep(release, key, file, lost)
+            release = self._resumed(ledger, plan, secret, unfinished)
+        _keep(release, key, file)
         # Only now: without marker and file, what was paid for would be paid for again unasked.
         self._place(self._count, "begun").unlink(missing_ok=True)
         self._place(self._count, "steps.npz").unlink(missing_ok=True)
@@ -168,13 +178,13 @@ class KeptReleases:
         key: str,
         public: Mapping[str, Any],
         how: dict[str, Any],
-    ) -> tuple[Release, tuple[str, ...]]:
+    ) -> Release:
         """Pay for a release, and make it; one in steps stores what it has learned meanwhile."""
         assert self.folder is not None
         self.folder.mkdir(parents=True, exist_ok=True)
-        attempt, lost = secrets.token_hex(32), self._lost(ledger)
+        attempt = secrets.token_hex(32)
         # On disk before the charge: a crash after the charge then shows as a release that was lost.
-        marker = _Marker(ledger.head, attempt, how["purpose"], key, lost)
+        marker = _Marker(ledger.head, attempt, how["purpose"], key)
         marker.write(self._place(self._count, "begun"))
         how["attempt"] = attempt
         if isinstance(secret, ResumableSteps):
@@ -182,11 +192,11 @@ class KeptReleases:
             place.unlink(missing_ok=True)  # of an attempt that was lost
             entry = functools.cache(lambda: marker.paid_by(ledger)[0].hash)
             how["noted"] = NotedSteps(secret.steps_a_note, storing(place, secret, entry))
-        return _new(ledger, plan, secret, public, **how), lost
+        return _new(ledger, plan, secret, public, **how)
 
     def _resumed(
         self, ledger: Ledger, plan: Plan, secret: ResumableSteps, unfinished: _Unfinished
-    ) -> tuple[Release, tuple[str, ...]]:
+    ) -> Release:
         """Go on with the steps of a release that were never begun, from what it had stored."""
         place, paid = self._place(self._count, "steps.npz"), unfinished.entry.hash
         take_up(secret, unfinished.checkpoint, unfinished.begun, place)
@@ -194,7 +204,7 @@ class KeptReleases:
         if unfinished.begun < plan.queries:
             store(unfinished.begun)  # before the next note, as always
         with ledger.resume(paid, plan, NotedSteps(secret.steps_a_note, store)) as grant:
-            return grant.release(secret), unfinished.marker.lost
+            return grant.release(secret)
 
     def _say_skipped(self, skipped: int, steps: int) -> None:
         """Say what an interrupt cost; the notes of the ledger tell as much."""
@@ -213,12 +223,6 @@ class KeptReleases:
         """Return what was about to be released under a number, if anything was."""
         place = self._place(number or self._count, "begun")
         return _Marker.read(place) if place.exists() else None
-
-    def _lost(self, ledger: Ledger) -> tuple[str, ...]:
-        """Return the entries that paid for the next release and are lost."""
-        if (marker := self._marker()) is None:
-            return ()
-        return (*marker.lost, *(each.hash for each in marker.paid_by(ledger)))
 
     def _unfinished(self, ledger: Ledger, number: int) -> _Unfinished | None:
         """Return the release that goes on under a number; refuse where it was paid for and lost."""
@@ -269,14 +273,13 @@ class KeptReleases:
 class _Marker:
     """What is about to be released: on disk before it is charged.
 
-    `attempt` are random digits that the entry repeats, `lost` earlier entries for the same release.
+    `attempt` are random digits that the entry repeats, `key` tells plan, purpose and public inputs.
     """
 
     head: str
     attempt: str
     purpose: str
     key: str
-    lost: tuple[str, ...] = ()
 
     def write(self, path: Path) -> None:
         write_atomically(path, canonical(asdict(self)).encode("utf-8"))
@@ -285,8 +288,7 @@ class _Marker:
     def read(cls, path: Path) -> _Marker:
         try:
             told = json.loads(path.read_text(encoding="utf-8"))
-            words = {name: str(told[name]) for name in ("head", "attempt", "purpose", "key")}
-            return cls(**words, lost=tuple(map(str, told["lost"])))
+            return cls(*(str(told[each.name]) for each in fields(cls)))
         except (KeyError, OSError, TypeError, ValueError):
             raise _damaged(path) from None
 
@@ -321,6 +323,15 @@ def _why_lost(entry: Entry, notes: list[int], checkpoint: StepCheckpoint | None)
     return None
 
 
+def _about(path: Path) -> Any:
+    """Return what a kept file says of its release."""
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+            return json.loads(str(arrays["about"]))
+    except Exception:  # whatever a damaged file provokes: it is damaged
+        raise _damaged(path) from None
+
+
 def _is_for(entry: Entry, plan: Plan) -> bool:
     return canonical(entry.plan) == canonical(plan.as_dict())
 
@@ -332,11 +343,10 @@ def _new(ledger: Ledger, plan: Plan, secret: Any, public: Mapping[str, Any], **h
         return grant.release(secret, **public)
 
 
-def _keep(release: Release, key: str, path: Path, lost: Sequence[str] = ()) -> None:
+def _keep(release: Release, key: str, path: Path) -> None:
     held = {"labels": release.labels, "values": release.values}
     arrays: dict[str, Any] = {name: array for name, array in held.items() if array is not None}
-    how = {"entry": release.entry, "secure": release.secure, "lost": list(lost)}
-    about = {"key": key, **how}
+    about = {"key": key, "entry": release.entry, "secure": release.secure}
     buffer = io.BytesIO()
     np.savez(buffer, about=np.array(json.dumps(about)), **arrays)
     write_atomically(path, buffer.getvalue())

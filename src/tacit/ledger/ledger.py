@@ -304,6 +304,22 @@ class Ledger:
         """
         return max(0.0, self.budget.epsilon - self.spent())
 
+    def price(self, *plans: Plan) -> float:
+        """Return epsilon that these plans cost alone, as this ledger counts it.
+
+        Parameters
+        ----------
+        *plans : Plan
+            Priced together, whatever the ledger has spent.
+
+        Returns
+        -------
+        float
+            At the delta at which the ledger counts. Nothing is spent by asking.
+        """
+        cost = sum(steps_of(self._accountant.cost(_checked(plan), 0)) for plan in plans)
+        return float(self._accountant.epsilon(at_least(cost))) if plans else 0.0
+
     def would_exceed(self, *plans: Plan) -> bool:
         """Tell whether releasing these, one after the other, would raise `BudgetExceeded` now.
 

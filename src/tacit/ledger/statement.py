@@ -23,7 +23,7 @@ from tacit.errors import InvalidArgument, SecretDisclosure
 from tacit.ledger.chain import NOISE_LEVELS
 from tacit.ledger.plain_words import epsilon_text
 from tacit.ledger.terms import Budget
-from tacit.ledger.warnings import PROTECTS_LITTLE, protects_little
+from tacit.ledger.warnings import ONE_RUN, PROTECTS_LITTLE, protects_little
 
 KINDS = ("worst-case", "sanitised", "secret")
 FORMAT = "tacit-statement/1"
@@ -138,6 +138,7 @@ class Statement:
         parts = [
             _SECRET if self.kind == "secret" else "",
             _SEEDED if self._seeded else "",
+            f"{ONE_RUN[0].upper()}{ONE_RUN[1:]}." if ONE_RUN in self.warnings else "",
             self._claim(),
             f"Privacy unit: one {self.unit}; neighbouring data sets: {self.adjacency}; replacing "
             "one unit by another touches two and counts as a group of two.",
@@ -146,7 +147,7 @@ class Statement:
             f"It was obtained by {_BOUND.get(self.accountant, self.accountant)}.",
             self._budget_sentence(),
             _NOISE_SENTENCE[self.noise],
-            "".join(f"Warning: {warning}. " for warning in self.warnings).rstrip(),
+            "".join(f"Warning: {said}. " for said in self.warnings if said != ONE_RUN).rstrip(),
             self._provenance(),
         ]
         return " ".join(part for part in parts if part)

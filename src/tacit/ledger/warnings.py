@@ -17,6 +17,11 @@ LARGE_DELTA = (
     "delta was not compared with the number of units (allow_large_delta=True): if it is one over "
     "that number or more, it allows one unit to be published in full"
 )
+ONE_RUN = (
+    "this covers one run or fit alone: every other one on the same data adds to it, as those of a "
+    "grid search do, unless they share one ledger (ledger=, or ledger in [privacy])"
+)
+"""Said first, of a ledger that a run or a fit made for itself."""
 PROTECTS_LITTLE = 10.0
 """From this epsilon on every statement says what it allows. A convention: no number is safe below.
 
@@ -40,8 +45,9 @@ def warnings_of(terms: Terms, entries: Iterable[Entry]) -> tuple[str, ...]:
         )
     elif terms.allow_large_delta and terms.n_units is None:
         warnings.append(LARGE_DELTA)
-    faults = (fault for entry in entries for fault in entry.faults)
-    return tuple(dict.fromkeys([*warnings, *faults]))
+    faults = [fault for entry in entries for fault in entry.faults]
+    first = [ONE_RUN] if ONE_RUN in faults else []
+    return tuple(dict.fromkeys([*first, *warnings, *faults]))
 
 
 def clock_went_back(entry: Entry) -> str:

@@ -30,7 +30,7 @@ from tacit.masks.teachers import AtlasTeacher, UNetTeacher
 from tacit.masks.unet import UNetRecipe, UNetStudent
 from tacit.masks.volume_files import check_file_names, load_volumes, save_masks
 from tacit.masks.volumes import Volumes, resample_labels
-from tacit.methods import Count, Method, NewLedger, Queries, Strategy, Widths, choices
+from tacit.methods import Count, Method, Queries, Strategy, Widths, choices
 from tacit.records import refuse_overlap
 from tacit.report import Section
 from tacit.runs import (
@@ -39,6 +39,7 @@ from tacit.runs import (
     RunResult,
     forget_teachers,
     learned_by,
+    ledger_for,
     releasing,
     section_of,
     write_results,
@@ -336,11 +337,7 @@ def make_segmenter(config: RunConfig, scans: Scans, folder: Path) -> PATESegment
         queries=Queries(section.queries, section.strategy, section.rounds),
         executor=config.executor,
         checkpoint=folder / "teachers",
-        ledger=NewLedger(
-            folder / "run.ledger",
-            dataset=config.data.title,
-            allow_large_delta=config.privacy.allow_large_delta,
-        ),
+        ledger=ledger_for(config, folder, config.data.title),
         random_state=config.seed,
     )
 

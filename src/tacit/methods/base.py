@@ -31,7 +31,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit._checks import Integers, finite, positive, refuse
 from tacit.errors import BudgetExceeded, InvalidArgument
-from tacit.ledger import LARGE_DELTA, Budget, KeptReleases, Ledger, Statement
+from tacit.ledger import (
+    LARGE_DELTA,
+    ONE_RUN,
+    Budget,
+    KeptReleases,
+    Ledger,
+    Statement,
+    epsilon_text,
+)
 from tacit.mechanisms import NoisySum, Plan, Release
 from tacit.methods.calibration import PlansWith, calibrate
 from tacit.methods.settings import Parameters
@@ -49,6 +57,7 @@ from tacit.records import (
 )
 from tacit.students import LabelSpreadingStudent, ValueStudent, choose_queries
 
+_ROUNDING = 1e-9  # what a price may be above the epsilon for which noise was chosen
 RECORD = "record"
 """The unit of a ledger where each row is its own."""
 
@@ -66,11 +75,15 @@ class NewLedger:
     allow_large_delta : bool
         True: do not compare delta with the number of records or people; the statement then warns of
         that. In run.toml: `[privacy]`.
+    one_run : bool
+        Nobody else will use it: the statement then says, first, that it covers one run alone. So it
+        does of a ledger in a temporary directory.
     """
 
     path: str | os.PathLike[str] | None = None
     dataset: str = ""
     allow_large_delta: bool = False
+    one_run: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -266,7 +279,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         alone: what a private row could change must not be there (`tacit.ledger.chain`).
         """
         terms = self._given_ledger() or self._new_ledger()
+        alone = isinstance(terms, NewLedger) and (terms.one_run or terms.path is None)
         asked = {
+            ONE_RUN: alone,
             LARGE_DELTA: terms.allow_large_delta,
             ALLOWED_OVERLAP: self.allow_overlap,
             READ_CLASSES: is_from_data(getattr(self, "classes", None)),
@@ -312,6 +327,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         they are about the same public `inputs`.
         """
         kept = self._kept.start(ledger, *inputs)
+        self._refuse_beyond_epsilon(plans)
         self._refuse_beyond(ledger, plans[kept:])
         return kept
 
@@ -321,6 +337,20 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
             raise BudgetExceeded(
                 f"Expected a run within the budget of {ledger!r}: it would exceed what is left. "
                 "Nothing was spent; ask for a smaller epsilon= (more noise) or fewer queries."
+            )
+
+    def _refuse_beyond_epsilon(self, plans: Sequence[Plan]) -> None:
+        """Let a run on a ledger that others use, too, spend no more than its own epsilon.
+
+        In Python a mechanism with its own noise may cost more: who gives one has chosen.
+        """
+        ledger = self._given_ledger()
+        if ledger is None or self._kept.folder is None:
+            return
+        if (price := ledger.price(*plans)) > self.epsilon * (1 + _ROUNDING):
+            raise BudgetExceeded(
+                f"Expected a run within its own epsilon={self.epsilon!r}: it would cost "
+                f"{epsilon_text(price)} at delta={ledger.usable_delta!r}. Nothing was spent."
             )
 
     def _new_student(self) -> Any:

@@ -192,15 +192,21 @@ class PrivacyConfig:
     allow_large_delta : bool
         Take delta as it is, without comparing it with the number of records or people; the
         statement then warns of that.
+    ledger : str
+        The path of a ledger that all runs on these data share: `epsilon` is then what this run may
+        spend, the ledger's budget what all may, and there is one statement for all. "" for a ledger
+        of this run's own, whose statement covers this run alone.
     """
 
     epsilon: float
     delta: float
     allow_large_delta: bool = False
+    ledger: str = ""
 
     def __post_init__(self) -> None:
         Budget(self.epsilon, self.delta)
         flag(allow_large_delta=self.allow_large_delta)
+        word(ledger=self.ledger)
 
 
 @dataclass(frozen=True, slots=True)

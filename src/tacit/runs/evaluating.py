@@ -24,13 +24,13 @@ from tacit.ledger import Budget, KeptReleases, Ledger, Statement
 from tacit.report import write_report
 from tacit.runs.about import learned_by
 from tacit.runs.config import RunConfig
+from tacit.runs.ledgers import ledger_of
 from tacit.runs.running import load_rows
 from tacit.runs.verifying import (
     EVALUATED,
     EVALUATION,
     EVALUATION_LEDGER,
     EVALUATION_PAGE,
-    LEDGER,
     STATEMENT,
     STUDENT,
     publish_files,
@@ -154,7 +154,7 @@ def load_rows_public(config: RunConfig) -> Any:
 
 
 def _ledger(folder: Path, config: RunConfig, disjoint: bool, epsilon: float, name: str) -> Ledger:
-    own = Ledger(folder / LEDGER)
+    own = ledger_of(folder)
     if not disjoint:
         return own
     return Ledger(
@@ -184,7 +184,7 @@ def _write(
         learned=replace(learned, measures=measures),
         sections=[evaluation_section(found)],
     )
-    own = Ledger(folder / LEDGER)
+    own = ledger_of(folder)
     statement = publish_files(own, folder, own.statement())
     statement.write(folder / STATEMENT)
     return statement if ledger.path == own.path else said

@@ -23,12 +23,12 @@ from typing import Any
 from tacit import __version__
 from tacit._files import sync, sync_directory, temporary_beside
 from tacit.errors import InvalidArgument
-from tacit.ledger import STATEMENT_SCHEMA, Ledger, Statement, epsilon_text, meaning
+from tacit.ledger import STATEMENT_SCHEMA, Statement, epsilon_text, meaning
 from tacit.report import Learned
 from tacit.runs.about import learned_by
 from tacit.runs.config import RunConfig
+from tacit.runs.ledgers import ledger_of, noted_as
 from tacit.runs.verifying import (
-    LEDGER,
     ONNX,
     STATEMENT,
     STUDENT,
@@ -41,7 +41,9 @@ from tacit.students import saved_extra
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same run gives the same bytes
 
 
-def package_run(folder: str | Path, path: str | Path) -> list[str]:
+def package_run(
+    folder: str | Path, path: str | Path, ledger: str | Path | None = None
+) -> list[str]:
     """Write a finished run as one zip archive; refuse a run that does not hold together.
 
     Parameters
@@ -50,6 +52,8 @@ def package_run(folder: str | Path, path: str | Path) -> list[str]:
         The run's.
     path : path
         Where the archive goes.
+    ledger : path, optional
+        Where its ledger is, if not where the configuration says.
 
     Returns
     -------
@@ -57,7 +61,7 @@ def package_run(folder: str | Path, path: str | Path) -> list[str]:
         What is in it.
     """
     folder = Path(folder)
-    if broken := [check for check in verify_run(folder) if not check.holds]:
+    if broken := [check for check in verify_run(folder, ledger) if not check.holds]:
         raise InvalidArgument(
             f"Expected a run that holds together; {broken[0].what}: {broken[0].says}. Nothing was "
             "written."
@@ -65,14 +69,15 @@ def package_run(folder: str | Path, path: str | Path) -> list[str]:
     names = (STUDENT, ONNX, "metrics.json", "report.html", STATEMENT)
     files = {name: folder / name for name in names if (folder / name).exists()}
     texts = {
-        "ledger.jsonl": Ledger(folder / LEDGER).extract().encode("utf-8"),
+        "ledger.jsonl": ledger_of(folder, ledger).extract().encode("utf-8"),
         "statement.schema.json": _json(STATEMENT_SCHEMA),
         "MODEL_CARD.md": model_card(folder).encode("utf-8"),
         "verify.py": Path(__file__).with_name("standalone_verify.py").read_bytes(),
     }
     hashes = {name: file_sha256(file) for name, file in files.items()}
     hashes |= {name: sha256(text) for name, text in texts.items()}
-    texts["manifest.json"] = _json({"format": "tacit-package/1", "files": hashes})
+    manifest = {"format": "tacit-package/1", "files": hashes, "noted_as": noted_as(folder)}
+    texts["manifest.json"] = _json(manifest)
     _write_archive(Path(os.path.realpath(path)), files, texts)
     return sorted({*files, *texts})
 

@@ -1,7 +1,7 @@
 """A run: configuration in, a directory with everything that may be kept or published out.
 
 config.toml     the resolved configuration
-run.ledger      what was spent
+run.ledger      what was spent, unless the configuration names a ledger that runs share
 releases/       what was released, each with the hash of the entry that paid for it
 statement.json  what may be said
 student.tacit   the model to publish
@@ -38,14 +38,15 @@ from tacit._files import (
     write_atomically,
 )
 from tacit.datasets import Dataset, load_dataset, load_public
-from tacit.errors import BudgetExceeded, InvalidArgument, ReleaseLost
+from tacit.errors import BudgetExceeded, InvalidArgument, LedgerError, ReleaseLost
 from tacit.ledger import KeptReleases, Ledger, Statement
-from tacit.methods import ForecastEstimator, NewLedger, PrivateClassifier, method_named
+from tacit.methods import ForecastEstimator, PrivateClassifier, method_named
 from tacit.records import refuse_overlap
 from tacit.report import Learned, write_report
 from tacit.runs.about import learned_by
 from tacit.runs.config import DataConfig, RunConfig
-from tacit.runs.verifying import LEDGER, RELEASES, STATEMENT, STUDENT, publish_files
+from tacit.runs.ledgers import LEDGER, RELEASES, ledger_for, ledger_of
+from tacit.runs.verifying import STATEMENT, STUDENT, publish_files
 from tacit.teachers import place_of, record_ids, shard_key
 
 _NOT_HELD_OUT = ("groups", "ignored")  # roles that a file of held-out rows need not have
@@ -99,7 +100,8 @@ def releasing(folder: Path, settings: str) -> Iterator[None]:
         try:
             yield
         except InvalidArgument:
-            if not (folder / LEDGER).exists():  # refused before it had one: nothing was spent
+            if not any((folder / name).exists() for name in (LEDGER, RELEASES)):
+                # Refused before it had a ledger, or charged one: nothing was spent.
                 with contextlib.suppress(OSError):
                     (folder / "config.toml").unlink()
                     folder.rmdir()
@@ -136,8 +138,51 @@ def enter(folder: Path, settings: str) -> None:
     if not (_claimed(folder, settings) or _stopped(folder, settings)):
         raise InvalidArgument(
             f"Expected {str(folder)!r} to be new or empty, or this very run, stopped before it "
-            "finished: a run never overwrites another's ledger."
+            f"finished: a run never overwrites another's ledger.{_happened_in(folder)}"
         )
+
+
+def _happened_in(folder: Path) -> str:
+    """Say what a folder that is refused holds, and what to do with it."""
+    if (folder / STATEMENT).exists():
+        return " A run has finished there: choose another folder."
+    if not (folder / "config.toml").is_file():
+        return ""
+    said = what_happened(folder)
+    return f" {said} Run the command with the settings of {folder / 'config.toml'} again."
+
+
+def what_happened(folder: Path) -> str:
+    """Say what a run that was stopped had done, with the time, from what it left.
+
+    Parameters
+    ----------
+    folder : path
+        The run's.
+
+    Returns
+    -------
+    str
+        One sentence; public.
+    """
+    try:
+        kept = KeptReleases(folder / RELEASES).entries()
+        entries = ledger_of(folder).entries() if kept else ()
+    except (InvalidArgument, LedgerError):
+        return "The run was interrupted."
+    paid = [entry for entry in entries if entry.hash in kept]
+    if not paid:
+        began = any((folder / RELEASES).glob("*.begun"))
+        return (
+            "The run was interrupted while it released, or trained in noisy steps."
+            if began
+            else "The run was interrupted before anything was released."
+        )
+    last = paid[-1]
+    return (
+        f"That run released at {last.time[11:16]} UTC on {last.time[:10]} ({last.purpose}) and was "
+        "interrupted afterwards; what it released is kept and paid for."
+    )
 
 
 def _claimed(folder: Path, settings: str) -> bool:
@@ -266,11 +311,7 @@ def make_classifier(
         epsilon=config.privacy.epsilon,
         delta=config.privacy.delta,
         classes=data.classes,
-        ledger=NewLedger(
-            folder / LEDGER,
-            dataset=protected_name(where),
-            allow_large_delta=config.privacy.allow_large_delta,
-        ),
+        ledger=ledger_for(config, folder, protected_name(where)),
         allow_overlap=where.allow_overlap,
         random_state=config.seed,
         executor=config.executor,

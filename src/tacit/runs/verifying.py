@@ -21,8 +21,9 @@ from pathlib import Path
 from tacit._files import held_alone
 from tacit.errors import InvalidArgument, LedgerError, TacitError
 from tacit.ledger import Entry, KeptReleases, Ledger, Statement, epsilon_text
+from tacit.runs.ledgers import RELEASES, STUDENTS, ledger_of, noted_as, run_of
 
-LEDGER, STATEMENT, STUDENT, RELEASES = "run.ledger", "statement.json", "student.tacit", "releases"
+STATEMENT, STUDENT = "statement.json", "student.tacit"
 ONNX = "model.onnx"
 EVALUATION, EVALUATION_PAGE = "evaluation.json", "evaluation.html"
 EVALUATION_LEDGER, EVALUATED = "evaluation.ledger", "evaluation"
@@ -75,9 +76,10 @@ def publish_files(ledger: Ledger, folder: Path, before: Statement) -> Statement:
     Statement
         To be written last: it names the head behind these notes, and its own hash is noted, too.
     """
+    known = noted_as(folder)
     for name in files_of(folder):
-        ledger.publish(file_sha256(folder / name), purpose=_purpose(name))
-    return _stated_again(ledger, before)
+        ledger.publish(file_sha256(folder / name), purpose=_purpose(known + name))
+    return _stated_again(ledger, before, known)
 
 
 def publish_also(
@@ -109,12 +111,12 @@ def publish_also(
     that one would have to claim more.
     """
     folder = Path(folder)
-    known = [check for check in verify_run(folder) if check.what != name]
-    if broken := [check for check in known if not check.holds]:
+    checks = [check for check in verify_run(folder) if check.what != name]
+    if broken := [check for check in checks if not check.holds]:
         raise InvalidArgument(
             f"Expected a run that holds together; {broken[0].what}: {broken[0].says}."
         )
-    if any(check.what == SINCE for check in known):
+    if any(check.what == SINCE for check in checks):
         raise InvalidArgument(
             "Expected a ledger that has paid for nothing since the run's statement; another "
             "statement would have to claim more. Nothing was listed."
@@ -122,20 +124,24 @@ def publish_also(
     with held_alone(folder) as is_alone:
         if not is_alone:
             raise InvalidArgument(f"Expected nobody else at work in {str(folder)!r}.")
-        ledger = Ledger(folder / LEDGER)
+        ledger, known = ledger_of(folder), noted_as(folder)
         before = Statement.from_json((folder / STATEMENT).read_text(encoding="utf-8"))
         write(folder / name)
-        ledger.publish(file_sha256(folder / name), purpose=_purpose(name))
-        statement = _stated_again(ledger, before)
+        ledger.publish(file_sha256(folder / name), purpose=_purpose(known + name))
+        statement = _stated_again(ledger, before, known)
         statement.write(folder / STATEMENT)
     return statement
 
 
-def _stated_again(ledger: Ledger, before: Statement) -> Statement:
+def _stated_again(ledger: Ledger, before: Statement, known: str) -> Statement:
     """Return the statement with the ledger's head of now, and note its hash behind that head."""
     now = ledger.statement()
-    statement = dataclasses.replace(before, head=now.head, entries=now.entries)
-    ledger.publish(sha256(statement.to_file()), purpose=_purpose(STATEMENT))
+    # On a shared ledger others may have paid meanwhile: what is signed is what its head proves.
+    own = [warning for warning in before.warnings if warning not in now.warnings]
+    statement = dataclasses.replace(now, warnings=(*now.warnings, *own))
+    if before.kind != "worst-case":
+        statement = dataclasses.replace(before, head=now.head, entries=now.entries)
+    ledger.publish(sha256(statement.to_file()), purpose=_purpose(known + STATEMENT))
     return statement
 
 
@@ -195,13 +201,15 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def verify_run(folder: str | Path) -> list[Check]:
+def verify_run(folder: str | Path, ledger: str | Path | None = None) -> list[Check]:
     """Check that everything in the folder of a finished run belongs together.
 
     Parameters
     ----------
     folder : path
-        The run's.
+        The run's, or that of a further student of it.
+    ledger : path, optional
+        Where its ledger is, if not where the configuration says.
 
     Returns
     -------
@@ -209,17 +217,17 @@ def verify_run(folder: str | Path) -> list[Check]:
         In the order in which one rests on the other.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        raise InvalidArgument(f"Expected the folder of a run at {str(folder)!r}; no such folder.")
-    if not (folder / LEDGER).exists():
-        raise InvalidArgument(f"Expected the folder of a run at {str(folder)!r}: no {LEDGER}.")
     try:
-        ledger = Ledger(folder / LEDGER)
-        entries = ledger.entries()
+        opened = ledger_of(folder, ledger)
+        entries = opened.entries()
     except LedgerError as error:
         return [Check("ledger", False, str(error))]
-    intact = Check("ledger", True, f"its {len(entries)} entries are one unbroken chain")
-    return [intact, *_statement_checks(folder, ledger)]
+    checks = [Check("ledger", True, f"its {len(entries)} entries are one unbroken chain")]
+    if (run := run_of(folder)) != folder.resolve():
+        broken = [check.what for check in verify_run(run, ledger) if not check.holds]
+        says = f"does not hold together: {broken[0]}" if broken else "holds together"
+        checks.append(Check("the run that it was learned from", not broken, says))
+    return [*checks, *_statement_checks(folder, opened)]
 
 
 def _statement_checks(folder: Path, ledger: Ledger) -> Iterator[Check]:
@@ -247,8 +255,13 @@ def _statement_checks(folder: Path, ledger: Ledger) -> Iterator[Check]:
     entries = ledger.entries()
     # Only what was noted before the statement's head: its signature covers that, and nothing later.
     covered, later = entries[: true.entries], entries[true.entries :]
-    yield from _file_checks(folder, covered)
-    yield _file_check(path, _published(later, STATEMENT)[:1])
+    try:
+        known = noted_as(folder)
+    except InvalidArgument as error:
+        yield Check("releases", False, str(error))
+        return
+    yield from _file_checks(folder, covered, known)
+    yield _file_check(path, _published(later, known + STATEMENT)[:1])
     if (folder / EVALUATION).is_file():
         yield _evaluation_check(folder, ledger)
     if any(entry.is_paid for entry in later):
@@ -266,7 +279,7 @@ def _evaluation_check(folder: Path, ledger: Ledger) -> Check:
         paid = {entry.hash for entry in payer.entries() if entry.is_paid}
     except (OSError, ValueError, KeyError, TypeError, LedgerError) as error:
         return Check(what, False, f"cannot be read: {type(error).__name__}")
-    where = EVALUATION_LEDGER if own else LEDGER
+    where = EVALUATION_LEDGER if own else "the run's ledger"
     if not named or not set(named) <= paid:
         return Check(what, False, f"{where} holds no such entries")
     spent = epsilon_text(payer.spent())
@@ -293,15 +306,18 @@ def _agrees(name: str, said: Statement, true: Statement) -> bool:
     return set(theirs) <= set(mine) if name == "warnings" else bool(mine == theirs)
 
 
-def _file_checks(folder: Path, covered: Sequence[Entry]) -> Iterator[Check]:
+def _file_checks(folder: Path, covered: Sequence[Entry], known: str) -> Iterator[Check]:
     noted = [entry.purpose.removeprefix("publish ") for entry in covered if _is_note(entry)]
+    mine = [each.removeprefix(known) for each in noted if each.startswith(known)]
+    # A further student of the same run is a run's folder of its own.
+    own = [name for name in mine if not name.startswith(f"{STUDENTS}/")]
     # An earlier statement was noted, too, where a file was added: it has been replaced.
-    names = dict.fromkeys([*PUBLISHED, *files_of(folder), *noted])
+    names = dict.fromkeys([*PUBLISHED, *files_of(folder), *own])
     names.pop(STATEMENT, None)
     for name in names:
-        known = _published(covered, name)
-        if known or (folder / name).exists():
-            yield _file_check(folder / name, known[-1:], name)
+        hashes = _published(covered, known + name)
+        if hashes or (folder / name).exists():
+            yield _file_check(folder / name, hashes[-1:], name)
 
 
 def _published(entries: Sequence[Entry], name: str) -> list[str]:

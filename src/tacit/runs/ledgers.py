@@ -1,0 +1,143 @@
+"""Which ledger a run uses: its own, or one that all runs on the same data share.
+
+A run without `ledger` in `[privacy]` has a ledger of its own in its folder, and its statement says,
+first, that it covers this run alone. Runs that name one ledger spend one budget: each at most its
+own epsilon, all together at most the ledger's. The first release of a run tells its notes there
+from those of the others.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tacit.errors import InvalidArgument
+from tacit.ledger import KeptReleases, Ledger
+from tacit.methods import NewLedger
+from tacit.runs.config import RunConfig
+
+LEDGER, RELEASES, STUDENTS = "run.ledger", "releases", "students"
+_DIGITS = 12
+
+
+def ledger_for(config: RunConfig, folder: Path, dataset: str) -> Ledger | NewLedger:
+    """Return the ledger that pays for a run: the one that it names, or one that it makes.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The run's.
+    folder : path
+        Where its own ledger would be.
+    dataset : str
+        What its own ledger would call the data.
+
+    Returns
+    -------
+    Ledger or NewLedger
+        A ledger that is there, or the terms of one that the run makes.
+    """
+    asked = config.privacy
+    if not asked.ledger:
+        large = asked.allow_large_delta
+        return NewLedger(folder / LEDGER, dataset, allow_large_delta=large, one_run=True)
+    path = Path(asked.ledger)
+    if not path.is_file():
+        raise InvalidArgument(
+            f"Expected a ledger at {asked.ledger!r}, for all runs on these data; make it first: "
+            f"tacit ledger create {asked.ledger} --epsilon 4 --delta {asked.delta:g}."
+        )
+    ledger = Ledger(path)
+    _refuse_other_terms(ledger, config)
+    return ledger
+
+
+def _refuse_other_terms(ledger: Ledger, config: RunConfig) -> None:
+    """Refuse a ledger with which the configuration cannot mean the same thing."""
+    if ledger.accountant == "fixed":
+        raise InvalidArgument(
+            f"Expected a ledger for many runs, got {ledger.path!r} for one fixed list of plans; "
+            "create one with accountant gaussian or rdp."
+        )
+    if config.privacy.delta != ledger.budget.delta:
+        raise InvalidArgument(
+            f"Expected delta={config.privacy.delta!r} in [privacy] to be the ledger's, "
+            f"{ledger.budget.delta!r}: all runs are counted at that."
+        )
+    if config.privacy.allow_large_delta and not ledger.allow_large_delta:
+        raise InvalidArgument(
+            "Expected allow_large_delta = true to be the ledger's, from its creation on; this one "
+            "compares delta."
+        )
+    if config.data.name and ledger.dataset and config.data.name != ledger.dataset:
+        raise InvalidArgument(
+            f"Expected name={config.data.name!r} in [data] to be what the ledger is about, "
+            f"{ledger.dataset!r}: one ledger is for one data set."
+        )
+
+
+def run_of(folder: Path) -> Path:
+    """Return the folder of the run that a folder belongs to: a further student's is inside it.
+
+    Parameters
+    ----------
+    folder : path
+        A run's, or `RUN/students/NAME`.
+
+    Returns
+    -------
+    path
+        The run's.
+    """
+    folder = folder.resolve()
+    return folder.parent.parent if folder.parent.name == STUDENTS else folder
+
+
+def ledger_of(folder: Path, given: str | Path | None = None) -> Ledger:
+    """Open the ledger of a finished run.
+
+    Parameters
+    ----------
+    folder : path
+        The run's, or that of a further student.
+    given : path, optional
+        Where it is, if not where the configuration says.
+
+    Returns
+    -------
+    Ledger
+        As it is now; one that cannot be read raises `LedgerError`.
+    """
+    if not folder.is_dir():
+        raise InvalidArgument(f"Expected the folder of a run at {str(folder)!r}; no such folder.")
+    run = run_of(folder)
+    path = run / LEDGER if given is None else Path(given)
+    if given is None and not path.exists() and (run / "config.toml").is_file():
+        path = Path(RunConfig.of_finished(run).privacy.ledger or path)
+    if not path.exists():
+        missing = LEDGER if path == run / LEDGER else f"there is no ledger at {str(path)!r}"
+        raise InvalidArgument(
+            f"Expected the folder of a run at {str(folder)!r}: no {LEDGER}."
+            if missing == LEDGER
+            else f"Expected the ledger of {str(folder)!r}; {missing}. Say where it is: --ledger."
+        )
+    return Ledger(path)
+
+
+def noted_as(folder: Path) -> str:
+    """Return what stands before the names of a run's files in the notes of its ledger.
+
+    Parameters
+    ----------
+    folder : path
+        The run's, or that of a further student.
+
+    Returns
+    -------
+    str
+        Nothing on a ledger of the run's own; on a shared one, some digits of the entry that paid
+        for its first release, which no other run has.
+    """
+    run = run_of(folder)
+    paid = [] if (run / LEDGER).exists() else KeptReleases(run / RELEASES).entries()
+    first = f"{paid[0][:_DIGITS]}/" if paid else ""
+    return first if run == folder.resolve() else f"{first}{STUDENTS}/{folder.name}/"
