@@ -52,7 +52,9 @@ OWN = {
     "knn": f"{BINS}k = 20\nqueries = 6\nrounds = 2",
     "dpsgd": f"{BINS}hidden = [32]\nepochs = 8\nbatch_size = 15\nn_records = 150",
     "mac": f"{BINS}hidden = [64]\nepochs = 4\nbatch_size = 15\nn_records = 150",
-    "segmentation": "n_teachers = 12\nqueries = 3\nrounds = 2\nstudent_steps = 4\nchannels = [4, 8]",
+    "segmentation": (
+        "n_teachers = 12\nqueries = 3\nrounds = 2\nstudent_steps = 4\nchannels = [4, 8]"
+    ),
 }
 OUTCOMES = (
     *("nothing charged", "kept", "partly kept", "goes on in steps"),
