@@ -161,9 +161,7 @@ def _second_student_dies():
     return student
 
 
-def test_killed_behind_the_note_of_its_statement_it_is_verified_all_the_same(
-    tmp_path, monkeypatch
-):
+def test_killed_behind_the_note_of_its_statement_it_is_verified_all_the_same(tmp_path, monkeypatch):
     """The ledger then knows a statement that was never written."""
     with monkeypatch.context() as patched:
         patched.setattr(Statement, "write", dying)
