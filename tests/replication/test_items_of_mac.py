@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from tacit.errors import InvalidArgument
-from tacit.noisy_training import second_order_blocks
+from tacit.noisy_training import need_torch, second_order_blocks
 from tacit.replication.mac_autoencoders import noise_of
 from tacit.replication.mac_data import AUTOENCODER, CLASSIFIER
+from tacit.replication.mac_features import linear_features
 from tacit.replication.mac_objectives import curvature_numbers, expansions, matrices
+from tacit.students import build_layers, perceptron
 
 
 @pytest.mark.parametrize("output", [False, True])
@@ -49,3 +51,14 @@ def test_the_noise_is_the_least_that_epsilon_allows():
     noise = noise_of(8.0, 0.05, 40)
     assert Plan(NoisySteps(noise, 0.05), 40).epsilon(1e-5) <= 8
     assert Plan(NoisySteps(noise - 0.02, 0.05), 40).epsilon(1e-5) > 8
+
+
+def test_the_features_are_those_of_a_network_without_activations():
+    network = build_layers(perceptron((4, 3, 2), "tanh")).double()
+    small = 1e-5 * np.eye(4)
+    torch = need_torch()
+    with torch.no_grad():
+        network[0].bias.zero_()  # where the activation has slope 1
+        bias = network(torch.zeros(1, 4, dtype=torch.float64))
+        slopes = (network(torch.from_numpy(small)) - bias).numpy() / 1e-5
+    assert pytest.approx(slopes, rel=1e-4) == linear_features(network).T
