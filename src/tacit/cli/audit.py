@@ -1,7 +1,8 @@
-"""`tacit audit`: try to refute a claim, by canaries in a whole run or by many releases."""
+"""`tacit audit`: try to refute a claim, by canaries, by many releases, or by a finished model."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tacit._files import write_atomically
 from tacit._progress import at_work
-from tacit.cli.options import given, parse_mechanism, refuse_given
-from tacit.cli.show import print_json, print_table, screen
+from tacit.cli.options import given, parse_mechanism, refuse_given, writable
+from tacit.cli.show import errors, print_json, print_table, screen
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from tacit.audit import AuditResult, Finding
+    from tacit.audit import AuditResult, Examination, Finding
     from tacit.mechanisms import Mechanism
 
 CONTRADICTED = 5
@@ -33,6 +35,10 @@ def audit(
     mechanism: str | None = None,
     canaries: int | None = None,
     kind: str | None = None,
+    members: str | None = None,
+    others: str | None = None,
+    tossed: bool = False,
+    secret: bool = False,
     out: Path | None = None,
     trials: int | None = None,
     error: float | None = None,
@@ -49,42 +55,133 @@ def audit(
 
     Example: tacit audit run.toml --canaries 200 --out audits/first
 
+    Example: tacit audit runs/first --members in.csv --others out.csv --secret
+
     Example: tacit audit --mechanism gnmax:sigma=40
 
     Example: tacit audit --mechanism confident-gnmax:threshold=200,sigma_check=150,sigma_answer=40
 
-    config: A run's configuration, TOML.
+    config: A run's configuration, TOML; or the directory of a finished run.
     mechanism: Audit a mechanism instead: NAME:KEY=VALUE,... for example gnmax:sigma=40.
         Names: MECHANISMS.
     canaries: How many canaries; 200 by default.
     kind: mislabelled (inputs with wrong labels; default) or strange inputs.
-    out: The audit's directory, with its ledger; must not exist.
+    members: Labelled rows that were in the data of a finished run, e.g. in.csv.
+    others: Labelled rows that were not, e.g. out.csv.
+    tossed: A fair coin decided for each of these rows, before the training, whether it was in the
+        data. Only then anything is proved about epsilon.
+    secret: Yes, show quantities that must not be published.
+    out: The audit's directory, with its ledger; must not exist. Of a finished run: a JSON file that
+        only you can read.
     trials: Releases on each side, for --mechanism; 200,000 by default, fewer where one takes many
         numbers.
     error: Chance that an honest claim is contradicted: 0.05 for a run, 1e-6 for a mechanism by
         default.
     seed: Fix the canaries and their coins; never the noise.
     """
-    from tacit.audit import audit_mechanism, audit_run
-    from tacit.runs import RunConfig
-
     if (config is None) == (mechanism is None):
         raise InvalidArgument("Expected a configuration to audit, or --mechanism; one of the two.")
+    examined = {"members": members, "others": others, "tossed": tossed or None}
+    examined |= {"secret": secret or None}
     if mechanism is not None:
-        refuse_given("--mechanism", canaries=canaries, kind=kind, out=out, seed=seed)
-        made = parse_mechanism(mechanism)
-        with at_work("Releasing made-up answers"):
-            findings = audit_mechanism(made, **given(trials=trials, confidence_delta=error))
-        _end(_mechanism_plain(made, findings), lambda: _show_mechanism(made, findings), as_json)
-        return
-    refuse_given("a configuration", trials=trials)
-    if config is None or out is None:
-        raise InvalidArgument("Expected --out, a new directory for the audit's ledger.")
+        refuse_given("--mechanism", canaries=canaries, kind=kind, out=out, seed=seed, **examined)
+        _audit_mechanism(mechanism, as_json, trials=trials, confidence_delta=error)
+    elif config is not None and config.is_dir():
+        refuse_given("a finished run", canaries=canaries, kind=kind, trials=trials, seed=seed)
+        if not secret:
+            raise InvalidArgument(
+                "Expected --secret: this shows quantities that depend on private rows and may "
+                "never be published."
+            )
+        _examine(config, members, others, tossed, out, error, as_json)
+    elif config is not None:
+        refuse_given("a configuration", trials=trials, **examined)
+        if out is None:
+            raise InvalidArgument("Expected --out, a new directory for the audit's ledger.")
+        asked = given(canaries=canaries, kind=kind, confidence_delta=error, random_state=seed)
+        _audit_run(config, out, as_json, asked)
+
+
+def _audit_mechanism(mechanism: str, as_json: bool, **asked: Any) -> None:
+    from tacit.audit import audit_mechanism
+
+    made = parse_mechanism(mechanism)
+    _spends("This spends nothing: the answers are made up.")
+    with at_work("Releasing made-up answers"):
+        findings = audit_mechanism(made, **given(**asked))
+    _end(_mechanism_plain(made, findings), lambda: _show_mechanism(made, findings), as_json)
+
+
+def _audit_run(config: Path, out: Path, as_json: bool, asked: dict[str, Any]) -> None:
+    from tacit.audit import audit_run
+    from tacit.runs import RunConfig
+
     settings = RunConfig.read(config)
-    asked = given(canaries=canaries, kind=kind, confidence_delta=error, random_state=seed)
+    privacy = settings.privacy
+    _spends(
+        f"This trains once more on the private records and spends up to epsilon = "
+        f"{privacy.epsilon:g} at delta = {privacy.delta:g} of them, in a ledger of its own: "
+        f"{out / 'run.ledger'}."
+    )
     with at_work("Planting canaries, training, guessing the coins"):
         result = audit_run(settings, out, **asked)
     _end({"folder": str(out), **result.as_dict()}, lambda: _show_run(result, out), as_json)
+
+
+def _examine(
+    run: Path,
+    members: str | None,
+    others: str | None,
+    tossed: bool,
+    out: Path | None,
+    error: float | None,
+    as_json: bool,
+) -> None:
+    """Examine the model of a finished run; what is found is secret."""
+    from tacit.audit import examine_run
+
+    if members is None or others is None:
+        raise InvalidArgument("Expected --members and --others: rows in the data and rows not.")
+    if out is not None:
+        if run.resolve() in out.resolve().parents:
+            raise InvalidArgument("Expected --out outside of the run, whose files are handed over.")
+        writable(out)
+    _spends("This trains nothing and spends nothing; what it shows is secret.")
+    with at_work("Scoring the rows"):
+        found = examine_run(run, members, others, tossed=tossed, **given(confidence_delta=error))
+    plain = found.secret_dict()
+    if out is not None:
+        text = json.dumps({"secret": True, **plain}, indent=2)
+        write_atomically(out, text.encode("utf-8"), mode=0o600)
+    _end(plain, lambda: _show_examination(found), as_json)
+
+
+def _spends(sentence: str) -> None:
+    """Say, before anything starts, what it will cost."""
+    errors().print(sentence, soft_wrap=True, highlight=False, markup=False)
+
+
+def _show_examination(found: Examination) -> None:
+    rows = [
+        ("rows in the data", str(found.members)),
+        ("rows not in the data", str(found.others)),
+        ("a member scores above an outsider", f"{found.advantage:.3f} +- {found.within:.3f}"),
+        ("  by guessing", "0.500"),
+    ]
+    print_table("SECRET: how well members are told from others", ("what", "share"), rows)
+    if found.proved is None:
+        screen().print(
+            "No coins were tossed: members and others may differ for reasons of their own, and "
+            "nothing is proved about epsilon, either way."
+        )
+        return
+    sure = f"{1 - found.confidence_delta:.4g}"
+    numbers = {
+        "claimed, at most": found.claim,
+        f"proved with confidence {sure}, at least": found.proved,
+    }
+    told = [(what, f"{epsilon:.3f}") for what, epsilon in numbers.items()]
+    print_table(f"SECRET: epsilon at delta {found.delta:g}", ("what", "epsilon"), told)
 
 
 def _end(plain: dict[str, Any], show: Callable[[], None], as_json: bool) -> None:
