@@ -69,7 +69,8 @@ DATASETS = {
     "mnist": "tacit.datasets.arrays:load_idx",
     "adult": "tacit.datasets.named:load_adult",
     "npz": "tacit.datasets.arrays:load_npz",
-    "csv": "tacit.datasets.table:load_csv",
+    "csv": "tacit.datasets.table:load_table",
+    "parquet": "tacit.datasets.table:load_table",
 }
 """Loaders by the word before the colon; one that can do without a path stands for a whole set."""
 

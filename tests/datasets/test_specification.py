@@ -63,7 +63,7 @@ def test_options_that_do_not_fit_are_refused(specification, options):
 
 CSV_OPTIONS = {
     *("target", "classes", "numeric", "categorical", "groups", "ignored"),
-    *("missing", "other", "delimiter", "name"),
+    *("missing", "other", "dates", "delimiter", "decimal", "encoding", "name"),
 }
 
 
@@ -72,6 +72,7 @@ CSV_OPTIONS = {
     ("specification", "known"),
     [
         ("csv:file", CSV_OPTIONS),
+        ("parquet:file", CSV_OPTIONS),
         ("npz:file", {"classes", "image_shape", "name"}),
         ("mnist:folder", {"classes", "name"}),
         ("digits", {"none"}),

@@ -19,6 +19,7 @@ from rich.markup import escape
 from tacit import __version__
 from tacit.cli import handover, ledger
 from tacit.cli.audit import audit
+from tacit.cli.columns import columns
 from tacit.cli.compare import compare
 from tacit.cli.evaluate import evaluate
 from tacit.cli.ledger import report, show
@@ -44,9 +45,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 ledger_app = typer.Typer(help="Make a ledger, or look at one.", no_args_is_help=True)
-add_commands(app, plan, train, evaluate, predict, segment, aggregate, sanitise, analyze, audit)
-add_commands(app, compare, report, handover.verify, handover.export, handover.package)
-add_commands(app, replicate, demo)
+add_commands(app, plan, columns, train, evaluate, predict, segment)
+add_commands(app, aggregate, sanitise, analyze, audit, compare, report)
+add_commands(app, handover.verify, handover.export, handover.package, replicate, demo)
 add_commands(ledger_app, ledger.create, show, ledger.verify)
 app.add_typer(ledger_app, name="ledger")
 

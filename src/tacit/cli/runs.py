@@ -275,7 +275,8 @@ def predict(
     if classes is None:
         raise InvalidArgument("Expected 'student.tacit' to know its classes; it has none.")
     options = config.data.options
-    named = None if ids is None else load_column(rows, ids, delimiter=options.get("delimiter", ","))
+    text = {key: options[key] for key in ("delimiter", "decimal", "encoding") if key in options}
+    named = None if ids is None else load_column(rows, ids, **text)
     chances = student.predict_proba(load_public(rows, **options))
     second = _second(classes, options.get("classes"))
     places = _places(chances, threshold, second)

@@ -9,16 +9,18 @@ from tacit.datasets._reading import reading as reading
 from tacit.datasets.arrays import load_idx, load_npz, read_idx
 from tacit.datasets.dataset import Dataset, Parts
 from tacit.datasets.named import declared_roles as declared_roles
+from tacit.datasets.declarations import contradictions, proposed_columns
 from tacit.datasets.named import load_adult, load_affairs, load_dataset, load_digits, load_public
 from tacit.datasets.named import load_column as load_column
 from tacit.datasets.named import named_kind as named_kind
 from tacit.datasets.named import ships as ships
-from tacit.datasets.table import load_csv
+from tacit.datasets.table import load_csv, load_table
 from tacit.datasets.votes import demo_votes, read_rows, read_votes
 
 __all__ = [
     "Dataset",
     "Parts",
+    "contradictions",
     "demo_votes",
     "load_adult",
     "load_affairs",
@@ -28,6 +30,8 @@ __all__ = [
     "load_idx",
     "load_npz",
     "load_public",
+    "load_table",
+    "proposed_columns",
     "read_idx",
     "read_rows",
     "read_votes",

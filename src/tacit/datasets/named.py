@@ -7,7 +7,6 @@ rows.
 
 from __future__ import annotations
 
-import csv
 import inspect
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -19,9 +18,17 @@ from numpy.typing import NDArray
 
 from tacit._files import PathLike
 from tacit._registry import DATASETS, found
-from tacit.datasets._reading import existing_file, file_in, utf8_text
+from tacit.datasets._reading import file_in
+from tacit.datasets.batches import TextFormat
 from tacit.datasets.dataset import Dataset
-from tacit.datasets.table import Roles, as_dataset, load_inputs, read_cells, roles_of
+from tacit.datasets.table import (
+    Roles,
+    as_dataset,
+    load_inputs,
+    load_words,
+    read_cells,
+    roles_of,
+)
 from tacit.errors import InvalidArgument, MissingExtra
 from tacit.features import Categorical, Column, Numeric
 
@@ -180,7 +187,7 @@ def load_adult(folder: PathLike) -> Dataset:
     """
     roles, parts = Roles("income", ADULT), []
     for path in [file_in(folder, name) for name in ("adult.data", "adult.test")]:
-        parts.append(read_cells(path, roles, header=roles.names, comment="|"))
+        parts.append(read_cells(path, roles, TextFormat(header=roles.names, comment="|")))
         # The test file writes a full stop after each label.
         parts[-1].labels[:] = [label.removesuffix(".") for label in parts[-1].labels]
     return as_dataset(parts, roles, ("<=50K", ">50K"), "adult", "UCI Adult")
@@ -207,7 +214,7 @@ def _places(kind: str) -> list[inspect.Parameter]:
 
 def _forms() -> str:
     """List every specification: `digits, mnist:DIR or csv:FILE`."""
-    ends = {"folder": "DIR", "path": "FILE"}
+    ends = {"folder": "DIR", "path": "FILE", "source": "FILE"}
     *most, last = (
         kind if ships(kind) else f"{kind}:{ends[_places(kind)[0].name]}" for kind in DATASETS
     )
@@ -215,14 +222,14 @@ def _forms() -> str:
 
 
 def load_dataset(specification: str, **options: Any) -> Dataset:
-    """Load `digits`, `affairs`, `mnist:DIR`, `adult:DIR`, `npz:FILE` or `csv:FILE`.
+    """Load `digits`, `affairs`, `mnist:DIR`, `adult:DIR`, `npz:FILE`, `csv:FILE`, `parquet:FILE`.
 
     Parameters
     ----------
     specification : str
         One of these words; FILE and DIR are paths.
     **options
-        What the loader takes by name: the roles of a CSV file's columns (`load_csv`), the classes
+        What the loader takes by name: the roles of a table's columns (`load_table`), the classes
         of an archive (`load_npz`) or of images (`load_idx`). Others are refused.
 
     Returns
@@ -245,7 +252,7 @@ def load_dataset(specification: str, **options: Any) -> Dataset:
 
 
 def load_public(specification: str, **options: Any) -> NDArray[Any]:
-    """Load the inputs alone of a data set, for the student; a CSV file needs no labels for that.
+    """Load the inputs alone of a data set, for the student; a table needs no labels for that.
 
     Parameters
     ----------
@@ -260,10 +267,15 @@ def load_public(specification: str, **options: Any) -> NDArray[Any]:
         The inputs, which are public.
     """
     kind, _, place = named_kind(specification).partition(":")
-    if kind != "csv" or not place:
+    if kind not in _TABLES or not place:
         return load_dataset(specification, **options).X
     inputs = {key: value for key, value in options.items() if key not in _LABELS}
     return _call(load_inputs, kind, (place,), inputs)
+
+
+_TABLES = ("csv", "parquet")
+_WRITTEN = ("delimiter", "decimal", "encoding")
+"""Options that say how a text file is written."""
 
 
 def declared_roles(specification: str, **options: Any) -> Roles | None:
@@ -274,7 +286,7 @@ def declared_roles(specification: str, **options: Any) -> Roles | None:
     specification : str
         As for `load_dataset`.
     **options
-        The declarations of a CSV file's columns.
+        The declarations of a table's columns.
 
     Returns
     -------
@@ -283,16 +295,15 @@ def declared_roles(specification: str, **options: Any) -> Roles | None:
         categories count as `other`; None where rows are arrays of numbers.
     """
     kind = named_kind(specification).partition(":")[0]
-    if kind == "csv":
+    if kind in _TABLES:
         inputs = {key: value for key, value in options.items() if key not in _LABELS}
-        inputs.pop("delimiter", None)
-        return roles_of(None, **inputs)
+        return roles_of(None, **{key: inputs[key] for key in inputs if key not in _WRITTEN})
     shipped = {"adult": ADULT, "affairs": AFFAIRS}
     return Roles(None, shipped[kind]) if kind in shipped else None
 
 
-def load_column(specification: str, name: str, *, delimiter: str = ",") -> list[str]:
-    """Read one column of a CSV file as it is written, to name rows by.
+def load_column(specification: str, name: str, **text: str) -> list[str]:
+    """Read one column of a table as it is written, to name rows by.
 
     Parameters
     ----------
@@ -300,8 +311,8 @@ def load_column(specification: str, name: str, *, delimiter: str = ",") -> list[
         The file, as "csv:new.csv" or "new.csv".
     name : str
         The column.
-    delimiter : str
-        What stands between two cells.
+    **text
+        `delimiter`, `decimal` and `encoding` of a text file.
 
     Returns
     -------
@@ -309,31 +320,24 @@ def load_column(specification: str, name: str, *, delimiter: str = ",") -> list[
         A cell for each row.
     """
     kind, _, place = named_kind(specification).partition(":")
-    if kind != "csv" or not place:
-        raise InvalidArgument(
-            f"Expected a CSV file for the column {name!r}, got {specification!r}."
-        )
-    path = existing_file(place)
-    with utf8_text(path), open(path, encoding="utf-8-sig", newline="") as file:
-        rows = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
-        header = [cell.strip() for cell in next(rows, [])]
-        if name not in header:
-            raise InvalidArgument(f"Expected a column {name!r} in {str(path)!r}; there is none.")
-        at = header.index(name)
-        return [row[at].strip() if at < len(row) else "" for row in rows if row]
+    if kind not in _TABLES or not place:
+        raise InvalidArgument(f"Expected a table for the column {name!r}, got {specification!r}.")
+    return load_words(place, name, **text)
 
 
-_ENDINGS = {".csv": "csv", ".npz": "npz"}
+_ENDINGS = {".csv": "csv", ".npz": "npz", ".parquet": "parquet", ".pq": "parquet"}
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
 def named_kind(specification: Any) -> str:
     """Return a specification with its kind: "new.csv" is "csv:new.csv".
 
-    >>> named_kind("new.csv"), named_kind("mnist:data"), named_kind("digits")
-    ('csv:new.csv', 'mnist:data', 'digits')
+    >>> named_kind("new.csv.gz"), named_kind("mnist:data"), named_kind("digits")
+    ('csv:new.csv.gz', 'mnist:data', 'digits')
     """
     text = str(specification)
-    known = _ENDINGS.get(Path(text).suffix.lower())
+    path = Path(text.lower())
+    known = _ENDINGS.get(Path(path.stem).suffix if path.suffix in _PACKED else path.suffix)
     return text if known is None or text.partition(":")[0] in DATASETS else f"{known}:{text}"
 
 

@@ -1,4 +1,4 @@
-"""Tables with declared column roles: CSV in, numbers and indices of public categories out.
+"""Tables with declared column roles: records in, numbers and indices of public categories out.
 
 Nothing about the table's values is learned: categories, bins and classes come from the caller, an
 undeclared category is `other` (or refused), an undeclared label is an error, and columns without a
@@ -9,44 +9,51 @@ no more than a separator that it contains.
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
-from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Floats, finite, flag, refuse
-from tacit._files import PathLike
-from tacit.datasets._reading import existing_file, open_binary, reading, utf8_text
+from tacit.datasets._reading import reading
+from tacit.datasets.batches import Batches, TextFormat, batches_of
 from tacit.datasets.dataset import Dataset, Label, class_indices, declared_classes
 from tacit.errors import InvalidArgument
 from tacit.features import Categorical, Column, Numeric
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null")
-_SEPARATORS = ";\t|,"  # what often stands between cells
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """What each column of a table is for; `missing` replaces an absent number, None refuses it.
+    """What each column of a table is for; `missing` replaces absent numbers, None refuses them.
 
     A target of None reads inputs only. Where `other` is false, an undeclared category is an error.
+    `dates` are numeric columns that hold dates, each with the public day from which it is counted.
     """
 
     target: str | None
     columns: tuple[Column, ...]
     groups: str | None = None
-    missing: float | None = None
+    missing: float | Mapping[str, float] | None = None
     ignored: tuple[str, ...] = ()
     other: bool = True
+    dates: Mapping[str, date] = field(default_factory=dict)
+
+    def stand_in(self, column: Column) -> float | None:
+        """Return what replaces an absent number of this column."""
+        missing = self.missing
+        return missing.get(column.name) if isinstance(missing, Mapping) else missing
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -64,8 +71,8 @@ class Cells:
     groups: NDArray[Any] | None
 
 
-def load_csv(
-    path: PathLike,
+def load_table(
+    source: Any,
     *,
     target: str,
     classes: Iterable[Label],
@@ -73,17 +80,21 @@ def load_csv(
     categorical: Mapping[str, Iterable[str]] | None = None,
     groups: str | None = None,
     ignored: Iterable[str] = (),
-    missing: float | None = None,
+    missing: float | Mapping[str, float] | None = None,
     other: bool = True,
+    dates: Mapping[str, str | date] | None = None,
     delimiter: str = ",",
+    decimal: str = ".",
+    encoding: str = "utf-8",
     name: str | None = None,
 ) -> Dataset:
-    r"""Load a CSV file with a header (`.gz` too) whose columns' roles and values are declared.
+    r"""Load a table whose columns' roles and values are declared.
 
     Parameters
     ----------
-    path : path
-        The file, in UTF-8.
+    source : path or table
+        A CSV file with a header (also `.gz`, `.bz2`, `.xz`, `.zst`), a Parquet file or a folder of
+        them, a frame of pandas, Polars or Dask, a table or reader of pyarrow, a relation of DuckDB.
     target : str
         The column of labels.
     classes : iterable of str or int
@@ -96,13 +107,20 @@ def load_csv(
         The column that says whose record it is; an empty cell there is an error.
     ignored : iterable of str
         Columns that are there and not used, to say so; others without a role are not read either.
-    missing : float, optional
-        The public number that stands for an empty or `?` cell of a numeric column; without it such
-        a cell is an error.
+    missing : float or mapping, optional
+        The public number that stands for an empty or `?` cell of a numeric column, or one for each
+        column; without it such a cell is an error.
     other : bool
         Whether an undeclared category counts as `other`; if not, it is an error.
+    dates : mapping, optional
+        Numeric columns that hold dates, each with the public day from which days are counted:
+        {"joined": "2020-01-01"}. A day read off the file would tell of somebody.
     delimiter : str
-        The one character between cells, such as ";" or a tab.
+        The one character between cells of a text file, such as ";" or a tab.
+    decimal : str
+        "." or ",": what stands before the fraction of a number in a text file.
+    encoding : str
+        Of a text file; "latin-1" for many old exports.
     name : str, optional
         What the set is called; by default the file's name without its ending.
 
@@ -118,22 +136,36 @@ def load_csv(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "people.csv")
     ...     _ = file.write_text("sex,age,rich\nMale,40,no\nunknown,17,yes\n")
-    ...     people = load_csv(file, target="rich", classes=["no", "yes"],
+    ...     people = load_table(file, target="rich", classes=["no", "yes"],
     ...         numeric={"age": [18, 65]}, categorical={"sex": ["Female", "Male"]})
     ...     people.X.tolist(), people.y.tolist()
     ([[40.0, 1.0], [17.0, 2.0]], [0, 1])
     """
-    found = existing_file(path)
     _column_name(target=target)
-    roles = roles_of(target, numeric, categorical, groups, ignored, missing, other)
+    roles = roles_of(target, numeric, categorical, groups, ignored, missing, other, dates)
+    text = TextFormat(delimiter, decimal, encoding)
     declared = declared_classes(classes)
-    cells = read_cells(found, roles, delimiter=delimiter)
-    called = found.stem if name is None else name
-    return as_dataset([cells], roles, declared, called, repr(found.name))
+    cells = read_cells(source, roles, text)
+    if isinstance(source, str | os.PathLike):
+        called, where = Path(source).name.partition(".")[0], repr(Path(source).name)
+    else:
+        called = where = type(source).__name__
+    return as_dataset([cells], roles, declared, called if name is None else name, where)
 
 
-def load_inputs(path: PathLike, *, delimiter: str = ",", **declared: Any) -> Floats:
-    r"""Load the inputs alone of a CSV file, as `load_csv` would: public rows need no labels.
+load_csv = load_table
+"""The same: what it reads, it tells by the file."""
+
+
+def load_inputs(
+    source: Any,
+    *,
+    delimiter: str = ",",
+    decimal: str = ".",
+    encoding: str = "utf-8",
+    **declared: Any,
+) -> Floats:
+    r"""Load the inputs alone of a table, as `load_table` would: public rows need no labels.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -142,9 +174,26 @@ def load_inputs(path: PathLike, *, delimiter: str = ",", **declared: Any) -> Flo
     ...     load_inputs(file, numeric=["age"], categorical={"sex": ["Female", "Male"]}).tolist()
     [[40.0, 1.0], [17.0, 2.0]]
     """
-    found = existing_file(path)
     roles = roles_of(None, **declared)
-    return read_cells(found, roles, delimiter=delimiter).X
+    return read_cells(source, roles, TextFormat(delimiter, decimal, encoding)).X
+
+
+def load_words(source: Any, name: str, **text: Any) -> list[str]:
+    """Read one column as it is written, to name rows by."""
+    table = batches_of(source, TextFormat(**text))
+    if table.names.count(name) != 1:
+        raise InvalidArgument(f"Expected one column {name!r} in {table.name!r}.")
+    return [word for batch in table.of([name]) for word in _words(batch[name]).to_pylist()]
+
+
+def read_numbers(source: Any, name: str, **text: Any) -> tuple[Floats, NDArray[np.bool_]]:
+    """Read one column as numbers, NaN where a cell is none, and which cells are holes."""
+    written = TextFormat(**text)
+    table = batches_of(source, written)
+    parts = [_numbers(batch[name], written) for batch in table.of([name])]
+    if not parts:
+        raise InvalidArgument(f"Expected at least one record in {table.name!r}.")
+    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
 def roles_of(
@@ -153,8 +202,9 @@ def roles_of(
     categorical: Any = None,
     groups: str | None = None,
     ignored: Any = (),
-    missing: float | None = None,
+    missing: Any = None,
     other: bool = True,
+    dates: Any = None,
 ) -> Roles:
     """Check the declarations of a table's columns, before any row is read."""
     if isinstance(numeric, str) or not isinstance(numeric, Iterable):
@@ -173,8 +223,29 @@ def roles_of(
     if isinstance(ignored, str) or not isinstance(ignored, Iterable):
         raise refuse("ignored", ignored, "a list of columns")
     unused = tuple(_column_name(ignored=name) for name in ignored)
-    absent = None if missing is None else finite(missing=missing)
-    return Roles(target, columns, groups, absent, unused, flag(other=other))
+    days = _declared_dates(dates, numbers)
+    absent = _declared_missing(missing, numbers)
+    return Roles(target, columns, groups, absent, unused, flag(other=other), days)
+
+
+def _declared_missing(missing: Any, numbers: Mapping[str, Any]) -> Any:
+    if not isinstance(missing, Mapping):
+        return None if missing is None else finite(missing=missing)
+    if strange := [name for name in missing if name not in numbers]:
+        raise refuse("missing", strange[0], "numbers for numeric columns")
+    return {name: finite(missing=number) for name, number in missing.items()}
+
+
+def _declared_dates(dates: Any, numbers: Mapping[str, Any]) -> dict[str, date]:
+    if not isinstance(dates, Mapping | None) or any(name not in numbers for name in dates or ()):
+        raise refuse("dates", dates, "numeric columns, each with the public day it is counted from")
+    days = {}
+    for name, day in (dates or {}).items():
+        try:
+            days[name] = day if isinstance(day, date) else date.fromisoformat(day)
+        except (TypeError, ValueError):
+            raise refuse("dates", day, f'a day such as "2020-01-01" for column {name!r}') from None
+    return days
 
 
 def _column_name(**named: Any) -> str:
@@ -184,130 +255,163 @@ def _column_name(**named: Any) -> str:
     return name
 
 
-def read_cells(
-    path: Path,
-    roles: Roles,
-    *,
-    header: Sequence[str] | None = None,
-    comment: str | None = None,
-    delimiter: str = ",",
-) -> Cells:
-    """Read the declared columns of a file; `header` names them where the file does not."""
-    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
-        raise refuse("delimiter", delimiter, "one character between cells")
-    with reading(path, "CSV file in UTF-8"), utf8_text(path), open_binary(path) as binary:
-        text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
-        lines = (line for line in text if comment is None or not line.startswith(comment))
-        first = next(lines, "")
-        whole = chain([first], lines)
-        rows = csv.reader(whole, delimiter=delimiter, skipinitialspace=True, strict=True)
-        hint = _separator_hint(first, delimiter)
-        names = _read_header(rows, first, hint, path) if header is None else header
-        positions = _positions(names, roles, hint, path)
-        return _collect(rows, len(names), positions, roles, path)
+def read_cells(source: Any, roles: Roles, text: TextFormat) -> Cells:
+    """Read the declared columns of a table, batch by batch; each cell is read by itself."""
+    table = batches_of(source, text)
+    _check_names(table, roles)
+    parts: list[Cells] = []
+    read = 0
+    with reading(Path(table.name), "table"):  # a type that is no number or word, too
+        for batch in table.of(list(roles.names)):
+            parts.append(_read_batch(batch, roles, text, table, read))
+            read += batch.num_rows
+    if not parts:
+        raise InvalidArgument(f"Expected at least one record in {table.name!r}.")
+    groups = [part.groups for part in parts if part.groups is not None]
+    return Cells(
+        np.concatenate([part.X for part in parts]),
+        [label for part in parts for label in part.labels],
+        np.concatenate(groups) if groups else None,
+    )
 
 
-def _separator_hint(line: str, delimiter: str) -> str | None:
-    """Say which other separator a header without the delimiter has; None where there is none."""
-    other = next((each for each in _SEPARATORS if each in line), None)
-    if other is None or delimiter in line:
-        return None
-    said = json.dumps(other)  # as TOML and Python both write it, a tab included
-    return f"it has one column and contains {said}; if that separates cells, set delimiter={said}"
-
-
-def _read_header(rows: Any, first: str, hint: str | None, path: Path) -> list[str]:
-    """Read the names of the columns, `first` being the line where they begin."""
-    if not first:
-        raise InvalidArgument(f"Expected a header in {path.name!r}; the file is empty.")
-    try:
-        names: list[str] = next(rows)
-    except csv.Error:  # names in quotes, and between them what is no delimiter
-        if hint is None:
-            raise
-        raise InvalidArgument(f"Expected columns in the header of {path.name!r}; {hint}.") from None
-    if not names:
-        raise InvalidArgument(f"Expected a header in {path.name!r}; its first line is blank.")
-    return names
-
-
-def _positions(header: Sequence[str], roles: Roles, hint: str | None, path: Path) -> list[int]:
-    """Return where the columns stand that are read; each declared one must be there once."""
-    names = [name.strip() for name in header]
+def _check_names(table: Batches, roles: Roles) -> None:
+    """Each declared column must be there once."""
     declared = (*roles.names, *roles.ignored)
     if twice := [name for name in declared if declared.count(name) > 1]:
         raise InvalidArgument(f"Expected each column to have one role; {twice[0]!r} has two.")
     for name in declared:
-        place = f"column {name!r} in the header of {path.name!r}"
-        if name not in names:
-            raise InvalidArgument(f"Expected a {place}; {hint or 'there is none'}.")
-        if names.count(name) > 1:
-            raise InvalidArgument(f"Expected one {place}; there are {names.count(name)}.")
-    return [names.index(name) for name in roles.names]
+        place = f"column {name!r} in the header of {table.name!r}"
+        if name not in table.names:
+            raise InvalidArgument(f"Expected a {place}; {table.hint or 'there is none'}.")
+        if (times := table.names.count(name)) > 1:
+            raise InvalidArgument(f"Expected one {place}; there are {times}.")
 
 
-def _collect(rows: Any, width: int, positions: list[int], roles: Roles, path: Path) -> Cells:
-    readers = [_reader(column, roles) for column in roles.columns]
-    inputs = array("d")
-    rest: list[list[str]] = []  # of each row: its label and its group, where they are read
-    for row in filter(None, rows):
-        if len(row) != width:
-            raise InvalidArgument(
-                f"Expected {width} cells in each line of {path.name!r}; line {rows.line_num} has "
-                "another number."
-            )
-        cells = [row[k].strip() for k in positions]
-        try:
-            for read, cell in zip(readers, cells, strict=False):
-                inputs.append(read(cell))
-        except (KeyError, ValueError):
-            column = roles.columns[len(inputs) % len(readers)]
-            raise _odd_cell(column, roles, path, rows.line_num) from None
-        rest.append(cells[len(readers) :])
-        if roles.groups is not None and not cells[-1]:
-            raise InvalidArgument(
-                f"Expected {roles.groups!r} of {path.name!r} to say whose record it is; line "
-                f"{rows.line_num} does not."
-            )
-    if not rest:
-        raise InvalidArgument(f"Expected at least one record in {path.name!r}.")
-    X = np.array(inputs).reshape(len(rest), len(readers))
-    labels = [] if roles.target is None else [row[0] for row in rest]
-    return Cells(X, labels, None if roles.groups is None else np.array([row[-1] for row in rest]))
+def _read_batch(
+    batch: pa.RecordBatch, roles: Roles, text: TextFormat, table: Batches, before: int
+) -> Cells:
+    """Read one batch; `before` records came before it."""
+    inputs = np.empty((batch.num_rows, len(roles.columns)))
+    for place, column in enumerate(roles.columns):
+        inputs[:, place] = _values(batch[column.name], column, roles, text)
+    odd = ~np.isfinite(inputs)
+    if odd.any():
+        row = int(odd.any(axis=1).argmax())
+        raise _odd_cell(
+            roles.columns[int(odd[row].argmax())], roles, text, table, table.place(before + row)
+        )
+    labels = [] if roles.target is None else _words(batch[roles.target]).to_pylist()
+    return Cells(inputs, labels, _groups(batch, roles, table, before))
 
 
-def _odd_cell(column: Column, roles: Roles, path: Path, line: int) -> InvalidArgument:
+def _groups(
+    batch: pa.RecordBatch, roles: Roles, table: Batches, before: int
+) -> NDArray[Any] | None:
+    if roles.groups is None:
+        return None
+    people = np.array(_words(batch[roles.groups]).to_pylist(), dtype=str)
+    nobody = people == ""
+    if nobody.any():
+        where = table.place(before + int(nobody.argmax()))
+        raise InvalidArgument(
+            f"Expected {roles.groups!r} of {table.name!r} to say whose record it is; {where} does "
+            "not."
+        )
+    return people
+
+
+def _odd_cell(
+    column: Column, roles: Roles, text: TextFormat, table: Batches, where: str
+) -> InvalidArgument:
     """Name the declared column and, for whoever repairs the file, the line; never the cell."""
-    place = f"in column {column.name!r} of {path.name!r}; line {line} has"
+    place = f"in column {column.name!r} of {table.name!r}; {where} has"
     if isinstance(column, Categorical):
         return InvalidArgument(
             f"Expected declared categories only {place} another (declare it, or let it count as "
             "other)."
         )
-    hole = "" if roles.missing is not None else "; an empty or ? cell needs missing=..."
+    if column.name in roles.dates:
+        return InvalidArgument(
+            f"Expected dates {place} something else (write 2024-05-01; a hole needs missing=...)."
+        )
+    hole = "" if roles.stand_in(column) is not None else "; an empty or ? cell needs missing=..."
+    wrong = "1,5" if text.decimal == "." else "1.5"
+    right = "1.5" if text.decimal == "." else "1,5"
     return InvalidArgument(
-        f"Expected finite numbers {place} something else (write 1.5, not 1,5, and a date as a "
-        f"number{hole})."
+        f"Expected finite numbers {place} something else (write {right}, not {wrong}, or say "
+        f"decimal=..., and declare a date under dates{hole})."
     )
 
 
-def _reader(column: Column, roles: Roles) -> Callable[[str], float]:
-    """Return what reads the cells of a column: KeyError or ValueError for one that it cannot."""
+def _values(cells: pa.Array, column: Column, roles: Roles, text: TextFormat) -> Floats:
+    """Return a column's cells as numbers; what cannot be read is NaN."""
     if isinstance(column, Categorical):
-        codes = {str(label): float(k) for k, label in enumerate(column.labels[:-1])}
-        undeclared = float(len(codes))
-        return (lambda cell: codes.get(cell, undeclared)) if roles.other else codes.__getitem__
-    missing = roles.missing
+        return _category_indices(_words(cells), column, other=roles.other)
+    start = roles.dates.get(column.name)
+    values, holes = _days(cells, start) if start is not None else _numbers(cells, text)
+    missing = roles.stand_in(column)
+    return values if missing is None else np.where(holes, missing, values)
 
-    def read_number(cell: str) -> float:
-        if missing is not None and cell in _MISSING:
-            return missing
-        number = float(cell)
-        if not math.isfinite(number) or "_" in cell:  # Python's own 1_000 is not a number in a file
-            raise ValueError
-        return number
 
-    return read_number
+def _numbers(cells: pa.Array, text: TextFormat) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return numbers, NaN where a cell is none, and which cells are holes."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    kind = cells.type
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        values = compute.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return np.asarray(values, dtype=np.float64), np.isnan(values)
+    words = _words(cells)
+    holes = compute.is_in(words, pa.array(_MISSING)).to_numpy(zero_copy_only=False)
+    digits, point = ("[0-9]+", re.escape(text.decimal))
+    number = f"^[+-]?({digits}({point}[0-9]*)?|{point}{digits})([eE][+-]?{digits})?$"
+    valid = compute.match_substring_regex(words, number)
+    plain = compute.replace_substring(compute.if_else(valid, words, ""), text.decimal, ".")
+    values = np.array([float(word) if word else math.nan for word in plain.to_pylist()])
+    return values, holes
+
+
+def _days(cells: pa.Array, start: date) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return days since a public day, NaN where a cell is no date, and which cells are holes."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    first = np.datetime64(start, "D")
+    if pa.types.is_temporal(cells.type):
+        words = compute.cast(cells, pa.timestamp("ns")).to_numpy(zero_copy_only=False)
+        days = (words.astype("datetime64[ns]") - first) / np.timedelta64(1, "D")
+        return np.asarray(days, dtype=np.float64), np.isnat(words.astype("datetime64[ns]"))
+    text = _words(cells)
+    holes = compute.is_in(text, pa.array(_MISSING)).to_numpy(zero_copy_only=False)
+    parsed = compute.strptime(text, format="%Y-%m-%d", unit="s", error_is_null=True)
+    found = parsed.to_numpy(zero_copy_only=False).astype("datetime64[s]")
+    return np.asarray((found - first) / np.timedelta64(1, "D"), dtype=np.float64), holes
+
+
+def _words(cells: pa.Array) -> pa.Array:
+    """Return cells as words without space around them; nothing is an empty one."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if pa.types.is_floating(cells.type):  # as a declared number is written: 1, not 1.0
+        told = cells.to_pylist()
+        return pa.array(["" if number is None else f"{number:g}" for number in told], pa.string())
+    text = compute.cast(cells, pa.string())
+    return compute.fill_null(compute.utf8_trim_whitespace(text), "")
+
+
+def _category_indices(words: pa.Array, column: Categorical, *, other: bool) -> Floats:
+    """Return places among the declared categories; the next one, or NaN, for another."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    declared = pa.array([str(label) for label in column.labels[:-1]], pa.string())
+    places = compute.index_in(words, value_set=declared)
+    found = compute.fill_null(compute.cast(places, pa.float64()), math.nan)
+    values = np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.float64)
+    return np.where(np.isnan(values), float(len(declared)), values) if other else values
 
 
 def as_dataset(

@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +38,7 @@ from tacit._files import (
     temporary_beside,
     write_atomically,
 )
-from tacit.datasets import Dataset, load_dataset, load_public
+from tacit.datasets import Dataset, contradictions, load_dataset, load_public
 from tacit.errors import BudgetExceeded, InvalidArgument, LedgerError, ReleaseLost
 from tacit.ledger import KeptReleases, Ledger, Statement
 from tacit.methods import ForecastEstimator, PrivateClassifier, method_named
@@ -270,6 +271,9 @@ def load_rows(config: RunConfig) -> Rows:
     where.keep_apart()
     data = load_dataset(where.source, **where.options)
     rows = _split(config, data) if where.private else _by_source(where, data)
+    if rows.public is not None and data.columns is not None:
+        for strange in contradictions(data.columns, rows.public):
+            warnings.warn(strange, stacklevel=2)
     if rows.held_out is not None and not where.allow_overlap:
         refuse_overlap(rows.private.X, rows.held_out.X, "held-out")
     return rows

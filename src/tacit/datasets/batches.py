@@ -1,0 +1,284 @@
+"""Tables of every kind as one thing: names of columns, and record batches of Arrow.
+
+A CSV file (plain or compressed), a Parquet file or folder, and whatever speaks Arrow: a table or
+reader of pyarrow, a frame of pandas or Polars, a relation of DuckDB, a Dask frame by its
+partitions. Batches come one after the other, so that a table need not fit into memory; text arrives
+as text, each cell as it is written: no type is guessed from other rows. No message quotes a cell.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import io
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tacit._checks import refuse
+from tacit.datasets._reading import existing_file, reading, utf8_text
+from tacit.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SEPARATORS = ";\t|,"  # what often stands between cells
+_BLOCK = 1 << 23
+_PARQUET = (".parquet", ".pq")
+
+
+@dataclass(frozen=True, slots=True)
+class TextFormat:
+    """How a text file is written.
+
+    `header` names the columns where the file does not; lines that begin with `comment` are skipped.
+    """
+
+    delimiter: str = ","
+    decimal: str = "."
+    encoding: str = "utf-8"
+    header: Sequence[str] | None = None
+    comment: str | None = None
+
+    def __post_init__(self) -> None:
+        one_sign = isinstance(self.delimiter, str) and len(self.delimiter) == 1
+        if not one_sign or self.delimiter in '"\r\n':
+            raise refuse("delimiter", self.delimiter, "one character between cells")
+        if self.decimal not in (".", ","):
+            raise refuse("decimal", self.decimal, '"." or ","')
+        if self.decimal == self.delimiter:
+            raise refuse("decimal", self.decimal, "another character than the delimiter")
+        try:
+            codecs.lookup(self.encoding)
+        except (LookupError, TypeError):
+            raise refuse("encoding", self.encoding, 'an encoding, such as "latin-1"') from None
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """A table that can be gone through: its columns' names, and how to get batches of some of them.
+
+    `name` is how messages call it, `place` says where its n-th record stands.
+    """
+
+    name: str
+    names: list[str]
+    open: Callable[[list[str]], Iterator[pa.RecordBatch]] = field(repr=False)
+    place: Callable[[int], str] = field(repr=False)
+    hint: str | None = None
+
+    def of(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+        """Go through batches of these columns, in this order; nothing that fails is quoted."""
+        with contextlib.ExitStack() as guards:
+            guards.enter_context(reading(Path(self.name), "table"))
+            guards.enter_context(utf8_text(Path(self.name)))
+            for batch in self.open(wanted):
+                if batch.num_rows:
+                    yield batch.select(wanted)
+
+
+def batches_of(source: Any, text: TextFormat) -> Batches:
+    """Open a table: a path, or anything that speaks Arrow.
+
+    Parameters
+    ----------
+    source : path or table
+        A `.csv` (`.gz`, `.bz2`, `.xz`, `.zst`) or `.parquet` file, a folder of Parquet files, or a
+        table in memory.
+    text : TextFormat
+        How a text file is written.
+    """
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        if path.is_dir() or path.suffix.lower() in _PARQUET:
+            return _parquet(path)
+        return _csv(existing_file(path), text)
+    if hasattr(source, "__arrow_c_stream__"):
+        return _arrow(source)
+    if hasattr(source, "to_delayed") and hasattr(source, "columns"):
+        return _partitions(source)
+    raise InvalidArgument(
+        f"Expected a table: a file, a frame of pandas, Polars or Dask, a table of pyarrow or a "
+        f"relation of DuckDB; got {type(source).__name__}."
+    )
+
+
+def _record(number: int) -> str:
+    return f"record {number + 1:,}"
+
+
+def _parquet(path: Path) -> Batches:
+    import pyarrow.dataset
+
+    if not path.exists():
+        existing_file(path)  # says that there is none
+    with reading(path, "Parquet file or folder of them"):
+        table = pyarrow.dataset.dataset(path, format="parquet", partitioning="hive")
+        names = list(table.schema.names)
+    return Batches(
+        path.name,
+        names,
+        lambda wanted: table.to_batches(columns=wanted, use_threads=False),
+        _record,
+    )
+
+
+def _arrow(source: Any) -> Batches:
+    import pyarrow as pa
+
+    kind = type(source).__name__
+    with reading(Path(kind), "table that Arrow can read"):
+        reader = pa.RecordBatchReader.from_stream(source)
+    return Batches(kind, list(reader.schema.names), lambda _: reader, _record)
+
+
+def _partitions(frame: Any) -> Batches:
+    import pyarrow as pa
+
+    def opened(wanted: list[str]) -> Iterator[pa.RecordBatch]:
+        for part in frame[wanted].to_delayed():
+            yield from pa.Table.from_pandas(part.compute(), preserve_index=False).to_batches()
+
+    return Batches(type(frame).__name__, [str(name) for name in frame.columns], opened, _record)
+
+
+def _csv(path: Path, text: TextFormat) -> Batches:
+    first = _first_line(path, text)
+    hint = _separator_hint(first, text.delimiter)
+    given = text.header is not None
+    names = list(text.header) if text.header is not None else _header(path, text, first, hint)
+    skipped = 0 if given else 1
+
+    return Batches(
+        path.name,
+        [name.strip() for name in names],
+        lambda wanted: _csv_batches(path, text, names, skipped, wanted),
+        lambda number: _line(path, text, lambda place, _: place == number + skipped),
+        hint,
+    )
+
+
+def _line(path: Path, text: TextFormat, sought: Callable[[int, list[str]], bool]) -> str:
+    """Say on which line the record stands that is sought; the file is gone through once more."""
+    with contextlib.suppress(Exception), contextlib.closing(_Utf8(path, text)) as file:
+        lines = io.TextIOWrapper(io.BufferedReader(file), encoding="utf-8", newline="")
+        rows = csv.reader(lines, delimiter=text.delimiter, skipinitialspace=True)
+        for place, row in enumerate(filter(None, rows)):
+            if sought(place, row):
+                return f"line {rows.line_num}"
+    return "one of its lines"
+
+
+def _csv_batches(
+    path: Path, text: TextFormat, names: list[str], skipped: int, wanted: list[str]
+) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+    import pyarrow.csv
+
+    stripped = [name.strip() for name in names]
+    # Columns without a role may have any name, also one twice: they are told apart by their places.
+    unique = [
+        name if name in wanted and stripped.index(name) == k else f"{k}\0"
+        for k, name in enumerate(stripped)
+    ]
+    odd: list[Any] = []
+
+    def skip(row: Any) -> str:
+        odd.append(row)
+        return "skip"
+
+    # Buffered: Arrow takes a short read for a whole block.
+    with io.BufferedReader(_Utf8(path, text), _BLOCK) as binary:
+        batches = pyarrow.csv.open_csv(
+            pa.PythonFile(binary, mode="r"),
+            pyarrow.csv.ReadOptions(
+                use_threads=False, block_size=_BLOCK, column_names=unique, skip_rows=skipped
+            ),
+            pyarrow.csv.ParseOptions(
+                delimiter=text.delimiter, newlines_in_values=True, invalid_row_handler=skip
+            ),
+            pyarrow.csv.ConvertOptions(
+                include_columns=wanted, column_types=dict.fromkeys(wanted, pa.string())
+            ),
+        )
+        for batch in batches:
+            if not odd:
+                yield batch
+    if odd:
+        line = _line(path, text, lambda _, row: len(row) != len(names))
+        raise InvalidArgument(
+            f"Expected {len(names)} cells in each line of {path.name!r}; {line} has another number."
+        )
+
+
+class _Utf8(io.RawIOBase):
+    """A text file as bytes in UTF-8, whatever it is packed and encoded in, block by block."""
+
+    def __init__(self, path: Path, text: TextFormat) -> None:
+        import pyarrow as pa
+
+        self._file = pa.input_stream(path, compression="detect")
+        encoding = "utf-8-sig" if codecs.lookup(text.encoding).name == "utf-8" else text.encoding
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._comment = text.comment
+
+        self._waiting = b""
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._waiting:
+            block = self._file.read(_BLOCK)
+            self._waiting = self._kept(self._decoder.decode(block, final=not block)).encode()
+            if not block:
+                break
+        size = min(len(buffer), len(self._waiting))
+        buffer[:size], self._waiting = self._waiting[:size], self._waiting[size:]
+        return size
+
+    def _kept(self, text: str) -> str:
+        """Blank the comments; their lines still count."""
+        if self._comment is None:
+            return text
+        lines = text.splitlines(keepends=True)
+        return "".join("\n" if line.startswith(self._comment) else line for line in lines)
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _first_line(path: Path, text: TextFormat) -> str:
+    with reading(path, "CSV file"), utf8_text(path), contextlib.closing(_Utf8(path, text)) as file:
+        found = io.BufferedReader(file).read(1 << 16).decode("utf-8", "ignore")
+    return found.splitlines(keepends=True)[0] if found else ""
+
+
+def _separator_hint(line: str, delimiter: str) -> str | None:
+    """Say which other separator a header without the delimiter has; None where there is none."""
+    other = next((each for each in _SEPARATORS if each in line), None)
+    if other is None or delimiter in line:
+        return None
+    said = json.dumps(other)  # as TOML and Python both write it, a tab included
+    return f"it has one column and contains {said}; if that separates cells, set delimiter={said}"
+
+
+def _header(path: Path, text: TextFormat, first: str, hint: str | None) -> list[str]:
+    """Read the names of the columns from the first line."""
+    if not first:
+        raise InvalidArgument(f"Expected a header in {path.name!r}; the file is empty.")
+    line = io.StringIO(first, newline="")
+    rows = csv.reader(line, delimiter=text.delimiter, skipinitialspace=True, strict=True)
+    try:
+        names: list[str] = next(rows, [])
+    except csv.Error:  # names in quotes, and between them what is no delimiter
+        why = hint or "it is no line of cells (a name in quotes may not go over two lines)"
+        raise InvalidArgument(f"Expected columns in the header of {path.name!r}; {why}.") from None
+    if not names:
+        raise InvalidArgument(f"Expected a header in {path.name!r}; its first line is blank.")
+    return names

@@ -1,0 +1,190 @@
+"""One reader for every kind of table: the same records give the same bits in all of them."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from refusals import everything_said
+
+from tacit.datasets import batches, load_dataset, load_public, load_table
+from tacit.errors import InvalidArgument
+
+CANARY = "c4n4ry"
+ROLES = {
+    "target": "rich",
+    "classes": ["no", "yes"],
+    "numeric": {"age": [18, 65], "joined": [0, 366]},
+    "categorical": {"sex": ["Female", "Male"]},
+    "dates": {"joined": "2020-01-01"},
+    "missing": {"age": -1.0, "joined": -2.0},
+    "groups": "id",
+}
+TABLE = pa.table(
+    {
+        "id": ["a", "b", "a", "c"],
+        "age": pa.array([40, 17, None, 65.5]),
+        "joined": [date(2020, 1, 2), None, date(2019, 12, 31), date(2021, 1, 1)],
+        "sex": ["Male", "Female", None, "unknown"],
+        "note": [CANARY] * 4,
+        "rich": ["no", "yes", "no", "yes"],
+    }
+)
+TEXT = """id,age,joined,sex,note,rich
+a,40,2020-01-02,Male,x,no
+b,17,,Female,x,yes
+a,,2019-12-31,,x,no
+c,65.5,2021-01-01,unknown,x,yes
+"""
+EXPECTED = [[40, 1, 1], [17, -2, 0], [-1, -1, 2], [65.5, 366, 2]]
+
+
+def frames(folder):
+    duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
+    pyarrow.parquet.write_table(TABLE, folder / "people.parquet")
+    (folder / "many").mkdir()
+    for part in range(4):
+        pyarrow.parquet.write_table(TABLE.slice(part, 1), folder / f"many/{part}.parquet")
+    (folder / "people.csv").write_text(TEXT, encoding="utf-8")
+    (folder / "people.csv.gz").write_bytes(gzip.compress(TEXT.encode()))
+    (folder / "people.csv.bz2").write_bytes(bz2.compress(TEXT.encode()))
+    return {
+        "parquet": folder / "people.parquet",
+        "folder": folder / "many",
+        "csv": folder / "people.csv",
+        "gz": folder / "people.csv.gz",
+        "bz2": folder / "people.csv.bz2",
+        "table": TABLE,
+        "reader": TABLE.to_reader(max_chunksize=1),
+        "pandas": TABLE.to_pandas(date_as_object=False),
+        "polars": polars.from_arrow(TABLE),
+        "duckdb": duckdb.from_arrow(TABLE),
+    }
+
+
+def test_every_kind_of_table_says_the_same(tmp_path):
+    for kind, source in frames(tmp_path).items():
+        found = load_table(source, **ROLES)
+        assert found.X.tolist() == EXPECTED, kind
+        assert found.y.tolist() == [0, 1, 0, 1], kind
+        assert found.groups.tolist() == ["a", "b", "a", "c"], kind
+        assert CANARY not in repr(found)
+
+
+def test_a_frame_of_dask_is_read_by_its_partitions():
+    frame = pytest.importorskip("dask.dataframe").from_pandas(
+        TABLE.to_pandas(date_as_object=False), npartitions=2
+    )
+    assert load_table(frame, **ROLES).X.tolist() == EXPECTED
+
+
+def test_files_are_known_by_their_endings(tmp_path):
+    pyarrow.parquet.write_table(TABLE, tmp_path / "people.parquet")
+    (tmp_path / "people.csv.gz").write_bytes(gzip.compress(TEXT.encode()))
+    for name in ("people.parquet", "people.csv.gz"):
+        assert load_dataset(str(tmp_path / name), **ROLES).X.tolist() == EXPECTED
+        assert load_public(str(tmp_path / name), **ROLES).tolist() == EXPECTED
+    assert load_dataset(f"parquet:{tmp_path}/people.parquet", **ROLES).name == "people"
+
+
+def test_an_old_export_is_read_as_it_is(tmp_path):
+    path = tmp_path / "export.csv"
+    path.write_bytes("city;income;paid\nKöln;1,5;yes\nUlm;-,5e1;no\n".encode("latin-1"))
+    roles = {"target": "paid", "classes": ["no", "yes"], "numeric": ["income"]}
+    how = {"delimiter": ";", "decimal": ",", "encoding": "latin-1"}
+    found = load_table(path, **roles, categorical={"city": ["Köln"]}, **how)
+    assert found.X.tolist() == [[1.5, 0], [-5, 1]]
+    path.write_bytes(f"city;income;paid\nx;1.5{CANARY};yes\n".encode())
+    with pytest.raises(InvalidArgument, match=r"'income' .* line 2 .*write 1,5, not 1.5") as caught:
+        load_table(path, **roles, **how)
+    assert CANARY not in everything_said(caught.value)
+
+
+@given(st.lists(st.tuples(st.floats(-1e9, 1e9), st.sampled_from("FMX")), min_size=1), st.data())
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_how_records_are_cut_into_batches_changes_nothing(people, data):
+    ages, sexes = zip(*people, strict=True)
+    whole = pa.table({"age": list(ages), "sex": list(sexes), "rich": ["no"] * len(people)})
+    roles = {"target": "rich", "classes": ["no", "yes"], "numeric": ["age"]}
+    roles["categorical"] = {"sex": ["F", "M"]}
+    expected = load_table(whole, **roles).X
+    size = data.draw(st.integers(1, len(people)))
+    np.testing.assert_array_equal(
+        load_table(whole.to_reader(max_chunksize=size), **roles).X, expected
+    )
+
+
+def test_text_longer_than_a_block_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(batches, "_BLOCK", 1 << 16)
+    path = tmp_path / "long.csv"
+    lines = [f"{number},{'é' * 50},no" for number in range(3000)]
+    path.write_text("\n".join(["age,note,rich", *lines]), encoding="utf-8")
+    roles = {"target": "rich", "classes": ["no", "yes"], "numeric": ["age"]}
+    assert load_table(path, **roles).X[:, 0].tolist() == list(range(3000))
+    path.write_text("\n".join(["age,note,rich", *lines, "x,y,no"]), encoding="utf-8")
+    with pytest.raises(InvalidArgument, match="line 3002 "):
+        load_table(path, **roles)
+
+
+@pytest.mark.parametrize(
+    ("cells", "roles"),
+    [
+        ({"age": [CANARY]}, {}),
+        ({"age": [float("inf")]}, {}),
+        ({"age": [None]}, {"missing": None}),
+        ({"id": [""]}, {}),
+        ({"id": [None]}, {}),
+        ({"rich": [CANARY]}, {}),
+        ({"joined": [CANARY]}, {}),
+        ({"sex": [CANARY]}, {"other": False}),
+        ({"age": [[1.0]]}, {}),
+        ({"sex": [{CANARY: 1}]}, {}),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_read_is_refused_and_not_quoted(cells, roles):
+    row = {name: TABLE[name].slice(0, 1) for name in TABLE.column_names} | cells
+    with pytest.raises(InvalidArgument, match=r"^Expected") as caught:
+        load_table(pa.table(row), **(ROLES | roles))
+    assert CANARY not in everything_said(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"dates": {"height": "2020-01-01"}},
+        {"dates": {"joined": "yesterday"}},
+        {"dates": ["joined"]},
+        {"missing": {"height": 1}},
+        {"missing": {"age": "x"}},
+        {"decimal": ";"},
+        {"decimal": ","},
+        {"encoding": "klingon"},
+        {"encoding": 5},
+    ],
+    ids=str,
+)
+def test_options_that_do_not_fit_are_refused(changes):
+    with pytest.raises(InvalidArgument, match=r"^Expected"):
+        load_table(TABLE, **(ROLES | changes))
+
+
+def test_what_is_no_table_is_refused(tmp_path):
+    for source in (5, [[1]], np.eye(2)):
+        with pytest.raises(InvalidArgument, match=r"^Expected a table"):
+            load_table(source, **ROLES)
+    broken = tmp_path / "x.parquet"
+    broken.write_bytes(b"PAR1" + CANARY.encode())
+    with pytest.raises(InvalidArgument, match="Parquet") as caught:
+        load_table(broken, **ROLES)
+    assert CANARY not in everything_said(caught.value)
+    with pytest.raises(InvalidArgument, match="there is none"):
+        load_table(tmp_path / "absent.parquet", **ROLES)
