@@ -8,8 +8,8 @@ from tacit.datasets._reading import open_npz as open_npz
 from tacit.datasets._reading import reading as reading
 from tacit.datasets.arrays import load_idx, load_npz, read_idx
 from tacit.datasets.dataset import Dataset, Parts
-from tacit.datasets.named import declared_roles as declared_roles
 from tacit.datasets.declarations import contradictions, proposed_columns
+from tacit.datasets.named import declared_roles as declared_roles
 from tacit.datasets.named import load_adult, load_affairs, load_dataset, load_digits, load_public
 from tacit.datasets.named import load_column as load_column
 from tacit.datasets.named import named_kind as named_kind

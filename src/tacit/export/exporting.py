@@ -168,7 +168,10 @@ def _inputs(graph: Graph, student: Any, roles: Any) -> str:
 
 
 def _column(graph: Graph, column: Any, roles: Any) -> str:
-    """Declare one column of a table, (rows, 1), and return it as tacit reads it."""
+    """Declare one column of a table, (rows, 1), and return it as tacit reads it.
+
+    A date enters as a number: days since the public day that was declared for its column.
+    """
     if isinstance(column, Categorical):
         words = graph.add_input(column.name, str, ["rows", 1])
         known = column.labels[:-1]
@@ -182,9 +185,10 @@ def _column(graph: Graph, column: Any, roles: Any) -> str:
         )
         return graph.cast(places, np.float64)
     values = graph.add_input(column.name, np.float64, ["rows", 1])
-    if roles.missing is None:
+    missing = roles.stand_in(column)
+    if missing is None:
         return values
-    return graph("Where", graph("IsNaN", values), float(roles.missing), values)
+    return graph("Where", graph("IsNaN", values), float(missing), values)
 
 
 def _unreadable(graph: Graph, rows: str) -> str:

@@ -26,7 +26,7 @@ from tacit._files import name_without_overwriting, remove_temporaries_of, sync, 
 from tacit.errors import LedgerDamaged, LedgerError, LedgerUnavailable
 from tacit.ledger.chain import Chain, Entry, canonical, digest, read_json
 from tacit.ledger.connections import Connections
-from tacit.ledger.remembered import HeadFile, Remembered
+from tacit.ledger.head_file import HeadFile, Remembered
 
 Read = TypeVar("Read")
 APPLICATION_ID = 0x74616369  # "taci"

@@ -11,7 +11,7 @@ from ledger_shared import spend
 
 from tacit.errors import LedgerDamaged
 from tacit.ledger import Budget, Ledger, store
-from tacit.ledger.remembered import HeadFile, Remembered
+from tacit.ledger.head_file import HeadFile, Remembered
 from tacit.mechanisms import Plan
 
 HASHES = st.text("0123456789abcdef", min_size=64, max_size=64)
