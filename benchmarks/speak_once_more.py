@@ -41,8 +41,7 @@ from tacit import (
 )
 from tacit.datasets import load_affairs, load_idx
 from tacit.features import Numeric, PublicBins, digit_features
-from tacit.students import SupervisedStudent
-from tacit.summaries import default_students
+from tacit.students import LabelSpreadingStudent, LinearStudent, NearestStudent, SupervisedStudent
 from tacit.teachers import KernelRidgeTeachers
 
 DELTA = 1e-5
@@ -109,8 +108,7 @@ def tasks(data: Path, sets: str) -> Iterator[Task]:
 
 def rule(options: argparse.Namespace) -> None:
     print(
-        "set, epsilon: spreading, linear, nearest (held-out accuracy); gains (noise), agreement; "
-        "chosen",
+        "set, epsilon: spreading, linear, nearest (held-out accuracy); gains; shares; combined",
         flush=True,
     )
     for task in tasks(options.data, options.sets):
@@ -125,18 +123,20 @@ def rule(options: argparse.Namespace) -> None:
         )
         model.fit(task.X, task.y, X_public=task.public)
         found = []
-        for student in default_students():
-            if task.features is not None:
-                student.set_params(features=task.features)
+        for student in (
+            LabelSpreadingStudent(task.features),
+            LinearStudent(task.features, penalty=0.1),
+            NearestStudent(task.features),
+        ):
             student.fit(task.public, model.prototypes_, model.posterior_)
             found.append(float((student.predict(task.held_out) == task.truth).mean()))
-        choice = model.choice_
-        gains = " ".join(f"{gain:,.0f}" for gain in choice.gains)
-        noise = " ".join(f"{deviation:.0f}" for deviation in choice.noise)
-        gains += f" ({noise}), agreement {choice.agreement:.2f}"
-        chosen = type(model.student_).__name__
-        shares = " ".join(f"{share:.3f}" for share in found)
-        print(f"{task.name}, {task.epsilon}: {shares}; {gains}; {chosen}", flush=True)
+        gains = " ".join(f"{gain:,.0f}" for gain in model.student_.gains_)
+        counted = " ".join(f"{share:.2f}" for share in model.student_.shares_)
+        alone = " ".join(f"{share:.3f}" for share in found)
+        combined = model.score(task.held_out, task.truth)
+        print(
+            f"{task.name}, {task.epsilon}: {alone}; {gains}; {counted}; {combined:.3f}", flush=True
+        )
 
 
 def methods(task: Task) -> dict[str, Callable[[], Any]]:

@@ -49,6 +49,7 @@ METHODS = {
 STUDENTS = {
     "label-spreading": "tacit.students.graph:LabelSpreadingStudent",
     "nearest": "tacit.students.graph:NearestStudent",
+    "combined": "tacit.students.combined:CombinedStudent",
     "linear": "tacit.students.estimators:LinearStudent",
     "kernel": "tacit.students.estimators:KernelStudent",
     "logistic": "tacit.students.estimators:SupervisedStudent",

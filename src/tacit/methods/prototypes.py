@@ -9,6 +9,7 @@ public inputs (docs/theory/speak-once.md).
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,9 @@ from tacit.methods.method import Facts, Method, Rule, common, strength
 from tacit.methods.settings import Count, Strategy
 from tacit.methods.summary import PublicPart, SummaryClassifier
 from tacit.records import PrivateRecords, PublicSpace
-from tacit.students import choose_queries
+from tacit.students import CombinedStudent, choose_queries
 from tacit.summaries import (
-    choose_student,
     compact_view,
-    default_students,
     nearest_prototypes,
     prototype_votes,
     table_posterior,
@@ -41,8 +40,8 @@ class PrototypeClassifier(SummaryClassifier):
     Parameters
     ----------
     student : student, optional
-        By default `LabelSpreadingStudent()`, `LinearStudent()` or `NearestStudent()`, as the
-        released table supports (`tacit.summaries.choose_student`); any, `CNNStudent` for example.
+        By default `CombinedStudent()`: labels that spread, a line and the nearest prototypes, each
+        as the released table supports it; any, `CNNStudent` for example.
         In run.toml:
         "label-spreading", "nearest", "linear", "kernel", "logistic", "cnn" (images) or "vat".
     epsilon : float
@@ -100,8 +99,6 @@ class PrototypeClassifier(SummaryClassifier):
         The rows of `X_public` that are prototypes.
     prototype_inputs_ : array of shape (prototypes, features)
         Those rows; public.
-    choice_ : Choice or None
-        Why the student was chosen; None where one was given.
     ledger_ : Ledger
         Who paid.
     statement_ : Statement
@@ -163,14 +160,15 @@ class PrototypeClassifier(SummaryClassifier):
         release = self._release(ledger, public.plans[0], said, purpose)
         table, places = np.asarray(release.values), public.basis
         found = {"table_": release, "prototypes_": places, "prototype_inputs_": outside[places]}
+        posterior = table_posterior(table, mechanism.sigma)
         if self.student is not None:
-            posterior = table_posterior(table, mechanism.sigma)
             student = self._new_student().fit(outside, places, posterior)
-            return {**found, "posterior_": posterior, "student_": student, "choice_": None}
-        students = [self._with_features(student) for student in default_students()]
-        choice = choose_student(students, outside, places, table, mechanism.sigma)
-        found |= {"posterior_": choice.posterior, "student_": choice.student}
-        return {**found, "choice_": choice}
+            return {**found, "posterior_": posterior, "student_": student}
+        combined: Any = self._with_features(CombinedStudent())
+        student = combined.weigh(
+            outside, places, table, mechanism.sigma, partial(table_posterior, sigma=mechanism.sigma)
+        )
+        return {**found, "posterior_": posterior, "student_": student}
 
     def report(
         self, path: str | Path | None = None, *, image_shape: tuple[int, int] | None = None
@@ -241,8 +239,8 @@ METHOD = Method(
             "prototypes",
             _compared,
             "300 prototypes from n mu = 1,000 on, 100 from 300 on, else 50, at most a third of "
-            "the public inputs; 3 votes (USPS); label spreading, a linear student or the nearest "
-            "prototypes, whichever the release supports.",
+            "the public inputs; 3 votes (USPS); label spreading, a linear student and the nearest "
+            "prototypes, each as the release supports it.",
         ),
     },
     figures=lambda model, public, shape: model.figures(shape),  # it keeps its prototypes

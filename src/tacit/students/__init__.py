@@ -7,6 +7,7 @@ packages above, whose students are of another kind.
 
 from tacit.students.base import Student
 from tacit.students.base import seed_of as seed_of
+from tacit.students.combined import CombinedStudent
 from tacit.students.estimators import (
     KernelStudent,
     LinearStudent,
@@ -36,6 +37,7 @@ from tacit.students.saving import write_container as write_container
 
 __all__ = [
     "CNNStudent",
+    "CombinedStudent",
     "KernelStudent",
     "LabelSpreadingStudent",
     "LinearStudent",

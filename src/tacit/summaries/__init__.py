@@ -17,9 +17,7 @@ from tacit.summaries.moments import (
     plain_prior,
 )
 from tacit.summaries.prototypes import (
-    choose_student,
     compact_view,
-    default_students,
     nearest_prototypes,
     one_hot,
     prototype_votes,
@@ -36,10 +34,8 @@ __all__ = [
     "WeightPrior",
     "best_centre",
     "bins_prior",
-    "choose_student",
     "compact_view",
     "covariance_gap",
-    "default_students",
     "exact_scores",
     "exact_softmax",
     "fit_moment",
