@@ -20,7 +20,7 @@ from tacit import (
     PrivateKNNRegressor,
 )
 from tacit.errors import InvalidArgument
-from tacit.students import LabelSpreadingStudent, load_student
+from tacit.students import CombinedStudent, load_student
 
 EVERY = pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 
@@ -392,5 +392,5 @@ def test_a_clone_is_unfitted_and_shares_only_the_ledger(tmp_path):
     assert isinstance(model.ledger_, Ledger)
 
 
-def test_the_default_student_spreads_labels():
-    assert isinstance(make(PrivateKNNClassifier)._new_student(), LabelSpreadingStudent)
+def test_the_default_student_combines_three():
+    assert isinstance(make(PrivateKNNClassifier)._new_student(), CombinedStudent)

@@ -341,18 +341,18 @@ class TestFeatures:
 
     @pytest.mark.arithmetic
     def test_second_round_sees_each_private_row_alone(self, monkeypatch):
-        from tacit.students import LabelSpreadingStudent
+        from tacit.students import CombinedStudent
 
         X, y = blobs(150)
         outside = blobs(60, seed=1)[0]
         sizes = []
-        represent = LabelSpreadingStudent.represent
+        represent = CombinedStudent.represent
 
         def watched(self, X):
             sizes.append(len(X))
             return represent(self, X)
 
-        monkeypatch.setattr(LabelSpreadingStudent, "represent", watched)
+        monkeypatch.setattr(CombinedStudent, "represent", watched)
         make(PrivateKNNClassifier, rounds=2, queries=6).fit(X, y, X_public=outside)
         assert set(sizes) == {1, 6, 60}  # a row alone, the queries, all public inputs
         assert sizes.count(1) >= 150

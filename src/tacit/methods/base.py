@@ -55,7 +55,7 @@ from tacit.records import (
     refuse_overlap,
     units_of,
 )
-from tacit.students import LabelSpreadingStudent, ValueStudent, choose_queries
+from tacit.students import CombinedStudent, ValueStudent, choose_queries
 
 _ROUNDING = 1e-9  # what a price may be above the epsilon for which noise was chosen
 RECORD = "record"
@@ -371,7 +371,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         return student
 
     def _default_student(self) -> Any:
-        return LabelSpreadingStudent()
+        return CombinedStudent()
 
     @property
     def statement_(self) -> Statement:

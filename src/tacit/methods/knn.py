@@ -368,7 +368,7 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, ForecastEstimat
     Parameters
     ----------
     student : student, optional
-        `LabelSpreadingStudent()` by default; it sees public inputs and releases only. In run.toml:
+        `CombinedStudent()` by default; it sees public inputs and releases only. In run.toml:
         "label-spreading", "nearest", "linear", "kernel", "logistic", "cnn" (images) or "vat".
     epsilon : float
         Epsilon of the worst-case budget. Unless `mechanism` has its own, it sets the noise, also
@@ -936,7 +936,7 @@ METHOD = Method(
             "Private-kNN",
             _compared,
             "Every record takes part. Images, numbers: k is 5.3 times the noise of 100 queries, "
-            "at most 0.8 n / classes, then fewer queries; medoids, label spreading (USPS). "
+            "at most 0.8 n / classes, then fewer queries; medoids, combined student (USPS). "
             "Tables: k = 0.5 % of the records, all public inputs, boosted student (California "
             "housing).",
         ),

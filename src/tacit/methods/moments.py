@@ -243,6 +243,9 @@ class MomentRegressor(SummaryRegressor):
         features; a moment of residuals a round; and how well each of several solutions does.
     candidates_ : dict from str to float
         How much each solution counts in the student, by what the last release says of it.
+    shift_ : Shift or None
+        Whether the second moment is that of public inputs (`ShiftWarning` if it is not); None where
+        none was released.
     ledger_ : Ledger
         Who paid.
     statement_ : Statement

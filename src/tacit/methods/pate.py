@@ -73,7 +73,7 @@ class PATEClassifier(PrivateClassifier, ForecastEstimator):
         `KernelRidgeTeachers()`; by default scaled logistic regression. In run.toml: "logistic" or
         "kernel-ridge".
     student : student, optional
-        `LabelSpreadingStudent()` by default; it sees public inputs and releases only. In run.toml:
+        `CombinedStudent()` by default; it sees public inputs and releases only. In run.toml:
         "label-spreading", "nearest", "linear", "kernel", "logistic", "cnn" (images) or "vat".
     epsilon : float
         Epsilon of the worst-case budget. Unless `mechanism` has its own, it sets the noise, also
@@ -406,7 +406,7 @@ METHOD = Method(
             _compared,
             "Kernel-ridge teachers. Images, numbers: the largest of 60, 30, 15, 10 records a "
             "teacher whose votes are 4.5 times the noise of 100 queries, fewer queries (2 a class "
-            "at least) if none is; medoids, label spreading (USPS). Tables: 96 records a teacher, "
+            "at least) if none is; medoids, combined student (USPS). Tables: 96 records a teacher, "
             "all public inputs, boosted student (California housing).",
         ),
     },

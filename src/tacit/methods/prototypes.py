@@ -30,6 +30,7 @@ from tacit.summaries import (
     nearest_prototypes,
     prototype_votes,
     table_posterior,
+    table_shift,
 )
 
 
@@ -99,6 +100,8 @@ class PrototypeClassifier(SummaryClassifier):
         The rows of `X_public` that are prototypes.
     prototype_inputs_ : array of shape (prototypes, features)
         Those rows; public.
+    shift_ : Shift
+        Whether the votes lie where those of public inputs would (`ShiftWarning` if they do not).
     ledger_ : Ledger
         Who paid.
     statement_ : Statement
@@ -141,7 +144,7 @@ class PrototypeClassifier(SummaryClassifier):
         def near(view: Floats) -> Integers:
             return nearest_prototypes(view, prototypes, votes, radius=space.radius)
 
-        return PublicPart(space, prototypes, plans, places, near)
+        return PublicPart(space, prototypes, plans, places, near, near(view))
 
     def _forecast(self, public: PublicPart) -> Forecast:
         n_records, mechanism = declared(self), public.plans[0].mechanism
@@ -160,6 +163,7 @@ class PrototypeClassifier(SummaryClassifier):
         release = self._release(ledger, public.plans[0], said, purpose)
         table, places = np.asarray(release.values), public.basis
         found = {"table_": release, "prototypes_": places, "prototype_inputs_": outside[places]}
+        found["shift_"] = table_shift(table, mechanism.sigma, public.typical)
         posterior = table_posterior(table, mechanism.sigma)
         if self.student is not None:
             student = self._new_student().fit(outside, places, posterior)

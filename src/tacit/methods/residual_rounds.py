@@ -25,12 +25,22 @@ from tacit.methods.base import PrivateRegressor, Targets
 from tacit.methods.settings import Count, Positive
 from tacit.methods.summary import COUNT_SHARE, PublicPart, SummaryEstimator, measured, said_by
 from tacit.records import PrivateRecords, PublicSpace
-from tacit.summaries import Descent, ExactNystroem, covariance_gap, exact_scores, weighted_by
+from tacit.summaries import (
+    Descent,
+    ExactNystroem,
+    Shift,
+    covariance_gap,
+    exact_scores,
+    moment_shift,
+    weighted_by,
+)
 
 CHECK_SHARE = 0.05
 """Share of mu^2 for the check of solutions."""
 _SECOND_MOMENT = ((5000.0, 0.2), (1000.0, 0.1))
 """From which strength on what share of mu^2 goes to the second moment of features."""
+_FEWEST_TYPICAL = 100
+"""Public inputs that a second moment is compared with."""
 _MOST_FEATURES = 1024
 """Beyond, a second moment would take longer than all the rest."""
 _FIRST_PENALTIES = (0.01, 0.1, 1.0)
@@ -98,11 +108,12 @@ class Told(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What the rounds led to: the solution, how much each candidate counts in it, all releases."""
+    """What the rounds led to: the solution, how much each candidate counts, releases, a shift."""
 
     weights: Floats
     candidates: dict[str, float]
     releases: list[Release]
+    shift: Shift | None
 
 
 @dataclass(eq=False, repr=False)
@@ -136,7 +147,7 @@ class ResidualEstimator(SummaryEstimator):
         positive(clip=self.clip)
         # The second stands for all that follow, whose shares depend on what the first tells.
         plans = self._plans((COUNT_SHARE, 1, self._counted or columns), (1 - COUNT_SHARE, 1, 1))
-        return PublicPart(space, seen, plans, kernel, look)
+        return PublicPart(space, seen, plans, kernel, look, _without(kernel, view, seen))
 
     def _open_ledger(self, *, by_person: bool, **terms: Any) -> Ledger:
         ledger = super()._open_ledger(by_person=by_person, **terms)
@@ -169,7 +180,7 @@ class ResidualEstimator(SummaryEstimator):
         """Release what follows the first release, and return what it leads to."""
         plans = self._later_plans(ledger, public, told)
         releases = []
-        gap = None
+        gap, shift = None, None
         if len(plans) > self.rounds + 1:
             said = second_moment_of(private)
             purpose = "a second moment of the features"
@@ -177,6 +188,8 @@ class ResidualEstimator(SummaryEstimator):
             mechanism: Any = releases[0].mechanism
             moment = np.asarray(releases[0].values)
             gap = covariance_gap(moment, public.view, told.total, mechanism.sigma)
+            if len(public.typical) >= _FEWEST_TYPICAL:
+                shift = moment_shift(moment, public.typical, told.total, mechanism.sigma)
         solutions: list[Floats] = []
         releases += self._rounds(plans[:-1], told, public, private, ledger, gap, solutions)
         said = compared_by(private, solutions, told.gains)
@@ -186,7 +199,7 @@ class ResidualEstimator(SummaryEstimator):
         names = _candidate_names(gap is not None, self.rounds)
         weights = sum(share * one for share, one in zip(shares, solutions, strict=True))
         counted = dict(zip(names, shares.tolist(), strict=True))
-        return Found(np.asarray(weights), counted, releases)
+        return Found(np.asarray(weights), counted, releases, shift)
 
     def _rounds(
         self,
@@ -223,6 +236,14 @@ class ResidualEstimator(SummaryEstimator):
             # Only now: this round's noise was in units of the length that bounded its residuals.
             clip = min(clip, float(self.clip))
         return releases
+
+
+def _without(kernel: ExactNystroem | None, view: Floats, seen: Floats) -> Floats:
+    """Return the features of public inputs that are no landmarks: those of landmarks are longer."""
+    if kernel is None:
+        return seen
+    landmarks = {row.tobytes() for row in np.asarray(kernel.landmarks, dtype=view.dtype)}
+    return seen[[row.tobytes() not in landmarks for row in view]]
 
 
 def _candidate_names(corrected: bool, rounds: int) -> list[str]:
@@ -277,7 +298,8 @@ class SummaryRegressor(PrivateRegressor, ResidualEstimator):
         solved = self._solution(public, outside, weights, level)
         student = self._taught(solved, lambda X: np.clip(solved.predict(X), low, high), outside)
         releases = [first, *found.releases]
-        return {"releases_": releases, "candidates_": found.candidates, "student_": student}
+        learned = {"releases_": releases, "candidates_": found.candidates}
+        return {**learned, "shift_": found.shift, "student_": student}
 
 
 def residuals_of(

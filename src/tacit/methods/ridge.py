@@ -109,6 +109,9 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
         residuals a round; and how well each of several solutions does.
     candidates_ : dict from str to float
         How much each solution counts in the student, by what the last release says of it.
+    shift_ : Shift or None
+        Whether the second moment is that of public inputs (`ShiftWarning` if it is not); None where
+        none was released.
     ledger_ : Ledger
         Who paid.
     statement_ : Statement
@@ -159,7 +162,8 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
         )
         student = self._taught(kernel, kernel.predict_proba, outside)
         releases = [counts, *found.releases]
-        return {"releases_": releases, "candidates_": found.candidates, "student_": student}
+        learned = {"releases_": releases, "candidates_": found.candidates}
+        return {**learned, "shift_": found.shift, "student_": student}
 
 
 @dataclass(eq=False, repr=False)
@@ -224,6 +228,9 @@ class ResidualRidgeRegressor(SummaryRegressor, LandmarkEstimator):
         features; a moment of residuals a round; and how well each of several solutions does.
     candidates_ : dict from str to float
         How much each solution counts in the student, by what the last release says of it.
+    shift_ : Shift or None
+        Whether the second moment is that of public inputs (`ShiftWarning` if it is not); None where
+        none was released.
     ledger_ : Ledger
         Who paid.
     statement_ : Statement

@@ -9,22 +9,24 @@ student, releases and a ledger, and nothing private.
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Floats, Integers
+from tacit.errors import ShiftWarning
 from tacit.ledger import Ledger
 from tacit.mechanisms import Contributions, NoisySum, Plan, Release
 from tacit.methods.base import PrivateClassifier, Targets
 from tacit.methods.forecast import Forecast, ForecastEstimator, declared, strength_forecast
 from tacit.methods.settings import Features, Positive, Student
 from tacit.records import PrivateRecords, PublicSpace
-from tacit.summaries import one_hot
+from tacit.summaries import Shift, one_hot
 
 COUNT_SHARE = 0.05
 """Share of mu^2 for counts, on which later releases are centred."""
@@ -47,6 +49,8 @@ class PublicPart(NamedTuple):
         What else shapes what a record says, such as landmarks of a kernel.
     look : callable
         What is seen of private rows in the space, of each alone.
+    typical : any
+        What the same looks like of public inputs that shape nothing: to compare with.
     """
 
     space: PublicSpace
@@ -54,6 +58,7 @@ class PublicPart(NamedTuple):
     plans: list[Plan]
     basis: Any = None
     look: Callable[[Floats], NDArray[Any]] = np.asarray
+    typical: Any = None
 
 
 @dataclass(eq=False, repr=False)
@@ -64,6 +69,7 @@ class SummaryEstimator(ForecastEstimator):
     _: KW_ONLY
     features: Features = None
     radius: Positive | None = None
+    shift_: Shift | None = field(init=False)
 
     @abstractmethod
     def _prepare(self, outside: NDArray[Any], columns: int) -> PublicPart:
@@ -94,8 +100,16 @@ class SummaryEstimator(ForecastEstimator):
         ledger = self._open_ledger(by_person=private.by_person)
         self._refuse_early(ledger, public.plans)
         private = private.seen_in(public.space, public.look)
-        learned = self._release_and_learn(public, private, ledger, outside)
+        learned = {"shift_": None} | self._release_and_learn(public, private, ledger, outside)
         self.__dict__.update(learned | task.public, ledger_=ledger)
+        if self.shift_ is not None and self.shift_.is_told:
+            # Last: whoever turns warnings into errors has a student all the same.
+            warnings.warn(str(self.shift_), ShiftWarning, stacklevel=4)
+
+    def _notes(self) -> list[str]:
+        said = "The releases of this method tell nothing of whether public inputs resemble the "
+        said = f"{said}private records." if self.shift_ is None else str(self.shift_)
+        return [*super()._notes(), said]
 
     def _plans(self, *sums: tuple[float, int, int]) -> list[Plan]:
         """Return a plan for each (share of mu^2, rows, columns), which together spend epsilon."""

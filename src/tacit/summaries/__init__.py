@@ -24,12 +24,14 @@ from tacit.summaries.prototypes import (
     table_posterior,
 )
 from tacit.summaries.residuals import ExactNystroem, exact_scores, exact_softmax
+from tacit.summaries.shift import Shift, moment_shift, table_shift
 
 __all__ = [
     "Descent",
     "ExactNystroem",
     "NoisyEcho",
     "NoisyMoment",
+    "Shift",
     "Solution",
     "WeightPrior",
     "best_centre",
@@ -40,10 +42,12 @@ __all__ = [
     "exact_softmax",
     "fit_moment",
     "longest_label",
+    "moment_shift",
     "nearest_prototypes",
     "one_hot",
     "plain_prior",
     "prototype_votes",
     "table_posterior",
+    "table_shift",
     "weighted_by",
 ]

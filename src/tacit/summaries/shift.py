@@ -1,0 +1,132 @@
+"""Whether private records lie where public inputs lie, as far as releases tell it.
+
+Two releases speak of inputs, not only of labels: how many votes each prototype got, and the second
+moment of the features. Both are compared with what the public inputs themselves would give. The sum
+of squared differences has a known expectation where the two are of one kind: noise, the private
+records' sampling, and the public inputs' sampling. `z` is how far it is beyond that, in standard
+deviations, and `effect` how large that is against what is compared: a difference must be certain
+*and* matter before anybody is warned. All of it is post-processing of releases.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from tacit._checks import Floats, Integers
+
+CERTAIN = 4.0
+"""Standard deviations from which a difference is certain."""
+TABLE_EFFECT, MOMENT_EFFECT = 0.15, 0.06
+"""Of what size a difference matters (`python -m benchmarks.shift --part warnings`)."""
+
+
+class Shift(NamedTuple):
+    """How far private records lie from public inputs, by a release; public.
+
+    Parameters
+    ----------
+    z : float
+        In standard deviations of what inputs of one kind would give.
+    effect : float
+        Relative to what is compared; 0 for inputs of one kind.
+    least : float
+        The effect that matters.
+    """
+
+    z: float
+    effect: float
+    least: float
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        if not self.is_told:
+            return "The releases tell of no difference between public inputs and private records."
+        return (
+            "Public inputs do not resemble the private records: what was released of where these "
+            f"lie is {self.z:.1f} deviations from what the public inputs would give (effect "
+            f"{self.effect:.2f}). Expect a student that is worse than held-out public rows say; "
+            "public inputs of the private records' kind would help."
+        )
+
+    @property
+    def is_told(self) -> bool:
+        """Whether public inputs do not resemble the private ones, certainly and by much."""
+        return self.z > CERTAIN and self.effect > self.least
+
+
+def table_shift(table: Floats, sigma: float, near: Integers) -> Shift:
+    """Compare votes at prototypes with those that public inputs would give.
+
+    Parameters
+    ----------
+    table : array of shape (prototypes, classes)
+        A release of `prototype_votes`; public.
+    sigma : float
+        Standard deviation of the noise in each cell.
+    near : array of int of shape (public inputs, votes)
+        The prototypes at which public inputs would vote.
+
+    Returns
+    -------
+    Shift
+        `effect` is the chi-square divergence of the private shares from the public ones.
+
+    Notes
+    -----
+    Row sums R_j have the noise K sigma^2. For records of one kind with the public inputs, of which
+    a share w_j of all votes is at prototype j, R_j = N w_j up to the records' sampling, R_j/sqrt r,
+    and the public inputs', N^2 w_j/(r inputs).
+    """
+    n_inputs, votes = near.shape
+    shares = np.bincount(near.ravel(), minlength=len(table)) / near.size
+    sums = table.sum(axis=1)
+    total = max(float(sums.sum()), sigma)
+    noise = table.shape[1] * sigma**2
+    expected = total * shares
+    spread = noise + expected / math.sqrt(votes) + total * expected / (votes * n_inputs)
+    # Each prototype in units of what is expected there: rare places count as much as dense ones.
+    weights = 1 / (shares + 1 / len(table))
+    beyond = float(((sums - expected) ** 2 * weights).sum() - (spread * weights).sum())
+    deviation = math.sqrt(2 * float((spread**2 * weights**2).sum()))
+    return Shift(beyond / deviation, 2 * beyond / total**2, TABLE_EFFECT)
+
+
+def moment_shift(moment: Floats, view: Floats, total: float, sigma: float) -> Shift:
+    """Compare a second moment of the features with that of public inputs.
+
+    Parameters
+    ----------
+    moment : array of shape (features, features)
+        A release of sum phi phi^T with independent noise in every number; public.
+    view : array of shape (inputs, features)
+        Public inputs in the feature space; none of them a landmark, whose features are longer.
+    total : float
+        How many records there are, as released.
+    sigma : float
+        Standard deviation of that noise.
+
+    Returns
+    -------
+    Shift
+        `effect` is the squared difference over the squared norm of the public covariance.
+
+    Notes
+    -----
+    Averaged with its transpose, the noise adds sigma^2 D (D + 1)/2 to the squared norm, n^2 times;
+    sampling adds (1/n + 1/inputs)(E |phi|^4 - |C|^2).
+    """
+    size = view.shape[1]
+    covariance = view.T @ view / len(view)
+    seen = (moment + moment.T) / 2 / total
+    squares = float((covariance**2).sum())
+    noise = (sigma / total) ** 2
+    lengths = float((np.einsum("ij,ij->i", view, view) ** 2).mean())
+    sampling = (1 / total + 1 / len(view)) * max(lengths - squares, 0.0)
+    expected = noise * size * (size + 1) / 2 + sampling
+    # Of the sampling, half of its expectation: more than its spread in several dimensions.
+    deviation = math.hypot(noise * math.sqrt(size * (size + 1.0)), sampling / 2)
+    beyond = float(((seen - covariance) ** 2).sum()) - expected
+    return Shift(beyond / deviation, beyond / squares, MOMENT_EFFECT)
