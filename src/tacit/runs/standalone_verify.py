@@ -54,6 +54,8 @@ def main(folder: str | Path) -> int:
     for check in (check_manifest, check_chain, check_statement, check_files):
         try:
             outcomes += [(True, text) for text in check(folder)]
+        except FileNotFoundError as error:
+            outcomes.append((False, f"{Path(str(error.filename)).name} is missing"))
         except (ArithmeticError, AttributeError, KeyError, OSError, TypeError, ValueError) as error:
             outcomes.append((False, f"{check.__name__.replace('check_', '')}: {error}"))
     for holds, text in outcomes:
