@@ -146,6 +146,21 @@ class TestKilled:
         assert len(ledger) == 1
 
 
+class TestQuestions:
+    def test_are_kept_as_they_were_chosen(self, tmp_path):
+        first = KeptReleases(tmp_path / "kept").questions(lambda: np.array([3, 1]), 4)
+        again = KeptReleases(tmp_path / "kept").questions(never, 4)
+        assert first.tolist() == again.tolist() == [3, 1]
+
+    @pytest.mark.parametrize("held", [np.array([4]), np.array([-1]), np.array([0.5]), None])
+    def test_that_no_public_input_answers_are_refused(self, tmp_path, held):
+        (tmp_path / "1.asked.npy").write_bytes(b"") if held is None else np.save(
+            tmp_path / "1.asked.npy", held
+        )
+        with pytest.raises(InvalidArgument, match=r"1\.asked\.npy.*damaged"):
+            KeptReleases(tmp_path).questions(never, 4)
+
+
 def test_answers_that_fail_cost_nothing_and_leave_no_marker(ledger, tmp_path):
     with pytest.raises(AssertionError, match="private rows"):
         KeptReleases(tmp_path / "kept").release(ledger, PLAN, never, purpose="label two")

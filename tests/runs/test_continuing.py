@@ -10,6 +10,7 @@ from tacit.errors import InvalidArgument, ReleaseLost
 from tacit.ledger import Statement
 from tacit.ledger import kept_releases as kept
 from tacit.ledger.begun_steps import BegunSteps
+from tacit.methods import PrivateKNNClassifier
 from tacit.methods.base import PrivateEstimator
 from tacit.noisy_training import GradientSteps
 from tacit.runs import DataConfig, PrivacyConfig, RunConfig, run_config, running, verify_run
@@ -149,6 +150,23 @@ def test_a_release_between_two_is_kept(tmp_path, monkeypatch):
     assert len(paid(tmp_path / "run")) == 2
 
 
+def test_the_second_round_asks_what_it_had_chosen(tmp_path, monkeypatch):
+    """Another number of threads rounds the student, which chooses: the choice is kept."""
+    with monkeypatch.context() as patched:
+        patched.setattr(PrivateEstimator, "save", dying)
+        with pytest.raises(Killed):
+            run_config(config("knn"), tmp_path / "run")
+    before, choose, calls = paid(tmp_path / "run"), PrivateKNNClassifier._choose, []
+
+    def otherwise(self, *inputs):
+        calls.append(inputs)
+        return choose(self, *inputs)[:: -1 if len(calls) > 1 else 1]
+
+    monkeypatch.setattr(PrivateKNNClassifier, "_choose", otherwise)
+    run_config(config("knn"), tmp_path / "run")
+    assert paid(tmp_path / "run") == before
+
+
 def _second_student_dies():
     made, new = [], PrivateEstimator._new_student
 
@@ -169,6 +187,22 @@ def test_killed_behind_the_note_of_its_statement_it_is_verified_all_the_same(tmp
             run_config(config("prototype"), tmp_path / "run")
     run_config(config("prototype"), tmp_path / "run")
     assert all(check.holds for check in verify_run(tmp_path / "run"))
+
+
+def test_killed_while_it_entered_its_folder_it_begins(tmp_path, monkeypatch):
+    """A temporary file without its name is all that is left; of any other file nothing is known."""
+    with monkeypatch.context() as patched:
+        patched.setattr("os.unlink", lambda *_: None)
+        patched.setattr(running, "name_without_overwriting", dying)
+        with pytest.raises(Killed):
+            run_config(config("prototype"), tmp_path / "run")
+    assert [path.suffix for path in (tmp_path / "run").iterdir()] == [".tmp"]
+    (tmp_path / "run" / "notes.tmp").touch()
+    with pytest.raises(InvalidArgument, match="new or empty"):
+        run_config(config("prototype"), tmp_path / "run")
+    (tmp_path / "run" / "notes.tmp").unlink()
+    with running.releasing(tmp_path / "run", "method"):
+        assert (tmp_path / "run" / "config.toml").read_text(encoding="utf-8") == "method"
 
 
 def test_other_settings_do_not_go_on(tmp_path, monkeypatch):

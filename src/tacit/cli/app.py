@@ -26,7 +26,7 @@ from tacit.cli.ledger import report, show
 from tacit.cli.options import add_commands
 from tacit.cli.plan import plan
 from tacit.cli.replicate import replicate
-from tacit.cli.runs import demo, predict, segment, train
+from tacit.cli.runs import demo, predict, segment, student, train
 from tacit.cli.show import errors
 from tacit.cli.votes import aggregate, analyze, sanitise
 from tacit.errors import BudgetExceeded, LedgerError, ReleaseLost, TacitError
@@ -45,7 +45,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 ledger_app = typer.Typer(help="Make a ledger, or look at one.", no_args_is_help=True)
-add_commands(app, plan, columns, train, evaluate, predict, segment)
+add_commands(app, plan, columns, train, student, evaluate, predict, segment)
 add_commands(app, aggregate, sanitise, analyze, audit, compare, report)
 add_commands(app, handover.verify, handover.export, handover.package, replicate, demo)
 add_commands(ledger_app, ledger.create, show, ledger.verify)

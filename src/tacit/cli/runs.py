@@ -162,6 +162,37 @@ def _rows_of_masks(result: RunResult) -> list[tuple[str, str]]:
     return [*rows, ("held-out scans", str(held_out["scans"]))]
 
 
+def student(
+    run: Path,
+    *,
+    student: str,
+    features: str | None = None,
+    name: str | None = None,
+    ledger: Path | None = None,
+    as_json: bool = False,
+) -> None:
+    """Train another student from what a run released: it costs nothing.
+
+    It goes to RUN/students/NAME with a statement of its own, which tacit verify and tacit predict
+    take as a run. Questions and releases stay those of the run.
+    Example: tacit student runs/first --student logistic
+
+    run: The run's folder.
+    student: What kind, as run.toml names it.
+    features: The student's own features, as run.toml names them; the run's by default.
+    name: What its folder is called; the kind by default.
+    ledger: Where the run's ledger is, if not where its configuration says.
+    """
+    from tacit.runs import train_student
+
+    result = train_student(run, student=student, features=features, name=name, ledger=ledger)
+    if as_json:
+        show.print_json(_plain(result))
+        return
+    _show_run("Another student of the same releases: nothing was charged", _rows(result), result)
+    show.screen().print(f"Student: {result.folder}, report: {result.folder / 'report.html'}")
+
+
 def demo(*, out: Path = Path("tacit-demo"), as_json: bool = False) -> None:
     """Train 100 teachers on private digits, release their votes, train and publish a student.
 

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tacit._checks import Integers
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument, LedgerDamaged, ReleaseLost
 from tacit.ledger.begun_steps import NotedSteps, notes_of
@@ -48,6 +49,8 @@ class KeptReleases:
         Where they are kept: a file each, public as they are. None keeps nothing.
     again : bool
         Pay once more, within the budget, for a release that was paid for and lost.
+    only : bool
+        Take what is kept and pay for nothing: what was never released is refused.
 
     Attributes
     ----------
@@ -57,9 +60,11 @@ class KeptReleases:
         What a reader of the run's report should know of how it went on; public.
     """
 
-    def __init__(self, folder: PathLike | None = None, *, again: bool = False) -> None:
+    def __init__(
+        self, folder: PathLike | None = None, *, again: bool = False, only: bool = False
+    ) -> None:
         self.folder = None if folder is None else Path(folder)
-        self.again = again
+        self.again, self.only = again, only
         self._count = 0
         self.about: tuple[ArrayLike, ...] = ()
         self._asked: tuple[Any, ...] = ()
@@ -97,6 +102,38 @@ class KeptReleases:
             return []
         places = (self._place(number, "npz") for number in itertools.count(1))
         return list(itertools.takewhile(Path.is_file, places))
+
+    def questions(self, choose: Callable[[], Integers], most: int) -> Integers:
+        """Return which public inputs the next release is about: as an earlier start chose them.
+
+        Parameters
+        ----------
+        choose : callable
+            Chooses them from public inputs and releases; not called where the choice is kept.
+        most : int
+            How many public inputs there are.
+
+        Returns
+        -------
+        array of int
+            Places of public inputs: public, and kept before anything is paid for them.
+        """
+        if self.folder is None:
+            return choose()
+        place = self._place(self._count + 1, "asked.npy")
+        if not place.exists():
+            chosen, buffer = choose(), io.BytesIO()
+            np.save(buffer, np.asarray(chosen, dtype=np.int64))
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(place, buffer.getvalue())
+            return chosen
+        try:
+            kept = np.load(io.BytesIO(place.read_bytes()), allow_pickle=False)
+        except Exception:  # whatever a damaged file provokes: it is damaged
+            raise _damaged(place) from None
+        if kept.dtype != np.int64 or kept.ndim != 1 or not ((kept >= 0) & (kept < most)).all():
+            raise _damaged(place)
+        return np.asarray(kept)
 
     def entries(self) -> list[str]:
         """Return the hashes of the entries that paid for what is kept, in order.
@@ -154,6 +191,11 @@ class KeptReleases:
         key = digest(canonical({"plan": plan.as_dict(), "purpose": purpose, "inputs": asked}))
         if file.exists():
             return self._kept(file, ledger, plan, key)
+        if self.only:
+            raise InvalidArgument(
+                f"Expected {str(self.folder)!r} to hold every release that is asked for: nothing "
+                "is paid for here."
+            )
         unfinished = self._unfinished(ledger, self._count)
         if unfinished is not None and unfinished.marker.key != key:
             raise self._other_questions()

@@ -271,7 +271,8 @@ class PrivateNeighbours(RowEstimator):
         for number in range(1, rounds + 1):
             if number > 1:
                 space = PublicSpace.around(LearnedView(self.student_), outside)
-                chosen = self._choose(space, outside)
+                # Kept: another number of threads rounds the student, and so might choose others.
+                chosen = self._kept.questions(partial(self._choose, space, outside), len(outside))
             purpose = f"ask {plan.queries} public inputs, round {number} of {rounds}"
             index, private = index_records(private, space, asked)
             self.releases_.append(self._release(plan, index, outside[chosen], purpose))

@@ -179,13 +179,14 @@ class PATEClassifier(PrivateClassifier, ForecastEstimator):
         n_classes = task.n_classes or 0
         self._check_teachers(private.n_units)
         self._new_student()  # refuses, before anything is spent, what is no student
-        inside, view = self._views(private.rows, outside)
+        view = self._public_view(outside)
         rows = self._choose(view)
         asked = np.concatenate(rows)
         plans = self._plans([len(part) for part in rows], n_classes)
         self._judge(votes_forecast(plans, self.n_teachers, n_classes, "teachers", HELPS))
         ledger = self._open_ledger(by_person=private.by_person)
         kept = self._refuse_early(ledger, plans, asked)
+        inside = self._private_view(private.rows, outside)  # no row is looked at before
         shards = self._teachers_of(private)
         placed = np.isfinite(inside).all(axis=1)  # a row whose features are not teaches nobody
         taught = (inside[placed], private.targets[placed], shards[placed])
@@ -214,17 +215,21 @@ class PATEClassifier(PrivateClassifier, ForecastEstimator):
         key = secrets.token_bytes(16) if seed is None else shard_key(seed)
         return shard_of(ids, self.n_teachers, key)
 
-    def _views(self, X: NDArray[Any], outside: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return private and public inputs in the public feature space.
-
-        Each private row by itself: features that depend on the rows beside it would let one record
-        reach every teacher.
-        """
+    def _public_view(self, outside: NDArray[Any]) -> NDArray[Any]:
+        """Return public inputs in the public feature space, which they alone may shape."""
         self.features_ = None if self.features is None else clone(self.features)
         if self.features_ is None:
-            return X, outside
+            return outside
         self.features_.fit(outside)  # on public inputs, should it learn anything at all
-        return view_alone(self.features_, X, outside), self.features_.transform(outside)
+        return np.asarray(self.features_.transform(outside))
+
+    def _private_view(self, X: NDArray[Any], outside: NDArray[Any]) -> NDArray[Any]:
+        """Return private inputs in that space. Secret.
+
+        Each row by itself: features that depend on the rows beside it would let one record reach
+        every teacher.
+        """
+        return X if self.features_ is None else np.asarray(view_alone(self.features_, X, outside))
 
     def _choose(self, view: NDArray[Any]) -> list[Integers]:
         """Return the rows of each round: chosen from public inputs alone."""

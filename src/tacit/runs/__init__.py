@@ -7,6 +7,7 @@ from tacit.runs.about import learned_by as learned_by
 from tacit.runs.config import DataConfig, PrivacyConfig, RunConfig
 from tacit.runs.config import section_of as section_of
 from tacit.runs.evaluating import EvaluationResult, evaluate_run
+from tacit.runs.further_students import train_student
 from tacit.runs.ledgers import ledger_for as ledger_for
 from tacit.runs.packaging import model_card, package_run
 from tacit.runs.running import RunResult, run_config
@@ -32,5 +33,6 @@ __all__ = [
     "package_run",
     "publish_also",
     "run_config",
+    "train_student",
     "verify_run",
 ]

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 import warnings
 from collections.abc import Iterator
@@ -52,6 +53,7 @@ from tacit.teachers import place_of, record_ids, shard_key
 
 _NOT_HELD_OUT = ("groups", "ignored")  # roles that a file of held-out rows need not have
 _KEY = shard_key(0)
+_UNNAMED = re.compile(r"\.+config\.toml\..*\.tmp")
 _FEWEST = 2  # rows that a private or a public side has at least
 
 
@@ -188,7 +190,8 @@ def what_happened(folder: Path) -> str:
 
 def _claimed(folder: Path, settings: str) -> bool:
     """Put the settings into an empty directory; of two runs at the same time, one succeeds."""
-    if any(folder.iterdir()):
+    # A process that was killed right here leaves a temporary file, and nothing else.
+    if any(_UNNAMED.fullmatch(path.name) is None for path in folder.iterdir()):
         return False
     target = folder / "config.toml"
     with temporary_beside(target) as temporary:
@@ -361,7 +364,7 @@ def run_config(config: RunConfig, folder: str | Path, *, again: bool = False) ->
         model.fit(private.X, private.labels, X_public=public, groups=private.groups)
         forget_teachers(folder)
         model.save(folder / STUDENT)
-        metrics = _measured(model, rows.held_out, by_share=config.data.by_share)
+        metrics = measured(model, rows.held_out, by_share=config.data.by_share)
         shape, figures = private.image_shape, []
         if method.figures is not None and shape is not None and public is not None:
             figures = method.figures(model, public, shape)
@@ -390,7 +393,7 @@ def write_results(
     return statement
 
 
-def _measured(
+def measured(
     model: PrivateClassifier, held_out: Dataset | None, *, by_share: bool
 ) -> dict[str, Any]:
     """Return metrics; no numbers of rows of a file that was split."""

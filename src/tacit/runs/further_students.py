@@ -1,0 +1,100 @@
+"""Further students of a finished run, from what it released: they cost nothing.
+
+A student is made of public inputs and releases alone, so that another one, of another kind or with
+other features, is post-processing of the same releases. Each goes into a folder of its own inside
+the run's, with its own statement, and the run's ledger notes its hash.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import clone
+
+from tacit._files import held_alone, write_atomically
+from tacit.errors import InvalidArgument
+from tacit.ledger import KeptReleases
+from tacit.runs.about import learned_by
+from tacit.runs.config import RunConfig
+from tacit.runs.ledgers import RELEASES, STUDENTS, ledger_of
+from tacit.runs.running import RunResult, load_rows, make_classifier, measured, write_results
+from tacit.runs.verifying import STATEMENT, STUDENT, verify_run
+
+
+def train_student(
+    folder: str | Path,
+    *,
+    student: str,
+    features: str | None = None,
+    name: str | None = None,
+    ledger: str | Path | None = None,
+) -> RunResult:
+    """Train another student from the releases of a finished run: nothing is paid for.
+
+    Parameters
+    ----------
+    folder : path
+        The run's.
+    student : str
+        What kind, as run.toml names it.
+    features : str, optional
+        The student's own, as run.toml names them; by default those of the run.
+    name : str, optional
+        Its folder is RUN/students/NAME; by default the kind's name.
+    ledger : path, optional
+        Where the run's ledger is, if not where its configuration says.
+
+    Returns
+    -------
+    RunResult
+        Student, statement and report are in the folder; `tacit verify` and `tacit predict` take it.
+
+    Notes
+    -----
+    Questions, votes and their noise stay those of the run. Its data are read once more, for the
+    public inputs; private rows are neither answered from nor compared with anything.
+    """
+    run = Path(folder)
+    if broken := [check for check in verify_run(run, ledger) if not check.holds]:
+        raise InvalidArgument(
+            f"Expected a run that holds together; {broken[0].what}: {broken[0].says}."
+        )
+    config = RunConfig.of_finished(run)
+    if "student" not in config.settings:
+        raise InvalidArgument(
+            f"Expected a run whose student learns from releases, not method = {config.method!r}: "
+            "there the network itself is what was released."
+        )
+    told = {"student": student, **({} if features is None else {"features": features})}
+    other = replace(config, settings={**config.settings, **told})
+    target = run / STUDENTS / (name or student)
+    if (target / STATEMENT).exists():
+        raise InvalidArgument(f"Expected {str(target)!r} to be new; choose another name.")
+    rows = load_rows(config)
+    model = make_classifier(config, rows.private, run)
+    model.student = _student_of(other, rows.private, run)
+    model.ledger = ledger_of(run, ledger)
+    model._kept = KeptReleases(run / RELEASES, only=True)
+    with held_alone(run) as is_alone:
+        if not is_alone:
+            raise InvalidArgument(f"Expected nobody else at work in {str(run)!r}.")
+        private = rows.private
+        model.fit(private.X, private.labels, X_public=rows.public, groups=private.groups)
+        target.mkdir(parents=True, exist_ok=True)
+        write_atomically(target / "config.toml", other.to_toml().encode("utf-8"))
+        model.save(target / STUDENT)
+        metrics = measured(model, rows.held_out, by_share=config.data.by_share)
+        learned = learned_by(other, model.classes_.tolist(), metrics)
+        statement = write_results(target, model, metrics, learned)
+    return RunResult(target, statement, ledger=model.ledger_, **metrics)
+
+
+def _student_of(other: RunConfig, data: Any, run: Path) -> Any:
+    """Return the unfitted student that a configuration names, with the features it names."""
+    made: Any = make_classifier(other, data, run)
+    student = made._default_student() if made.student is None else made.student
+    if made.features is not None and getattr(student, "features", 0) is None:
+        student.set_params(features=clone(made.features))
+    return student

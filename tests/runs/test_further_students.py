@@ -1,0 +1,84 @@
+"""Another student from a run's releases: free, beside the run, and checked as a run is."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit import GNMax, Ledger, Plan
+from tacit.errors import InvalidArgument
+from tacit.ledger import KeptReleases
+from tacit.runs import (
+    DataConfig,
+    PrivacyConfig,
+    RunConfig,
+    run_config,
+    train_student,
+    verify_run,
+)
+from tacit.students import load_student
+
+
+def config(method: str = "prototype", **settings: object) -> RunConfig:
+    return RunConfig(
+        data=DataConfig(source="digits", private=400, public=60),
+        privacy=PrivacyConfig(epsilon=8.0, delta=1e-5),
+        method=method,
+        settings=settings,
+    )
+
+
+def paid(run: Path) -> int:
+    return sum(entry.is_paid for entry in Ledger(run / "run.ledger").entries())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("students") / "run"
+    run_config(config(n_prototypes=20), folder)
+    return folder
+
+
+def test_it_costs_nothing_and_is_verified_beside_the_run(run):
+    result = train_student(run, student="logistic", features="digits")
+    assert result.folder == run / "students" / "logistic"
+    assert paid(run) == 1
+    first, second = (load_student(each / "student.tacit") for each in (run, result.folder))
+    assert type(first) is not type(second)
+    assert second.predict_proba(np.zeros((2, 64))).shape == (2, 10)
+    for folder in (run, result.folder):
+        checks = verify_run(folder)
+        assert all(check.holds for check in checks), checks
+    assert RunConfig.of_finished(result.folder).settings["student"] == "logistic"
+    with pytest.raises(InvalidArgument, match="choose another name"):
+        train_student(run, student="logistic")
+
+
+def test_what_is_swapped_is_found(run, tmp_path):
+    copy = Path(shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("students")))
+    other = train_student(copy, student="nearest", name="one").folder
+    shutil.copy(copy / "student.tacit", other / "student.tacit")
+    assert [check.what for check in verify_run(other) if not check.holds] == ["student.tacit"]
+    (copy / "releases" / "1.npz").write_bytes(b"")
+    broken = [check.what for check in verify_run(other) if not check.holds]
+    assert "the run that it was learned from" in broken
+    with pytest.raises(InvalidArgument, match="holds together"):
+        train_student(copy, student="nearest", name="two")
+    assert paid(copy) == 1
+
+
+def test_a_release_that_is_not_kept_is_never_paid_for(run, tmp_path):
+    ledger, plan = Ledger(run / "run.ledger"), Plan(GNMax(40), 1)
+    store = KeptReleases(tmp_path / "none", only=True)
+    with pytest.raises(InvalidArgument, match="nothing is paid for here"):
+        store.release(ledger, plan, lambda: pytest.fail("worked on private rows"), purpose="x")
+
+
+def test_a_network_on_the_records_has_no_further_students(tmp_path):
+    settings = {"hidden": [], "epochs": 1, "n_records": 400, "batch_size": 100}
+    run_config(config("dpsgd", **settings), tmp_path / "run")
+    with pytest.raises(InvalidArgument, match="the network itself is what was released"):
+        train_student(tmp_path / "run", student="logistic")
