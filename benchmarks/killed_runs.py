@@ -103,7 +103,7 @@ def prepared(folder: Path, method: str, *, shared: bool) -> Path:
     if shared:
         order = best_order(Budget(FEW, DELTA), DELTA)
         place, budget = folder / "patients.ledger", Budget(MANY, DELTA)
-        unit = "person" if method == "segmentation" else "record"
+        unit = "scan" if method == "segmentation" else "record"
         Ledger(place, budget=budget, accountant="rdp", order=order, unit=unit)
     return folder
 
