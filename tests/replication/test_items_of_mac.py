@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from tacit.errors import InvalidArgument
+from tacit.methods import Training
 from tacit.noisy_training import need_torch, second_order_blocks
 from tacit.replication.mac_autoencoders import noise_of
 from tacit.replication.mac_data import AUTOENCODER, CLASSIFIER
 from tacit.replication.mac_features import linear_features
 from tacit.replication.mac_objectives import curvature_numbers, expansions, matrices
+from tacit.replication.mac_rule import with_rate
 from tacit.students import build_layers, perceptron
 
 
@@ -51,6 +53,15 @@ def test_the_noise_is_the_least_that_epsilon_allows():
     noise = noise_of(8.0, 0.05, 40)
     assert Plan(NoisySteps(noise, 0.05), 40).epsilon(1e-5) <= 8
     assert Plan(NoisySteps(noise - 0.02, 0.05), 40).epsilon(1e-5) > 8
+
+
+def test_a_tried_rate_stands_in_the_place_of_the_rules():
+    settings = {"hidden": (64,), "epsilon": 8.0, "n_records": 1500, "classes": range(3)}
+    for epochs, steps in ((20, 59), (102, 299)):
+        tried = with_rate(0.4 * steps**0.5)(training=Training(epochs=epochs), **settings)
+        recipe, _ = tried._recipe(1500)
+        assert recipe.steps == steps
+        assert recipe.learning_rate == pytest.approx(0.4)
 
 
 def test_the_features_are_those_of_a_network_without_activations():
