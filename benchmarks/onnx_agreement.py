@@ -133,6 +133,7 @@ def catalogue() -> Iterator[tuple[str, Callable[[], tuple[Any, Any]]]]:
     yield "label spreading, digit features", lambda: learned(known.LabelSpreadingStudent(view))
     unit = PublicBins(COLUMNS, unit_norm=True)
     yield "label spreading, bins", lambda: of_table(known.LabelSpreadingStudent(unit))
+    yield "combined, digit features", lambda: learned(known.CombinedStudent(view))
     few = {"epochs": 1, "channels": (4, 8, 8)}
     yield "CNN", lambda: learned(known.CNNStudent(SIDE, **few))
     yield (

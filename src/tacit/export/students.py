@@ -123,6 +123,16 @@ def _spreading(graph: Graph, student: Any, rows: str) -> str:
     return graph.total(weighted, 1, keep=False)
 
 
+def _combined(graph: Graph, student: Any, rows: str) -> str:
+    """Return the parts' probabilities, weighted; all of them look in one feature space."""
+    view = _view(graph, student, rows)
+    said = [
+        graph("Mul", probabilities(graph, part, view), float(share))
+        for part, share in zip(student.parts_, student.shares_, strict=True)
+    ]
+    return graph("Sum", *said)
+
+
 def _supervised(graph: Graph, student: Any, rows: str) -> str:
     if student.estimator_ is None:
         only = np.zeros((1, student.n_classes_))
@@ -201,6 +211,7 @@ _SCORES: dict[str, Callable[[Graph, Any, str], str]] = {
     "KernelStudent": _kernel,
     "NearestStudent": _nearest,
     "LabelSpreadingStudent": _spreading,
+    "CombinedStudent": _combined,
     "SupervisedStudent": _supervised,
     "NetworkStudent": _network,
     "CNNStudent": _cnn,
