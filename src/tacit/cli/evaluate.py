@@ -41,7 +41,7 @@ def evaluate(
         which no cost covers.
     share: Of the outcome, as declared or released; else what public inputs suggest.
     threshold: Say the outcome from this probability on; 0.5 by default.
-    positive: Which of two classes is the outcome; the second, in their order, by default.
+    positive: Which of two classes is the outcome; the one declared second by default.
     disjoint: Declare that nobody there taught the model: a ledger of their own pays.
     again: Pay once more, within the budget, for a release that was paid for and lost.
     """

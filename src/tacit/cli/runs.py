@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from dataclasses import replace
 from itertools import count
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 TEACHERS, QUERIES = 100, 20
 MOST_NAMED = 3
+
+RANKS_WELL = 0.6
+"""From this lower end of the area under the ROC curve on, a model that says one label learned."""
 
 
 def train(
@@ -112,6 +116,8 @@ def _plain(result: RunResult) -> dict[str, object]:
     else:
         accuracy = {"accuracy": result.accuracy, "most_frequent": result.most_frequent}
         shown = {**accuracy, "held_out": result.held_out}
+        shown |= {"figures": result.figures, "confusion": result.confusion}
+        shown |= {"thresholds": result.thresholds}
     said = {"notes": list(result.notes), "statement": result.statement.to_dict()}
     return {"folder": str(result.folder), **shown, **said}
 
@@ -127,6 +133,13 @@ def _warn_of_chance(result: RunResult) -> None:
     if result.metrics and result.metrics["held_out"] is not None:
         chance = result.metrics["held_out"]["public_masks_alone"]
     if result.accuracy is not None and chance is not None and result.accuracy <= chance:
+        if result.figures.get("ROC AUC", {}).get("low", 0.0) > RANKS_WELL:
+            warnings.warn(
+                "At 0.5 the student says the most frequent label and no more, but it ranks rows "
+                "well: say the rarer one earlier (tacit predict --threshold balanced).",
+                stacklevel=2,
+            )
+            return
         warnings.warn(
             "The student is no better than what needs no private record. More records, a larger "
             "epsilon or another method (tacit compare, on public data) may help.",
@@ -141,8 +154,14 @@ def _rows(result: RunResult) -> list[tuple[str, str]]:
     rows = [
         (what, f"{result.accuracy:.1%}"),
         ("  of their most frequent label alone", f"{result.most_frequent:.1%}"),
+        *(_figure_row(*each) for each in result.figures.items() if each[0] != "accuracy"),
     ]
     return rows if result.held_out is None else [*rows, ("held-out rows", str(result.held_out))]
+
+
+def _figure_row(name: str, figure: dict[str, Any]) -> tuple[str, str]:
+    chance = "" if figure["chance"] is None else f", chance {figure['chance']:.3f}"
+    return name, f"{figure['value']:.3f} ({figure['low']:.3f} to {figure['high']:.3f}){chance}"
 
 
 def _rows_of_masks(result: RunResult) -> list[tuple[str, str]]:
@@ -271,7 +290,7 @@ def predict(
     *,
     out: Path,
     ids: str | None = None,
-    threshold: float | None = None,
+    threshold: str | None = None,
     as_json: bool = False,
 ) -> None:
     """Write the student's label for each row, and how probable it thinks each class is.
@@ -285,7 +304,7 @@ def predict(
     out: A new CSV file: a label, its probability and that of every class, a row each.
     ids: A column of a CSV file to write beside the labels.
     threshold: Of two classes, say the second in the run's `classes` from this probability on; the
-        likelier by default.
+        likelier by default. prevalence or balanced: the run's own, for a rare outcome.
     """
     from tacit.datasets import load_column, load_public
     from tacit.runs import RunConfig
@@ -310,7 +329,8 @@ def predict(
     named = None if ids is None else load_column(rows, ids, **text)
     chances = student.predict_proba(load_public(rows, **options))
     second = _second(classes, options.get("classes"))
-    places = _places(chances, threshold, second)
+    cut = _threshold(run, threshold)
+    places = _places(chances, cut, second)
     if named is not None and len(named) != len(places):
         raise InvalidArgument(f"Expected ids={ids!r} for every row; some rows have none.")
     columns = {} if named is None else {str(ids): named}
@@ -322,8 +342,32 @@ def predict(
     columns |= {f"probability of {label}": _digits(chance) for label, chance in each}
     write_atomically(out, show.csv_text(list(columns), zip(*columns.values(), strict=True)))
     result = {"rows": len(places), "out": str(out)}
-    said = "" if threshold is None else f"; {classes[second]} from probability {threshold:g} on"
+    said = "" if cut is None else f"; {classes[second]} from probability {cut:.4g} on"
     show.print_result(result, f"{len(places)} rows in {out}{said}", as_json=as_json)
+
+
+def _threshold(run: Path, given: str | None) -> float | None:
+    """Return the threshold that was asked for, in a number or by the name of a rule."""
+    from tacit.evaluate import RULES
+
+    if given is None:
+        return None
+    if given not in RULES:
+        try:
+            return float(given)
+        except ValueError:
+            known = ", ".join(RULES)
+            raise InvalidArgument(
+                f"Expected threshold={given!r} to be a number, or one of {known}."
+            ) from None
+    metrics = json.loads((run / "metrics.json").read_text(encoding="utf-8"))
+    found = metrics.get("thresholds", {}).get(given)
+    if found is None:
+        raise InvalidArgument(
+            f"Expected threshold={given!r} of a run of two classes with public inputs; this one "
+            "has no such threshold. Give a number."
+        )
+    return float(found)
 
 
 def _second(classes: NDArray[Any], declared: Any) -> int:

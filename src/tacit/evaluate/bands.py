@@ -215,18 +215,33 @@ def auc_band(table: Floats, sigma: float, ties: Floats) -> Band:
     at_value = [one - other for one, other in zip(both, noise, strict=True)]
     sampling = at_value[0] - 2 * value * at_value[1] + value**2 * at_value[2]
     few = np.minimum(n0, n1)
-    return _contradicted(total, np.where((n0 > 0) & (n1 > 0), mass, 0.0), noise, sampling, few)
+    return inverted(total, np.where((n0 > 0) & (n1 > 0), mass, 0.0), noise, sampling, few)
 
 
-def _contradicted(
+def inverted(
     total: Floats, mass: Floats, noise: Sequence[Floats], sampling: Floats, few: Floats
 ) -> Band:
     """Return all A in [0, 1] with (total - A mass)^2 <= z^2 Var(A).
 
     The noise's part of the variance is noise_0 - 2 A noise_1 + A^2 noise_2. Sampling has a variance
     that falls towards 0 and 1, as a share's has (Wilson): it is taken at the estimate, and moved to
-    A by A (1 - A). Near 1 it comes out too small where
-    few records tell it.
+    A by A (1 - A). Near 1 it comes out too small where few records tell it.
+
+    Parameters
+    ----------
+    total, mass : array
+        Their ratio is the estimate.
+    noise : sequence of three arrays
+        As above.
+    sampling : array
+        Variance of total - A mass by sampling, at the estimate.
+    few : array
+        How many records of the rarer kind there are.
+
+    Returns
+    -------
+    Band
+        In [0, 1].
     """
     with np.errstate(all="ignore"):
         value = np.where(mass > 0, total / mass, np.nan)
@@ -336,7 +351,7 @@ def average_precision_band(table: Floats, sigma: Floats) -> Band:
     sampling = ((by_true - value[..., None]) ** 2 * counts[..., 1, :]).sum(-1)
     sampling += (by_false**2 * counts[..., 0, :]).sum(-1)
     positives = rise.sum(-1)
-    return _contradicted(value * positives, positives, noise, sampling, positives)
+    return inverted(value * positives, positives, noise, sampling, positives)
 
 
 def _below(terms: Floats) -> Floats:

@@ -13,6 +13,10 @@ MOST_FREQUENT = "always saying their most frequent label"
 PUBLIC_MASKS = "drawing the most frequent class of the public masks at every voxel"
 
 
+SHOWN = ("balanced accuracy", "ROC AUC", "average precision")
+"""Figures that a report shows beside right labels: they see a rare outcome."""
+
+
 def learned_by(
     config: RunConfig,
     classes: Sequence[Any] | None,
@@ -76,15 +80,22 @@ def _of_labels(metrics: dict[str, Any]) -> tuple[Measure, ...]:
         return ()
     count = metrics.get("held_out")
     rows = "held-out rows" if count is None else f"{count:,} held-out rows"
-    return (
-        Measure(
-            what="right labels",
-            value=metrics["accuracy"],
-            on=f"{rows}, declared public",
-            chance=metrics.get("most_frequent"),
-            by_chance=MOST_FREQUENT,
-        ),
+    on = f"{rows}, declared public"
+    right = Measure(
+        what="right labels",
+        value=metrics["accuracy"],
+        on=on,
+        chance=metrics.get("most_frequent"),
+        by_chance=MOST_FREQUENT,
     )
+    figures = metrics.get("figures", {})
+    return (right, *(_measure(name, figures[name], on) for name in SHOWN if name in figures))
+
+
+def _measure(name: str, figure: dict[str, Any], on: str) -> Measure:
+    band = f"95 % band {figure['low']:.3f} to {figure['high']:.3f}"
+    what, chance = f"{name} ({band})", figure["chance"]
+    return Measure(what=what, value=figure["value"], on=on, chance=chance, percent=False)
 
 
 def _of_masks(metrics: dict[str, Any]) -> tuple[Measure, ...]:

@@ -89,7 +89,7 @@ def evaluate_run(
     threshold : float
         From which probability on the outcome is said.
     positive : label, optional
-        Which of two classes is the outcome: the second by default.
+        Which of two classes is the outcome: the one declared second by default.
     disjoint : bool
         Declares that nobody there taught the model: their own ledger, evaluation.ledger, pays.
     again : bool
@@ -120,7 +120,7 @@ def evaluate_run(
             share=share,
             X_public=public,
             threshold=threshold,
-            positive=positive,
+            positive=_outcome(config, student) if positive is None else positive,
             groups=records.groups,
             disjoint=disjoint,
             allow_overlap=config.data.allow_overlap,
@@ -128,6 +128,14 @@ def evaluate_run(
         )
         statement = _write(folder, config, student, found, ledger)
     return EvaluationResult(folder, found, statement, ledger)
+
+
+def _outcome(config: RunConfig, student: Any) -> Any:
+    """Return which of two classes was declared second: a student sorts them."""
+    declared, labels = config.data.options.get("classes"), getattr(student, "classes_", None)
+    if not isinstance(declared, list) or len(declared) != 2 or labels is None:
+        return None
+    return next((label for label in labels.tolist() if str(label) == str(declared[1])), None)
 
 
 def _finished(folder: Path) -> tuple[RunConfig, Any]:

@@ -85,7 +85,7 @@ def train_student(
         target.mkdir(parents=True, exist_ok=True)
         write_atomically(target / "config.toml", other.to_toml().encode("utf-8"))
         model.save(target / STUDENT)
-        metrics = measured(model, rows.held_out, by_share=config.data.by_share)
+        metrics = measured(model, rows, by_share=config.data.by_share)
         learned = learned_by(other, model.classes_.tolist(), metrics)
         statement = write_results(target, model, metrics, learned)
     return RunResult(target, statement, ledger=model.ledger_, **metrics)

@@ -41,6 +41,7 @@ from tacit._files import (
 )
 from tacit.datasets import Dataset, contradictions, load_dataset, load_public
 from tacit.errors import BudgetExceeded, InvalidArgument, LedgerError, ReleaseLost
+from tacit.evaluate import RULES, confusion_shares, measure, released_shares, threshold_by
 from tacit.ledger import KeptReleases, Ledger, Statement
 from tacit.methods import ForecastEstimator, PrivateClassifier, method_named
 from tacit.records import refuse_overlap
@@ -54,6 +55,7 @@ from tacit.teachers import place_of, record_ids, shard_key
 _NOT_HELD_OUT = ("groups", "ignored")  # roles that a file of held-out rows need not have
 _KEY = shard_key(0)
 _UNNAMED = re.compile(r"\.+config\.toml\..*\.tmp")
+_LEAST_SHARE = 1e-4  # of an outcome: a threshold needs one
 _FEWEST = 2  # rows that a private or a public side has at least
 
 
@@ -79,6 +81,13 @@ class RunResult:
         What always saying the held-out rows' most frequent label would reach.
     notes : tuple of str
         What public numbers said before the run, and releases after it; the report has them, too.
+    figures : dict
+        On held-out rows: value, ends of a 95 % band and what chance reaches, by name.
+    thresholds : dict
+        Of two classes, for a rare one: "prevalence" and "balanced", from public scores and
+        releases.
+    confusion : list of lists
+        On held-out rows, the share of each pair: a row a true class, a column the likeliest one.
     """
 
     folder: Path
@@ -89,6 +98,9 @@ class RunResult:
     metrics: dict[str, Any] = field(default_factory=dict)
     most_frequent: float | None = None
     notes: tuple[str, ...] = ()
+    figures: dict[str, Any] = field(default_factory=dict)
+    thresholds: dict[str, float] = field(default_factory=dict)
+    confusion: list[list[float]] = field(default_factory=list)
 
 
 @contextlib.contextmanager
@@ -364,12 +376,12 @@ def run_config(config: RunConfig, folder: str | Path, *, again: bool = False) ->
         model.fit(private.X, private.labels, X_public=public, groups=private.groups)
         forget_teachers(folder)
         model.save(folder / STUDENT)
-        metrics = measured(model, rows.held_out, by_share=config.data.by_share)
+        metrics = measured(model, rows, by_share=config.data.by_share)
         shape, figures = private.image_shape, []
         if method.figures is not None and shape is not None and public is not None:
             figures = method.figures(model, public, shape)
         learned = learned_by(config, model.classes_.tolist(), metrics, image_shape=shape)
-        notes = model._notes()
+        notes = [*model._notes(), *_unclear(model)]
         statement = write_results(folder, model, metrics, learned, figures=figures, notes=notes)
     return RunResult(folder, statement, ledger=model.ledger_, notes=tuple(notes), **metrics)
 
@@ -393,15 +405,52 @@ def write_results(
     return statement
 
 
-def measured(
-    model: PrivateClassifier, held_out: Dataset | None, *, by_share: bool
-) -> dict[str, Any]:
+def measured(model: PrivateClassifier, rows: Rows, *, by_share: bool) -> dict[str, Any]:
     """Return metrics; no numbers of rows of a file that was split."""
+    held_out, thresholds = rows.held_out, _thresholds(model, rows.private, rows.public)
     count = None if by_share else len(held_out or ())
+    about: dict[str, Any] = {"held_out": count, "thresholds": thresholds}
     if held_out is None:
-        return {"accuracy": None, "most_frequent": None, "held_out": count}
-    accuracy = float(model.score(held_out.X, held_out.labels))
-    most_frequent = float(np.bincount(held_out.y).max() / len(held_out))
-    if by_share:  # all digits of a fraction would tell its denominator
-        accuracy, most_frequent = round(accuracy, 3), round(most_frequent, 3)
-    return {"accuracy": accuracy, "most_frequent": most_frequent, "held_out": count}
+        return {"accuracy": None, "most_frequent": None, **about}
+    # All digits of a fraction would tell its denominator.
+    digits = 3 if by_share else None
+    chances = model.predict_proba(held_out.X)[:, _declared_order(model, held_out)]
+    found = measure(chances, held_out.y, thresholds=thresholds)
+    figures = {name: figure.plain(digits) for name, figure in found.items()}
+    accuracy = figures["accuracy"]
+    return {
+        "accuracy": accuracy["value"],
+        "most_frequent": accuracy["chance"],
+        "figures": figures,
+        "confusion": confusion_shares(chances, held_out.y).round(3 if by_share else 6).tolist(),
+        **about,
+    }
+
+
+def _declared_order(model: PrivateClassifier, data: Dataset) -> Integers:
+    """Return where each class stands in a model's columns, in the order of declaration."""
+    return np.searchsorted(model.classes_, np.asarray(data.classes))
+
+
+def _thresholds(
+    model: PrivateClassifier, private: Dataset, public: NDArray[Any] | None
+) -> dict[str, float]:
+    """Return thresholds of the class that was declared second, from public scores and releases."""
+    if public is None or len(model.classes_) != 2:
+        return {}
+    second = int(_declared_order(model, private)[1])
+    scores = model.predict_proba(public)[:, second]
+    known = released_shares(model)
+    share = float(scores.mean()) if known is None else float(known[0][second])
+    share = min(max(share, _LEAST_SHARE), 1 - _LEAST_SHARE)
+    return {rule: threshold_by(rule, scores, share) for rule in RULES}
+
+
+def _unclear(model: PrivateClassifier) -> list[str]:
+    """Say of which classes the release does not tell whether they occur at all."""
+    known = released_shares(model)
+    return [
+        f"The released count of class {model.classes_[place]!s} is within 4 deviations of its "
+        "noise from nothing: what the model says of that class may be noise."
+        for place in (() if known is None else known[1])
+    ]

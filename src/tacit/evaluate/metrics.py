@@ -1,0 +1,242 @@
+"""Figures of a classifier on labelled rows that were declared public: no noise, the same bands.
+
+Each figure has a 95 % band for sampling and, where there is one, what chance reaches: somebody who
+always says the most frequent label, or draws scores at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tacit._checks import Floats, Integers, number_array
+from tacit.errors import InvalidArgument
+from tacit.evaluate.bands import Band, Z, average_precision_band, inverted, share_band
+from tacit.evaluate.classes import ConfusionTable
+
+_MOST_BINS = 512
+_CALIBRATION_BINS = 15
+_RESAMPLED = 200
+
+
+class Figure(NamedTuple):
+    """One figure of a model.
+
+    Parameters
+    ----------
+    band : Band
+        Value and 95 % band.
+    chance : float or None
+        What somebody reaches who learned nothing.
+    """
+
+    band: Band
+    chance: float | None = None
+
+    def plain(self, digits: int | None = None) -> dict[str, float | None]:
+        """Return it as plain data.
+
+        Parameters
+        ----------
+        digits : int, optional
+            To round to: all digits of a fraction would tell its denominator.
+
+        Returns
+        -------
+        dict
+            `value`, `low`, `high` and `chance`.
+        """
+        ends = {name: float(end) for name, end in self.band._asdict().items()}
+        plain: dict[str, float | None] = {**ends, "chance": self.chance}
+        if digits is None:
+            return plain
+        return {key: None if one is None else round(one, digits) for key, one in plain.items()}
+
+
+def measure(
+    chances: ArrayLike, y: ArrayLike, *, thresholds: Mapping[str, float] | None = None
+) -> dict[str, Figure]:
+    """Return every figure of a classifier on labelled rows.
+
+    Parameters
+    ----------
+    chances : array of shape (rows, classes)
+        What the model says of each row.
+    y : array of int, of shape (rows,)
+        The true class of each.
+    thresholds : mapping of str to float, optional
+        Of two classes: further thresholds at which recall and precision are told, by name.
+
+    Returns
+    -------
+    dict of str to Figure
+        By the names that people read.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(size=500)
+    >>> told = measure(np.column_stack([1 - p, p]), rng.uniform(size=500) < p)
+    >>> round(float(told["ROC AUC"].band.value), 2), told["ROC AUC"].chance
+    (0.84, 0.5)
+    """
+    said, truth = number_array(chances=chances), np.asarray(y).astype(np.int64)
+    if said.ndim != 2 or len(said) != len(truth) or said.shape[1] < 2 or not len(truth):
+        raise InvalidArgument("Expected chances (rows, classes) and a class for each row.")
+    number = said.shape[1]
+    counts = np.bincount(truth, minlength=number)
+    table = confusion_shares(said, truth) * len(truth)
+    confusion = ConfusionTable(table, 0.0, len(truth), counts / len(truth))
+    told = {"accuracy": Figure(confusion.accuracy(), float(counts.max() / len(truth)))}
+    if counts.all():
+        told["balanced accuracy"] = Figure(confusion.balanced_accuracy(), 1 / number)
+    if number == 2:
+        told |= _of_two(said[:, 1], truth, {"0.5": 0.5, **(thresholds or {})})
+    told["Brier score"] = _brier(said, truth, counts / len(truth))
+    told["calibration error"] = Figure(calibration_error(said, truth))
+    return told
+
+
+def confusion_shares(chances: ArrayLike, y: ArrayLike) -> Floats:
+    """Return the share of rows of each true class that get each label.
+
+    Parameters
+    ----------
+    chances : array of shape (rows, classes)
+        What the model says of each row; the likeliest class is its label.
+    y : array of int, of shape (rows,)
+        The true class of each.
+
+    Returns
+    -------
+    array of shape (classes, classes)
+        A row a true class, a column a said one; all of it adds up to 1.
+
+    Examples
+    --------
+    >>> confusion_shares([[0.9, 0.1], [0.2, 0.8]], [0, 0]).tolist()
+    [[0.5, 0.5], [0.0, 0.0]]
+    """
+    said, truth = number_array(chances=chances), np.asarray(y).astype(np.int64)
+    table = np.zeros((said.shape[1],) * 2)
+    np.add.at(table, (truth, said.argmax(axis=1)), 1 / len(truth))
+    return table
+
+
+def _of_two(scores: Floats, truth: Integers, thresholds: Mapping[str, float]) -> dict[str, Figure]:
+    told: dict[str, Figure] = {}
+    share = float(truth.mean())
+    if 0 < share < 1:
+        told["ROC AUC"] = Figure(exact_auc(scores, truth), 0.5)
+        told["average precision"] = Figure(_average_precision(scores, truth), share)
+    for name, cut in thresholds.items():
+        positive = scores >= cut
+        cells = [float((positive & (truth == c)).sum()) for c in (0, 1)]
+        missed = float((~positive & (truth == 1)).sum())
+        where = f"at {name}" if name == f"{cut:g}" else f"at {name} ({cut:.3g})"
+        if cells[1] + missed:
+            band = share_band(np.asarray(cells[1]), np.asarray(missed), (1, 1), 0.0)
+            told[f"recall {where}"] = Figure(band, float(positive.mean()))
+        if sum(cells):
+            band = share_band(np.asarray(cells[1]), np.asarray(cells[0]), (1, 1), 0.0)
+            told[f"precision {where}"] = Figure(band, share)
+    return told
+
+
+def exact_auc(scores: Floats, truth: Integers) -> Band:
+    """Return the area under the ROC curve of exact scores, with DeLong's variance.
+
+    Parameters
+    ----------
+    scores : array of shape (rows,)
+        What the model says of the positive class.
+    truth : array of int, of shape (rows,)
+        0 or 1; both occur.
+
+    Returns
+    -------
+    Band
+        Of exact ranks, ties counting half.
+    """
+    no, yes = np.sort(scores[truth == 0]), np.sort(scores[truth == 1])
+
+    def above(these: Floats, those: Floats) -> Floats:
+        both = np.searchsorted(those, these, "left") + np.searchsorted(those, these, "right")
+        return np.asarray(both / (2 * len(those)))
+
+    of_yes, of_no = above(yes, no), above(no, yes)
+    area = of_yes.mean()
+    spread = of_yes.var() / len(yes) + of_no.var() / len(no)
+    zero = np.zeros(())
+    many = np.asarray(np.inf)
+    return inverted(np.asarray(area), np.ones(()), [zero] * 3, np.asarray(spread), many)
+
+
+def _average_precision(scores: Floats, truth: Integers) -> Band:
+    edges = np.unique(np.quantile(scores, np.linspace(0, 1, _MOST_BINS)[1:-1], method="nearest"))
+    place = np.searchsorted(edges, scores, side="right")
+    table = np.stack([np.bincount(place[truth == c], minlength=len(edges) + 1) for c in (0, 1)])
+    band = average_precision_band(table.astype(np.float64), np.zeros(len(edges) + 1))
+    # The width by bins, around the value without them.
+    moved = _exact_average_precision(scores, truth) - band.value
+    return Band(*(np.clip(end + moved, 0.0, 1.0) for end in band))
+
+
+def _exact_average_precision(scores: Floats, truth: Integers) -> float:
+    order = np.argsort(-scores, kind="stable")
+    last = np.append(np.diff(scores[order]) != 0, True)  # of equal scores, all are taken at once
+    true = np.cumsum(truth[order])[last]
+    said = np.arange(1, len(scores) + 1)[last]
+    return float((np.diff(true, prepend=0) * true / said).sum() / true[-1])
+
+
+def _brier(said: Floats, truth: Integers, shares: Floats) -> Figure:
+    """Return the mean squared error of all probabilities; of two classes, of the positive one's."""
+    classes = said.shape[1]
+    errors = ((said - np.eye(classes)[truth]) ** 2).sum(axis=1)
+    by_shares = 1 - float((shares**2).sum())
+    if classes == 2:
+        errors, by_shares = errors / 2, by_shares / 2
+    half = Z * errors.std() / np.sqrt(len(errors))
+    mean = errors.mean()
+    return Figure(Band(mean, np.maximum(mean - half, 0.0), mean + half), by_shares)
+
+
+def calibration_error(said: Floats, truth: Integers) -> Band:
+    """Return how far probabilities are from how often it is so, on average over bins.
+
+    Parameters
+    ----------
+    said : array of shape (rows, classes)
+        What the model says; of two classes the second counts, of more the likeliest.
+    truth : array of int, of shape (rows,)
+        The true classes.
+
+    Returns
+    -------
+    Band
+        In 15 bins of equal mass; ends are quantiles of 200 resamplings, moved by twice the bias.
+        Rough: an error that small samples make larger has no exact band.
+    """
+    binary = said.shape[1] == 2
+    score = said[:, 1] if binary else said.max(axis=1)
+    hit = (truth == 1) if binary else (said.argmax(axis=1) == truth)
+    order = np.argsort(score, kind="stable")
+    place = np.empty(len(score), dtype=np.int64)
+    place[order] = np.arange(len(score)) * _CALIBRATION_BINS // len(score)
+    gaps = score - hit
+
+    def error(weights: Floats) -> float:
+        return float(np.abs(np.bincount(place, gaps * weights)).sum() / weights.sum())
+
+    value = error(np.ones(len(score)))
+    rng = np.random.default_rng(0)
+    again = [
+        error(rng.multinomial(len(score), np.full(len(score), 1 / len(score))).astype(float))
+        for _ in range(_RESAMPLED)
+    ]
+    low, high = np.quantile(again, [0.025, 0.975]) - 2 * (np.mean(again) - value)
+    return Band(np.asarray(value), np.clip(low, 0.0, value), np.maximum(high, value))

@@ -1,0 +1,101 @@
+"""Figures on rows that are public, and thresholds for a rare outcome."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import (
+    average_precision_score,
+    balanced_accuracy_score,
+    brier_score_loss,
+    recall_score,
+    roc_auc_score,
+)
+
+from tacit import InsecureNoise, MomentClassifier
+from tacit.errors import InvalidArgument
+from tacit.evaluate import confusion_shares, measure, released_shares, threshold_by
+
+rng = np.random.default_rng(0)
+S = rng.normal(size=20_000)
+Y = (rng.uniform(size=20_000) < 1 / (1 + np.exp(3 - 1.5 * S))).astype(int)
+P = 1 / (1 + np.exp(2.5 - 1.2 * S))
+CHANCES = np.column_stack([1 - P, P])
+
+
+class TestMeasure:
+    def test_values_are_scikit_learns(self):
+        told = {name: one.band.value for name, one in measure(CHANCES, Y).items()}
+        assert told["ROC AUC"] == pytest.approx(roc_auc_score(Y, P))
+        assert told["average precision"] == pytest.approx(average_precision_score(Y, P))
+        assert told["Brier score"] == pytest.approx(brier_score_loss(Y, P))
+        assert told["balanced accuracy"] == pytest.approx(balanced_accuracy_score(Y, P > 0.5))
+        assert told["recall at 0.5"] == pytest.approx(recall_score(Y, P >= 0.5))
+
+    def test_bands_hold_the_truth_as_often_as_they_say(self):
+        truth = {name: one.band.value for name, one in measure(CHANCES, Y).items()}
+        held = dict.fromkeys(truth, 0)
+        for _ in range(300):
+            some = rng.integers(0, len(Y), 800)
+            for name, one in measure(CHANCES[some], Y[some]).items():
+                held[name] += bool(one.band.low <= truth[name] <= one.band.high)
+        rough = held.pop("calibration error")
+        assert min(held.values()) > 0.91 * 300, held
+        assert max(held.values()) < 0.99 * 300, held
+        assert rough > 0.8 * 300
+
+    def test_what_chance_reaches(self):
+        told = measure(CHANCES, Y)
+        assert told["accuracy"].chance == pytest.approx(1 - Y.mean())
+        assert told["average precision"].chance == pytest.approx(Y.mean())
+        assert (told["ROC AUC"].chance, told["balanced accuracy"].chance) == (0.5, 0.5)
+
+    def test_several_classes_and_one_that_does_not_occur(self):
+        chances = rng.dirichlet([1, 1, 1], 300)
+        told = measure(chances, rng.integers(0, 2, 300))
+        assert "balanced accuracy" not in told
+        assert "ROC AUC" not in told
+        assert set(told) == {"accuracy", "Brier score", "calibration error"}
+
+    def test_digits_are_left_out_where_they_would_tell_a_number_of_rows(self):
+        plain = measure(CHANCES[:700], Y[:700])["accuracy"].plain(3)
+        assert plain["value"] == round(plain["value"], 3)
+
+    def test_confusion_adds_up_to_one(self):
+        assert confusion_shares(CHANCES, Y).sum() == pytest.approx(1)
+
+    def test_shapes(self):
+        with pytest.raises(InvalidArgument, match="chances"):
+            measure(CHANCES, Y[:3])
+
+
+class TestThresholds:
+    def test_prevalence_calls_as_many_positive_as_there_are(self):
+        cut = threshold_by("prevalence", P, 0.03)
+        assert (cut <= P).mean() == pytest.approx(0.03, abs=0.001)
+
+    def test_balanced_is_better_balanced_than_a_half(self):
+        cut = threshold_by("balanced", P, Y.mean())
+        best = max(balanced_accuracy_score(Y, q <= P) for q in np.linspace(0.01, 0.5, 50))
+        assert balanced_accuracy_score(Y, cut <= P) > best - 0.01
+        assert balanced_accuracy_score(Y, P >= 0.5) < best - 0.1
+
+    def test_a_model_that_is_off_by_a_shift_gets_the_same_rows(self):
+        moved = 1 / (1 + np.exp(-(1.2 * S - 2.5 + 1.0)))
+        cuts = threshold_by("balanced", P, 0.07), threshold_by("balanced", moved, 0.07)
+        assert ((cuts[0] <= P) == (cuts[1] <= moved)).mean() > 0.999
+
+    def test_other_rules_are_refused(self):
+        with pytest.raises(InvalidArgument, match="prevalence, balanced"):
+            threshold_by("best", P, 0.1)
+
+    def test_released_counts_tell_shares_and_what_is_not_clear(self):
+        X = rng.normal(size=(900, 2))
+        y = (rng.uniform(size=900) < 0.005).astype(int)
+        model = MomentClassifier(classes=[0, 1], epsilon=0.5, noise=InsecureNoise(0))
+        model.fit(X, y, X_public=rng.normal(size=(60, 2)))
+        shares, unclear = released_shares(model)
+        assert shares.sum() == pytest.approx(1)
+        assert (shares > 0).all()
+        assert unclear == [1]
+        assert released_shares(object()) is None
