@@ -56,10 +56,11 @@ class TestBinary:
         found = told(ledger)
         assert len(ledger) == 1
         assert ledger.spent() == pytest.approx(1.0, rel=1e-3)
-        assert found.figures()["auc"].low < 5 / 6 < found.figures()["auc"].high
+        # A band of 95 % fails one time in twenty: six deviations never do.
+        assert found.figures()["auc"].value == pytest.approx(5 / 6, abs=0.05)
         assert found.entries == [ledger.head]
         assert found.refused() == []
-        assert found.at(0.5)["recall"].low < 0.75 < found.at(0.5)["recall"].high
+        assert found.at(0.5)["recall"].value == pytest.approx(0.75, abs=0.07)
 
     def test_it_comes_back_from_its_file(self, ledger, tmp_path):
         found = told(ledger, noise=InsecureNoise(0))
@@ -156,8 +157,7 @@ class TestOtherKinds:
         assert len(ledger) == 2
         assert ledger.spent() == pytest.approx(1.0, rel=1e-3)
         right = (labels == np.where(X[:, 0] > 0.5, "a", "b")).mean()
-        accuracy = found.figures()["accuracy"]
-        assert accuracy.low < right < accuracy.high
+        assert found.figures()["accuracy"].value == pytest.approx(right, abs=0.05)
         assert found.confusion().shape == (3, 3)
         assert [name for name, _ in found.rows()][-1] == "recall of c"
 
