@@ -1,6 +1,6 @@
 """Write the reference pages of run.toml and of the commands, from the code itself.
 
-    python -m tools.reference          # writes docs/reference/run-toml.md and commands.md
+    python -m tools.reference     # writes run-toml.md, commands.md and federation.md there
 
 A method's keys, types and defaults are its constructor's (`tacit.methods.settings.table_of`), what
 each means is the constructor's docstring; commands are what `tacit --help` says. A test compares.
@@ -18,6 +18,7 @@ import typer.main
 
 from tacit._registry import DATASETS, METHODS, found
 from tacit.cli.app import app
+from tacit.federation import Policy, ServerSettings
 from tacit.masks.runs import ScanOptions
 from tacit.methods import method_named
 from tacit.methods.settings import Key, Words, table_of
@@ -65,6 +66,20 @@ def _options() -> Iterator[str]:
     yield "## [data.options] of scans"
     yield 'With `method = "segmentation"`.'
     yield _table(_fields(ScanOptions))
+
+
+def federation() -> str:
+    """Return the page of federation.toml and policy.toml."""
+    parts = [
+        "# federation.toml and policy.toml",
+        "Written by `python -m tools.reference` from the code. A key that is not here is refused.",
+        "## federation.toml, of a coordinator",
+        _table(_fields(ServerSettings)),
+        "## policy.toml, of a site",
+        "What a site refuses before a person is asked. It is read anew for each study.",
+        _table(_fields(Policy)),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def commands() -> str:
@@ -160,7 +175,7 @@ def _row(cells: tuple[str, ...]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-WRITTEN = {"run-toml.md": run_toml, "commands.md": commands}
+WRITTEN = {"run-toml.md": run_toml, "commands.md": commands, "federation.md": federation}
 
 
 if __name__ == "__main__":

@@ -71,3 +71,15 @@ class TeacherFailed(TacitError):
     The number of teachers is public and fixed, so that none may be left out. Repair the cause and
     run again with the same `checkpoint`: only the teachers that failed are trained again.
     """
+
+
+class NotYet(TacitError):
+    """Something must happen first: an approval, a quorum, a deadline. Ask again later."""
+
+
+class Unreachable(TacitError):
+    """A server does not answer, or this party's certificate does not let it in."""
+
+
+class Refused(TacitError):
+    """An identity, a signature, a pinned key or a policy does not allow it: nothing was done."""

@@ -1,7 +1,8 @@
 """The command's root: its sub-commands, and how errors become one line and an exit code.
 
 Exit codes: 0 done, 2 bad input, 3 the budget refused or was spent, 4 the ledger cannot be trusted
-or used, 5 an audit contradicts a claim, 130 interrupted.
+or used, 5 an audit contradicts a claim, 6 not yet (an approval, a quorum, a deadline), 7
+unreachable, 8 refused (identity, signature, pinned key, policy), 130 interrupted.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import typer
 from rich.markup import escape
 
 from tacit import __version__
-from tacit.cli import handover, ledger
+from tacit.cli import coordinator, federation, handover, ledger, site, study
 from tacit.cli.audit import audit
 from tacit.cli.columns import columns
 from tacit.cli.compare import compare
@@ -29,11 +30,26 @@ from tacit.cli.replicate import replicate
 from tacit.cli.runs import demo, predict, segment, student, train
 from tacit.cli.show import errors
 from tacit.cli.votes import aggregate, analyze, sanitise
-from tacit.errors import BudgetExceeded, LedgerError, ReleaseLost, TacitError
+from tacit.errors import (
+    BudgetExceeded,
+    LedgerError,
+    NotYet,
+    Refused,
+    ReleaseLost,
+    TacitError,
+    Unreachable,
+)
 
 BAD_INPUT = 2
 _TEMPORARY = re.compile(r"^\.(.+)\.[0-9a-f]{16}\.tmp(?:-\w+)?$")
-_CODES = {BudgetExceeded: 3, ReleaseLost: 3, LedgerError: 4}
+_CODES = {
+    BudgetExceeded: 3,
+    ReleaseLost: 3,
+    LedgerError: 4,
+    NotYet: 6,
+    Unreachable: 7,
+    Refused: 8,
+}
 
 app = typer.Typer(
     name="tacit",
@@ -50,6 +66,33 @@ add_commands(app, aggregate, sanitise, analyze, audit, compare, report)
 add_commands(app, handover.verify, handover.export, handover.package, replicate, demo)
 add_commands(ledger_app, ledger.create, show, ledger.verify)
 app.add_typer(ledger_app, name="ledger")
+for _name, _help, _commands in (
+    (
+        "study",
+        "Studies over several sites: draft, sign, open, release.",
+        (
+            *(study.init, study.new, study.sign, study.show, study._open),
+            *(study.close, study.release, study.verify),
+        ),
+    ),
+    (
+        "coordinator",
+        "The service that sites talk to.",
+        (coordinator.serve, coordinator.invite, coordinator.revoke, coordinator.officer),
+    ),
+    (
+        "site",
+        "A hospital: join, approve, answer, send.",
+        (
+            *(site.join, site.run, site.show, site.approve),
+            *(site.refuse, site.answer, site.withdraw, site.status),
+        ),
+    ),
+    ("federation", "Coordinator and sites on this machine.", (federation.demo,)),
+):
+    _group = typer.Typer(help=_help, no_args_is_help=True)
+    add_commands(_group, *_commands)
+    app.add_typer(_group, name=_name)
 
 
 def _version(asked: bool) -> None:

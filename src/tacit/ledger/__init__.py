@@ -5,6 +5,8 @@ Names that are not in `__all__` are for the packages above.
 
 from tacit.ledger.begun_steps import NotedSteps
 from tacit.ledger.chain import Entry
+from tacit.ledger.chain import canonical as canonical
+from tacit.ledger.chain import digest as digest
 from tacit.ledger.grant import Grant
 from tacit.ledger.kept_releases import KeptReleases
 from tacit.ledger.ledger import Ledger, Snapshot

@@ -1,0 +1,100 @@
+"""`tacit coordinator`: the service that sites talk to, who may, and who may look at the console."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import typer
+
+from tacit._files import write_atomically
+from tacit.cli.options import writable
+from tacit.cli.show import print_result, screen
+from tacit.cli.study import HERE, opened
+
+
+def serve(*, folder: Path = HERE, console: bool = True) -> None:
+    """Serve sites, enrolment and the console until Ctrl-C; federation.toml says where.
+
+    Example: tacit coordinator serve
+
+    folder: The coordinator's folder.
+    console: Whether the console for people is served, too.
+    """
+    from tacit.federation import console_app, serve_coordinator
+
+    place = opened(folder)
+    settings = place.settings
+    screen().print(
+        f"Serving {settings.url}; enrolment on port {settings.enrol_port}; console at "
+        f"https://{settings.console_host}:{settings.console_port}",
+        soft_wrap=True,
+    )
+    app = console_app(place) if console else None
+    asyncio.run(serve_coordinator(place, console=app))
+
+
+def invite(
+    name: str,
+    *,
+    role: str = "site",
+    out: Path | None = None,
+    folder: Path = HERE,
+    as_json: bool = False,
+) -> None:
+    """Print an invitation, which works once within a week; hand it over by a path of its own.
+
+    Example: tacit coordinator invite hospital-a --out hospital-a.invitation
+
+    name: What the member will be called: small letters, digits, hyphens.
+    role: site, or analyst, who reads releases.
+    out: Write it here instead, for its owner's eyes only.
+    folder: The coordinator's folder.
+    """
+    writable(out)
+    text = opened(folder).invite(name, role)
+    if out is None:
+        print_result({"invitation": text}, text, as_json=as_json)
+        return
+    write_atomically(out, (text + "\n").encode(), 0o600)
+    print_result({"file": str(out)}, f"Invitation for {name}: {out}", as_json=as_json)
+
+
+def revoke(name: str, *, folder: Path = HERE, as_json: bool = False) -> None:
+    """Shut a member out at once; what it answered to open studies is dropped.
+
+    Example: tacit coordinator revoke hospital-a
+
+    name: The member's.
+    folder: The coordinator's folder.
+    """
+    opened(folder).revoke(name)
+    print_result({"revoked": name}, f"Revoked: {name}", as_json=as_json)
+
+
+def officer(
+    name: str,
+    *,
+    role: str = "officer",
+    password_file: Path | None = None,
+    folder: Path = HERE,
+    as_json: bool = False,
+) -> None:
+    """Let a person into the console, with a password of at least 12 signs; or change it.
+
+    Example: tacit coordinator officer ada
+
+    name: The person's login.
+    role: officer, who may do all; or analyst, who reads studies and releases.
+    password_file: Read the password from here instead of asking.
+    folder: The coordinator's folder.
+    """
+    from tacit.federation import set_password
+
+    place = opened(folder)
+    if password_file is None:
+        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+    else:
+        password = password_file.read_text(encoding="utf-8").strip("\n")
+    set_password(place.database, name, role, password)
+    print_result({"person": name, "role": role}, f"{name} may log in as {role}.", as_json=as_json)

@@ -1,0 +1,259 @@
+"""`tacit site`: what a hospital does: join, look, approve, answer, send, state."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.markup import escape
+
+from tacit._files import write_atomically
+from tacit.cli.options import writable
+from tacit.cli.show import print_json, print_result, print_statement, print_table, screen
+from tacit.errors import InvalidArgument, NotYet, Refused, Unreachable
+
+if TYPE_CHECKING:
+    from tacit.federation import Asked, Site
+
+HERE = Path("site")
+EVERY, JITTER, LONGEST = 60.0, 0.2, 900.0
+"""Seconds between polls, by how much they vary, and how long failures may make them."""
+
+
+def _opened(folder: Path) -> Site:
+    from tacit.federation import Site
+
+    return Site.open(folder)
+
+
+def join(
+    invitation: Path,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    unit: str = "patient",
+    dataset: str = "",
+    folder: Path = HERE,
+    as_json: bool = False,
+) -> None:
+    """Join a coordinator; the first time, make this site's keys, ledger and policy.toml.
+
+    Example: tacit site join hospital-a.invitation --epsilon 2 --delta 1e-6
+
+    invitation: The file with the line that the operator handed over; - reads standard input.
+    epsilon: The most that all studies may cost this site's patients together; needed the first
+    time.
+    delta: Delta of that budget.
+    unit: Whose privacy the site's ledger counts.
+    dataset: What statements call this site's records.
+    folder: The site's folder.
+    """
+    from tacit.federation import Site, fingerprint
+    from tacit.ledger import Budget
+
+    text = sys.stdin.read() if str(invitation) == "-" else invitation.read_text(encoding="utf-8")
+    if (folder / "keys" / "signing.key").exists():
+        site = Site.open(folder)
+    elif epsilon is None or delta is None:
+        raise InvalidArgument("Expected --epsilon and --delta: a new site needs its budget.")
+    else:
+        site = Site.create(folder, budget=Budget(epsilon, delta), unit=unit, dataset=dataset)
+    url = site.join(text)
+    known = ", ".join(fingerprint(key) for key in site.policy.officers)
+    print_result(
+        {"server": url, "key": site.key.public, "officers": site.policy.officers},
+        f"Joined {url}. Studies must be signed by: {known}. Compare with what the officer reads "
+        "to you, look at policy.toml, then: tacit site run",
+        as_json=as_json,
+    )
+
+
+def run(
+    *, once: bool = False, every: float = EVERY, folder: Path = HERE, as_json: bool = False
+) -> None:
+    """Ask the coordinator for studies, and send what was approved, answered and is due.
+
+    Example: tacit site run --once
+
+    once: Ask once and stop.
+    every: Seconds between two visits, 20 % more or less.
+    folder: The site's folder.
+    """
+    site = _opened(folder)
+    failures = 0
+    while True:
+        try:
+            for line in site.run_once():
+                print_result({"event": line}, escape(line), as_json=as_json)
+            failures = 0
+        except (Unreachable, Refused) as error:
+            if once:
+                raise
+            failures += 1
+            screen().print(escape(str(error)), soft_wrap=True)
+        if once:
+            return
+        time.sleep(_pause(every, failures))
+
+
+def _pause(every: float, failures: int) -> float:
+    """Return how long to wait: about a minute, and after failures up to a quarter of an hour."""
+    if failures:
+        return random.uniform(every, max(every, min(LONGEST, every * 2**failures)))
+    return every * random.uniform(1 - JITTER, 1 + JITTER)
+
+
+def show(
+    study: str = "",
+    *,
+    html: Path | None = None,
+    overwrite: bool = False,
+    folder: Path = HERE,
+    as_json: bool = False,
+) -> None:
+    """Show the studies here, or exactly what one asks for and what would leave.
+
+    Example: tacit site show 3f0a11c2 --html what-would-leave.html
+
+    study: The first eight digits of its hash; all studies if left out.
+    html: Write one page for the steward here.
+    folder: The site's folder.
+    """
+    site = _opened(folder)
+    if not study:
+        _show_all(site, as_json)
+        return
+    asked = site.asked(study)
+    if html is not None:
+        from tacit.federation import steward_page
+
+        writable(html, overwrite=overwrite)
+        write_atomically(html, steward_page(asked, site.find(study)).encode())
+    if as_json:
+        print_json({"state": site.find(study).state, **dict(asked.rows())})
+    else:
+        _show_asked(asked)
+
+
+def _show_all(site: Site, as_json: bool) -> None:
+    found = site.studies()
+    if as_json:
+        told = [{"study": each.hash, "state": each.state, "server": each.remote} for each in found]
+        print_json({"studies": told})
+        return
+    rows = [(escape(each.study.title), each.state, each.remote, each.hash[:8]) for each in found]
+    print_table("Studies", ("title", "here", "there", "study"), rows)
+
+
+def _show_asked(asked: Asked) -> None:
+    rows = [(escape(name), escape(text)) for name, text in asked.rows()]
+    for name, text in rows:
+        screen().print(f"[bold]{name}[/]: {text}", soft_wrap=True, highlight=False)
+
+
+def approve(study: str, *, confirm: str = "", folder: Path = HERE, as_json: bool = False) -> None:
+    """Show what a study asks for, and approve it: the ledger is charged, nothing leaves yet.
+
+    Example: tacit site approve 3f0a11c2
+
+    study: The first eight digits of its hash, or more.
+    confirm: The first eight digits, typed by a person who has read the above; asked for if left
+    out.
+    folder: The site's folder.
+    """
+    site = _opened(folder)
+    asked = site.asked(study)
+    if not as_json:
+        _show_asked(asked)
+    typed = confirm or typer.prompt("To approve, type the first eight digits of the study")
+    site.approve(study, hash=typed.strip())
+    name = asked.study.hash
+    text = f"Approved {name[:8]}; next: tacit site answer {name[:8]}"
+    print_result({"approved": name, "spent": site.ledger.spent()}, text, as_json=as_json)
+
+
+def refuse(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
+    """Refuse a study; nothing is charged.
+
+    Example: tacit site refuse 3f0a11c2
+
+    study: The first eight digits of its hash, or more.
+    folder: The site's folder.
+    """
+    site = _opened(folder)
+    site.refuse(study)
+    print_result({"refused": site.find(study).hash}, "Refused.", as_json=as_json)
+
+
+def answer(
+    study: str,
+    *,
+    answers: Path | None = None,
+    config: Path | None = None,
+    folder: Path = HERE,
+    as_json: bool = False,
+) -> None:
+    r"""Answer an approved study with given answers, or train here; `tacit site run` sends it.
+
+    Example: tacit site answer 3f0a11c2 --config run.toml
+
+    study: The first eight digits of its hash, or more.
+    answers: Class indices (teachers, queries), .npy, of teachers that were trained elsewhere.
+    config: A run.toml whose \[data] and \[pate] say what to train on which records here.
+    folder: The site's folder.
+    """
+    site = _opened(folder)
+    if (answers is None) == (config is None):
+        raise InvalidArgument("Expected --answers or --config, one of them.")
+    given: dict[str, Any] = {}
+    if answers is not None:
+        from tacit.federation import read_answers
+
+        given["answers"] = read_answers(answers)
+    else:
+        from tacit.federation import records_of
+
+        assert config is not None
+        given.update(records_of(config, site.find(study).study))
+    site.answer(study, **given)
+    print_result({"sealed": site.find(study).hash}, "Sealed.", as_json=as_json)
+
+
+def withdraw(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
+    """Take an answer back before the study closes; statements warn of it for ever.
+
+    Example: tacit site withdraw 3f0a11c2
+
+    study: The first eight digits of its hash, or more.
+    folder: The site's folder.
+    """
+    site = _opened(folder)
+    site.withdraw(study)
+    print_result({"withdrawn": site.find(study).hash}, "Withdrawn.", as_json=as_json)
+
+
+def status(study: str = "", *, folder: Path = HERE, as_json: bool = False) -> None:
+    """Say where a study is here, exit code 6 until it is released; or what this site may sign.
+
+    Example: tacit site status
+
+    study: The first eight digits of its hash; the site's statement if left out.
+    folder: The site's folder.
+    """
+    site = _opened(folder)
+    if not study:
+        statement = site.statement()
+        if as_json:
+            print_json(statement.to_dict())
+        else:
+            print_statement(site.ledger, statement)
+        return
+    known = site.find(study)
+    told = {"study": known.hash, "state": known.state, "server": known.remote}
+    print_result(told, f"{known.hash[:8]}: {known.state}, {known.remote} there", as_json=as_json)
+    if not known.released:
+        raise NotYet("Expected a study that was released and fetched.")

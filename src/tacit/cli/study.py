@@ -1,0 +1,345 @@
+"""`tacit study`: a coordinator's studies, from keys to a release that others can check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from tacit._files import write_atomically
+from tacit.cli.options import parse_mechanism, writable
+from tacit.cli.show import print_json, print_result, print_table, screen
+from tacit.errors import InvalidArgument, NotYet, Refused
+
+if TYPE_CHECKING:
+    from tacit.federation import Coordinator
+
+HERE = Path("coordinator")
+_HOUR = 3600
+
+
+def opened(folder: Path) -> Coordinator:
+    """Open a coordinator's folder."""
+    from tacit.federation import Coordinator
+
+    if not (folder / "federation.toml").is_file():
+        raise InvalidArgument(
+            f"Expected a coordinator's folder at {str(folder)!r}; `tacit study init` makes one."
+        )
+    return Coordinator(folder)
+
+
+def init(
+    *,
+    name: str,
+    url: str,
+    epsilon: float,
+    delta: float,
+    unit: str = "patient",
+    hosts: str = "",
+    listen: str = "0.0.0.0",
+    port: int = 8443,
+    enrol_port: int = 8442,
+    console_port: int = 8444,
+    folder: Path = HERE,
+    as_json: bool = False,
+) -> None:
+    """Make a coordinator: keys, its own authority, an empty ledger, federation.toml.
+
+    Example: tacit study init --name "University" --url https://tacit.example.org:8443
+    --epsilon 4 --delta 1e-6
+
+    name: What people call this organisation.
+    url: Where sites reach it.
+    epsilon: The most that all studies may cost together.
+    delta: Delta of that budget.
+    unit: Whose privacy the ledger counts.
+    hosts: Further names or addresses of the server, with commas.
+    listen: The address to listen on.
+    port: Port for members.
+    enrol_port: Port for enrolment.
+    console_port: Port of the console, on this machine only.
+    folder: The coordinator's folder.
+    """
+    from tacit.federation import Coordinator, ServerSettings
+    from tacit.ledger import Budget
+
+    settings = ServerSettings(
+        name,
+        url,
+        host=listen,
+        port=port,
+        enrol_port=enrol_port,
+        console_port=console_port,
+    )
+    own = url.removeprefix("https://").rpartition(":")[0] or url.removeprefix("https://")
+    names = [own, *(each.strip() for each in hosts.split(",") if each.strip())]
+    budget = Budget(epsilon, delta)
+    made = Coordinator.create(folder, settings, hosts=names, budget=budget, unit=unit)
+    print_result(
+        {"folder": str(folder), "officers": made.officers, "key": made.key.public},
+        f"{folder}: keys, ledger and federation.toml. Keep officer.key where the officer signs; "
+        "next: tacit coordinator serve",
+        as_json=as_json,
+    )
+
+
+def _counted(teachers: str) -> dict[str, int] | int:
+    """Read "3", or "hospital-a=3,hospital-b=2"."""
+    try:
+        if "=" not in teachers:
+            return int(teachers)
+        pairs = (each.split("=") for each in teachers.split(","))
+        return {name.strip(): int(count) for name, count in pairs}
+    except ValueError:
+        raise InvalidArgument(
+            f"Expected --teachers={teachers!r} to be a number, or SITE=NUMBER with commas."
+        ) from None
+
+
+def new(
+    *,
+    title: str,
+    purpose: str,
+    inputs: Path,
+    classes: int,
+    mechanism: str,
+    teachers: str = "1",
+    quorum_sites: int,
+    quorum_teachers: int | None = None,
+    hours: float = 72.0,
+    slot_seconds: int = 60,
+    extend_hours: float | None = None,
+    unit: str = "patient",
+    overlap: int = 1,
+    folder: Path = HERE,
+    as_json: bool = False,
+) -> None:
+    """Draft a study: which inputs, which sites, which mechanism, until when.
+
+    Example: tacit study new --title "Scans" --purpose "label scans" --inputs public.npy --classes 3
+    --mechanism noisy-votes:sigma=40 --teachers 5 --quorum-sites 8
+
+    title: In a line, for people.
+    purpose: What the release is for, in a line.
+    inputs: Public inputs, .npy, one row a query.
+    classes: Number of classes.
+    mechanism: What is released: noisy-votes, gnmax, lnmax or confident-gnmax, as
+    NAME:KEY=VALUE,...
+    teachers: How many teachers each site has: a number, or SITE=NUMBER with commas.
+    quorum_sites: How many sites must answer.
+    quorum_teachers: How many teachers those must have; as many as sites by default.
+    hours: How long sites have, from now on.
+    slot_seconds: Sending times are multiples of it.
+    extend_hours: Hours more, if and only if the quorum is missed.
+    unit: Whose privacy; "site" protects all records of a site at once.
+    overlap: At how many sites one patient may be.
+    folder: The coordinator's folder.
+    """
+    from tacit.federation import Window, describe_inputs, inputs_file, new_document, read_answers
+    from tacit.mechanisms import Plan
+
+    place = opened(folder)
+    file = inputs_file(read_answers(inputs))
+    about = describe_inputs(file)
+    opens = int(place.now())
+    closes = opens + max(2 * slot_seconds, int(hours * _HOUR))
+    later = () if extend_hours is None else (closes + int(extend_hours * _HOUR),)
+    study = new_document(
+        title=title,
+        purpose=purpose,
+        unit=unit,
+        overlap=overlap,
+        inputs=about,
+        classes=classes,
+        plan=Plan(parse_mechanism(mechanism), about["shape"][0], n_classes=classes),
+        sites=place.sites(_counted(teachers)),
+        quorum={"sites": quorum_sites, "teachers": quorum_teachers or quorum_sites},
+        window=Window(opens, closes, slot_seconds, later),
+        servers=[place.server()],
+    )
+    place.add(study, file)
+    cost = study.plan.epsilon(place.ledger.usable_delta)
+    print_result(
+        {"study": study.hash, "epsilon": cost},
+        f"Drafted {study.hash}\nepsilon {cost:.4g} for one {unit}; next: tacit study sign "
+        f"{study.hash[:8]}",
+        as_json=as_json,
+    )
+
+
+def sign(
+    study: str, *, key: Path | None = None, folder: Path = HERE, as_json: bool = False
+) -> None:
+    """Sign a drafted study, as its privacy officer.
+
+    Example: tacit study sign 3f0a11c2
+
+    study: The first eight digits of its hash, or more.
+    key: The officer's key; officer.key in the coordinator's folder by default.
+    folder: The coordinator's folder.
+    """
+    from tacit.federation import SigningKey
+
+    place = opened(folder)
+    name = place.find(study)["hash"]
+    place.sign(name, SigningKey.open(key or folder / "officer.key"))
+    text = f"Signed {name}; next: tacit study open {name[:8]}"
+    print_result({"study": name}, text, as_json=as_json)
+
+
+def show(study: str = "", *, folder: Path = HERE, as_json: bool = False) -> None:
+    """Show all studies, or who approved and answered one; never what they answered.
+
+    Example: tacit study show 3f0a11c2
+
+    study: The first eight digits of its hash; all studies if left out.
+    folder: The coordinator's folder.
+    """
+    place = opened(folder)
+    place.tick()
+    if study:
+        name = place.find(study)["hash"]
+        sites = place.presence(name)
+        if as_json:
+            print_json({"study": name, "state": place.find(name)["state"], "sites": sites})
+            return
+        rows = [_presence(site, row) for site, row in sites.items()]
+        title = f"{name[:8]}: {place.find(name)['state']}"
+        print_table(title, ("site", "teachers", "decision", "answered"), rows)
+        return
+    from tacit.federation import Study, moment
+
+    found = [(row, Study.read(row["text"])) for row in place.studies()]
+    if as_json:
+        keys = ("hash", "state", "closes")
+        print_json({"studies": [{key: row[key] for key in keys} for row, _ in found]})
+        return
+    rows = [
+        (escape(each.title), row["state"], moment(row["closes"]), row["hash"][:8])
+        for row, each in found
+    ]
+    print_table("Studies", ("title", "state", "closes", "study"), rows)
+
+
+def _presence(site: str, row: dict[str, Any]) -> tuple[str, ...]:
+    answered = row["dropped"] or ("yes" if row["answered"] else "")
+    return site, str(row["teachers"]), row["decision"] or "", answered
+
+
+def _open(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
+    """Show a signed study to its sites.
+
+    Example: tacit study open 3f0a11c2
+
+    study: The first eight digits of its hash, or more.
+    folder: The coordinator's folder.
+    """
+    place = opened(folder)
+    name = place.find(study)["hash"]
+    place.open(name)
+    print_result({"study": name}, f"Open: {name}", as_json=as_json)
+
+
+def close(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
+    """Close a study whose time has come; before that, exit code 6.
+
+    Example: tacit study close 3f0a11c2
+
+    study: The first eight digits of its hash, or more.
+    folder: The coordinator's folder.
+    """
+    place = opened(folder)
+    place.tick()
+    row = place.find(study)
+    if row["state"] in ("draft", "signed", "open"):
+        raise NotYet(
+            "Expected a study whose deadline has passed, or that all have answered: nobody else "
+            "may end it."
+        )
+    print_result({"study": row["hash"], "state": row["state"]}, row["state"], as_json=as_json)
+
+
+def release(
+    study: str,
+    *,
+    out: Path | None = None,
+    csv: Path | None = None,
+    report: Path | None = None,
+    overwrite: bool = False,
+    folder: Path = HERE,
+    as_json: bool = False,
+) -> None:
+    """Release a closed study, once; asked again, the same. Exit code 6 before it has closed.
+
+    Example: tacit study release 3f0a11c2 --csv labels.csv --report report.html
+
+    study: The first eight digits of its hash, or more.
+    out: Write the signed release here.
+    csv: Write labels, or noisy counts, here.
+    folder: The coordinator's folder.
+    """
+    from tacit.federation import Study, read_release, release_csv, release_study
+    from tacit.report import write_report
+
+    writable(out, csv, report, overwrite=overwrite)
+    place = opened(folder)
+    name = place.find(study)["hash"]
+    stored = release_study(place, name)
+    found = read_release(Study.read(place.find(name)["text"]), stored)
+    if out is not None:
+        write_atomically(out, stored)
+    if csv is not None:
+        write_atomically(csv, release_csv(found.release).encode())
+    if report is not None:
+        notes = [f"It presumes that {each}." for each in place.statement().assumes]
+        write_report(report, place.ledger, notes=notes)
+    text = f"Released {name[:8]} over {len(found.survivors)} sites, {found.teachers} teachers."
+    told = {"study": name, "sites": found.survivors, "teachers": found.teachers}
+    print_result({**told, "entry": found.release.entry}, text, as_json=as_json)
+    if not as_json:
+        screen().print(escape(str(place.statement())))
+
+
+def verify(
+    study: str,
+    *,
+    document: Path | None = None,
+    file: Path | None = None,
+    folder: Path = HERE,
+    as_json: bool = False,
+) -> None:
+    """Check a release: who signed it, its quorum, the ledger entry that paid, the audit log.
+
+    Example: tacit study verify 3f0a11c2
+
+    study: The first eight digits of its hash, or more.
+    document: The study's document, where there is no coordinator's folder.
+    file: The signed release, with --document.
+    folder: The coordinator's folder.
+    """
+    from tacit.federation import Study, audit_lines, read_release
+
+    checks = ["signature of the coordinator", "quorum"]
+    if document is not None and file is not None:
+        read = Study.read(document.read_text(encoding="utf-8"))
+        if not read.hash.startswith(study) or len(study) < 8:
+            raise Refused("Expected the document of this study: its hash is another.")
+        found = read_release(read, file.read_bytes())
+    else:
+        place = opened(folder)
+        row = place.find(study)
+        if row["release"] is None:
+            raise NotYet("Expected a study that was released.")
+        read = Study.read(row["text"])
+        found = read_release(read, bytes(row["release"]))
+        if found.release.entry not in {entry.hash for entry in place.ledger.entries()}:
+            raise Refused("Expected the ledger to hold the entry that paid for this release.")
+        audit_lines(place.database)
+        checks += ["ledger entry", "audit log"]
+    told = {"study": read.hash, "verified": True, "checks": checks, "sites": found.survivors}
+    print_result(told, f"Verified: {', '.join(checks)}.", as_json=as_json)
+
+
+_open.__name__ = "open"

@@ -1,0 +1,179 @@
+"""Teachers of one site: each a process with its own limits, and answers that never fail.
+
+One patient moves one teacher only if nothing else couples them: no clock, no memory, no failure
+that another one sees (docs/theory/federation.md#what-one-patient-moves). So each has processor
+seconds, wall-clock seconds and memory of its own, all public; one that has no records, fails, or
+exceeds a limit answers class 0 everywhere. Nothing here raises because of what is in a record.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit._checks import Integers
+from tacit.errors import InvalidArgument
+from tacit.mechanisms import count_votes
+from tacit.teachers import record_ids, shard_of
+
+WALL_PER_CPU, WALL_EXTRA = 2, 5
+"""A teacher that waits instead of working is stopped after so many times its seconds, and some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one teacher may take; public, and the same for all.
+
+    Parameters
+    ----------
+    seconds : int
+        Of the processor.
+    megabytes : int
+        Of memory.
+    """
+
+    seconds: int
+    megabytes: int
+
+    @property
+    def wall_seconds(self) -> int:
+        """When a teacher is stopped at the latest, by the clock of its own process."""
+        return WALL_PER_CPU * self.seconds + WALL_EXTRA
+
+
+def ask_teachers(
+    teacher: Any,
+    records: tuple[ArrayLike, ArrayLike, ArrayLike | None],
+    inputs: NDArray[Any],
+    *,
+    n_teachers: int,
+    n_classes: int,
+    key: bytes,
+    limits: Limits,
+) -> Integers:
+    """Return what each teacher answers to each input: (teachers, queries). Secret.
+
+    Parameters
+    ----------
+    teacher : estimator or family
+        As `tacit.teachers.predict_with_teachers` takes it.
+    records : tuple of X, y and groups
+        Private rows, class indices, and whose they are (None: each row is its own unit). Secret.
+    inputs : array of shape (queries, ...)
+        The study's; public.
+    n_teachers, n_classes : int
+        As the study says.
+    key : bytes
+        The site's own for `shard_of`; secret.
+    limits : Limits
+        Of each teacher.
+
+    Returns
+    -------
+    array of int of shape (teachers, queries)
+        Class 0 everywhere for a teacher that failed. Secret.
+    """
+    X, y = np.asarray(records[0]), np.asarray(records[1])
+    ids: Any = record_ids(X) if records[2] is None else records[2]
+    shards = np.array([_teacher_of(one, n_teachers, key) for one in ids], dtype=np.int64)
+    if X.ndim < 1 or not len(X) == len(y) == len(shards):
+        raise InvalidArgument("Expected X, y and groups with one row for each record.")
+    if X.shape[1:] != inputs.shape[1:]:
+        raise InvalidArgument(
+            f"Expected records of the shape of the study's inputs, {inputs.shape[1:]}, got "
+            f"{X.shape[1:]}."
+        )
+    rehearse(teacher, inputs, n_classes=n_classes, limits=limits)
+    answers = np.zeros((n_teachers, len(inputs)), dtype=np.int64)
+    for number in range(n_teachers):
+        own = shards == number
+        job = (teacher, X[own], y[own], np.asarray(inputs), n_classes)
+        said = _one_teacher(job, limits)
+        if said is not None and is_answer(said, len(inputs), n_classes):
+            answers[number] = said
+    return answers
+
+
+def rehearse(teacher: Any, inputs: NDArray[Any], *, n_classes: int, limits: Limits) -> None:
+    """Train the teacher on the public inputs with made-up labels, and refuse one that cannot.
+
+    Without it, a teacher that cannot be sent to its process, does not fit the inputs, or needs
+    more than the limits would answer class 0 everywhere and nobody would know.
+    """
+    made_up = np.arange(len(inputs)) % n_classes
+    said = _one_teacher((teacher, inputs, made_up, inputs, n_classes), limits)
+    if said is None or not is_answer(said, len(inputs), n_classes):
+        raise InvalidArgument(
+            f"Expected a teacher that learns the public inputs in a process of its own within "
+            f"{limits.seconds} processor seconds and {limits.megabytes} megabytes; a rehearsal "
+            "with made-up labels failed. No record was used."
+        )
+
+
+def _teacher_of(unit: Any, n_teachers: int, key: bytes) -> int:
+    """Return the teacher of one unit; a record of nobody, whose name is missing, has none."""
+    try:
+        return int(shard_of([unit], n_teachers, key)[0])
+    except InvalidArgument:
+        return -1
+
+
+def is_answer(said: Any, queries: int, classes: int) -> bool:
+    """Tell whether one teacher's row is one class for each query."""
+    proper = isinstance(said, np.ndarray) and said.shape == (queries,) and said.dtype.kind in "iu"
+    return proper and bool((said >= 0).all() and (said < classes).all())
+
+
+def counts_of_answers(answers: ArrayLike, *, teachers: int, queries: int, classes: int) -> Integers:
+    """Return counts (queries, classes) of given answers (teachers, queries). Secret.
+
+    A wrong shape or type is refused, which is public; a row with anything but classes in it
+    answers class 0.
+    """
+    told = np.asarray(answers)
+    if told.shape != (teachers, queries) or told.dtype.kind not in "iu":
+        raise InvalidArgument(
+            f"Expected answers to be whole numbers of shape ({teachers}, {queries}), one row a "
+            f"teacher, got dtype {told.dtype} and shape {told.shape}."
+        )
+    rows = [row if is_answer(row, queries, classes) else np.zeros_like(row) for row in told]
+    return count_votes(np.stack(rows).astype(np.int64), classes)
+
+
+def _one_teacher(job: tuple[Any, ...], limits: Limits) -> NDArray[Any] | None:
+    """Let one process train and answer; None for whatever goes wrong in it. Secret."""
+    import cloudpickle
+
+    environment = {**os.environ, **dict.fromkeys(_ONE_THREAD, "1")}
+    # What can be imported here can be imported there: a teacher may be of the site's own module.
+    environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
+    # As a file, not as a module: a teacher needs nothing of this package.
+    command = [sys.executable, "-P", os.fspath(Path(__file__).with_name("one_teacher.py"))]
+    command += [str(limits.seconds), str(limits.megabytes)]
+    try:
+        done = subprocess.run(
+            command,
+            input=cloudpickle.dumps(job, protocol=5),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=limits.wall_seconds,
+            env=environment,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    with suppress(EOFError, OSError, ValueError):
+        return np.asarray(np.load(io.BytesIO(done.stdout), allow_pickle=False))
+    return None
+
+
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")

@@ -1,0 +1,142 @@
+"""State that survives: one SQLite file, one writer at a time, every step on disk before the next.
+
+Write-ahead log, full synchronisation. Rows that say how something ended are written once: triggers
+refuse to change them, whoever asks.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tacit.errors import InvalidArgument, TacitError
+
+Row = dict[str, Any]
+_BUSY_SECONDS = 30.0
+
+
+class StateUnavailable(TacitError):
+    """A party's state cannot be read or written: check its folder and the disk."""
+
+
+def write_once(table: str, column: str) -> str:
+    """Return a trigger that lets a column be set from NULL, and never again."""
+    return (
+        f"CREATE TRIGGER IF NOT EXISTS {table}_{column}_once BEFORE UPDATE OF {column} ON {table} "
+        f"WHEN OLD.{column} IS NOT NULL AND OLD.{column} IS NOT NEW.{column} "
+        f"BEGIN SELECT RAISE(ABORT, '{table}.{column} is written once'); END;\n"
+    )
+
+
+def append_only(table: str) -> str:
+    """Return triggers that refuse to change or remove rows of a table."""
+    return "".join(
+        f"CREATE TRIGGER IF NOT EXISTS {table}_never_{verb.lower()} BEFORE {verb} ON {table} "
+        f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END;\n"
+        for verb in ("UPDATE", "DELETE")
+    )
+
+
+def forward(table: str, order: dict[str, tuple[str, ...]]) -> str:
+    """Return a trigger that lets a state change only as listed: from each, to which."""
+    allowed = " OR ".join(
+        f"(OLD.state = '{old}' AND NEW.state IN ({', '.join(repr(new) for new in news)}))"
+        for old, news in order.items()
+        if news
+    )
+    return (
+        f"CREATE TRIGGER IF NOT EXISTS {table}_forward BEFORE UPDATE OF state ON {table} "
+        f"WHEN OLD.state <> NEW.state AND NOT ({allowed}) "
+        f"BEGIN SELECT RAISE(ABORT, '{table}.state never goes back'); END;\n"
+    )
+
+
+class Database:
+    """One file of state; safe between threads and between processes."""
+
+    def __init__(self, path: Path, tables: str, *, version: int = 1) -> None:
+        self.path = path
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        new = not path.exists()
+        self._connection = self._open()
+        with self._translated():
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = FULL")
+            if new:
+                path.chmod(0o600)
+            with self.writing() as database:
+                found = int(database.execute("PRAGMA user_version").fetchone()["user_version"])
+                if found not in (0, version):
+                    raise InvalidArgument(
+                        f"Expected state of version {version}, got {found}; upgrade tacit."
+                    )
+                if found == 0:
+                    for statement in _statements(tables):
+                        database.execute(statement)
+                    database.execute(f"PRAGMA user_version = {version}")
+
+    def _open(self) -> sqlite3.Connection:
+        with self._translated():
+            connection = sqlite3.connect(
+                self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            connection.row_factory = _as_row
+            return connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Lend the connection inside one synchronised transaction: all happens, or nothing."""
+        with self._lock, self._translated():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def rows(self, query: str, *values: Any) -> list[Row]:
+        """Return rows of one query."""
+        with self._lock, self._translated():
+            return self._connection.execute(query, values).fetchall()
+
+    def row(self, query: str, *values: Any) -> Row | None:
+        """Return the first row of a query, or None."""
+        found = self.rows(query, *values)
+        return found[0] if found else None
+
+    def close(self) -> None:
+        """Close the file; what was written stays."""
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise StateUnavailable(
+                f"Cannot use the state in {str(self.path)!r} ({error}): check its folder, its "
+                "permissions and the disk. Nothing was done."
+            ) from error
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Cut a script into statements; a trigger holds semicolons of its own."""
+    part = ""
+    for line in script.splitlines(keepends=True):
+        part += line
+        if sqlite3.complete_statement(part):
+            yield part
+            part = ""
+
+
+def _as_row(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> Row:
+    return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}

@@ -1,0 +1,167 @@
+r"""What travels: one array in a frame, and small signed notes.
+
+A frame is `TACIT1\n`, the length of a JSON header as uint32, the header (at most 16 KiB), and an
+npy 1.0 array. The header of the array must equal, byte for byte, the one that the study implies,
+and so must the length: nothing else is ever read. No compression, so that the length of a
+body is a function of the study alone (docs/theory/federation.md#a-digest-of-answers-is-a-secret).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._checks import Integers
+from tacit.errors import InvalidArgument
+from tacit.federation.keys import SigningKey, check_signature
+from tacit.federation.study import Study, StudySite
+from tacit.ledger import canonical
+
+MAGIC = b"TACIT1\n"
+PROTOCOL = "1"
+MOST_HEADER = 16 * 1024
+MOST_BODY = 256 * 1024 * 1024
+ANSWERS, APPROVAL, RECEIPT, RELEASE = (
+    "tacit-answers/1",
+    "tacit-approval/1",
+    "tacit-receipt/1",
+    "tacit-release/1",
+)
+_SIZES: Mapping[str, type] = {"study": str, "site": str, "sharing": str, "digest": str}
+
+
+def array_header(dtype: str, shape: tuple[int, ...]) -> bytes:
+    """Return the one npy 1.0 header of an array, so that it can be compared instead of parsed."""
+    file = io.BytesIO()
+    described = {"descr": dtype, "fortran_order": False, "shape": tuple(shape)}
+    np.lib.format.write_array_header_1_0(file, described)
+    return file.getvalue()
+
+
+def count_dtype(teachers: int) -> str:
+    """Return the least of uint8, uint16 and uint32 that holds a number of teachers.
+
+    >>> count_dtype(255), count_dtype(256), count_dtype(70_000)
+    ('|u1', '<u2', '<u4')
+    """
+    return "|u1" if teachers < 1 << 8 else "<u2" if teachers < 1 << 16 else "<u4"
+
+
+def answers_header(study: Study, site: StudySite) -> bytes:
+    """Return the npy header that a site's answers must have."""
+    return array_header(count_dtype(site.teachers), (study.queries, study.classes))
+
+
+def answers_size(study: Study, site: StudySite) -> int:
+    """Return how many bytes a site sends, exactly: a function of the study."""
+    header = answers_text(study, site.id, "0" * 32, "0" * 64, "0" * 128)
+    itemsize = np.dtype(count_dtype(site.teachers)).itemsize
+    values = study.queries * study.classes * itemsize
+    return len(MAGIC) + 4 + len(header) + len(answers_header(study, site)) + values
+
+
+def answers_text(study: Study, site: str, sharing: str, digest: str, signature: str) -> bytes:
+    """Return the JSON header of answers."""
+    note = {"study": study.hash, "site": site, "sharing": sharing, "digest": digest}
+    return canonical({**note, "signature": signature}).encode()
+
+
+def seal_answers(
+    study: Study, site: StudySite, counts: Integers, key: SigningKey, sharing: str
+) -> bytes:
+    """Return the one body that a site sends: its counts, signed. Secret."""
+    values = np.ascontiguousarray(counts, dtype=count_dtype(site.teachers))
+    payload = answers_header(study, site) + values.tobytes()
+    digest = hashlib.sha256(payload).hexdigest()
+    note = {"study": study.hash, "site": site.id, "sharing": sharing, "digest": digest}
+    signature = key.sign(ANSWERS, canonical(note))
+    return frame(answers_text(study, site.id, sharing, digest, signature), payload)
+
+
+def frame(header: bytes, payload: bytes) -> bytes:
+    """Put a JSON header and an array together."""
+    return MAGIC + struct.pack("<I", len(header)) + header + payload
+
+
+def read_header(file: BinaryIO, *, most: int = MOST_HEADER) -> dict[str, Any]:
+    """Read the JSON header of a frame; the file then stands at the array."""
+    if file.read(len(MAGIC)) != MAGIC:
+        raise InvalidArgument("Expected a body that begins with TACIT1.")
+    (length,) = struct.unpack("<I", file.read(4).ljust(4, b"\0"))
+    if not 2 <= length <= most:
+        raise InvalidArgument(f"Expected a header of at most {most} bytes.")
+    return read_note(file.read(length), most=most)
+
+
+def read_note(raw: bytes, *, most: int = MOST_HEADER) -> dict[str, Any]:
+    """Read one canonical JSON object of bounded size."""
+    try:
+        if len(raw) > most:
+            raise ValueError
+        text = raw.decode("utf-8")
+        note = json.loads(text)
+        if not isinstance(note, dict) or canonical(note) != text:
+            raise ValueError
+    except (InvalidArgument, RecursionError, UnicodeDecodeError, ValueError):
+        raise InvalidArgument(
+            f"Expected one canonical JSON object of at most {most} bytes."
+        ) from None
+    return note
+
+
+def check_answers(study: Study, site: StudySite, header: Mapping[str, Any], payload: bytes) -> str:
+    """Return the sharing id of answers that are exactly what the study asks of this site.
+
+    No message quotes them, or their digest.
+    """
+    note = {name: header.get(name) for name in _SIZES}
+    named = set(header) == {*_SIZES, "signature"}
+    if not named or (note["study"], note["site"]) != (study.hash, site.id):
+        raise InvalidArgument("Expected answers for this study, of this site.")
+    sharing = note["sharing"]
+    if not is_sharing_id(sharing):
+        raise InvalidArgument("Expected a sharing id of 32 hexadecimal digits.")
+    check_signature(site.key, ANSWERS, canonical(note), header["signature"])
+    if hashlib.sha256(payload).hexdigest() != note["digest"]:
+        raise InvalidArgument("Expected the answers that were signed.")
+    counts_of(study, site, payload)
+    return str(sharing)
+
+
+def is_sharing_id(value: Any) -> bool:
+    """Tell whether it is written like a sharing id."""
+    return isinstance(value, str) and len(value) == 32 and set(value) <= set("0123456789abcdef")
+
+
+def counts_of(study: Study, site: StudySite, payload: bytes) -> NDArray[Any]:
+    """Return the counts of one site, each row of which sums to its teachers. Secret."""
+    expected = answers_header(study, site)
+    if not payload.startswith(expected):
+        raise InvalidArgument("Expected the array that the study describes.")
+    dtype = count_dtype(site.teachers)
+    counts = np.frombuffer(payload, dtype=dtype, offset=len(expected))
+    if counts.size != study.queries * study.classes:
+        raise InvalidArgument("Expected the array that the study describes.")
+    counts = counts.reshape(study.queries, study.classes)
+    if (counts.sum(axis=1, dtype=np.int64) != site.teachers).any():
+        raise InvalidArgument("Expected rows that sum to the site's number of teachers.")
+    return counts
+
+
+def signed(key: SigningKey, domain: str, note: Mapping[str, Any]) -> bytes:
+    """Return a note with its signature, as canonical JSON."""
+    return canonical({**note, "signature": key.sign(domain, canonical(note))}).encode()
+
+
+def check_signed(public: str, domain: str, note: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a note without its signature, which must be that key's; otherwise `Refused`."""
+    plain = {name: value for name, value in note.items() if name != "signature"}
+    check_signature(public, domain, canonical(plain), note.get("signature"))
+    return plain

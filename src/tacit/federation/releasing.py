@@ -1,0 +1,244 @@
+"""From closed to released: one sum, one ledger entry, one noise, one stored answer for all.
+
+Ledger entry, noise, then release and state in one write-once transaction; only the stored bytes are
+ever served. A crash before that write loses a draw that nobody saw, and a new one needs a new
+entry. docs/theory/federation.md#a-sum-is-opened-once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._checks import Integers
+from tacit.errors import InvalidArgument, NotYet, Refused
+from tacit.federation.audit_log import note
+from tacit.federation.coordinator import ANSWERS_STAY, SHOWN_TO_NOBODY, Coordinator
+from tacit.federation.database import Row
+from tacit.federation.keys import check_signature
+from tacit.federation.messages import (
+    RELEASE,
+    array_header,
+    check_answers,
+    counts_of,
+    frame,
+    read_header,
+)
+from tacit.federation.study import Study
+from tacit.ledger import canonical
+from tacit.mechanisms import Release
+
+WITHDRAWN = (
+    "a site withdrew an answer that it had given: why is not known here, and if it depends on "
+    "records, the guarantee does not hold"
+)
+MOST_HEADER = 4 << 20
+"""Bytes of a release's header, which names every site in the sum."""
+_FIELDS = {"study", "survivors", "entry", "dtype", "shape", "presumes", "warnings", "signature"}
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRelease:
+    """What a study released, as it was stored and signed.
+
+    Parameters
+    ----------
+    release : Release
+        Labels or noisy counts, under the mechanism of the plan; public.
+    survivors : tuple of str
+        The sites in the sum; public.
+    sharing : mapping of str to str
+        Each site's sharing id, by which it knows that its answer was counted.
+    teachers : int
+        How many teachers those sites have together.
+    presumes, warnings : tuple of str
+        What the coordinator's statement presumes and warns of.
+    """
+
+    release: Release
+    survivors: tuple[str, ...]
+    sharing: Mapping[str, str]
+    teachers: int
+    presumes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def release_study(coordinator: Coordinator, name: str) -> bytes:
+    """Release a closed study, or return what was released: of two that race, one draws.
+
+    Parameters
+    ----------
+    coordinator : Coordinator
+        Whose study it is.
+    name : str
+        The study's hash, or its beginning.
+
+    Returns
+    -------
+    bytes
+        The release as stored, signed by the coordinator.
+    """
+    coordinator.tick()
+    row = coordinator.find(name)
+    with _alone(coordinator.folder / "releasing.lock"):
+        row = coordinator.find(row["hash"])
+        if row["state"] == "closed":
+            _release(coordinator, row)
+            row = coordinator.find(row["hash"])
+    coordinator.tick()  # deletes the answers
+    if row["state"] == "void":
+        raise Refused("Expected a study with a quorum: too few sites answered, and it is void.")
+    if row["state"] != "released":
+        raise NotYet("Expected a study that has closed: it closes at its deadline, with a quorum.")
+    return bytes(row["release"])
+
+
+def _release(coordinator: Coordinator, row: Row) -> None:
+    study, survivors = Study.read(row["text"]), json.loads(row["survivors"])
+    votes, sharing = _total(coordinator, study, survivors)
+    warnings = _warnings(coordinator, study.hash)
+    purpose = f"study {study.hash[:16]}: {study.title}"
+    with coordinator.ledger.release(study.plan, purpose=purpose, faults=warnings) as grant:
+        release = grant.release(votes)
+    stored = _stored(coordinator, study, release, sharing, warnings)
+    with coordinator.database.writing() as rows:
+        query = (
+            "UPDATE studies SET state = 'released', release = ?, entry = ? "
+            "WHERE hash = ? AND state = 'closed'"
+        )
+        rows.execute(query, (stored, release.entry, study.hash))
+        note(rows, coordinator.now(), "released", study=study.hash, entry=release.entry)
+
+
+def _total(
+    coordinator: Coordinator, study: Study, survivors: list[str]
+) -> tuple[Integers, dict[str, str]]:
+    """Add up what the survivors sent, checked once more. Secret."""
+    total = np.zeros((study.queries, study.classes), dtype=np.int64)
+    sharing: dict[str, str] = {}
+    query = "SELECT site, sharing FROM answers WHERE study = ? AND dropped IS NULL"
+    ids = {row["site"]: row["sharing"] for row in coordinator.database.rows(query, study.hash)}
+    for name in survivors:
+        site = study.site(name)
+        if site is None or name not in ids:
+            raise Refused("Expected every survivor to be a site of the study.")
+        with coordinator.answers_of(study.hash, name, ids[name]).open("rb") as file:
+            header = read_header(file)
+            payload = file.read()
+        sharing[name] = check_answers(study, site, header, payload)
+        total += counts_of(study, site, payload)
+    return total, sharing
+
+
+def _warnings(coordinator: Coordinator, name: str) -> list[str]:
+    query = "SELECT 1 FROM answers WHERE study = ? AND dropped = 'withdrawn'"
+    return [WITHDRAWN] if coordinator.database.row(query, name) else []
+
+
+def _stored(
+    coordinator: Coordinator,
+    study: Study,
+    release: Release,
+    sharing: Mapping[str, str],
+    warnings: list[str],
+) -> bytes:
+    array = np.asarray(release)
+    payload = array_header(array.dtype.str, array.shape) + array.tobytes()
+    header: dict[str, Any] = {
+        "study": study.hash,
+        "survivors": sorted(sharing.items()),
+        "entry": release.entry,
+        "dtype": array.dtype.str,
+        "shape": array.shape,
+        "presumes": [ANSWERS_STAY, SHOWN_TO_NOBODY],
+        "warnings": warnings,
+    }
+    text = canonical(header) + "\n" + hashlib.sha256(payload).hexdigest()
+    header["signature"] = coordinator.key.sign(RELEASE, text)
+    return frame(canonical(header).encode(), payload)
+
+
+def read_release(study: Study, stored: bytes) -> StudyRelease:
+    """Read a release and check that the study's coordinator signed it; otherwise `Refused`.
+
+    Parameters
+    ----------
+    study : Study
+        Whose release it should be.
+    stored : bytes
+        What the coordinator serves.
+
+    Returns
+    -------
+    StudyRelease
+        Checked: signature, study, quorum, shape.
+    """
+    file = io.BytesIO(stored)
+    header = read_header(file, most=MOST_HEADER)
+    payload = file.read()
+    signature = header.pop("signature", None)
+    if {*header, "signature"} != _FIELDS or header["study"] != study.hash:
+        raise Refused("Expected the release of this study.")
+    text = canonical(header) + "\n" + hashlib.sha256(payload).hexdigest()
+    check_signature(study.server("coordinator").key, RELEASE, text, signature)
+    sharing = dict(header["survivors"])
+    if not study.reached(list(sharing)) or any(study.site(name) is None for name in sharing):
+        raise Refused("Expected a release over a quorum of the study's sites.")
+    told = _array(header, payload)
+    made: dict[str, Any] = {"labels" if told.ndim == 1 else "values": told}
+    release = Release(study.plan.mechanism, entry=header["entry"], **made)
+    teachers = sum(each.teachers for each in study.sites if each.id in sharing)
+    said = tuple(header["presumes"]), tuple(header["warnings"])
+    return StudyRelease(release, tuple(sharing), sharing, teachers, *said)
+
+
+def _array(header: Mapping[str, Any], payload: bytes) -> NDArray[Any]:
+    expected = array_header(header["dtype"], tuple(header["shape"]))
+    if not payload.startswith(expected) or header["dtype"] not in ("<i8", "<f8"):
+        raise InvalidArgument("Expected a release as its header describes it.")
+    values = np.frombuffer(payload, dtype=header["dtype"], offset=len(expected))
+    return values.reshape(header["shape"])
+
+
+def release_csv(found: Release) -> str:
+    """Return a release as a table: query and label, or query and noisy counts.
+
+    Parameters
+    ----------
+    found : Release
+        Public.
+
+    Returns
+    -------
+    str
+        CSV with a header.
+    """
+    told = np.asarray(found).astype(np.int64)
+    rows = told.reshape(len(told), -1).tolist()
+    single = told.ndim == 1
+    names = ["label"] if single else [f"class_{number}" for number in range(told.shape[1])]
+    lines = [",".join(["query", *names])]
+    lines += [",".join(map(str, [number, *row])) for number, row in enumerate(rows)]
+    return "\n".join(lines) + "\n"
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Wait until nobody else draws noise here."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

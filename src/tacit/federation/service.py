@@ -1,0 +1,327 @@
+"""The coordinator's service for members and for those who enrol: thin, over `Coordinator`.
+
+Every refusal is one line and changes nothing. No request may be compressed or chunked, none is
+longer than it must be, and a body is a file on disk before it is looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from tacit.errors import InvalidArgument, NotYet, Refused, TacitError
+from tacit.federation import audit_log, members
+from tacit.federation.certificates import MOST_CSR_BYTES, server_context
+from tacit.federation.coordinator import Coordinator
+from tacit.federation.database import Row, StateUnavailable
+from tacit.federation.messages import MOST_BODY, MOST_HEADER, PROTOCOL, answers_size, read_note
+from tacit.federation.transport import Listener, serve, until_signalled
+
+_FAILURES_A_MINUTE = 10
+_MOST_FORM = 8 * 1024 + MOST_CSR_BYTES
+Handler = Callable[[Request, Row], Awaitable[Response]]
+
+
+class Declined(Exception):
+    """A request that ends here, with a status and one line."""
+
+    def __init__(self, status: int, line: str) -> None:
+        super().__init__(line)
+        self.status = status
+        self.line = line
+
+
+def _refusal(error: Exception) -> Response:
+    """Turn an error that was raised on purpose into one line; any other says nothing."""
+    codes = {Refused: 403, NotYet: 409, StateUnavailable: 507, InvalidArgument: 422}
+    if isinstance(error, Declined):
+        return PlainTextResponse(error.line + "\n", error.status)
+    for kind, code in codes.items():
+        if isinstance(error, kind):
+            return PlainTextResponse(f"{error}\n", code)
+    if isinstance(error, TacitError):
+        return PlainTextResponse(f"{error}\n", 400)
+    if isinstance(error, OSError):
+        return PlainTextResponse("There is no room to store it; try again later.\n", 507)
+    return PlainTextResponse("The request could not be handled.\n", 400)
+
+
+class MemberService:
+    """What members may ask: studies, documents, inputs, releases; approvals and answers."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self.coordinator = coordinator
+        self.uploads = coordinator.folder / "uploads"
+        self.uploads.mkdir(mode=0o700, exist_ok=True)
+        for left in self.uploads.iterdir():
+            left.unlink(missing_ok=True)  # of a process that was killed: nobody was told of it
+
+    def app(self) -> Starlette:
+        """Return the application."""
+        study = "/v1/studies/{name}"
+        routes = [
+            self._route("/v1/studies", self.studies, "GET", ("site", "analyst")),
+            self._route("/v1/renew", self.renew, "POST", ("site", "analyst")),
+            self._route(f"{study}/document", self.document, "GET", ("site", "analyst")),
+            self._route(f"{study}/inputs", self.inputs, "GET", ("site", "analyst")),
+            self._route(f"{study}/release", self.release, "GET", ("site", "analyst")),
+            self._route(f"{study}/approval", self.approval, "PUT", ("site",)),
+            Route(f"{study}/answers", self._answers, methods=["PUT", "DELETE"]),
+        ]
+        return Starlette(routes=routes)
+
+    def _route(self, path: str, handler: Handler, method: str, roles: tuple[str, ...]) -> Route:
+        return Route(path, self._guarded(handler, roles), methods=[method])
+
+    def _guarded(
+        self, handler: Handler, roles: tuple[str, ...]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            try:
+                member = self._member(request, roles)
+                return await handler(request, member)
+            except (ClientDisconnect, asyncio.CancelledError):
+                raise
+            except Exception as error:
+                return _refusal(error)
+
+        return endpoint
+
+    def _member(self, request: Request, roles: tuple[str, ...]) -> Row:
+        """Return who asks, by the certificate's row as it is now; nobody fails closed."""
+        if request.headers.get("tacit-protocol") != PROTOCOL:
+            raise Declined(426, f"Expected Tacit-Protocol: {PROTOCOL}; upgrade tacit.")
+        fingerprint = getattr(request.state, "fingerprint", None)
+        member = members.member_of(self.coordinator.database, fingerprint)
+        if member is None:
+            raise Declined(403, "Expected the certificate of a member: it is unknown or revoked.")
+        if member["role"] not in roles:
+            raise Declined(403, f"Expected a {' or '.join(roles)}.")
+        return member
+
+    async def studies(self, request: Request, member: Row) -> Response:
+        """List the studies that were opened, and where the audit log stands."""
+        del member
+        seen = request.query_params.get("seen", "0")
+        database = self.coordinator.database
+        head = audit_log.head(database)
+        at = audit_log.hash_at(database, int(seen)) if seen.isdigit() and len(seen) < 16 else None
+        listed = [
+            {"hash": row["hash"], "state": row["state"], "closes": row["closes"]}
+            for row in database.rows(
+                "SELECT hash, state, closes FROM studies WHERE state NOT IN ('draft', 'signed')"
+            )
+        ]
+        log = {"length": head.length, "head": head.hash, "seen": at}
+        return JSONResponse({"studies": listed, "audit": log, "time": self.coordinator.now()})
+
+    async def document(self, request: Request, member: Row) -> Response:
+        """Return a study's text and who signed it."""
+        del member
+        _, row = self.coordinator.open_study(request.path_params["name"])
+        keys = ("officer", "signature")
+        return JSONResponse({"document": row["text"], **{key: row[key] for key in keys}})
+
+    async def inputs(self, request: Request, member: Row) -> Response:
+        """Return the public inputs, or a range of them."""
+        del member
+        study, _ = self.coordinator.open_study(request.path_params["name"])
+        return FileResponse(
+            self.coordinator.inputs_of(study.hash), media_type="application/octet-stream"
+        )
+
+    async def release(self, request: Request, member: Row) -> Response:
+        """Return the release as it was stored."""
+        del member
+        _, row = self.coordinator.open_study(request.path_params["name"])
+        if row["release"] is None:
+            raise Declined(404, "Expected a study that was released.")
+        return Response(bytes(row["release"]), media_type="application/octet-stream")
+
+    async def renew(self, request: Request, member: Row) -> Response:
+        """Give a member a further certificate."""
+        csr = await _small_body(request, MOST_CSR_BYTES)
+        place = self.coordinator
+        args = (place.database, place.authority, member, csr, place.now())
+        pem = await run_in_threadpool(members.renew, *args)
+        return JSONResponse({"certificate": pem.decode()})
+
+    async def approval(self, request: Request, member: Row) -> Response:
+        """Keep an approval or a refusal."""
+        sent = read_note(await _small_body(request, MOST_HEADER))
+        name = request.path_params["name"]
+        kept = await run_in_threadpool(self.coordinator.approve, name, member, sent)
+        if not kept:
+            raise Declined(409, "Another decision of this site was kept before.")
+        return PlainTextResponse("kept\n", 201)
+
+    async def _answers(self, request: Request) -> Response:
+        handler = self.answers if request.method == "PUT" else self.withdraw
+        return await self._guarded(handler, ("site",))(request)
+
+    async def withdraw(self, request: Request, member: Row) -> Response:
+        """Drop a site's answers while the study is open."""
+        name = request.path_params["name"]
+        if not await run_in_threadpool(self.coordinator.withdraw, name, member):
+            raise Declined(410, "The study has closed: its answers stay.")
+        return PlainTextResponse("withdrawn\n")
+
+    async def answers(self, request: Request, member: Row) -> Response:
+        """Take a site's answers: to disk first, then looked at, then on record."""
+        name = request.path_params["name"]
+        study, row = self.coordinator.open_study(name)
+        site = study.site(member["id"])
+        if site is None:
+            raise Declined(403, "Expected a site that the study names.")
+        if row["state"] != "open" and self.coordinator.receipt(name, site.id) is None:
+            raise Declined(410, "The study has closed without this site.")
+        _check_plain(request, answers_size(study, site))
+        path = self.uploads / secrets.token_hex(16)
+        try:
+            await _to_disk(request, path, answers_size(study, site))
+            # Asked again: a member may have been revoked while it sent.
+            member = self._member(request, ("site",))
+            place = self.coordinator
+            code, receipt = await run_in_threadpool(place.take_answers, name, member, path)
+        finally:
+            path.unlink(missing_ok=True)
+        if code == 409:
+            raise Declined(409, "Another answer of this site was taken, or none was approved.")
+        if code == 410:
+            raise Declined(410, "The study is not open now.")
+        return Response(receipt, code, media_type="application/json")
+
+
+def _check_plain(request: Request, size: int) -> None:
+    """Refuse what is compressed, chunked, of another type or of another length."""
+    headers = request.headers
+    if "content-encoding" in headers or "transfer-encoding" in headers:
+        raise Declined(415, "Expected a body as it is: neither compressed nor chunked.")
+    if headers.get("content-type") != "application/octet-stream":
+        raise Declined(415, "Expected application/octet-stream.")
+    told = headers.get("content-length", "")
+    if not told.isdigit():
+        raise Declined(411, "Expected a Content-Length.")
+    if int(told) > min(size, MOST_BODY):
+        raise Declined(413, f"Expected {size} bytes, as the study implies.")
+    if int(told) != size:
+        raise Declined(422, f"Expected {size} bytes, as the study implies.")
+
+
+async def _to_disk(request: Request, path: Path, size: int) -> None:
+    """Write a body to a file, synchronised; more or less than its length is refused."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        written = 0
+        async for part in request.stream():
+            written += len(part)
+            if written > size:
+                raise Declined(413, f"Expected {size} bytes.")
+            file.write(part)
+        if written != size:
+            raise Declined(422, f"Expected {size} bytes.")
+        file.flush()
+        await run_in_threadpool(os.fsync, file.fileno())
+
+
+async def _small_body(request: Request, most: int) -> bytes:
+    told = request.headers.get("content-length", "")
+    if "content-encoding" in request.headers or "transfer-encoding" in request.headers:
+        raise Declined(415, "Expected a body as it is: neither compressed nor chunked.")
+    if not told.isdigit():
+        raise Declined(411, "Expected a Content-Length.")
+    if int(told) > most:
+        raise Declined(413, f"Expected at most {most} bytes.")
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > most:
+            raise Declined(413, f"Expected at most {most} bytes.")
+    return body
+
+
+class EnrolmentService:
+    """The door for those who have an invitation and no certificate yet."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self.coordinator = coordinator
+        self._failures: dict[str, deque[float]] = {}
+
+    def app(self) -> Starlette:
+        """Return the application."""
+        return Starlette(routes=[Route("/v1/enrol", self.enrol, methods=["POST"])])
+
+    async def enrol(self, request: Request) -> Response:
+        """Give a certificate for a token, which works once."""
+        who = request.client.host if request.client else ""
+        try:
+            self._slow_down(who)
+            # Not canonical: people may write such a request by hand, and it decides nothing else.
+            sent = _loose(await _small_body(request, _MOST_FORM))
+            place = self.coordinator
+            args = (place.database, place.authority, sent, place.now())
+            pem = await run_in_threadpool(members.enrol, *args)
+        except (ClientDisconnect, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            if isinstance(error, Refused):
+                self._failures.setdefault(who, deque()).append(time.monotonic())
+            return _refusal(error)
+        return JSONResponse({"certificate": pem.decode()})
+
+    def _slow_down(self, who: str) -> None:
+        """Refuse an address that showed ten wrong tokens within a minute."""
+        recent = self._failures.get(who, deque())
+        while recent and time.monotonic() - recent[0] > 60:
+            recent.popleft()
+        if len(recent) >= _FAILURES_A_MINUTE:
+            raise Declined(429, "Too many wrong tokens; wait a minute.")
+        if len(self._failures) > 10_000:
+            self._failures.clear()
+
+
+def _loose(raw: bytes) -> dict[str, Any]:
+    try:
+        sent = json.loads(raw)
+    except (RecursionError, ValueError):
+        sent = None
+    if not isinstance(sent, dict):
+        raise InvalidArgument("Expected a JSON object.")
+    return sent
+
+
+def listeners_of(coordinator: Coordinator, *, console: Any = None) -> list[Listener]:
+    """Return the coordinator's ports: members, enrolment, and the console if there is one."""
+    settings, keys = coordinator.settings, coordinator.folder / "keys"
+    most = settings.most_connections
+    members_app, enrol_app = MemberService(coordinator).app(), EnrolmentService(coordinator).app()
+    with_clients = server_context(keys, clients=True)
+    anybody = server_context(keys, clients=False)
+    listeners = [
+        Listener(members_app, with_clients, settings.host, settings.port, most=most),
+        Listener(enrol_app, anybody, settings.host, settings.enrol_port, most=most),
+    ]
+    if console is not None:
+        place = (settings.console_host, settings.console_port)
+        listeners.append(Listener(console, anybody, *place, most=most))
+    return listeners
+
+
+async def serve_coordinator(coordinator: Coordinator, *, console: Any = None) -> None:
+    """Serve members, enrolment and the console until stopped."""
+    stop = asyncio.Event()
+    until_signalled(stop)
+    await serve(listeners_of(coordinator, console=console), tick=coordinator.tick, stop=stop)

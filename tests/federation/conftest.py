@@ -1,0 +1,55 @@
+"""Parties of a federation on loopback, in temporary folders."""
+
+from __future__ import annotations
+
+import pytest
+from network import Clock, answers_of, draft, make_coordinator, make_site, served
+
+from tacit import count_votes
+from tacit.federation import SigningKey
+from tacit.federation.certificates import new_request
+from tacit.federation.members import ENROLMENT, enrol, new_token
+from tacit.federation.messages import seal_answers
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def coordinator(tmp_path, clock):
+    made = make_coordinator(tmp_path / "coordinator", clock)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def network(coordinator, tmp_path, clock):
+    """A coordinator that serves, and three sites that have joined it."""
+    with served(coordinator):
+        sites = [
+            make_site(tmp_path / f"hospital-{name}", coordinator, f"hospital-{name}", clock)
+            for name in "abc"
+        ]
+        yield coordinator, sites
+        for site in sites:
+            site.close()
+
+
+@pytest.fixture(scope="session")
+def sealed(tmp_path_factory):
+    """A study of two sites and a body of the first, made without any network."""
+    place = make_coordinator(tmp_path_factory.mktemp("sealed") / "coordinator")
+    keys = [SigningKey.generate() for _ in range(2)]
+    for number, key in enumerate(keys):
+        csr = new_request(tmp_path_factory.mktemp("site"), "x").decode()
+        token = new_token(place.database, f"site-{number}", "site", place.now())
+        request = {"token": token, "csr": csr, "key": key.public}
+        request["signature"] = key.sign(ENROLMENT, csr)
+        enrol(place.database, place.authority, request, place.now())
+    study = draft(place)
+    counts = count_votes(answers_of(0), 3)
+    body = seal_answers(study, study.site("site-0"), counts, keys[0], "2" * 32)
+    place.close()
+    return study, body

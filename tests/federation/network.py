@@ -1,0 +1,158 @@
+"""A coordinator that serves on loopback, sites that join it, and a clock that tests can move."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from tacit.federation import (
+    Coordinator,
+    Policy,
+    ServerSettings,
+    SigningKey,
+    Site,
+    Study,
+    Window,
+    describe_inputs,
+    inputs_file,
+    new_document,
+)
+from tacit.federation.service import listeners_of
+from tacit.federation.transport import free_ports, serve
+from tacit.ledger import Budget
+from tacit.mechanisms import NoisyVotes, Plan
+
+QUERIES, CLASSES = 6, 3
+INPUTS = np.arange(2.0 * QUERIES).reshape(QUERIES, 2)
+WIDE = Budget(1e6, 1e-6)  # tests compare sums exactly: noise that is hardly there
+
+
+class Clock:
+    """Seconds since 1970, which only a test moves; sites and coordinator share it."""
+
+    def __init__(self) -> None:
+        self.start = time.time()
+        self.ahead = 0.0
+
+    def __call__(self) -> float:
+        return self.start + self.ahead
+
+
+def make_coordinator(folder: Path, clock=time.time, **changes) -> Coordinator:
+    port, enrol, console = free_ports(3)
+    settings = ServerSettings(
+        "a university",
+        f"https://127.0.0.1:{port}",
+        host="127.0.0.1",
+        port=port,
+        enrol_port=enrol,
+        console_port=console,
+    )
+    about = {"hosts": ["127.0.0.1", "localhost"], "budget": WIDE, "unit": "patient", **changes}
+    return Coordinator.create(folder, settings, clock=clock, **about)
+
+
+@contextlib.contextmanager
+def served(coordinator: Coordinator, console=None) -> Iterator[None]:
+    """Serve in a thread until the block ends."""
+    loop = asyncio.new_event_loop()
+    stop, ready = asyncio.Event(), threading.Event()
+
+    async def run() -> None:
+        listeners = listeners_of(coordinator, console=console)
+        loop.call_later(0.05, ready.set)
+        await serve(listeners, tick=lambda: None, stop=stop)
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(run()), daemon=True)
+    thread.start()
+    ready.wait(30)
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(30)
+        loop.close()
+
+
+def make_site(folder: Path, coordinator: Coordinator, name: str, clock=time.time, **policy) -> Site:
+    site = Site.create(folder, budget=WIDE, unit="patient", dataset=name, clock=clock)
+    site.join(coordinator.invite(name))
+    chosen = {"most_epsilon": 1e6, "least_sites": 2, "least_teachers": 2}
+    chosen |= {"teacher_seconds": 20, **policy}
+    Policy(list(coordinator.officers), ["coordinator"], **chosen).write(folder / "policy.toml")
+    return site
+
+
+def draft(coordinator: Coordinator, *, teachers=2, quorum=2, seconds=3600, **changes) -> Study:
+    """A study of a few inputs, whose window has just opened."""
+    opens = int(coordinator.now()) - 1
+    file = inputs_file(INPUTS)
+    sites = coordinator.sites(teachers)
+    told = {
+        "title": "a small study",
+        "purpose": "to try it out",
+        "unit": "patient",
+        "inputs": describe_inputs(file),
+        "classes": CLASSES,
+        "plan": Plan(NoisyVotes(0.05), QUERIES, n_classes=CLASSES),
+        "sites": sites,
+        "quorum": {"sites": quorum, "teachers": quorum},
+        "window": Window(opens, opens + seconds, 1),
+        "servers": [coordinator.server()],
+        **changes,
+    }
+    study = new_document(**told)
+    coordinator.add(study, file)
+    return study
+
+
+def opened(coordinator: Coordinator, **changes) -> Study:
+    study = draft(coordinator, **changes)
+    coordinator.sign(study.hash, SigningKey.open(coordinator.folder / "officer.key"))
+    coordinator.open(study.hash)
+    return study
+
+
+def answers_of(number: int, teachers: int = 2) -> np.ndarray:
+    """Class indices (teachers, queries) that differ from site to site."""
+    rng = np.random.default_rng(number)
+    return rng.integers(0, CLASSES, (teachers, QUERIES))
+
+
+def confirmed(coordinator: Coordinator, sites: list[Site], clock: Clock, study: Study) -> None:
+    """Let these sites see, approve, answer and send."""
+    for number, site in enumerate(sites):
+        site.run_once()
+        site.approve(study.hash, hash=study.hash[:8])
+        site.answer(study.hash, answers=answers_of(number))
+    clock.ahead += study.window.closes - study.window.slot_seconds - clock()
+    for site in sites:
+        site.run_once()
+
+
+def pass_the_end(clock: Clock, study: Study) -> None:
+    clock.ahead += study.window.closes + 2 - clock()
+
+
+def sealed_body(site: Site, study: Study, number: int = 0) -> bytes:
+    """What a site would send: it has seen, approved and answered."""
+    site.run_once()
+    site.approve(study.hash, hash=study.hash)
+    site.run_once()  # the server has the approval
+    site.answer(study.hash, answers=answers_of(number))
+    return site._sealed(study.hash).read_bytes()
+
+
+def state_of(coordinator: Coordinator) -> tuple:
+    """Everything that a request could have changed."""
+    tables = ("members", "certificates", "studies", "approvals", "answers", "audit", "invitations")
+    rows = [coordinator.database.rows(f"SELECT * FROM {table}") for table in tables]
+    files = sorted(path.name for path in (coordinator.folder / "answers").iterdir())
+    left = sorted(path.name for path in (coordinator.folder / "uploads").iterdir())
+    return rows, files, left, len(coordinator.ledger)

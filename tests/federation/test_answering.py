@@ -1,0 +1,80 @@
+"""Teachers of a site: processes of their own, and constant answers for whatever goes wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from spoiled import Spoiled
+
+from tacit.errors import InvalidArgument
+from tacit.federation import answering
+from tacit.federation.answering import Limits, _teacher_of, ask_teachers, counts_of_answers
+from tacit.teachers import KernelRidgeTeachers, shard_of
+
+KEY = b"k" * 32
+INPUTS = np.eye(4, 3)
+PATIENTS = np.array([f"patient-{number}" for number in range(40)])
+X = np.random.default_rng(0).normal(size=(40, 3))
+Y = np.arange(40) % 3
+LIMITS = Limits(seconds=20, megabytes=4096)
+
+
+def asked(rows, teachers=2, limits=LIMITS, y=Y):
+    sizes = {"n_teachers": teachers, "n_classes": 3}
+    return ask_teachers(Spoiled(), (rows, y, PATIENTS), INPUTS, **sizes, key=KEY, limits=limits)
+
+
+def test_a_teacher_that_fails_or_takes_too_long_answers_class_0_and_touches_no_other(monkeypatch):
+    """Every way to fail at once, each in the shard of one teacher; the last one is well."""
+    monkeypatch.setattr(answering, "WALL_EXTRA", 2)
+    teachers = 5
+    shards = shard_of(PATIENTS, teachers, KEY)
+    assert set(shards) == set(range(teachers))
+    rows = X.copy()
+    for teacher, way in enumerate((666.0, 667.0, 668.0, 669.0)):
+        rows[np.flatnonzero(shards == teacher)[0], 0] = way
+    limits = Limits(seconds=8, megabytes=4096)
+    told = asked(rows, teachers, limits)
+    single = [len(set(Y[shards == teacher])) == 1 for teacher in range(teachers)]
+    assert not any(single)  # a shard of one class is not trained, and would not fail
+    assert (told[:4] == 0).all()
+    assert (told[4] == 2).all()
+
+
+def test_one_patient_moves_one_teacher_and_a_patient_without_a_name_none(capfd):
+    shards = shard_of(PATIENTS, 2, KEY)
+    odd = Y.copy()
+    odd[0] = 17  # no class
+    told = asked(X, y=odd)
+    assert (told[shards[0]] == 0).all()
+    assert (told[1 - shards[0]] == 2).all()
+    assert [_teacher_of(name, 2, KEY) for name in (None, 1.5, float("nan"))] == [-1, -1, -1]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_family_trains_in_a_process_as_well():
+    sizes = {"n_teachers": 1, "n_classes": 3, "key": KEY, "limits": LIMITS}
+    apart = 9 * np.eye(3)[Y] + X
+    told = ask_teachers(KernelRidgeTeachers(), (apart, Y, None), apart[:5], **sizes)
+    assert (told[0] == Y[:5]).all()
+
+
+def test_a_teacher_that_cannot_work_at_all_is_refused_before_any_record_is_used():
+    sizes = {"n_teachers": 2, "n_classes": 3, "key": KEY, "limits": LIMITS}
+    with pytest.raises(InvalidArgument, match="rehearsal"):
+        ask_teachers(Spoiled(fails=True), (X, Y, PATIENTS), INPUTS, **sizes)
+    with pytest.raises(InvalidArgument, match="shape of the study"):
+        ask_teachers(Spoiled(), (X[:, :2], Y, PATIENTS), INPUTS, **sizes)
+
+
+def test_shapes_are_public_and_refused():
+    with pytest.raises(InvalidArgument, match="one row for each record"):
+        asked(X[:5])
+    with pytest.raises(InvalidArgument, match="shape"):
+        counts_of_answers(np.zeros((2, 3), int), teachers=2, queries=4, classes=3)
+
+
+def test_given_answers_are_counted_and_odd_rows_are_class_0():
+    told = [[0, 1, 2], [2, 2, -1], [1, 1, 1]]
+    counts = counts_of_answers(np.array(told), teachers=3, queries=3, classes=3)
+    assert counts.tolist() == [[2, 1, 0], [1, 2, 0], [1, 1, 1]]

@@ -1,0 +1,339 @@
+"""The whole path over TLS: enrol, approve, answer, send, close, release, check."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from network import CLASSES, answers_of, confirmed, draft, opened, pass_the_end
+
+from tacit import count_votes
+from tacit.errors import BudgetExceeded, InvalidArgument, NotYet, Refused, TacitError
+from tacit.federation import (
+    Coordinator,
+    SigningKey,
+    Site,
+    Window,
+    audit_lines,
+    read_release,
+    release_study,
+    releasing,
+)
+from tacit.federation.database import StateUnavailable
+from tacit.ledger import Budget, Ledger
+
+
+def sum_of(*numbers):
+    return sum(count_votes(answers_of(number), CLASSES) for number in numbers)
+
+
+def test_three_sites_answer_and_the_sum_is_released_once(network, clock):
+    coordinator, sites = network
+    study = opened(coordinator)
+    with pytest.raises(NotYet):
+        release_study(coordinator, study.hash)
+    confirmed(coordinator, sites, clock, study)
+    assert {site.find(study.hash).state for site in sites} == {"confirmed"}
+    pass_the_end(clock, study)
+    stored = release_study(coordinator, study.hash)
+    assert release_study(coordinator, study.hash) == stored
+    assert len(coordinator.ledger) == 1
+    found = read_release(study, stored)
+    assert found.survivors == ("hospital-a", "hospital-b", "hospital-c")
+    assert np.array_equal(np.asarray(found.release), sum_of(0, 1, 2))
+    assert not list((coordinator.folder / "answers").iterdir())
+    for site in sites:
+        site.run_once()
+        assert np.array_equal(np.asarray(site.release(study.hash).release), sum_of(0, 1, 2))
+        assert len(site.ledger) == 1
+        assert not list((site.folder / "sealed").iterdir())
+    events = [
+        line.split('"event":"')[1].split('"')[0] for line in audit_lines(coordinator.database)
+    ]
+    assert sorted(events[-8:-2]) == 3 * ["answered"] + 3 * ["approved"]
+    assert events[-2:] == ["closed", "released"]
+
+
+def test_an_absent_site_counts_as_nothing(network, clock):
+    coordinator, sites = network
+    study = opened(coordinator)
+    confirmed(coordinator, sites[1:], clock, study)
+    pass_the_end(clock, study)
+    found = read_release(study, release_study(coordinator, study.hash))
+    assert found.survivors == ("hospital-b", "hospital-c")
+    assert found.teachers == 4
+    assert np.array_equal(np.asarray(found.release), sum_of(0, 1))
+    sites[0].run_once()
+    sites[0].run_once()
+    assert sites[0].studies() == []  # it closed before this site ever saw it
+    assert len(sites[0].ledger) == 0
+
+
+def test_a_missed_quorum_starts_an_extension_and_ends_void(network, clock):
+    coordinator, sites = network
+    now = int(clock())
+    study = opened(coordinator, window=Window(now - 1, now + 100, 1, (now + 200,)))
+    confirmed(coordinator, sites[:1], clock, study)
+    pass_the_end(clock, study)
+    coordinator.tick()
+    assert coordinator.find(study.hash)["closes"] == now + 200
+    assert coordinator.find(study.hash)["state"] == "open"
+    clock.ahead += 150
+    with pytest.raises(Refused, match="void"):
+        release_study(coordinator, study.hash)
+    assert not list((coordinator.folder / "answers").iterdir())
+    assert len(coordinator.ledger) == 0
+    assert len(sites[0].ledger) == 1  # the answers had left
+
+
+def test_a_quorum_in_the_extension_is_enough(network, clock):
+    coordinator, sites = network
+    now = int(clock())
+    study = opened(coordinator, window=Window(now - 1, now + 100, 1, (now + 400,)))
+    confirmed(coordinator, sites[:1], clock, study)
+    sites[1].run_once()
+    sites[1].approve(study.hash, hash=study.hash)
+    pass_the_end(clock, study)
+    coordinator.tick()
+    sites[1].run_once()
+    sites[1].answer(study.hash, answers=answers_of(1))
+    clock.ahead += now + 399 - clock()
+    sites[1].run_once()
+    clock.ahead += 10
+    found = read_release(study, release_study(coordinator, study.hash))
+    assert found.survivors == ("hospital-a", "hospital-b")
+
+
+def test_a_study_that_all_have_answered_closes_at_the_next_slot(network, clock):
+    coordinator, sites = network
+    now = int(clock())
+    study = opened(coordinator, window=Window(now - 1, now + 3600, 10))
+    for number, site in enumerate(sites[:2]):
+        site.run_once()
+        site.approve(study.hash, hash=study.hash)
+        site.answer(study.hash, answers=answers_of(number))
+    sites[2].run_once()
+    sites[2].refuse(study.hash)
+    sites[2].run_once()
+    clock.ahead += 3590
+    for site in sites[:2]:
+        site.run_once()
+    assert coordinator.find(study.hash)["closes"] <= clock() + 10
+    assert len(sites[2].ledger) == 0
+
+
+def test_a_withdrawal_is_warned_of_for_ever(network, clock):
+    coordinator, sites = network
+    study = opened(coordinator)
+    confirmed(coordinator, sites, clock, study)
+    sites[0].withdraw(study.hash)
+    pass_the_end(clock, study)
+    found = read_release(study, release_study(coordinator, study.hash))
+    assert found.survivors == ("hospital-b", "hospital-c")
+    assert np.array_equal(np.asarray(found.release), sum_of(1, 2))
+    assert any("withdrew" in each for each in found.warnings)
+    assert any("withdrew" in each for each in coordinator.ledger.statement().warnings)
+    assert any("withdrew" in each for each in sites[0].statement().warnings)
+    assert len(sites[0].ledger) == 1
+    with pytest.raises(TacitError):
+        sites[1].withdraw(study.hash)
+    assert sites[1].find(study.hash).state == "confirmed"
+
+
+def test_of_racing_releases_one_draws_and_both_report_the_same(network, clock):
+    coordinator, sites = network
+    study = opened(coordinator)
+    confirmed(coordinator, sites, clock, study)
+    pass_the_end(clock, study)
+    told = []
+
+    def race():
+        other = Coordinator(coordinator.folder, clock=clock)
+        told.append(release_study(other, study.hash))
+        other.close()
+
+    racers = [threading.Thread(target=race) for _ in range(4)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+    assert len(told) == 4
+    assert len(set(told)) == 1
+    assert len(coordinator.ledger) == 1
+
+
+def test_a_crash_between_entry_and_release_needs_a_new_entry(network, clock, monkeypatch):
+    coordinator, sites = network
+    study = opened(coordinator)
+    confirmed(coordinator, sites, clock, study)
+    pass_the_end(clock, study)
+
+    def dies(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(releasing, "_stored", dies)
+        with pytest.raises(KeyboardInterrupt):
+            release_study(coordinator, study.hash)
+    assert coordinator.find(study.hash)["state"] == "closed"
+    assert coordinator.find(study.hash)["release"] is None
+    release_study(coordinator, study.hash)
+    assert len(coordinator.ledger) == 2
+
+
+def test_nothing_that_ended_is_changed_again(network, clock):
+    coordinator, sites = network
+    study = opened(coordinator)
+    confirmed(coordinator, sites, clock, study)
+    pass_the_end(clock, study)
+    release_study(coordinator, study.hash)
+    for change in (
+        "UPDATE studies SET state = 'open'",
+        "UPDATE studies SET release = x'00'",
+        "UPDATE studies SET survivors = '[]'",
+        "UPDATE answers SET sharing = 'x'",
+        "DELETE FROM audit",
+        "UPDATE audit SET line = 'x'",
+        "DELETE FROM approvals",
+    ):
+        with pytest.raises(StateUnavailable), coordinator.database.writing() as rows:
+            rows.execute(change)
+    for change in ("UPDATE studies SET state = 'seen'", "UPDATE studies SET sharing = 'x'"):
+        with pytest.raises(StateUnavailable), sites[0].database.writing() as rows:
+            rows.execute(change)
+
+
+def test_a_clock_that_is_set_back_reopens_nothing(network, clock):
+    coordinator, sites = network
+    study = opened(coordinator)
+    confirmed(coordinator, sites, clock, study)
+    pass_the_end(clock, study)
+    coordinator.tick()
+    clock.ahead -= 100_000
+    coordinator.tick()
+    assert coordinator.find(study.hash)["state"] == "closed"
+    assert coordinator.now() > study.window.closes
+
+
+def test_a_server_that_went_back_is_refused(network, clock, tmp_path):
+    coordinator, sites = network
+    study = opened(coordinator)
+    sites[0].run_once()
+    with sites[0].database.writing() as rows:  # as if the site had seen a longer log
+        rows.execute("UPDATE servers SET length = length + 1, head = ?", ("f" * 64,))
+    with pytest.raises(Refused, match="went back"):
+        sites[0].run_once()
+    assert study.hash
+
+
+def test_a_site_is_charged_once_whatever_it_asks(network, clock):
+    coordinator, sites = network
+    study = opened(coordinator)
+    site = sites[0]
+    site.run_once()
+    for wrong in ("", study.hash[:7], "0" * 8 if study.hash[0] != "0" else "1" * 8):
+        with pytest.raises(Refused):
+            site.approve(study.hash, hash=wrong)
+    assert len(site.ledger) == 0
+    for _ in range(3):
+        site.approve(study.hash, hash=study.hash[:8])
+    again = Site.open(site.folder)
+    again.approve(study.hash, hash=study.hash[:8])
+    again.close()
+    assert len(site.ledger) == 1
+    statement = str(site.statement())
+    assert "drew the noise of entry 1" in statement
+    assert "for reasons that have nothing to do with its records" in statement
+    with pytest.raises(Refused, match="withdraw it"):
+        site.refuse(study.hash)
+
+
+def test_a_crash_between_charge_and_approval_charges_nothing_more(network, monkeypatch):
+    coordinator, sites = network
+    study = opened(coordinator)
+    site = sites[0]
+    site.run_once()
+
+    def dies(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Site, "_move", dies)
+        with pytest.raises(KeyboardInterrupt):
+            site.approve(study.hash, hash=study.hash)
+    assert (site.find(study.hash).state, len(site.ledger)) == ("seen", 1)
+    site.approve(study.hash, hash=study.hash)
+    assert (site.find(study.hash).state, len(site.ledger)) == ("approved", 1)
+
+
+def test_a_sites_ledger_refuses_on_its_own(network, tmp_path, clock):
+    coordinator, sites = network
+    study = opened(coordinator)
+    site = sites[0]
+    site.run_once()
+    (site.folder / "site.ledger").unlink()
+    site.ledger = Ledger(site.folder / "site.ledger", budget=Budget(1.0, 1e-6), unit="patient")
+    assert not site.asked(study.hash).fits
+    with pytest.raises(BudgetExceeded, match="Nothing was spent"):
+        site.approve(study.hash, hash=study.hash)
+    assert site.find(study.hash).state == "seen"
+
+
+def test_what_was_sealed_is_sent_as_it_was_after_a_crash(network, clock):
+    coordinator, sites = network
+    study = opened(coordinator)
+    site = sites[0]
+    site.run_once()
+    site.approve(study.hash, hash=study.hash)
+    site.answer(study.hash, answers=answers_of(0))
+    body = site._sealed(study.hash).read_bytes()
+    site.answer(study.hash, answers=answers_of(1))  # too late: what is sealed stays
+    assert site._sealed(study.hash).read_bytes() == body
+    site._move(study.hash, "sent")  # killed after the bytes may have left
+    again = Site(site.folder, clock=clock)
+    clock.ahead += 3590
+    again.run_once()
+    assert again.find(study.hash).state == "confirmed"
+    again.close()
+
+
+def test_before_its_slot_nothing_leaves(network, clock):
+    coordinator, sites = network
+    study = opened(coordinator)
+    site = sites[0]
+    site.run_once()
+    site.approve(study.hash, hash=study.hash)
+    site.answer(study.hash, answers=answers_of(0))
+    site.run_once()
+    assert site.find(study.hash).state == "sealed"
+    assert coordinator.presence(study.hash)["hospital-a"]["decision"] == "approved"
+    send_at = site.find(study.hash).send_at
+    middle = (study.window.opens + study.window.closes) / 2
+    assert middle - 1 <= send_at < study.window.closes
+
+
+def test_answers_of_a_wrong_shape_are_refused_and_wrong_values_are_class_0(network):
+    coordinator, sites = network
+    study = opened(coordinator)
+    site = sites[0]
+    site.run_once()
+    with pytest.raises(NotYet, match="approved"):
+        site.answer(study.hash, answers=answers_of(0))
+    site.approve(study.hash, hash=study.hash)
+    for wrong in (answers_of(0)[:1], answers_of(0).astype(float), answers_of(0)[:, :3]):
+        with pytest.raises(InvalidArgument):
+            site.answer(study.hash, answers=wrong)
+    odd = answers_of(0)
+    odd[1, 2] = CLASSES
+    site.answer(study.hash, answers=odd)
+    assert site.find(study.hash).state == "sealed"
+
+
+def test_a_study_is_opened_only_signed_and_within_the_budget(coordinator, network):
+    study = draft(coordinator)
+    with pytest.raises(NotYet, match="signed"):
+        coordinator.open(study.hash)
+    with pytest.raises(Refused, match="officers"):
+        coordinator.sign(study.hash, SigningKey.generate())
+    assert coordinator.find(study.hash)["state"] == "draft"
