@@ -188,3 +188,14 @@ def test_what_is_no_table_is_refused(tmp_path):
     assert CANARY not in everything_said(caught.value)
     with pytest.raises(InvalidArgument, match="there is none"):
         load_table(tmp_path / "absent.parquet", **ROLES)
+
+
+def test_categories_declared_as_numbers_are_the_same_to_the_reader_and_to_the_bins(tmp_path):
+    """X holds places; a column of numbers would be looked up by its numbers."""
+    path = tmp_path / "people.csv"
+    path.write_text("level,rich\n2,no\n5,yes\n7,no\n")
+    roles = {"target": "rich", "classes": ["no", "yes"], "categorical": {"level": [5, 2]}}
+    for source in (path, pa.table({"level": [2.0, 5.0, 7.0], "rich": ["no", "yes", "no"]})):
+        found = load_table(source, **roles)
+        assert found.X.tolist() == [[1], [0], [2]]
+        assert found.features().transform(found.X).argmax(axis=1).tolist() == [1, 0, 2]

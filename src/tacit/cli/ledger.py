@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from tacit._checks import refuse
 from tacit.cli.options import existing, writable
 from tacit.cli.show import WIDE, print_json, print_result, print_statement, print_table, screen
+from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from tacit.ledger import Entry, Ledger
@@ -51,7 +51,6 @@ def create(
     run_epsilon: With rdp: what the smallest run will spend; the one order is best for that.
     allow_large_delta: Do not compare delta with the number of units; the statement then warns.
     """
-    from tacit.errors import InvalidArgument
     from tacit.ledger import Budget, Ledger, best_order
 
     writable(file)
@@ -108,7 +107,7 @@ def _page(entries: Sequence[Entry], page: int) -> Sequence[Entry]:
     """Return the entries of a page, counted from the end; refuse one that there is not."""
     pages = max(1, -(-len(entries) // ROWS))
     if not 1 <= page <= pages:
-        raise refuse("--page", page, f"a page from 1 to {pages}")
+        raise InvalidArgument(f"Expected --page={page} to be a page from 1 to {pages}.")
     end = len(entries) - (page - 1) * ROWS
     return entries[max(0, end - ROWS) : end]
 

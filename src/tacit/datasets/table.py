@@ -214,7 +214,7 @@ def roles_of(
     numbers = numeric if isinstance(numeric, Mapping) else dict.fromkeys(numeric, ())
     columns: tuple[Column, ...] = (
         *(Numeric(name, edges) for name, edges in numbers.items()),
-        *(Categorical(name, categories) for name, categories in (categorical or {}).items()),
+        *(_category(name, categories) for name, categories in (categorical or {}).items()),
     )
     if not columns:
         raise InvalidArgument("Expected at least one numeric or categorical column.")
@@ -226,6 +226,11 @@ def roles_of(
     days = _declared_dates(dates, numbers)
     absent = _declared_missing(missing, numbers)
     return Roles(target, columns, groups, absent, unused, flag(other=other), days)
+
+
+def _category(name: str, categories: Any) -> Categorical:
+    """Declare a column by words, also where numbers were given: X holds places among them."""
+    return Categorical(name, Categorical(name, categories).labels[:-1])
 
 
 def _declared_missing(missing: Any, numbers: Mapping[str, Any]) -> Any:
