@@ -46,6 +46,20 @@ def test_the_watcher_closes_it_by_itself(path, fakes):
     assert logs(path) == []
 
 
+def test_without_a_watcher_nothing_is_kept_and_nothing_fails(path, fakes, monkeypatch):
+    """What was charged is granted, also where no thread can be started."""
+
+    def no_more(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(connections, "_watcher", [])
+    monkeypatch.setattr(connections.threading.Thread, "start", no_more)
+    ledger = Ledger(path, budget=Budget(2.0, 1e-5))
+    burst(ledger, fakes)
+    assert ledger._store._connections._kept is None
+    assert logs(path) == []
+
+
 def _child(ledger, plan):
     with ledger.release(plan, purpose="in the child") as grant:
         grant.release([0])

@@ -51,8 +51,9 @@ class Connections:
                 raise
             self._give_back(database)
         # Outside of the lock: whoever holds all of them, before a fork, must not wait for us.
-        if self._kept is not None:
-            _see_to_it()
+        if self._kept is not None and not _see_to_it():
+            with self.lock:
+                self.close_kept()
 
     def _take(self) -> sqlite3.Connection | None:
         """Return the kept connection, unless another file stands there now."""
@@ -105,13 +106,17 @@ _all_of_them = threading.RLock()
 _watcher: list[threading.Thread] = []
 
 
-def _see_to_it() -> None:
-    """Let a thread close what is kept once its burst is over."""
+def _see_to_it() -> bool:
+    """Let a thread close what is kept once its burst is over; tell whether one does."""
     with _all_of_them:
         if not _watcher:
             thread = threading.Thread(target=_close_idle, name="tacit-ledger", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # no more threads here: what was paid for must not fail for that
+                return False
             _watcher.append(thread)
-            thread.start()
+    return True
 
 
 def _close_idle() -> None:
