@@ -190,6 +190,9 @@ def test_a_ledger_that_lacks_notes_is_damage(tmp_path):
     copy = (tmp_path / "a.ledger").read_bytes()
     killed(ledger, tmp_path, after=8)
     (tmp_path / "a.ledger").write_bytes(copy)
+    with pytest.raises(LedgerDamaged, match="rolled back"):
+        Ledger(tmp_path / "a.ledger")
+    (tmp_path / "a.ledger-head").unlink()
     with pytest.raises(LedgerDamaged, match="every step that was begun"):
         released(Ledger(tmp_path / "a.ledger"), tmp_path, Adding())
 
