@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 
 import pytest
@@ -10,9 +11,11 @@ from hypothesis import strategies as st
 from ledger_shared import spend
 
 from tacit.errors import LedgerDamaged
-from tacit.ledger import Budget, Ledger, store
+from tacit.ledger import Budget, Ledger, connections, store
+from tacit.ledger.begun_steps import NotedSteps
 from tacit.ledger.head_file import HeadFile, Remembered
-from tacit.mechanisms import Plan
+from tacit.mechanisms import NoisySteps, Plan
+from tacit.mechanisms.noisy_steps import Counting
 
 HASHES = st.text("0123456789abcdef", min_size=64, max_size=64)
 ENDS = st.builds(Remembered, HASHES, st.integers(0, 10**12), HASHES)
@@ -50,6 +53,66 @@ def test_a_head_that_lags_is_caught_up_with(ledger, path, fakes):
     spend(Ledger(path), plan, [0])
     assert HeadFile(path).read().sequence == 4
     assert Ledger(path).verify() == ledger.head
+
+
+def test_a_head_that_lags_behind_notes_of_begun_steps_is_no_damage(path, votes):
+    """The release that a note is about stands before the entry that is remembered."""
+    ledger = Ledger(path, budget=Budget(30, 1e-5), accountant="rdp")
+    training = Plan(NoisySteps(noise_multiplier=4.0), 6)
+    heads = []
+
+    def stored(_):
+        heads.append(head_of(path).read_bytes())
+
+    with ledger.release(training, purpose="train", noted=NotedSteps(2, stored)) as grant:
+        grant.release(Counting(1, steps=6))
+    spent, head = ledger.spent(), ledger.head
+    for old in heads:
+        head_of(path).write_bytes(old)
+        assert (Ledger(path).spent(), ledger.spent()) == (spent, spent)
+    assert ledger.publish("ab" * 32, purpose="publish").previous == head
+
+
+def test_a_writer_that_comes_while_the_size_is_compared_is_no_damage(
+    ledger, path, plan, votes, monkeypatch
+):
+    spend(ledger, plan, votes)
+    monkeypatch.setattr(connections, "BURST", 1)
+    monkeypatch.setattr(connections, "MOMENT", 60.0)
+    other, ask, came = Ledger(path), store._pragma, []
+
+    def asked_late(database, name):
+        if name == "page_count" and len(came) < 2:
+            monkeypatch.setattr(store, "_pragma", ask)
+            came.append(other.publish("ab" * 32, purpose="more pages " * 1000))
+            if len(came) == 1:  # merged: the reader comes again, with locks
+                other._store._connections.close_kept()
+            monkeypatch.setattr(store, "_pragma", asked_late)
+        return ask(database, name)
+
+    monkeypatch.setattr(store, "_pragma", asked_late)
+    assert ledger.spent() > 0
+    assert len(came) == 2
+
+
+def test_a_turn_ends_also_where_a_child_was_forked_in_it(ledger, path, plan, votes):
+    """A copy of the descriptor stands for the child's, which holds the same lock."""
+    with HeadFile(path).turn(0o600) as turn:
+        of_the_child = os.dup(turn._descriptor)
+    mine = os.open(head_of(path), os.O_RDWR)
+    try:
+        fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(mine)
+        os.close(of_the_child)
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda place: os.symlink("else", place)])
+def test_what_is_no_file_is_no_head(ledger, path, plan, votes, make):
+    make(head_of(path))
+    spend(ledger, plan, votes, times=2)
+    assert HeadFile(path).read() is None
+    assert len(Ledger(path)) == 2
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 100, b"tacit-head/2 a 1 b c\n"])

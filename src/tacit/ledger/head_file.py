@@ -34,8 +34,9 @@ _MOST_BYTES = 512
 MOST_SECONDS = 30.0
 """A writer that holds its turn for longer has been stopped; SQLite's lock decides then."""
 _PAUSES = (0.0003, 0.0015)
-# No child process inherits it, and no link leads elsewhere.
-_OURS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+# No program that is started inherits it, no link leads elsewhere, and no pipe of that name holds
+# anybody up.
+_OURS = sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK"))
 
 
 class Remembered(NamedTuple):
@@ -90,7 +91,7 @@ class HeadFile:
             yield Turn(descriptor)
         finally:
             if descriptor is not None:
-                os.close(descriptor)
+                _end_turn(descriptor)
 
     def _opened(self, mode: int) -> int | None:
         make = os.O_CREAT if mode else 0  # not beside a ledger that is not there
@@ -140,6 +141,14 @@ def _wait_for(descriptor: int) -> None:
             return
         else:
             return
+
+
+def _end_turn(descriptor: int) -> None:
+    """Unlock and close: a child that another thread forked meanwhile still has it open."""
+    if sys.platform != "win32":
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
 
 
 def _read(descriptor: int, *, close: bool = False) -> Remembered | None:

@@ -187,9 +187,10 @@ class Store:
 
     def _check_size(self, database: sqlite3.Connection) -> None:
         """Refuse a file that was cut, also where the missing pages hold nothing that is read."""
+        told = int(_pragma(database, "page_count")) * int(_pragma(database, "page_size"))
+        # Asked second: as long as this reader looks at a log, nobody merges and removes it.
         if not self._is_at_rest():
             return  # the newest pages are in the log
-        told = int(_pragma(database, "page_count")) * int(_pragma(database, "page_size"))
         status = _status(self.path)
         if status is not None and status.st_size != told:
             raise LedgerDamaged("The ledger file was cut short; restore it from a copy.")
@@ -343,15 +344,18 @@ def _load_end(
     """Verify what stands behind the remembered entry, whose own line states the totals up to it.
 
     Everything is read where that would not tell enough: a fixed list counts its entries, and so
-    does a ledger whose entries cost nothing yet.
+    does a ledger whose entries cost nothing yet; a note of begun steps behind a head that lags is
+    about a release that may stand before it.
     """
     _schema_version(database)
     chain = None if remembered is None else _from_remembered(database, remembered)
     if chain is None or chain.header.get("accountant") == "fixed" or not chain.totals.cost:
         return _load(database)
-    for row in _rows(
-        database, "SELECT * FROM entries WHERE sequence > ? ORDER BY sequence", _ENTRY, chain.length
-    ):
+    query = "SELECT * FROM entries WHERE sequence > ? ORDER BY sequence"
+    behind = _rows(database, query, _ENTRY, chain.length).fetchall()
+    if any(row.get("kind") == "began" for row in behind):
+        return _load(database)
+    for row in behind:
         chain.append(row)
     for text_hash in set(asked) - set(chain.kinds):
         for row in _rows(database, "SELECT * FROM entries WHERE hash = ?", _ENTRY, text_hash):
