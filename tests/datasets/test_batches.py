@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 from datetime import date
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from refusals import everything_said
 
-from tacit.datasets import batches, load_dataset, load_public, load_table
+from tacit.datasets import batches, load_dataset, load_public, load_table, table
 from tacit.errors import InvalidArgument
 
 CANARY = "c4n4ry"
@@ -199,3 +200,96 @@ def test_categories_declared_as_numbers_are_the_same_to_the_reader_and_to_the_bi
         found = load_table(source, **roles)
         assert found.X.tolist() == [[1], [0], [2]]
         assert found.features().transform(found.X).argmax(axis=1).tolist() == [1, 0, 2]
+
+
+PEOPLE = {"target": "y", "classes": ["no", "yes"], "numeric": ["a"], "groups": "id"}
+
+
+def of_people(ids):
+    count = len(ids)
+    return pa.table({"a": np.arange(count) * 1.0, "y": ["no"] * count, "id": ids})
+
+
+def test_people_whose_numbers_differ_in_the_last_digit_are_two():
+    """Two people taken for one share one part of a sum, and each moves what the other says."""
+    near = pa.array([1234567.0, 1234568.0, 0.1234567, 0.1234568, 1e22])
+    groups = load_table(of_people(near), **PEOPLE).groups
+    assert groups.tolist() == ["1234567", "1234568", "0.1234567", "0.1234568", f"{10**22}"]
+    single = load_table(of_people(pa.array([0.1, 2.0], pa.float32())), **PEOPLE)
+    assert single.groups.tolist() == ["0.1", "2"]
+
+
+@pytest.mark.parametrize("nobody", [float("nan"), "NA", "?", "null", " "])
+def test_records_of_nobody_are_not_one_person(nobody):
+    known = 1.0 if isinstance(nobody, float) else "1"
+    with pytest.raises(InvalidArgument, match=r"say whose record it is; record 2 does not"):
+        load_table(of_people(pa.array([known, nobody])), **PEOPLE)
+
+
+def test_how_many_digits_one_decimal_has_changes_no_other():
+    pandas = pytest.importorskip("pandas")
+    alone, together = (
+        pandas.DataFrame({"size": pandas.Series(map(Decimal, words), dtype=object)})
+        for words in (["1.5", "20"], ["1.5", "20", "1.25"])
+    )
+    roles = {"categorical": {"size": ["1.5", "20"]}}
+    assert table.load_inputs(alone, **roles).ravel().tolist() == [0, 1]
+    assert table.load_inputs(together, **roles).ravel().tolist() == [0, 1, 2]
+
+
+def test_how_one_folder_is_named_changes_no_other(tmp_path):
+    roles = {"numeric": ["a"], "categorical": {"site": ["01", "02"]}}
+    for name in ("01", "02", "elsewhere"):
+        folder = tmp_path / f"site={name}"
+        folder.mkdir()
+        pyarrow.parquet.write_table(pa.table({"a": [1.0]}), folder / "part.parquet")
+        sites = table.load_inputs(tmp_path, **roles)[:, 1].tolist()
+        assert sites == [0, 1, 2][: len(sites)]
+
+
+QUOTED = {
+    "a whole cell": ('1,"no, never"\n2,yes\n', ["other", "yes"]),
+    "doubled": ('1,"a ""no"" b"\n2,"yes"\n', ["other", "yes"]),
+    "two lines": ('1,"a\nb"\n2,yes\n', ["other", "yes"]),
+    "empty": ('1,""\n2,yes\n', ["other", "yes"]),
+    "behind a space": ('1, "no"\n2, "yes"\n', ["no", "yes"]),
+    "inches": ('1,5" long\n2,yes\n', ["other", "yes"]),
+    "inches twice": ('1,5" long\n2,6"\n3,no\n', ["other", "other", "no"]),
+}
+
+
+@pytest.mark.parametrize("block", [8, 1 << 23])
+@pytest.mark.parametrize(("text", "expected"), QUOTED.values(), ids=QUOTED)
+def test_a_quote_begins_or_ends_its_own_cell(tmp_path, monkeypatch, block, text, expected):
+    words = ["no", "yes", "other"]
+    path = tmp_path / "quotes.csv"
+    path.write_text(f"a,word\n{text}", encoding="utf-8")
+    with monkeypatch.context() as small:
+        small.setattr(batches, "_BLOCK", block)
+        plain = batches._is_plainly_quoted(path, batches.TextFormat())
+    assert plain == ("inch" not in text and "long" not in text and ', "' not in text)
+    rows = table.load_inputs(path, numeric=["a"], categorical={"word": words[:2]})
+    assert [words[int(place)] for place in rows[:, 1]] == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '1,x,no\n2,"y,yes\n3,z,no\n',
+        '1,x,no\n2,"y,yes\n3,z,no\n4,"z,yes\n',
+        '1,x,no\n2,"y,yes\n3,z,no\n4,"z",yes\n',
+    ],
+)
+def test_a_row_with_an_open_quote_swallows_no_other(tmp_path, text):
+    path = tmp_path / "quotes.csv"
+    path.write_text(f"a,note,word\n{text}", encoding="utf-8")
+    with pytest.raises(InvalidArgument, match=r"^Expected 'quotes\.csv'"):
+        table.load_inputs(path, numeric=["a"], categorical={"word": ["no", "yes"]})
+
+
+@pytest.mark.parametrize("day", ["2024-02-31", "24-02-01", "2024-2-1", "2024-13-01"])
+def test_days_that_do_not_exist_are_refused(tmp_path, day):
+    path = tmp_path / "days.csv"
+    path.write_text(f"a\n2024-02-29\n{day}\n", encoding="utf-8")
+    with pytest.raises(InvalidArgument, match=r"Expected dates .* line 3"):
+        table.load_inputs(path, numeric=["a"], dates={"a": "2020-01-01"})

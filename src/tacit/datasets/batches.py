@@ -12,12 +12,15 @@ import codecs
 import contextlib
 import csv
 import io
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tacit._checks import refuse
 from tacit.datasets._reading import existing_file, reading, utf8_text
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 _SEPARATORS = ";\t|,"  # what often stands between cells
 _BLOCK = 1 << 23
+_ROWS = 1 << 14  # at a time, where Python reads them
 _PARQUET = (".parquet", ".pq")
 
 
@@ -117,7 +121,7 @@ def _parquet(path: Path) -> Batches:
     if not path.exists():
         existing_file(path)  # says that there is none
     with reading(path, "Parquet file or folder of them"):
-        table = pyarrow.dataset.dataset(path, format="parquet", partitioning="hive")
+        table = pyarrow.dataset.dataset(path, format="parquet", partitioning=_folders(path))
         names = list(table.schema.names)
     return Batches(
         path.name,
@@ -125,6 +129,17 @@ def _parquet(path: Path) -> Batches:
         lambda wanted: table.to_batches(columns=wanted, use_threads=False),
         _record,
     )
+
+
+def _folders(path: Path) -> Any:
+    """Return what folders named `site=02` say, as words: no folder decides how another is read."""
+    import pyarrow as pa
+    import pyarrow.dataset
+
+    found = pyarrow.dataset.dataset(path, format="parquet", partitioning="hive").get_fragments()
+    told = [pyarrow.dataset.get_partition_keys(one.partition_expression) for one in found]
+    words = pa.schema([(name, pa.string()) for name in dict.fromkeys(itertools.chain(*told))])
+    return pyarrow.dataset.partitioning(words, flavor="hive")
 
 
 def _arrow(source: Any) -> Batches:
@@ -153,10 +168,14 @@ def _csv(path: Path, text: TextFormat) -> Batches:
     names = list(text.header) if text.header is not None else _header(path, text, first, hint)
     skipped = 0 if given else 1
 
+    def opened(wanted: list[str]) -> Iterator[pa.RecordBatch]:
+        read = _csv_batches if _is_plainly_quoted(path, text) else _strict_batches
+        return read(path, text, names, skipped, wanted)
+
     return Batches(
         path.name,
         [name.strip() for name in names],
-        lambda wanted: _csv_batches(path, text, names, skipped, wanted),
+        opened,
         lambda number: _line(path, text, lambda place, _: place == number + skipped),
         hint,
     )
@@ -164,13 +183,55 @@ def _csv(path: Path, text: TextFormat) -> Batches:
 
 def _line(path: Path, text: TextFormat, sought: Callable[[int, list[str]], bool]) -> str:
     """Say on which line the record stands that is sought; the file is gone through once more."""
-    with contextlib.suppress(Exception), contextlib.closing(_Utf8(path, text)) as file:
-        lines = io.TextIOWrapper(io.BufferedReader(file), encoding="utf-8", newline="")
+    with contextlib.suppress(Exception), _lines(path, text) as lines:
         rows = csv.reader(lines, delimiter=text.delimiter, skipinitialspace=True)
         for place, row in enumerate(filter(None, rows)):
             if sought(place, row):
                 return f"line {rows.line_num}"
     return "one of its lines"
+
+
+def _lines(path: Path, text: TextFormat) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BufferedReader(_Utf8(path, text)), encoding="utf-8", newline="")
+
+
+def _is_plainly_quoted(path: Path, text: TextFormat) -> bool:
+    """Tell whether each quote begins or ends a cell, or is one of two within it.
+
+    Where one does not, Arrow goes on to the next quote, and a row swallows those behind it.
+    """
+    around = np.frombuffer(b'"\r\n' + text.delimiter.encode(), dtype=np.uint8)
+    tail, quotes = b"\n", 0
+    with io.BufferedReader(_Utf8(path, text), _BLOCK) as file:
+        while True:
+            block = file.read(_BLOCK)
+            seen = np.frombuffer(tail + (block or b"\n\n"), dtype=np.uint8)
+            # The last byte waits for the one behind it.
+            at = np.flatnonzero(seen[1:-1] == ord('"')) + 1
+            first = (np.arange(at.size) + quotes) % 2 == 0
+            if not np.isin(np.where(first, seen[at - 1], seen[at + 1]), around).all():
+                return False
+            quotes += at.size
+            tail = seen[-2:].tobytes()
+            if not block:
+                return quotes % 2 == 0
+
+
+def _strict_batches(
+    path: Path, text: TextFormat, names: list[str], skipped: int, wanted: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """Go through a file with quotes in odd places as Python reads it, which refuses open ones."""
+    import pyarrow as pa
+
+    places = [[name.strip() for name in names].index(name) for name in wanted]
+    with _lines(path, text) as lines:
+        rows = csv.reader(lines, delimiter=text.delimiter, skipinitialspace=True, strict=True)
+        records = itertools.islice(filter(None, rows), skipped, None)
+        while some := list(itertools.islice(records, _ROWS)):
+            if any(len(row) != len(names) for row in some):
+                raise _odd_line(path, text, names)
+            cells = [pa.array([row[place] for row in some], pa.string()) for place in places]
+            yield pa.record_batch(cells, names=wanted)
 
 
 def _csv_batches(
@@ -209,10 +270,14 @@ def _csv_batches(
             if not odd:
                 yield batch
     if odd:
-        line = _line(path, text, lambda _, row: len(row) != len(names))
-        raise InvalidArgument(
-            f"Expected {len(names)} cells in each line of {path.name!r}; {line} has another number."
-        )
+        raise _odd_line(path, text, names)
+
+
+def _odd_line(path: Path, text: TextFormat, names: list[str]) -> InvalidArgument:
+    line = _line(path, text, lambda _, row: len(row) != len(names))
+    return InvalidArgument(
+        f"Expected {len(names)} cells in each line of {path.name!r}; {line} has another number."
+    )
 
 
 class _Utf8(io.RawIOBase):

@@ -104,7 +104,7 @@ def load_table(
     categorical : mapping, optional
         Columns of words with their public categories.
     groups : str, optional
-        The column that says whose record it is; an empty cell there is an error.
+        The column that says whose record it is; an empty cell, or NA, there is an error.
     ignored : iterable of str
         Columns that are there and not used, to say so; others without a role are not read either.
     missing : float or mapping, optional
@@ -316,7 +316,7 @@ def _groups(
     if roles.groups is None:
         return None
     people = np.array(_words(batch[roles.groups]).to_pylist(), dtype=str)
-    nobody = people == ""
+    nobody = np.isin(people, _MISSING)  # all of them would be one person
     if nobody.any():
         where = table.place(before + int(nobody.argmax()))
         raise InvalidArgument(
@@ -391,8 +391,11 @@ def _days(cells: pa.Array, start: date) -> tuple[Floats, NDArray[np.bool_]]:
     text = _words(cells)
     holes = compute.is_in(text, pa.array(_MISSING)).to_numpy(zero_copy_only=False)
     parsed = compute.strptime(text, format="%Y-%m-%d", unit="s", error_is_null=True)
-    found = parsed.to_numpy(zero_copy_only=False).astype("datetime64[s]")
-    return np.asarray((found - first) / np.timedelta64(1, "D"), dtype=np.float64), holes
+    found = parsed.to_numpy(zero_copy_only=False).astype("datetime64[D]")
+    # The 31st of February, or the year 24, is none.
+    odd = np.datetime_as_string(found) != np.array(text.to_pylist(), dtype=str)
+    days = np.asarray((found - first) / np.timedelta64(1, "D"), dtype=np.float64)
+    return np.where(odd, math.nan, days), holes
 
 
 def _words(cells: pa.Array) -> pa.Array:
@@ -400,11 +403,27 @@ def _words(cells: pa.Array) -> pa.Array:
     import pyarrow as pa
     from pyarrow import compute
 
-    if pa.types.is_floating(cells.type):  # as a declared number is written: 1, not 1.0
-        told = cells.to_pylist()
-        return pa.array(["" if number is None else f"{number:g}" for number in told], pa.string())
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    if pa.types.is_floating(cells.type):
+        told = cells.to_numpy(zero_copy_only=False)
+        return pa.array([_number_word(number) for number in told], pa.string())
+    if pa.types.is_decimal(cells.type):  # how many digits there are is no word of one cell
+        exact = cells.to_pylist()
+        words = ["" if one is None else f"{one.normalize():f}" for one in exact]
+        return pa.array(words, pa.string())
     text = compute.cast(cells, pa.string())
     return compute.fill_null(compute.utf8_trim_whitespace(text), "")
+
+
+def _number_word(number: np.floating[Any]) -> str:
+    """Return a number as a declared one is written, 1 and not 1.0, with all of its digits.
+
+    Two people whose numbers differ in the last digit are two people.
+    """
+    if np.isnan(number):
+        return ""
+    return f"{number:.0f}" if number == np.floor(number) else str(number)
 
 
 def _category_indices(words: pa.Array, column: Categorical, *, other: bool) -> Floats:
