@@ -14,7 +14,7 @@ import typer
 from tacit._files import write_atomically
 from tacit._progress import at_work
 from tacit.cli import show
-from tacit.cli.options import INTERRUPTED, writable
+from tacit.cli.options import INTERRUPTED, refuse_given, writable
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ def _plain(result: RunResult) -> dict[str, object]:
         shown = {**accuracy, "held_out": result.held_out}
         shown |= {"figures": result.figures, "confusion": result.confusion}
         shown |= {"thresholds": result.thresholds}
+        shown |= {"numbers": result.numbers} if result.numbers else {}
     said = {"notes": list(result.notes), "statement": result.statement.to_dict()}
     return {"folder": str(result.folder), **shown, **said}
 
@@ -132,7 +133,8 @@ def _warn_of_chance(result: RunResult) -> None:
     chance = result.most_frequent
     if result.metrics and result.metrics["held_out"] is not None:
         chance = result.metrics["held_out"]["public_masks_alone"]
-    if result.accuracy is not None and chance is not None and result.accuracy <= chance:
+    better = result.accuracy is None or chance is None or result.accuracy > chance
+    if not better or (result.numbers and result.numbers["r2"] <= 0):
         if result.figures.get("ROC AUC", {}).get("low", 0.0) > RANKS_WELL:
             warnings.warn(
                 "At 0.5 the student says the most frequent label and no more, but it ranks rows "
@@ -148,6 +150,8 @@ def _warn_of_chance(result: RunResult) -> None:
 
 
 def _rows(result: RunResult) -> list[tuple[str, str]]:
+    if result.numbers:
+        return _rows_of_numbers(result)
     what = "accuracy on held-out rows, declared public"
     if result.accuracy is None:
         return [(what, "no rows were held out")]
@@ -162,6 +166,18 @@ def _rows(result: RunResult) -> list[tuple[str, str]]:
 def _figure_row(name: str, figure: dict[str, Any]) -> tuple[str, str]:
     chance = "" if figure["chance"] is None else f", chance {figure['chance']:.3f}"
     return name, f"{figure['value']:.3f} ({figure['low']:.3f} to {figure['high']:.3f}){chance}"
+
+
+def _rows_of_numbers(result: RunResult) -> list[tuple[str, str]]:
+    found = result.numbers
+    error, of_mean = (found[f"mean_absolute_error{end}"] for end in ("", "_of_mean"))
+    rows = [
+        ("R^2 on held-out rows, declared public", f"{found['r2']:.3f}"),
+        ("  of their mean alone", "0"),
+        ("mean absolute error", f"{error:.4g}"),
+        ("  of their mean alone", f"{of_mean:.4g}"),
+    ]
+    return rows if result.held_out is None else [*rows, ("held-out rows", str(result.held_out))]
 
 
 def _rows_of_masks(result: RunResult) -> list[tuple[str, str]]:
@@ -295,6 +311,8 @@ def predict(
 ) -> None:
     """Write the student's label for each row, and how probable it thinks each class is.
 
+    Of a run that learned numbers, write the number instead.
+
     Columns are read as the run's config.toml declares them. This costs no privacy: the student was
     made from releases alone.
     Example: tacit predict runs/first new.csv --ids patient --out labels.csv
@@ -308,7 +326,7 @@ def predict(
     """
     from tacit.datasets import load_column, load_public
     from tacit.runs import RunConfig
-    from tacit.students import load_student
+    from tacit.students import load_student, saved_extra
 
     writable(out)
     if not (run / "config.toml").is_file():
@@ -321,29 +339,54 @@ def predict(
     if config.method == "segmentation":
         raise InvalidArgument("Expected a run of rows; for scans use tacit segment.")
     student = load_student(run / "student.tacit")
-    classes = getattr(student, "classes_", None)
-    if classes is None:
-        raise InvalidArgument("Expected 'student.tacit' to know its classes; it has none.")
     options = config.data.options
     text = {key: options[key] for key in ("delimiter", "decimal", "encoding") if key in options}
     named = None if ids is None else load_column(rows, ids, **text)
-    chances = student.predict_proba(load_public(rows, **options))
-    second = _second(classes, options.get("classes"))
-    cut = _threshold(run, threshold)
-    places = _places(chances, cut, second)
-    if named is not None and len(named) != len(places):
+    inputs, cut = load_public(rows, **options), None
+    if config.learns_numbers:
+        refuse_given("a run that learned numbers", threshold=threshold)
+        said = _said_numbers(student, saved_extra(run / "student.tacit"), inputs)
+    else:
+        cut = _threshold(run, threshold)
+        said = _said_labels(student, options.get("classes"), inputs, cut)
+    count = len(inputs)
+    if named is not None and len(named) != count:
         raise InvalidArgument(f"Expected ids={ids!r} for every row; some rows have none.")
-    columns = {} if named is None else {str(ids): named}
-    if ids == "label" or str(ids).startswith("probability"):
+    if ids in said or str(ids).startswith("probability"):
         raise InvalidArgument(f"Expected ids={ids!r} to be named otherwise than what is written.")
-    columns |= {"label": classes[places].tolist()}
+    columns = ({} if named is None else {str(ids): named}) | said
+    write_atomically(out, show.csv_text(list(columns), zip(*columns.values(), strict=True)))
+    result = {"rows": count, "out": str(out)}
+    told = ""
+    if cut is not None:
+        second = student.classes_[_second(student.classes_, options.get("classes"))]
+        told = f"; {second} from probability {cut:.4g} on"
+    show.print_result(result, f"{count} rows in {out}{told}", as_json=as_json)
+
+
+def _said_labels(
+    student: Any, declared: Any, inputs: NDArray[Any], cut: float | None
+) -> dict[str, list[Any]]:
+    """Return the columns of a student of classes: labels, and how probable each class is."""
+    classes = getattr(student, "classes_", None)
+    if classes is None:
+        raise InvalidArgument("Expected 'student.tacit' to know its classes; it has none.")
+    chances = student.predict_proba(inputs)
+    places = _places(chances, cut, _second(classes, declared))
+    columns: dict[str, list[Any]] = {"label": classes[places].tolist()}
     columns |= {"probability": _digits(chances[range(len(places)), places])}
     each = zip(classes, chances.T, strict=True)
-    columns |= {f"probability of {label}": _digits(chance) for label, chance in each}
-    write_atomically(out, show.csv_text(list(columns), zip(*columns.values(), strict=True)))
-    result = {"rows": len(places), "out": str(out)}
-    said = "" if cut is None else f"; {classes[second]} from probability {cut:.4g} on"
-    show.print_result(result, f"{len(places)} rows in {out}{said}", as_json=as_json)
+    return columns | {f"probability of {label}": _digits(chance) for label, chance in each}
+
+
+def _said_numbers(
+    student: Any, facts: dict[str, Any], inputs: NDArray[Any]
+) -> dict[str, list[Any]]:
+    """Return the column of a student of numbers, within the bounds that were declared."""
+    import numpy as np
+
+    values = np.clip(student.predict(inputs), *facts["bounds"])
+    return {"value": [f"{value:.6g}" for value in values]}
 
 
 def _threshold(run: Path, given: str | None) -> float | None:

@@ -46,8 +46,8 @@ class Dataset:
     ----------
     X : array of shape (records, features)
         The inputs; for a table, numbers and indices of categories.
-    y : array of int, of shape (records,)
-        Indices into `classes`.
+    y : array of shape (records,)
+        Indices into `classes`; numbers where `target_range` is declared instead.
     classes : tuple of str or int
         The declared labels, never read off the data.
     name : str
@@ -60,6 +60,8 @@ class Dataset:
         Whose record each is, where the file says so.
     n_train : int, optional
         The first so many records are the set's own training part; None if it has none.
+    target_range : tuple of float, optional
+        (low, high), declared bounds of y where it holds numbers; `classes` is then empty.
 
     Examples
     --------
@@ -69,25 +71,32 @@ class Dataset:
     """
 
     X: NDArray[Any]
-    y: Integers
+    y: NDArray[Any]
     classes: tuple[Label, ...]
     name: str
     image_shape: tuple[int, int] | None = None
     columns: tuple[Column, ...] | None = field(default=None, kw_only=True)
     groups: NDArray[Any] | None = field(default=None, kw_only=True)
     n_train: int | None = field(default=None, kw_only=True)
+    target_range: tuple[float, float] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.X.shape[1] < 1:
             raise InvalidArgument(f"Expected X to be (records, features), got {self.X.shape}.")
         if self.y.shape != (len(self.X),):
             raise InvalidArgument("Expected one label for each record; the counts differ.")
-        if self.y.dtype.kind not in "iu" or not np.isin(self.y, range(len(self.classes))).all():
+        if self.target_range is not None:
+            if self.classes or self.y.dtype.kind != "f" or not np.isfinite(self.y).all():
+                raise InvalidArgument("Expected y to hold finite numbers, and no classes.")
+        elif self.y.dtype.kind not in "iu" or not np.isin(self.y, range(len(self.classes))).all():
             raise InvalidArgument(f"Expected y to hold indices 0 .. {len(self.classes) - 1}.")
         if self.groups is not None and len(self.groups) != len(self.X):
             raise InvalidArgument("Expected one group for each record; the counts differ.")
 
     def __repr__(self) -> str:
+        if self.target_range is not None:
+            features, target_range = self.X.shape[1], self.target_range
+            return f"Dataset(name={self.name!r}, {features=}, {target_range=})"
         features, classes = self.X.shape[1], len(self.classes)
         return f"Dataset(name={self.name!r}, {features=}, {classes=})"
 
@@ -96,8 +105,10 @@ class Dataset:
 
     @property
     def labels(self) -> NDArray[Any]:
-        """The records' labels themselves, `classes[y]`."""
-        return np.array(self.classes)[self.y]
+        """The records' labels themselves, `classes[y]`; numbers as they are."""
+        if self.target_range is not None:
+            return np.asarray(self.y)
+        return np.asarray(np.array(self.classes)[self.y])
 
     @property
     def train(self) -> Dataset:

@@ -194,7 +194,7 @@ def load_adult(folder: PathLike) -> Dataset:
 
 
 # Options that say what a file of inputs alone need not have.
-_LABELS = ("target", "classes", "groups", "ignored", "name")
+_LABELS = ("target", "classes", "target_range", "groups", "ignored", "name")
 
 
 def ships(kind: str) -> bool:

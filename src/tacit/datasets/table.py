@@ -75,7 +75,8 @@ def load_table(
     source: Any,
     *,
     target: str,
-    classes: Iterable[Label],
+    classes: Iterable[Label] = (),
+    target_range: Iterable[float] | None = None,
     numeric: Mapping[str, Iterable[float]] | Iterable[str] = (),
     categorical: Mapping[str, Iterable[str]] | None = None,
     groups: str | None = None,
@@ -96,9 +97,12 @@ def load_table(
         A CSV file with a header (also `.gz`, `.bz2`, `.xz`, `.zst`), a Parquet file or a folder of
         them, a frame of pandas, Polars or Dask, a table or reader of pyarrow, a relation of DuckDB.
     target : str
-        The column of labels.
+        The column of labels, or of the numbers that are to be learned.
     classes : iterable of str or int
         All the labels there are; one that is not declared is an error, and is not quoted.
+    target_range : pair of float, optional
+        (low, high) instead of `classes`: the target holds numbers, clipped to these public bounds
+        when they are learned. Read off the file they would tell of its extreme records.
     numeric : mapping or iterable of str
         Columns of numbers, with the public edges of their bins where `PublicBins` shall use them.
     categorical : mapping, optional
@@ -144,13 +148,44 @@ def load_table(
     _column_name(target=target)
     roles = roles_of(target, numeric, categorical, groups, ignored, missing, other, dates)
     text = TextFormat(delimiter, decimal, encoding)
-    declared = declared_classes(classes)
+    bounds = None if target_range is None else _declared_range(target_range, classes)
+    declared = declared_classes(classes) if bounds is None else ()
     cells = read_cells(source, roles, text)
     if isinstance(source, str | os.PathLike):
         called, where = Path(source).name.partition(".")[0], repr(Path(source).name)
     else:
         called = where = type(source).__name__
-    return as_dataset([cells], roles, declared, called if name is None else name, where)
+    called = called if name is None else name
+    if bounds is not None:
+        about: dict[str, Any] = {"columns": roles.columns, "groups": cells.groups}
+        numbers = _target_numbers(cells.labels, text, target, where)
+        return Dataset(cells.X, numbers, (), called, target_range=bounds, **about)
+    return as_dataset([cells], roles, declared, called, where)
+
+
+def _declared_range(target_range: Any, classes: Any) -> tuple[float, float]:
+    """Return declared bounds of a target; labels cannot be declared beside them."""
+    if not isinstance(target_range, list | tuple) or len(target_range) != 2:
+        raise refuse("target_range", target_range, "two numbers, [low, high]")
+    low, high = finite(low=target_range[0]), finite(high=target_range[1])
+    if not low < high:
+        raise refuse("target_range", target_range, "[low, high] with low below high")
+    if isinstance(classes, int) or tuple(classes):
+        raise InvalidArgument("Expected classes (for labels) or target_range (for numbers).")
+    return low, high
+
+
+def _target_numbers(words: Sequence[str], text: TextFormat, target: str, where: str) -> Floats:
+    """Return the target as numbers; a cell that is none is not quoted."""
+    import pyarrow as pa
+
+    values, _ = _numbers(pa.array(words), text)
+    if not np.isfinite(values).all():
+        raise InvalidArgument(
+            f"Expected finite numbers in column {target!r} of {where}: target_range is declared "
+            "for it, and at least one cell is none."
+        )
+    return values
 
 
 load_csv = load_table

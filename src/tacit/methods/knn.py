@@ -622,7 +622,9 @@ class PrivateKNNRegressor(PrivateRegressor, PrivateNeighbours):
     Features, `radius` and k must be public: chosen on private records they break the claim. The
     time that an answer takes is not protected.
 
-    For Python alone: run.toml has no table for it.
+    In run.toml: `method = "knn"` where `[data.options]` declares `target_range`, and a table
+    `[knn]` with `k`, `sampling_rate`, `queries`, `strategy`, `rounds`, `features`, `radius`,
+    `votes_per_unit`, `statistic` and `grid_points`.
 
     References
     ----------
@@ -630,8 +632,8 @@ class PrivateKNNRegressor(PrivateRegressor, PrivateNeighbours):
     """
 
     _: KW_ONLY
-    statistic: str = "mean"
-    grid_points: int = 101
+    statistic: Annotated[str, choices(*STATISTICS)] = "mean"
+    grid_points: Count = 101
 
     def _plan(self, asked: Neighbourly, queries: int, *, listed: bool) -> Plan:
         low, high = self._bounds()
@@ -932,6 +934,7 @@ METHOD = Method(
     summary="Private-kNN: the private records nearest to each public input vote on its "
     "label; a student learns from the noisy votes.",
     estimator=PrivateKNNClassifier,
+    regressor=PrivateKNNRegressor,
     rules={
         "knn": Rule(
             "Private-kNN",

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tacit._registry import METHODS, method_of
 from tacit.datasets import Dataset
+from tacit.errors import InvalidArgument
 from tacit.features import Column
 from tacit.methods.base import PrivateEstimator
 from tacit.methods.settings import arguments_of, bins_view, digits_view, read_settings
@@ -200,6 +201,8 @@ class Method:
     estimator : type
         A dataclass whose fields are the constructor's arguments and, where their types say what a
         file may hold, the keys of the table.
+    regressor : type, optional
+        The same for numbers: a run takes it where its data declare `target_range`.
     rules : mapping from str to Rule
         Its rows in a comparison, by name.
     figures : callable, optional
@@ -220,12 +223,36 @@ class Method:
     name: str
     summary: str
     estimator: type[Any]
+    regressor: type[Any] | None = None
     rules: Mapping[str, Rule] = field(default_factory=dict)
     figures: Callable[[Any, NDArray[Any], tuple[int, int]], Figures] | None = None
     needs_public: bool = True
     propose: Callable[..., list[Plan]] | None = None
     proposes_with: tuple[str, ...] = ()
     run: Callable[[Any, Path, bool], RunResult] | None = None
+
+    def for_targets(self, numbers: bool) -> Method:
+        """Return the method as it learns labels, or numbers.
+
+        Parameters
+        ----------
+        numbers : bool
+            Whether `target_range` is declared.
+
+        Returns
+        -------
+        Method
+            With the regressor in the estimator's place; a method that has none refuses.
+        """
+        if not numbers:
+            return self
+        if self.regressor is None:
+            able = ", ".join(name for name in METHODS if method_named(name).regressor is not None)
+            raise InvalidArgument(
+                f"Expected a method that learns numbers where target_range is declared: {able}; "
+                f"method = {self.name!r} learns labels."
+            )
+        return dataclasses.replace(self, estimator=self.regressor, rules={}, figures=None)
 
     def takes(self, argument: str) -> bool:
         """Tell whether the estimator has such an argument.

@@ -261,7 +261,8 @@ class MomentRegressor(SummaryRegressor):
     shares react to a release, the ledger's accountant must be "gaussian" or "rdp". Unit: one
     record, or one person with `groups=`, who then speaks with the mean of the records.
 
-    For Python alone: run.toml has no table for it.
+    In run.toml: `method = "moments"` where `[data.options]` declares `target_range`, and a table
+    `[moments]` with `n_records`, `allow_hopeless`, `features`, `radius`, `rounds` and `clip`.
 
     References
     ----------
@@ -319,6 +320,7 @@ METHOD = Method(
     summary="Moments: each private record adds once to counts and sums; the model is "
     "computed from the noisy sums.",
     estimator=MomentClassifier,
+    regressor=MomentRegressor,
     rules={
         "moments": Rule(
             "moments",

@@ -246,7 +246,9 @@ class ResidualRidgeRegressor(SummaryRegressor, LandmarkEstimator):
     shares react to a release, the ledger's accountant must be "gaussian" or "rdp". Unit: one
     record, or one person with `groups=`, who then speaks with the mean of the records.
 
-    For Python alone: run.toml has no table for it.
+    In run.toml: `method = "ridge"` where `[data.options]` declares `target_range`, and a table
+    `[ridge]` with `n_records`, `allow_hopeless`, `features`, `radius`, `rounds`, `clip`,
+    `n_landmarks` and `width`.
 
     References
     ----------
@@ -274,6 +276,7 @@ METHOD = Method(
     summary="Residual ridge: each private record adds once to the sums of a least-squares "
     "fit; the model is computed from the noisy sums.",
     estimator=ResidualRidgeClassifier,
+    regressor=ResidualRidgeRegressor,
     rules={
         "ridge": Rule(
             "residual ridge",

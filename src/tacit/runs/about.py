@@ -47,11 +47,13 @@ def learned_by(
         predicts=_predicts(classes, config.data.options.get("target"), scans=scans),
         inputs=_scans(config) if scans else _rows(config, image_shape),
         method=method_named(config.method).summary,
-        measures=_of_masks(metrics) if scans else _of_labels(metrics),
+        measures=_of_masks(metrics) if scans else (*_of_labels(metrics), *_of_numbers(metrics)),
     )
 
 
 def _predicts(classes: Sequence[Any] | None, target: Any, *, scans: bool) -> str:
+    if classes is None and target is not None:
+        return f"{target}: a number."
     if classes is None:
         return "What the student's file names."
     if scans:
@@ -96,6 +98,23 @@ def _measure(name: str, figure: dict[str, Any], on: str) -> Measure:
     band = f"95 % band {figure['low']:.3f} to {figure['high']:.3f}"
     what, chance = f"{name} ({band})", figure["chance"]
     return Measure(what=what, value=figure["value"], on=on, chance=chance, percent=False)
+
+
+def _of_numbers(metrics: dict[str, Any]) -> tuple[Measure, ...]:
+    found, count = metrics.get("numbers"), metrics.get("held_out")
+    if not found:
+        return ()
+    rows = "held-out rows" if count is None else f"{count:,} held-out rows"
+    return (
+        Measure(
+            what="R^2, the part of the variance that is explained",
+            value=found["r2"],
+            on=f"{rows}, declared public",
+            chance=0.0,
+            by_chance="always saying their mean",
+            percent=False,
+        ),
+    )
 
 
 def _of_masks(metrics: dict[str, Any]) -> tuple[Measure, ...]:

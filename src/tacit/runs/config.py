@@ -240,11 +240,14 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         at_least(0, seed=self.seed)
-        method = method_named(one_of(*METHODS, method=self.method))
+        one_of(*METHODS, method=self.method)
+        method = self.learner
         # What is None stands for nothing in a file, so that a written configuration reads the same.
         table = self.settings
         given = isinstance(table, dict) and {k: v for k, v in table.items() if v is not None}
         object.__setattr__(self, "settings", method.read(given))
+        if self.learns_numbers and self.settings.get("student") is not None:
+            raise refuse("student", self.settings["student"], "left out where numbers are learned")
         if self.executor != "serial" and not method.takes("executor"):
             expected = f"'serial' where method = {self.method!r}: it has no teachers"
             raise refuse("executor", self.executor, expected)
@@ -253,6 +256,16 @@ class RunConfig:
                 "Expected public inputs: public_source, or how many rows of source are private "
                 f"and how many public. Networks on the records do without, not {self.method}."
             )
+
+    @property
+    def learns_numbers(self) -> bool:
+        """Whether the target holds numbers: the data declare their bounds, and no classes."""
+        return "target_range" in self.data.options
+
+    @property
+    def learner(self) -> Any:
+        """The method, as it learns this run's labels or numbers."""
+        return method_named(self.method).for_targets(self.learns_numbers)
 
     @classmethod
     def read(cls, path: str | Path) -> Self:

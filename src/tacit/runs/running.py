@@ -43,7 +43,7 @@ from tacit.datasets import Dataset, contradictions, load_dataset, load_public
 from tacit.errors import BudgetExceeded, InvalidArgument, LedgerError, ReleaseLost
 from tacit.evaluate import RULES, confusion_shares, measure, released_shares, threshold_by
 from tacit.ledger import KeptReleases, Ledger, Statement
-from tacit.methods import ForecastEstimator, PrivateClassifier, method_named
+from tacit.methods import ForecastEstimator, PrivateClassifier
 from tacit.records import refuse_overlap
 from tacit.report import Learned, write_report
 from tacit.runs.about import learned_by
@@ -88,6 +88,9 @@ class RunResult:
         releases.
     confusion : list of lists
         On held-out rows, the share of each pair: a row a true class, a column the likeliest one.
+    numbers : dict
+        Where numbers were learned: R^2 and mean absolute error on held-out rows, and the error of
+        always saying their mean.
     """
 
     folder: Path
@@ -101,6 +104,7 @@ class RunResult:
     figures: dict[str, Any] = field(default_factory=dict)
     thresholds: dict[str, float] = field(default_factory=dict)
     confusion: list[list[float]] = field(default_factory=list)
+    numbers: dict[str, float] = field(default_factory=dict)
 
 
 @contextlib.contextmanager
@@ -308,7 +312,8 @@ def _by_source(where: DataConfig, data: Dataset) -> Rows:
     if where.held_out_source:
         unowned = {key: value for key, value in where.options.items() if key not in _NOT_HELD_OUT}
         held_out = load_dataset(where.held_out_source, **unowned)
-        if held_out.X.shape[1] != data.X.shape[1] or held_out.classes != data.classes:
+        kind = (data.X.shape[1], data.classes, data.target_range)
+        if (held_out.X.shape[1], held_out.classes, held_out.target_range) != kind:
             raise InvalidArgument(
                 "Expected held_out_source to have the features and classes of source."
             )
@@ -319,7 +324,7 @@ def make_classifier(
     config: RunConfig, data: Dataset, folder: Path, *, again: bool = False
 ) -> PrivateClassifier:
     """Return the unfitted estimator that the configuration describes."""
-    where, method = config.data, method_named(config.method)
+    where, method = config.data, config.learner
     settings = config.settings
     if issubclass(method.estimator, ForecastEstimator) and isinstance(where.private, int):
         # Numbers of rows of a set that ships are declared; those of a file are nobody's to count.
@@ -330,6 +335,7 @@ def make_classifier(
         epsilon=config.privacy.epsilon,
         delta=config.privacy.delta,
         classes=data.classes,
+        target_range=data.target_range,
         ledger=ledger_for(config, folder, protected_name(where)),
         allow_overlap=where.allow_overlap,
         random_state=config.seed,
@@ -366,9 +372,10 @@ def run_config(config: RunConfig, folder: str | Path, *, again: bool = False) ->
         Student, statement, ledger and report are in the folder.
     """
     folder = Path(folder)
-    method = method_named(config.method)
+    method = config.learner
     if method.run is not None:
-        return method.run(config, folder, again)
+        result: RunResult = method.run(config, folder, again)
+        return result
     rows = load_rows(config)
     private, public, _ = rows
     model = make_classifier(config, private, folder, again=again)
@@ -376,12 +383,14 @@ def run_config(config: RunConfig, folder: str | Path, *, again: bool = False) ->
         model.fit(private.X, private.labels, X_public=public, groups=private.groups)
         forget_teachers(folder)
         model.save(folder / STUDENT)
-        metrics = measured(model, rows, by_share=config.data.by_share)
+        tell: Any = measured_numbers if config.learns_numbers else measured
+        metrics = tell(model, rows, by_share=config.data.by_share)
         shape, figures = private.image_shape, []
         if method.figures is not None and shape is not None and public is not None:
             figures = method.figures(model, public, shape)
-        learned = learned_by(config, model.classes_.tolist(), metrics, image_shape=shape)
-        notes = [*model._notes(), *_unclear(model)]
+        classes = None if config.learns_numbers else model.classes_.tolist()
+        learned = learned_by(config, classes, metrics, image_shape=shape)
+        notes = [*model._notes(), *([] if config.learns_numbers else _unclear(model))]
         statement = write_results(folder, model, metrics, learned, figures=figures, notes=notes)
     return RunResult(folder, statement, ledger=model.ledger_, notes=tuple(notes), **metrics)
 
@@ -454,3 +463,20 @@ def _unclear(model: PrivateClassifier) -> list[str]:
         "noise from nothing: what the model says of that class may be noise."
         for place in (() if known is None else known[1])
     ]
+
+
+def measured_numbers(model: Any, rows: Rows, *, by_share: bool) -> dict[str, Any]:
+    """Return metrics of numbers, compared with always saying the held-out rows' mean."""
+    held_out = rows.held_out
+    count = None if by_share else len(held_out or ())
+    metrics: dict[str, Any] = {"accuracy": None, "most_frequent": None, "held_out": count}
+    if held_out is None:
+        return metrics
+    truth = np.clip(held_out.y, *model.bounds_)
+    error = float(np.abs(model.predict(held_out.X) - truth).mean())
+    mean_alone = float(np.abs(truth - truth.mean()).mean())
+    found = {"r2": float(model.score(held_out.X, truth)), "mean_absolute_error": error}
+    found["mean_absolute_error_of_mean"] = mean_alone
+    if by_share:  # all digits of a fraction would tell its denominator
+        found = {name: float(f"{value:.3g}") for name, value in found.items()}
+    return metrics | {"numbers": found}
