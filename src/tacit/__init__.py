@@ -24,7 +24,8 @@ _OFFERED = {
     "tacit.masks": "DPSGDSegmenter PATESegmenter",
     "tacit.mechanisms": "ConfidentGNMax GNMax GaussianMean InteractiveGNMax LNMax NoisyScreening "
     "NoisyVotes Plan Sanitise count_votes",
-    "tacit.methods": "DPSGDAutoencoder DPSGDClassifier MACAutoencoder MACClassifier MACSteps "
+    "tacit.methods": "AutoClassifier AutoRegressor DPSGDAutoencoder DPSGDClassifier "
+    "MACAutoencoder MACClassifier MACSteps "
     "MomentClassifier MomentRegressor NewLedger PATEClassifier PrivateKNNClassifier "
     "PrivateKNNMultiLabelClassifier PrivateKNNRegressor PrototypeClassifier Queries "
     "ResidualRidgeClassifier ResidualRidgeRegressor Training calibrate",
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
         count_votes,
     )
     from tacit.methods import (
+        AutoClassifier,
+        AutoRegressor,
         DPSGDAutoencoder,
         DPSGDClassifier,
         MACAutoencoder,

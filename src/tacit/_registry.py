@@ -43,6 +43,7 @@ METHODS = {
     "mac": "tacit.methods.mac:METHOD",
     "dpsgd": "tacit.methods.dpsgd:METHOD",
     "segmentation": "tacit.masks:METHOD",
+    "auto": "tacit.methods.auto:METHOD",
 }
 """Methods by the name that run.toml and the command line say."""
 

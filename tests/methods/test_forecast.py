@@ -32,7 +32,7 @@ RUNS = {
     # The first of each kind is hopeless, the second is not.
     "10 teachers": (PATEClassifier, {**PATE, "n_teachers": 10, "epsilon": 0.1}),
     "60 teachers": (PATEClassifier, {**PATE, "n_teachers": 60, "epsilon": 4.0}),
-    "far neighbours": (PrivateKNNClassifier, {"k": 550, "queries": 20, "epsilon": 0.05}),
+    "few neighbours": (PrivateKNNClassifier, {"k": 8, "queries": 20, "epsilon": 0.1}),
     "neighbours": (PrivateKNNClassifier, {"k": 60, "queries": 20, "epsilon": 4.0}),
     "many prototypes": (PrototypeClassifier, {"n_prototypes": 100, "epsilon": 0.005}),
     "prototypes": (PrototypeClassifier, {"n_prototypes": 12, "epsilon": 2.0}),
@@ -46,7 +46,9 @@ REFUSED = list(RUNS)[::2]
 
 def model_of(run: str, seed: int = 0, **changes):
     kind, settings = RUNS[run]
-    own = {"classes": (0, 1, 2), "random_state": 0, "noise": InsecureNoise(seed), "n_records": 600}
+    own = {"classes": (0, 1, 2), "random_state": 0, "noise": InsecureNoise(seed)}
+    if kind not in (PATEClassifier, PrivateKNNClassifier):
+        own["n_records"] = 600
     return built(kind, **{**own, **settings, **changes})
 
 

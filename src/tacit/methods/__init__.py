@@ -3,6 +3,7 @@
 Names that are not in `__all__` are for the packages above.
 """
 
+from tacit.methods.auto import AutoClassifier, AutoRegressor, Described
 from tacit.methods.base import NewLedger, PrivateClassifier, PrivateEstimator
 from tacit.methods.calibration import calibrate
 from tacit.methods.dpsgd import DPSGDAutoencoder, DPSGDClassifier
@@ -32,9 +33,12 @@ from tacit.methods.settings import only_known as only_known
 from tacit.methods.summary import PublicPart, SummaryClassifier
 
 __all__ = [
+    "AutoClassifier",
+    "AutoRegressor",
     "Count",
     "DPSGDAutoencoder",
     "DPSGDClassifier",
+    "Described",
     "Facts",
     "Forecast",
     "MACAutoencoder",

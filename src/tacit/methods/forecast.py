@@ -13,8 +13,7 @@ kappa = (p - 1/K)/(1 - 1/K): no student of these releases can be much better tha
 **Prototypes.** n records vote at r of m prototypes each, with weight 1/sqrt r: n sqrt r votes in m
 cells of the right classes. Pooled over the m/K prototypes of a class, s = n mu sqrt(r/(K m)).
 
-**Neighbours.** At most n/K of the k neighbours are of the right class where k is larger than that;
-the others add up against it. T above is the difference.
+**Neighbours.** T is k: as if all neighbours were of one class, however far away they are.
 
 **Moments.** What all records weigh together against the noise is n mu. Lines were drawn by trying
 (`python -m benchmarks.forecast`); there is no kappa.
@@ -246,11 +245,10 @@ def strength_forecast(n_records: int | None, mu: float) -> Forecast:
 
 
 @dataclass(eq=False, repr=False)
-class ForecastEstimator(RowEstimator):
+class JudgedEstimator(RowEstimator):
     """An estimator of which public numbers tell, before anything is spent, whether it can learn."""
 
     _: KW_ONLY
-    n_records: Count | None = None
     allow_hopeless: bool = False
 
     def _judge(self, forecast: Forecast) -> None:
@@ -271,6 +269,14 @@ class ForecastEstimator(RowEstimator):
 
     def _notes(self) -> list[str]:
         return [f"Forecast before anything was spent. {self.forecast_}", *super()._notes()]
+
+
+@dataclass(eq=False, repr=False)
+class ForecastEstimator(JudgedEstimator):
+    """One of which a declared number of records tells it."""
+
+    _: KW_ONLY
+    n_records: Count | None = None
 
 
 def declared(model: Any) -> int | None:

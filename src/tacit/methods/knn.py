@@ -51,7 +51,7 @@ from tacit.mechanisms import (
 )
 from tacit.methods.base import PrivateClassifier, PrivateRegressor, RowEstimator, Targets
 from tacit.methods.calibration import proposed
-from tacit.methods.forecast import ForecastEstimator, declared, votes_forecast
+from tacit.methods.forecast import JudgedEstimator, votes_forecast
 from tacit.methods.method import (
     Facts,
     Method,
@@ -363,7 +363,7 @@ class PrivateNeighbours(RowEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, ForecastEstimator):
+class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, JudgedEstimator):
     """Private k-nearest-neighbour votes, worst-case priced.
 
     Parameters
@@ -389,9 +389,6 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, ForecastEstimat
         secure noise, the only one of a run.
     random_state : int, optional
         Seeds the choice of queries, never noise. In run.toml: `seed`, at the top.
-    n_records : int, optional
-        How many private records there are, where that is public anyway: for the forecast alone,
-        which can then refuse. Never count them for it.
     allow_hopeless : bool
         True: go on although public numbers say that nothing can be learned. False: `fit` refuses
         such a run before anything is spent.
@@ -455,7 +452,7 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, ForecastEstimat
     Features, `radius` and k must be public: chosen on private records they break the claim. The
     time that an answer takes is not protected.
 
-    In run.toml: `method = "knn"`, and a table `[knn]` with `n_records`, `allow_hopeless`,
+    In run.toml: `method = "knn"`, and a table `[knn]` with `allow_hopeless`,
     `student`, `k`, `sampling_rate`, `queries`, `strategy`, `rounds`, `features`, `radius`,
     `votes_per_unit` and `mechanism`. A run
     has public inputs always.
@@ -486,12 +483,7 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, ForecastEstimat
         return student.fit(outside, self.queries_, np.concatenate(self.posteriors_))
 
     def _foresee(self, plans: list[Plan], asked: Neighbourly) -> None:
-        n_records, n_classes = declared(self), asked.n_classes or 2
-        ahead = float(asked.k)
-        if n_records is not None and ahead > (own := asked.sampling_rate * n_records / n_classes):
-            # No more are of the right class; those of the others add up against it.
-            ahead = max(own - (ahead - own) / (n_classes - 1), 0.0)
-        self._judge(votes_forecast(plans, ahead, n_classes, "neighbours", HELPS))
+        self._judge(votes_forecast(plans, asked.k, asked.n_classes or 2, "neighbours", HELPS))
 
     def _posterior(self, release: Release) -> Floats:
         voters = getattr(release.mechanism, "k", self.k)
@@ -918,7 +910,6 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
         return PrivateKNNClassifier(
             boosting_student(),
             k=max(2, round(_TABLE_NEIGHBOURS * facts.n_private)),
-            n_records=facts.n_private,
             queries=Queries(strategy=np.arange(facts.n_public)),
             **shared,
         )
@@ -926,7 +917,7 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     most = max(2, int(_CLASS_SHARE * facts.n_private / facts.n_classes))
     k = min(most, max(2, math.ceil(_NEIGHBOURS_CLEAR * math.sqrt(200) / mu)))
     queries = fewest_queries(facts, k * mu / math.sqrt(2))
-    return PrivateKNNClassifier(k=k, queries=queries, n_records=facts.n_private, **shared)
+    return PrivateKNNClassifier(k=k, queries=queries, **shared)
 
 
 METHOD = Method(

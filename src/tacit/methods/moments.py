@@ -85,12 +85,12 @@ class MomentClassifier(SummaryClassifier):
     random_state : int, optional
         Without effect here: nothing is drawn but noise, which it never seeds. In run.toml: `seed`,
         at the top.
-    n_records : int, optional
-        How many private records there are, where that is public anyway: for the forecast alone,
-        which can then refuse. Never count them for it.
     allow_hopeless : bool
         True: go on although public numbers say that nothing can be learned. False: `fit` refuses
         such a run before anything is spent.
+    n_records : int, optional
+        How many private records there are, where that is public anyway: for the forecast alone,
+        which can then refuse. Never count them for it.
     features : transformer, optional
         A public transformer whose rows have a public norm, `PublicBins(columns, unit_norm=True)`
         for tables; by default the inputs themselves about their public mean. In run.toml: "none",
@@ -211,12 +211,12 @@ class MomentRegressor(SummaryRegressor):
     random_state : int, optional
         Without effect here: nothing is drawn but noise, which it never seeds. In run.toml: `seed`,
         at the top.
-    n_records : int, optional
-        How many private records there are, where that is public anyway: for the forecast alone,
-        which can then refuse. Never count them for it.
     allow_hopeless : bool
         True: go on although public numbers say that nothing can be learned. False: `fit` refuses
         such a run before anything is spent.
+    n_records : int, optional
+        How many private records there are, where that is public anyway: for the forecast alone,
+        which can then refuse. Never count them for it.
     features : transformer, optional
         A public one, `PublicBins(columns, unit_norm=True)` for tables; by default the inputs
         themselves. Rows count from the public mean.

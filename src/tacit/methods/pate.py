@@ -25,7 +25,7 @@ from tacit.ledger import Budget
 from tacit.mechanisms import ConfidentGNMax, InteractiveGNMax, Plan, Release, count_votes
 from tacit.methods.base import PrivateClassifier, Targets
 from tacit.methods.calibration import calibrate, proposed, rounded_up
-from tacit.methods.forecast import ForecastEstimator, votes_forecast
+from tacit.methods.forecast import JudgedEstimator, votes_forecast
 from tacit.methods.method import (
     CLEAR,
     Facts,
@@ -63,7 +63,7 @@ ROUND_ONE_SHARE = 0.6
 
 
 @dataclass(eq=False, repr=False)
-class PATEClassifier(PrivateClassifier, ForecastEstimator):
+class PATEClassifier(PrivateClassifier, JudgedEstimator):
     """Private aggregation of teacher ensembles, worst-case priced.
 
     Parameters
@@ -94,9 +94,6 @@ class PATEClassifier(PrivateClassifier, ForecastEstimator):
     random_state : int, optional
         Seeds shards, teachers and the choice of queries, never noise. In run.toml: `seed`, at the
         top.
-    n_records : int, optional
-        How many private records there are, where that is public anyway: for the forecast alone,
-        which can then refuse. Never count them for it.
     allow_hopeless : bool
         True: go on although public numbers say that nothing can be learned. False: `fit` refuses
         such a run before anything is spent.
@@ -154,7 +151,7 @@ class PATEClassifier(PrivateClassifier, ForecastEstimator):
 
     Unit: one record, or one person with `groups=`: added or removed, it changes one teacher.
 
-    In run.toml: `method = "pate"`, and a table `[pate]` with `n_records`, `allow_hopeless`,
+    In run.toml: `method = "pate"`, and a table `[pate]` with `allow_hopeless`,
     `teacher`, `student`, `n_teachers`, `mechanism`, `queries`, `strategy`, `rounds` and `features`.
 
     References
@@ -383,7 +380,6 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
         return PATEClassifier(
             KernelRidgeTeachers(gamma=0.1),
             boosting_student(),
-            n_records=facts.n_private,
             n_teachers=max(2, facts.n_private // _TABLE_RECORDS),
             queries=Queries(strategy=np.arange(facts.n_public)),
             **shared,
@@ -393,7 +389,6 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     size = clear[0] if clear else _RECORDS[-1]
     return PATEClassifier(
         KernelRidgeTeachers(),
-        n_records=facts.n_private,
         n_teachers=max(2, facts.n_private // size),
         queries=fewest_queries(facts, power / size / math.sqrt(2)),
         **shared,

@@ -62,12 +62,12 @@ class PrototypeClassifier(SummaryClassifier):
         secure noise, the only one of a run.
     random_state : int, optional
         Seeds the choice of prototypes, never noise. In run.toml: `seed`, at the top.
-    n_records : int, optional
-        How many private records there are, where that is public anyway: for the forecast alone,
-        which can then refuse. Never count them for it.
     allow_hopeless : bool
         True: go on although public numbers say that nothing can be learned. False: `fit` refuses
         such a run before anything is spent.
+    n_records : int, optional
+        How many private records there are, where that is public anyway: for the forecast alone,
+        which can then refuse. Never count them for it.
     features : transformer, optional
         A public one for private and public inputs alike, fitted on public inputs; None for the
         inputs themselves. In run.toml: "none", "digits" (images) or "bins" (declared columns).
