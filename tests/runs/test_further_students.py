@@ -70,6 +70,22 @@ def test_what_is_swapped_is_found(run, tmp_path):
     assert paid(copy) == 1
 
 
+@pytest.mark.parametrize("name", ["../elsewhere", "a/b", "..", "", "/tmp/a", "a\nb"])
+def test_a_name_leads_nowhere_else(run, name):
+    entries = len(Ledger(run / "run.ledger"))
+    with pytest.raises(InvalidArgument, match="name of one folder"):
+        train_student(run, student="logistic", name=name)
+    assert len(Ledger(run / "run.ledger")) == entries
+
+
+def test_a_run_in_a_folder_called_students_is_a_run(tmp_path):
+    folder = tmp_path / "run" / "students" / "anna"
+    run_config(config(n_prototypes=20), folder)
+    assert all(check.holds for check in verify_run(folder)), verify_run(folder)
+    other = train_student(folder, student="logistic").folder
+    assert all(check.holds for check in verify_run(other)), verify_run(other)
+
+
 def test_a_release_that_is_not_kept_is_never_paid_for(run, tmp_path):
     ledger, plan = Ledger(run / "run.ledger"), Plan(GNMax(40), 1)
     store = KeptReleases(tmp_path / "none", only=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from tacit._checks import refuse
 from tacit._files import held_alone, write_atomically
 from tacit.errors import InvalidArgument
 from tacit.ledger import KeptReleases
@@ -69,7 +70,7 @@ def train_student(
         )
     told = {"student": student, **({} if features is None else {"features": features})}
     other = replace(config, settings={**config.settings, **told})
-    target = run / STUDENTS / (name or student)
+    target = run / STUDENTS / _one_name(student if name is None else name)
     if (target / STATEMENT).exists():
         raise InvalidArgument(f"Expected {str(target)!r} to be new; choose another name.")
     rows = load_rows(config)
@@ -89,6 +90,13 @@ def train_student(
         learned = learned_by(other, model.classes_.tolist(), metrics)
         statement = write_results(target, model, metrics, learned)
     return RunResult(target, statement, ledger=model.ledger_, **metrics)
+
+
+def _one_name(name: str) -> str:
+    """Return the name of a folder; one that leads elsewhere would be noted as the run's own."""
+    if name in ("", ".", "..") or Path(name).name != name or not name.isprintable():
+        raise refuse("name", name, "the name of one folder, such as 'logistic-2'")
+    return name
 
 
 def _student_of(other: RunConfig, data: Any, run: Path) -> Any:

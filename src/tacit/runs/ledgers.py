@@ -89,7 +89,11 @@ def run_of(folder: Path) -> Path:
         The run's.
     """
     folder = folder.resolve()
-    return folder.parent.parent if folder.parent.name == STUDENTS else folder
+    run = folder.parent.parent
+    # Not every folder inside one called "students" is that: a run's has releases of its own.
+    own = any((folder / name).exists() for name in (LEDGER, RELEASES))
+    inside = folder.parent.name == STUDENTS and (run / RELEASES).is_dir()
+    return run if inside and not own else folder
 
 
 def ledger_of(folder: Path, given: str | Path | None = None) -> Ledger:
