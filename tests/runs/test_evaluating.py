@@ -96,11 +96,12 @@ def test_the_runs_own_ledger_refuses_beyond_its_budget(run):
     assert failed(folder) == []
 
 
-def test_stopped_after_the_release_it_goes_on_for_nothing(run, monkeypatch):
+@pytest.mark.parametrize("dies_in", ["_write", "publish_files"])
+def test_stopped_after_the_release_it_goes_on_for_nothing(run, monkeypatch, dies_in):
     folder, apart = run
     asked = {"epsilon": 1.0, "n_records": 1500, "share": 0.3, "disjoint": True}
     with monkeypatch.context() as broken:
-        broken.setattr("tacit.runs.evaluating._write", lambda *_: 1 / 0)
+        broken.setattr(f"tacit.runs.evaluating.{dies_in}", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             evaluate_run(folder, apart, **asked)
     evaluate_run(folder, apart, **asked)

@@ -34,6 +34,7 @@ from tacit.runs.verifying import (
     STATEMENT,
     STUDENT,
     publish_files,
+    verify_run,
 )
 from tacit.students import load_student
 
@@ -142,7 +143,8 @@ def _finished(folder: Path) -> tuple[RunConfig, Any]:
     """Return configuration and student of a finished run that was not evaluated yet."""
     if not (folder / "config.toml").is_file() or not (folder / STATEMENT).is_file():
         raise InvalidArgument(f"Expected the folder of a finished run at {str(folder)!r}.")
-    if (folder / EVALUATION).exists():
+    # One that the statement does not cover was left by a process that was killed: it goes on.
+    if any(check.what == EVALUATION and check.holds for check in verify_run(folder)):
         raise InvalidArgument(
             f"Expected a run that was not evaluated yet; {str(folder / EVALUATION)!r} has what was "
             "told, and every threshold is read from it for free: tacit evaluate RUN --threshold T."
