@@ -215,6 +215,23 @@ def test_what_is_lost_is_paid_for_again_only_if_asked(tmp_path):
     assert again.drawn == list(range(STEPS))
 
 
+def test_seeded_noise_is_lost_and_can_be_paid_for_again(tmp_path):
+    """The same seed would draw the same noise for other steps."""
+    ledger = new_ledger(tmp_path)
+
+    def seeded(training, **more):
+        store, noise = KeptReleases(tmp_path / "kept", **more), InsecureNoise(0)
+        store.start(ledger)
+        return store.release(ledger, PLAN, lambda: training, purpose="train", noise=noise)
+
+    with pytest.raises(GrantError, match="Killed"):
+        seeded(Adding(dies_after=4))
+    with pytest.raises(ReleaseLost, match=r"drawn again.*--again"):
+        seeded(Adding())
+    seeded(again := Adding(), again=True)
+    assert (len(paid(ledger)), again.drawn) == (2, list(range(STEPS)))
+
+
 class TestLedger:
     def noted(self, every=3):
         return NotedSteps(every, lambda _: None)

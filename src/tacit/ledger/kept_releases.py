@@ -33,7 +33,7 @@ from tacit._checks import Integers
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument, LedgerDamaged, ReleaseLost
 from tacit.ledger.begun_steps import NotedSteps, notes_of
-from tacit.ledger.chain import Entry, canonical, digest
+from tacit.ledger.chain import NOISE_LEVELS, Entry, canonical, digest
 from tacit.ledger.ledger import Ledger
 from tacit.ledger.step_checkpoints import StepCheckpoint, is_old, storing, take_up
 from tacit.mechanisms import Plan, Release, ResumableSteps
@@ -352,6 +352,8 @@ def _why_lost(entry: Entry, notes: list[int], checkpoint: StepCheckpoint | None)
     """Return why a release that was paid for cannot go on; None if it can."""
     if not notes:
         return "was interrupted before the release was stored"
+    if entry.noise == NOISE_LEVELS[-1]:
+        return "its seeded noise would be drawn again"
     if checkpoint is not None and checkpoint.position > notes[-1]:
         raise LedgerDamaged(
             "Expected the ledger to hold the note of every step that was begun: it was cut short "
