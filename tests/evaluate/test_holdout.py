@@ -237,3 +237,58 @@ def test_forecast_agrees_with_what_comes_out(ledger):
     auc = told(ledger).figures()["auc"]
     assert seen == pytest.approx((auc.high - auc.low) / 2, rel=0.35)
     assert np.isnan(forecast(500, 0.01, Budget(0.3, 1e-6)).half_widths["area under the ROC curve"])
+
+
+class Turned(Model):
+    """The same, with its columns in another order than that of the labels."""
+
+    classes_ = np.array([1, 0])
+
+    def predict_proba(self, rows):
+        return super().predict_proba(rows)[:, ::-1]
+
+
+class Nameless(Turned):
+    classes_ = None
+
+
+class TestColumns:
+    def test_each_column_is_of_the_class_that_the_model_says(self, tmp_path):
+        """Otherwise a good model would look as bad as it is good."""
+        asked = {"noise": InsecureNoise(0)}
+        for number, (model, more) in enumerate(
+            [(Turned(), {}), (Turned(), {"classes": [0, 1]}), (Nameless(), {"classes": [1, 0]})]
+        ):
+            ledger = Ledger(tmp_path / f"{number}.ledger", budget=Budget(2.0, 1e-6))
+            assert told(ledger, model, **asked, **more).figures()["auc"].value > 0.8
+        three = Three()
+        three.classes_ = np.array(["c", "a", "b"])
+        y = np.array(["c", "a", "b"])[three.predict_proba(X).argmax(axis=1)]
+        ledger = Ledger(tmp_path / "three.ledger", budget=Budget(2.0, 1e-6))
+        found = told(ledger, three, y=y, share=None, **asked)
+        assert found.figures()["accuracy"].value > 0.9
+
+    @pytest.mark.parametrize("classes", [[0, 1, 2], [0, 2]])
+    def test_classes_that_are_not_the_models_are_refused(self, ledger, classes):
+        with pytest.raises(InvalidArgument, match="the model's own"):
+            told(ledger, classes=classes)
+        assert len(ledger) == 0
+
+    @pytest.mark.parametrize("public", [PUBLIC, None])
+    def test_a_column_too_many_is_refused_before_anything_is_paid(self, ledger, public):
+        class Wide(Model):
+            def predict_proba(self, rows):
+                return np.column_stack([super().predict_proba(rows), rows[:, 0]])
+
+        with pytest.raises(InvalidArgument):
+            told(ledger, Wide(), X_public=public)
+        assert len(ledger) == 0
+
+
+@pytest.mark.parametrize("changed", [{"threshold": 0.3}, {"positive": 0}])
+def test_what_is_kept_is_never_read_with_other_edges(ledger, tmp_path, changed):
+    """A table tells of the bins that it was counted in."""
+    told(ledger, kept=KeptReleases(tmp_path / "kept"))
+    with pytest.raises(InvalidArgument, match="other questions"):
+        told(ledger, kept=KeptReleases(tmp_path / "kept"), **changed)
+    assert len(ledger) == 1

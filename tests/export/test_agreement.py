@@ -229,3 +229,18 @@ class TestWhatIsSaid:
         monkeypatch.setitem(sys.modules, "onnx", None)
         with pytest.raises(MissingExtra, match=r"tacit\[onnx\]"):
             export_onnx(student, tmp_path / "a.onnx")
+
+
+@pytest.mark.parametrize("level", [0.0, 1.7e9])
+def test_large_numbers_that_differ_little_keep_their_differences(level, tmp_path):
+    """Times in seconds, for instance: their squares have no digits left for what differs."""
+    from sklearn.naive_bayes import GaussianNB
+
+    rng = np.random.default_rng(0)
+    classes = rng.integers(0, 3, 90)
+    rows = rng.normal(size=(90, 4)) + classes[:, None] + level
+    student = students.SupervisedStudent(GaussianNB())
+    student.fit(rows, np.arange(90), np.eye(3)[classes])
+    export_onnx(student, tmp_path / "model.onnx")
+    _, chances = measured.answers(tmp_path / "model.onnx", X=rows)
+    np.testing.assert_allclose(chances, student.predict_proba(rows), atol=1e-5)

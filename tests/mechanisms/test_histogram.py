@@ -202,3 +202,11 @@ class TestAudit:
         event = (lambda values: values[:, 0] - values[:, 1] > 1.5,)
         assert [set(gap.round(6)) for gap in gaps] == [{2.0}, {1.0}]
         assert proved(with_p, without, event, DELTA) > self.claim()
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint64, np.int8])
+def test_whole_numbers_of_any_type_are_counted(kind):
+    """What is accepted is released: nothing raises once it was paid for."""
+    places = np.array([0, 1, 1], dtype=kind)
+    found = ScoreHistogram(0.001, 2, 2).release(ScoredRecords(places, places), InsecureNoise(0))
+    assert found.values.round().tolist() == [[1, 0], [0, 2]]

@@ -129,3 +129,14 @@ def test_plan_tells_widths_from_declared_numbers(capsys):
     assert widths["area under the ROC curve"] == pytest.approx(0.01, abs=0.004)
     with pytest.raises(InvalidArgument, match="--share"):
         show_forecast(Budget(1.0, 1e-5), 500, None, as_json=False)
+
+
+@pytest.mark.parametrize("disjoint", [True, False])
+def test_the_records_that_taught_are_not_kept_apart(run, finished, tmp_path, disjoint):
+    folder, _ = run
+    copy = tmp_path / "copy.csv"
+    shutil.copy(finished / "private.csv", copy)
+    for source in (str(finished / "private.csv"), f"csv:{copy}"):
+        with pytest.raises(InvalidArgument, match="another file than source"):
+            evaluate_run(folder, source, epsilon=1.0, n_records=2000, disjoint=disjoint)
+    assert not (folder / "evaluation.ledger").exists()

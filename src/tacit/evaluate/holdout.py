@@ -187,7 +187,7 @@ def evaluate(
     public = np.zeros((_TRIED, rows.shape[1])) if outside is None else outside
     scored = view_alone(judged, rows, public)
     answers = judged.answers(scored, private, design)
-    told: dict[str, Any] = {"noise": noise, "faults": faults}
+    told: dict[str, Any] = {"noise": noise, "faults": faults, "inputs": design.reading()}
     releases = [
         kept.release(ledger, plan, partial(_itself, one), purpose=what, **told)
         for plan, one, what in zip(design.plans, answers, design.purposes, strict=True)
@@ -259,6 +259,11 @@ class _Design(NamedTuple):
                 "apart, or spend more. Nothing was spent."
             )
 
+    def reading(self) -> list[Any]:
+        """Return what a table that is kept must be read with: edges, order of the classes."""
+        bins, classes = self.about.get("bins"), self.about.get("classes", [])
+        return [np.zeros(0) if bins is None else bins.edges, np.array(list(map(str, classes)))]
+
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         if self.kind == "numbers":
             return {"sums": (MOMENTS + RESIDUAL_BINS,)}
@@ -294,19 +299,14 @@ class _Judged:
     classes: NDArray[Any] | None
     bounds: tuple[float, float] | None
     turn: bool = False
+    order: Integers | None = None
+    """Which column of the model's is that of each class."""
 
     @classmethod
     def of(cls, model: Any, classes: Any, target_range: Any, positive: Any) -> _Judged:
         if hasattr(model, "predict_proba"):
-            known = getattr(model, "classes_", None) if classes is None else classes
-            if known is None:
-                raise InvalidArgument(
-                    "Expected classes=, the public label set: the model has none."
-                )
-            labels = np.unique(np.asarray(known))
-            if len(labels) != len(np.asarray(known)) or len(labels) < 2:
-                raise InvalidArgument("Expected classes= to be two labels or more, each once.")
-            return cls(model, labels, None, _is_first(labels, positive))
+            labels, order = _columns(getattr(model, "classes_", None), classes)
+            return cls(model, labels, None, _is_first(labels, positive), order)
         if not hasattr(model, "predict"):
             raise refuse("model", type(model).__name__, "a model with predict_proba or predict")
         bounds = getattr(model, "bounds_", None) if target_range is None else target_range
@@ -321,7 +321,10 @@ class _Judged:
         """Return probabilities, or numbers within the bounds, a row each."""
         if self.bounds is None:
             chances = np.asarray(self.model.predict_proba(rows), dtype=np.float64)
-            return chances[:, ::-1] if self.turn else chances
+            assert self.order is not None
+            if chances.shape != (len(rows), len(self.order)):
+                raise InvalidArgument("Expected a model with one probability for each class.")
+            return chances[:, self.order[::-1] if self.turn else self.order]
         found = np.asarray(self.model.predict(rows), dtype=np.float64).reshape(len(rows), -1)
         return np.clip(found, *self.bounds)
 
@@ -446,6 +449,19 @@ class _Judged:
             ScoredRecords(right, score_bins(sure, edges), private.people),
             ScoredRecords(private.targets, said.astype(np.int64), private.people),
         ]
+
+
+def _columns(own: Any, classes: Any) -> tuple[NDArray[Any], Integers]:
+    """Return the labels, sorted as those of records are, and which column of the model is whose."""
+    if own is None and classes is None:
+        raise InvalidArgument("Expected classes=, the public label set: the model has none.")
+    columns = np.asarray(classes if own is None else own)
+    labels, order = np.unique(columns, return_index=True)
+    if len(labels) != columns.size or len(labels) < 2:
+        raise InvalidArgument("Expected classes= to be two labels or more, each once.")
+    if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), labels):
+        raise InvalidArgument("Expected classes= to be the model's own, classes_.")
+    return labels, order
 
 
 def _is_first(labels: NDArray[Any], positive: Any) -> bool:

@@ -76,11 +76,12 @@ def _linear_class(graph: Graph, estimator: Any, rows: str) -> str:
 
 def _bayes(graph: Graph, estimator: Any, rows: str) -> str:
     """Return Gaussian naive Bayes: log prior - sum (log 2 pi v + (x - m)^2 / v) / 2."""
-    precision = 1 / estimator.var_
-    rows = graph.cast(rows, np.float64)
+    precision, centre = 1 / estimator.var_, estimator.theta_.mean(axis=0)
+    near = estimator.theta_ - centre  # of large numbers that differ little nothing would be left
+    rows = graph("Sub", graph.cast(rows, np.float64), centre)
     quadratic = graph("MatMul", graph("Mul", rows, rows), precision.T)
-    cross = graph("MatMul", rows, -2 * (estimator.theta_ * precision).T)
-    rest = (estimator.theta_**2 * precision + np.log(2 * np.pi * estimator.var_)).sum(axis=1)
+    cross = graph("MatMul", rows, -2 * (near * precision).T)
+    rest = (near**2 * precision + np.log(2 * np.pi * estimator.var_)).sum(axis=1)
     sums = graph("Add", graph("Add", quadratic, cross), rest)
     return graph.softmax(graph("Add", graph("Mul", sums, -0.5), np.log(estimator.class_prior_)))
 

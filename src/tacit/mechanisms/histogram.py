@@ -171,7 +171,8 @@ class ScoreHistogram(ReleasedOnce):
         """Return the exact table in whole steps. Secret."""
         known = (said.classes >= 0) & (said.classes < self.classes)
         known &= (said.bins >= 0) & (said.bins < self.bins)
-        cells = said.classes[known].astype(np.int64) * self.bins + said.bins[known]
+        classes, bins = (part[known].astype(np.int64) for part in (said.classes, said.bins))
+        cells = classes * self.bins + bins
         # Whole numbers whose sum is below 2^53: exact in any order.
         table = np.bincount(cells, said.steps()[known], self.classes * self.bins)
         return table.astype(np.int64).reshape(self.classes, self.bins)

@@ -103,6 +103,7 @@ def evaluate_run(
     """
     folder = Path(folder)
     config, student = _finished(folder)
+    config.data.keep_apart(holdout=holdout)
     public = load_rows_public(config)
     records = load_dataset(holdout, **config.data.options)
     ledger = _ledger(folder, config, disjoint, epsilon, holdout)
