@@ -11,7 +11,7 @@ import pytest
 from tacit import Ledger
 from tacit.cli.evaluate import evaluate as command
 from tacit.cli.evaluate import show_forecast
-from tacit.errors import BudgetExceeded, InvalidArgument
+from tacit.errors import BudgetExceeded, InvalidArgument, LedgerError
 from tacit.ledger import Budget
 from tacit.runs import RunConfig, evaluate_run, run_config, verify_run
 
@@ -140,3 +140,29 @@ def test_the_records_that_taught_are_not_kept_apart(run, finished, tmp_path, dis
         with pytest.raises(InvalidArgument, match="another file than source"):
             evaluate_run(folder, source, epsilon=1.0, n_records=2000, disjoint=disjoint)
     assert not (folder / "evaluation.ledger").exists()
+
+
+def test_what_was_refused_may_be_asked_for_with_more(run):
+    """A refusal leaves nothing that fixes the budget of the next attempt."""
+    folder, apart = run
+    with pytest.raises(InvalidArgument, match="Nothing was spent"):
+        evaluate_run(folder, apart, epsilon=0.01, n_records=20, disjoint=True)
+    found = evaluate_run(folder, apart, epsilon=1.0, n_records=1500, disjoint=True)
+    assert len(found.ledger) == 1
+    assert failed(folder) == []
+
+
+def test_a_ledger_that_something_was_begun_with_stays(run, monkeypatch):
+    folder, apart = run
+    asked = {"n_records": 1500, "disjoint": True}
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "release", killed)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate_run(folder, apart, epsilon=1.0, **asked)
+    with pytest.raises(LedgerError, match="as fixed when the ledger was created"):
+        evaluate_run(folder, apart, epsilon=2.0, **asked)
+    assert len(evaluate_run(folder, apart, epsilon=1.0, **asked).ledger) == 1

@@ -106,12 +106,12 @@ def evaluate_run(
     config.data.keep_apart(holdout=holdout)
     public = load_rows_public(config)
     records = load_dataset(holdout, **config.data.options)
-    ledger = _ledger(folder, config, disjoint, epsilon, holdout)
     with held_alone(folder) as is_alone:
         if not is_alone:
             raise InvalidArgument(
                 f"Expected {str(folder)!r} to be free: another process is at work there."
             )
+        ledger = _ledger(folder, config, disjoint, epsilon, holdout)
         found = evaluate(
             student,
             records.X,
@@ -168,8 +168,13 @@ def _ledger(folder: Path, config: RunConfig, disjoint: bool, epsilon: float, nam
     own = ledger_of(folder)
     if not disjoint:
         return own
+    place = folder / EVALUATION_LEDGER
+    # Of an evaluation that was refused: nothing was spent, and another epsilon may be asked for.
+    begun = (folder / EVALUATED).exists() or place.with_name(f"{place.name}-head").exists()
+    if place.exists() and not begun and len(Ledger(place)) == 0:
+        place.unlink()
     return Ledger(
-        folder / EVALUATION_LEDGER,
+        place,
         budget=Budget(epsilon, config.privacy.delta),
         unit=own.unit,
         dataset=name,
