@@ -15,7 +15,7 @@ from tacit import Budget, InsecureNoise, Ledger, Plan
 from tacit.errors import GrantError, InvalidArgument, LedgerDamaged, ReleaseLost
 from tacit.ledger import KeptReleases
 from tacit.ledger.begun_steps import NotedSteps, notes_of
-from tacit.mechanisms import NoisySteps
+from tacit.mechanisms import GNMax, NoisySteps
 
 STEPS = 12
 MECHANISM = NoisySteps(noise_multiplier=4.0, sampling_rate=0.5)
@@ -245,6 +245,12 @@ class TestLedger:
             ledger.resume(grant.entry.hash, PLAN, self.noted()),
         ):
             pytest.fail("all of its steps were drawn")
+
+    def test_what_has_no_steps_is_refused_before_it_is_paid_for(self, tmp_path):
+        ledger = new_ledger(tmp_path)
+        with pytest.raises(InvalidArgument, match="does not go in steps"):
+            ledger.release(Plan(GNMax(40.0), 1), purpose="label", noted=self.noted())
+        assert len(ledger) == 0
 
     def test_another_plan_or_seeded_noise_cannot_go_on(self, tmp_path):
         ledger = new_ledger(tmp_path)

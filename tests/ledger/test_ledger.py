@@ -13,7 +13,7 @@ import pytest
 from ledger_shared import BUDGET, gaussian_delta, spend
 
 from tacit.errors import BudgetExceeded, InvalidArgument, LedgerDamaged, LedgerUnavailable
-from tacit.ledger import LARGE_DELTA, Ledger, store
+from tacit.ledger import LARGE_DELTA, Budget, Ledger, store
 from tacit.ledger import ledger as ledger_module
 from tacit.mechanisms import GNMax, Plan
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
@@ -282,3 +282,11 @@ def test_the_statement_repeats_the_terms(path, plan, votes):
     assert (statement.entries, statement.head) == (1, ledger.head)
     assert (statement.budget, statement.accountant) == (BUDGET, "gaussian")
     assert any("1/1000000" in warning for warning in statement.warnings)
+
+
+def test_the_price_of_a_fixed_list_is_counted_once(path, fakes):
+    first, second = (Plan(fakes.Base(square), queries=1) for square in (0.01, 0.02))
+    ledger = Ledger(path, budget=Budget(2.0, 1e-5), plans=[first, second])
+    assert 0 < ledger.price(first) == ledger.price(first, second) <= 2.0
+    spend(ledger, first, [0])
+    assert ledger.spent() == ledger.price(first, second)

@@ -13,6 +13,7 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from itertools import accumulate
 from typing import Any
 
@@ -317,7 +318,8 @@ class Ledger:
         float
             At the delta at which the ledger counts. Nothing is spent by asking.
         """
-        cost = sum(steps_of(self._accountant.cost(_checked(plan), 0)) for plan in plans)
+        costs = (self._accountant.cost(_checked(plan), place) for place, plan in enumerate(plans))
+        cost = sum(map(steps_of, costs))
         return float(self._accountant.epsilon(at_least(cost))) if plans else 0.0
 
     def would_exceed(self, *plans: Plan) -> bool:
@@ -385,6 +387,8 @@ class Ledger:
         """
         # Whatever can be refused is refused here: once the entry is written, it stays charged.
         _checked(plan)
+        if noted is not None and "steps" not in signature(plan.mechanism.release).parameters:
+            raise refuse("noted", noted, f"omitted: {plan.mechanism.name} does not go in steps")
         line = {
             "kind": "release",
             "purpose": one_line("purpose", purpose),
