@@ -62,6 +62,14 @@ class TestCompare:
         assert {tuple(note["private"]) for note in fits(notes)} == rows
 
     @pytest.mark.usefixtures("in_this_process", "without_references")
+    def test_when_time_is_up_nothing_is_begun_and_later_it_goes_on(self, tmp_path):
+        result, notes = self.run(tmp_path, minutes=1e-9)
+        assert fits(notes) == []
+        assert result.rows() == []
+        result, notes = self.run(tmp_path)
+        assert len(fits(notes)) == 1
+
+    @pytest.mark.usefixtures("in_this_process", "without_references")
     def test_a_damaged_cell_is_done_again(self, tmp_path):
         _, notes = self.run(tmp_path)
         path = tmp_path / "out/cells/stub--1--0.json"

@@ -54,10 +54,26 @@ class TestTask:
         assert compared_data(data).fingerprint() != compared_data(other).fingerprint()
         assert compared_data(data, public=10).fingerprint() != compared_data(data).fingerprint()
 
-    def test_people_with_several_rows_are_refused(self):
-        data = replace(blobs(), groups=np.arange(400) // 2)
-        with pytest.raises(InvalidArgument, match="groups"):
-            compared_data(data)
+    def test_people_are_divided_not_rows(self):
+        data = replace(blobs(), groups=np.arange(400) // 4)
+        task = compared_data(data)
+        people = [set(part.groups.tolist()) for part in task.parts(3)]
+        assert sum(map(len, people)) == len(set.union(*people)) == 100
+        assert abs(len(task.parts(3).public) - task.rule.public) < 4
+        assert task.facts().n_private == len({*task.parts(0).private.groups})
+        assert task.fingerprint() != compared_data(blobs()).fingerprint()
+
+    def test_rows_on_two_sides_are_said(self):
+        data = blobs()
+        assert compared_data(data).overlap() == ""
+        twice = replace(data, X=np.tile(data.X[:200], (2, 1)), y=np.tile(data.y[:200], 2))
+        assert "equal a private one" in compared_data(twice).overlap()
+
+    def test_another_score_is_another_task(self):
+        task = compared_data(blobs(), by="balanced")
+        assert task.fingerprint() != compared_data(blobs()).fingerprint()
+        with pytest.raises(InvalidArgument, match="by="):
+            compared_data(blobs(), by="luck")
 
     def test_too_many_public_rows_are_refused(self):
         with pytest.raises(InvalidArgument, match="fewer than the rows"):

@@ -17,11 +17,12 @@ from tacit.ledger import ONE_RUN, Statement
 from tacit.masks import (
     AtlasTeacher,
     generated_volumes,
+    level_of_volume,
     load_segmenter,
     mask_metrics,
     organ_dice,
 )
-from tacit.masks.runs import ScanOptions, load_scans, make_segmenter
+from tacit.masks.runs import ScanOptions, _warn_of_nothing, load_scans, make_segmenter
 from tacit.masks.segmenters import SIMULATION
 from tacit.runs import RunConfig, RunResult, run_config
 from tacit.students import saved_extra
@@ -314,6 +315,26 @@ class TestMetrics:
             "missed": 2,
         }
         assert json.dumps(found, allow_nan=False)
+
+    def test_empty_masks_are_counted_and_named(self):
+        """Empty against empty is 1: a student that finds nothing would look like something."""
+        truth = generated_volumes(2, (12, 12), seed=1)
+        truth = replace(truth, masks=(truth.masks[0], np.zeros((12, 12), np.uint8)))
+        nothing = [np.zeros((12, 12), np.uint8)] * 2
+        found = mask_metrics(nothing, truth, ["background", "organ"])
+        assert found["dice"] == found["empty_mask_alone"] == 0.5
+        assert (found["empty_truth"], found["empty_predicted"]) == (1, 2)
+        assert found["dice_where_there_is"] == 0
+        with pytest.warns(UserWarning, match="empty mask for every held-out scan"):
+            _warn_of_nothing(found)
+        _warn_of_nothing(mask_metrics(truth.masks, truth, ["background", "organ"]))
+
+    def test_the_level_of_a_volume_may_be_low(self):
+        """Means of masks that never meet are low everywhere: a floor would cut all of it away."""
+        soft = np.zeros((4, 100))
+        soft[:, :10] = np.linspace(0.08, 0.17, 10)
+        assert (soft > level_of_volume(soft, 7.0)).sum() == 28
+        assert level_of_volume(soft, 1000.0) == pytest.approx(0.01)
 
     def test_distances_are_in_millimetres(self):
         mask = np.zeros((9, 9), np.uint8)

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tacit._progress import last_line
@@ -29,7 +30,9 @@ def compare(
     public: int | None = None,
     held_out: int | None = None,
     loader: Path | None = None,
+    by: str = "accuracy",
     limit: float | None = None,
+    minutes: float | None = None,
     jobs: int = 1,
     retry_failed: bool = False,
     as_json: bool = False,
@@ -50,7 +53,9 @@ def compare(
     public: Public inputs, if not by rule.
     held_out: Held-out rows, if not by rule.
     loader: TOML with \[data.options], as for `tacit train`: a CSV's roles.
+    by: accuracy; for rare classes balanced, or of two classes auc.
     limit: Seconds after which a cell counts as failed.
+    minutes: After so many no cell is begun any more; run it again for the rest.
     jobs: Cells at a time, one thread each.
     retry_failed: Run cells again that failed.
     """
@@ -60,9 +65,18 @@ def compare(
     names = [name.strip() for name in methods.split(",") if name.strip()] or None
     sizes = {"public": public, "held_out": held_out, "limit": limit, "jobs": jobs, "seeds": seeds}
     asked = {"methods": names, "epsilon": _numbers(epsilon), "delta": delta, **sizes}
-    settings = {**asked, "options": _loader_options(loader), "retry_failed": retry_failed}
+    settings: dict[str, Any] = {**asked, "by": by, "minutes": minutes}
+    settings |= {"options": _loader_options(loader), "retry_failed": retry_failed}
     errors().print(f"[bold yellow]Note:[/] {NOT_PRIVATE}", soft_wrap=True, highlight=False)
-    result = _with_progress(run, data, {**settings, "out": out})
+    try:
+        result = _with_progress(run, data, {**settings, "out": out})
+    except InvalidArgument as error:
+        if loader is None and ("target" in str(error) or "classes" in str(error)):
+            raise InvalidArgument(
+                f"{error} For a table, say what its columns are: --loader FILE, a TOML file with "
+                "[data.options], as for tacit train."
+            ) from None
+        raise
     if as_json:
         print_json(result.to_dict())
     else:
@@ -107,11 +121,11 @@ def _with_progress(run: Any, data: str, settings: dict[str, Any]) -> Comparison:
 
 def show(result: Comparison, out: Path) -> None:
     """Print the table, the advice, and where the files are."""
-    from tacit.comparing import advice
+    from tacit.comparing import advice, warnings_of
 
     levels, wide = result.epsilons, screen().width >= WIDE
     what = "mean (smallest)" if wide else "mean"
-    title = f"{result.about.data}: held-out accuracy in %, {what}, by epsilon"
+    title = f"{result.about.data}: {result.about.score} in %, {what}, by epsilon"
     title += f" at delta {result.about.delta:g}"
     lines, rows = [], {(row.method, row.epsilon): row for row in result.rows()}
     for name in [*result.methods, *result.about.references]:
@@ -121,6 +135,8 @@ def show(result: Comparison, out: Path) -> None:
     print_table(title, ["method", *(f"{level:g}" for level in levels), "CPU-s", "MiB"], lines)
     for sentence in advice(result):
         screen().print(f"- {sentence}", highlight=False, soft_wrap=True)
+    for text in warnings_of(result):
+        screen().print(f"[yellow]Warning:[/] {escape(text)}", highlight=False, soft_wrap=True)
     screen().print(f"Page: {out / 'comparison.md'}, figure: {out / 'comparison.png'}")
 
 

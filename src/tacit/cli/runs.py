@@ -190,6 +190,10 @@ def _rows_of_masks(result: RunResult) -> list[tuple[str, str]]:
         (f"Dice of {of_what}, held-out scans", f"{held_out['dice']:.3f}"),
         ("  of the public masks alone", f"{held_out['public_masks_alone']:.3f}"),
     ]
+    if held_out["empty_truth"] or held_out["empty_predicted"]:
+        many = f"{held_out['empty_truth']} of the truth, {held_out['empty_predicted']} predicted"
+        rows.append(("empty masks", many))
+        rows.append(("  Dice of the empty mask alone", f"{held_out['empty_mask_alone']:.3f}"))
     for name, one in held_out["classes"].items():
         apart = one["surface_distance_mm"]
         distance = "" if apart is None else f", surfaces {apart:.2f} mm apart"

@@ -2,7 +2,9 @@
 
 from tacit.comparing.data import SplitRule, default_rule
 from tacit.comparing.running import EPSILONS, compare
+from tacit.comparing.scores import SCORES as SCORES
 from tacit.comparing.summary import NOT_PRIVATE, Comparison, Row, advice
+from tacit.comparing.summary import warnings_of as warnings_of
 
 __all__ = [
     "EPSILONS",

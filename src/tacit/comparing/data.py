@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tacit._checks import at_least
+from tacit._checks import at_least, one_of
+from tacit.comparing.scores import SCORES
 from tacit.datasets import Dataset, Parts, load_dataset
 from tacit.errors import InvalidArgument
 from tacit.methods import Facts
+from tacit.teachers import record_ids
 
 ADULT_PUBLIC = 11_000
 """Rows of Adult's test file that every page of results takes as public: the first ones."""
@@ -98,10 +100,13 @@ class ComparedData:
 
     data: Dataset
     rule: SplitRule
+    by: str = "accuracy"
 
     def parts(self, seed: int) -> Parts:
-        """Return private, public and held-out rows."""
+        """Return private, public and held-out rows; where people are named, nobody is in two."""
         state = seed if self.rule.shuffled else None
+        if self.data.groups is not None:
+            return _by_person(self.data, self.rule, seed)
         return self.data.split(self.rule.public, self.rule.held_out, random_state=state)
 
     def facts(self) -> Facts:
@@ -109,7 +114,8 @@ class ComparedData:
         data, rule = self.data, self.rule
         kind = "numbers" if data.columns is None else "table"
         kind = kind if data.image_shape is None else "images"
-        private, width = len(self.parts(0).private), data.X.shape[1]
+        part, width = self.parts(0).private, data.X.shape[1]
+        private = len(part) if part.groups is None else int(np.unique(part.groups).size)
         known = (data.classes, data.image_shape, data.columns)
         return Facts(kind, private, rule.public, width, *known)
 
@@ -117,10 +123,24 @@ class ComparedData:
         """Return how many different rows score in all: what an error of sampling depends on."""
         if not self.rule.shuffled:
             return self.rule.held_out
+        if self.data.groups is not None:
+            return len(self.parts(0).held_out)
         start, end = self.rule.public, self.rule.public + self.rule.held_out
         pool = np.arange(self.data.n_train or 0, len(self.data))
         rows = [np.random.default_rng(s).permutation(pool)[start:end] for s in range(seeds)]
         return int(np.unique(np.concatenate(rows)).size)
+
+    def overlap(self) -> str:
+        """Say how many public and held-out rows equal private ones; "" where none does."""
+        private, *others = (record_ids(part.X).tolist() for part in self.parts(0))
+        known = set(private)
+        public, held_out = (sum(row in known for row in rows) for rows in others)
+        if not public and not held_out:
+            return ""
+        return (
+            f"{public:,} public and {held_out:,} held-out rows equal a private one (first split): "
+            "scores may flatter whatever remembers rows, and on private data tacit would refuse."
+        )
 
     def fingerprint(self) -> str:
         """Return a hash of rows, labels, classes and division: what a finished cell belongs to."""
@@ -129,7 +149,25 @@ class ComparedData:
             digest.update(f"{array.dtype}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)
         digest.update(repr((self.data.classes, self.data.n_train, self.rule)).encode())
+        if self.data.groups is not None:
+            digest.update(repr(np.unique(self.data.groups, return_inverse=True)[1]).encode())
+        if self.by != "accuracy":  # folders of earlier versions go on
+            digest.update(self.by.encode())
         return digest.hexdigest()
+
+
+def _by_person(data: Dataset, rule: SplitRule, seed: int) -> Parts:
+    """Divide people, not rows: as many of a shuffle as bring the rows that the rule wants."""
+    people, owner, rows = np.unique(
+        np.asarray(data.groups), return_inverse=True, return_counts=True
+    )
+    order = np.random.default_rng(seed).permutation(len(people))
+    before = np.cumsum(rows[order]) - rows[order]
+    side = np.digitize(before, [rule.public, rule.public + rule.held_out])
+    place = np.empty(len(people), dtype=np.int64)
+    place[order] = side
+    sides = (np.flatnonzero(place[owner] == each) for each in (2, 0, 1))
+    return Parts(*(data.take(rows_of) for rows_of in sides))
 
 
 def compared_data(
@@ -138,21 +176,17 @@ def compared_data(
     public: int | None = None,
     held_out: int | None = None,
     options: dict[str, Any] | None = None,
+    by: str = "accuracy",
 ) -> ComparedData:
     """Load the data and settle its division; `public` and `held_out` replace the default rule's."""
     loaded = load_dataset(data, **(options or {})) if isinstance(data, str) else data
-    if loaded.groups is not None:
-        raise InvalidArgument(
-            "Expected data without groups: a shuffle could make one person private and public. "
-            "Compare on a file with one record for each person."
-        )
     usual = default_rule(loaded)
     rule = SplitRule(
         usual.public if public is None else at_least(2, public=public),
         usual.held_out if held_out is None else at_least(1, held_out=held_out),
         usual.shuffled,
     )
-    task = ComparedData(loaded, rule)
+    task = ComparedData(loaded, rule, one_of(*SCORES, by=by))
     if len(task.parts(0).private) < 2 or rule.held_out < 1 or rule.public < 2:
         raise InvalidArgument("Expected rows enough for private, public and held-out parts.")
     return task

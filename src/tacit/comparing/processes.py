@@ -22,10 +22,10 @@ import warnings
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tacit.comparing.cells import FAILED, OK, REFUSED, Outcome
+from tacit.comparing.scores import score_of
 from tacit.errors import TacitError
 
 _LONGEST = 300  # characters of a reason
@@ -45,6 +45,8 @@ class Job:
     X_public: NDArray[Any]
     held_out: NDArray[Any]
     truth: NDArray[Any]
+    by: str = "accuracy"
+    groups: NDArray[Any] | None = None
 
 
 def run_job(job: Job) -> Outcome:
@@ -63,9 +65,11 @@ def _attempt(job: Job) -> Outcome:
         # Equal rows are other people's: all rows of a comparison are public, as in Adult's own.
         if hasattr(model, "get_params") and "allow_overlap" in model.get_params(deep=False):
             model.set_params(allow_overlap=True)
-        takes_public = "X_public" in inspect.signature(model.fit).parameters
-        model.fit(job.X, job.y, **({"X_public": job.X_public} if takes_public else {}))
-        accuracy = float(np.mean(np.asarray(model.predict(job.held_out)) == job.truth))
+        takes = inspect.signature(model.fit).parameters
+        given = {"X_public": job.X_public, "groups": job.groups}
+        known = {name: one for name, one in given.items() if one is not None and name in takes}
+        model.fit(job.X, job.y, **known)
+        accuracy = score_of(job.by, model, job.held_out, job.truth)
     except TacitError as error:
         return Outcome(REFUSED, one_line(error))
     except Exception as error:
@@ -94,11 +98,15 @@ def _claim(model: Any, job: Job) -> tuple[float | None, str, str]:
     excess = ""
     if spent > job.epsilon * (1 + 1e-9) or stated.delta > job.delta:
         excess = "it stated a larger epsilon or delta than the budget"
-    elif stated.unit != "record":
-        excess = f"its unit is one {stated.unit}, not one record"
+    elif (stated.unit == "record") != (job.groups is None):
+        excess = f"its unit is one {stated.unit}, not one {_unit(job)}"
     elif stated.noise == "insecure-seeded":
         excess = "its noise is seeded, so that nothing it says is private"
     return spent, stated.noise, excess
+
+
+def _unit(job: Job) -> str:
+    return "record" if job.groups is None else "person"
 
 
 def one_line(text: object) -> str:

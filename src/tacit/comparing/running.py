@@ -8,9 +8,11 @@ command is given again, and more methods, epsilons or seeds may be added to a fo
 from __future__ import annotations
 
 import json
+import math
 import queue
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -32,6 +34,7 @@ from tacit.comparing.cells import (
 from tacit.comparing.data import ComparedData, compared_data
 from tacit.comparing.processes import Job, Starter, one_line
 from tacit.comparing.references import REFERENCES, custom_methods
+from tacit.comparing.scores import SCORES, rows_behind
 from tacit.comparing.summary import Comparison, Description
 from tacit.datasets import Dataset
 from tacit.errors import InvalidArgument, TacitError
@@ -60,6 +63,8 @@ def compare(
     jobs: int = 1,
     retry_failed: bool = False,
     watch: Watcher | None = None,
+    by: str = "accuracy",
+    minutes: float | None = None,
 ) -> Comparison:
     """Compare methods on the same private rows, public inputs, held-out rows and budget.
 
@@ -95,6 +100,10 @@ def compare(
         Run those again that failed (a refusal stands: its cause is public).
     watch : callable, optional
         Told the label of the cell that was just finished, how many are, and of how many.
+    by : str
+        "accuracy"; for rare classes "balanced" accuracy, or of two classes "auc".
+    minutes : float, optional
+        After so many no cell is begun any more; what is missing is run when asked again.
 
     Returns
     -------
@@ -110,7 +119,7 @@ def compare(
     """
     known = all_rules() | custom_methods(estimators)
     chosen = _chosen(methods, known, estimators)
-    task = compared_data(data, public=public, held_out=held_out, options=options)
+    task = compared_data(data, public=public, held_out=held_out, options=options, by=by)
     levels = sorted({positive(epsilon=value) for value in epsilon})
     if not levels:
         raise InvalidArgument("Expected epsilon to hold at least one number.")
@@ -121,7 +130,8 @@ def compare(
     work = [(name, level, seed) for seed in range(seeds) for name, level in pairs]
     with tempfile.TemporaryDirectory(prefix="tacit-compare-") as scratch:
         folder = _enter(Path(scratch if out is None else out), plan)
-        runner = _Runner(plan, folder / CELLS, limit, retry_failed)
+        end = math.inf if minutes is None else time.monotonic() + 60 * positive(minutes=minutes)
+        runner = _Runner(plan, folder / CELLS, limit, retry_failed, end)
         runner.run(work, at_least(1, jobs=jobs), watch)
         result = plan.collect(folder / CELLS)
     if out is not None:
@@ -186,10 +196,12 @@ class _Plan:
             split=task.rule.words(data),
             delta=self.delta,
             kind=task.facts().kind,
-            held_out_rows=task.held_out_rows(seeds),
+            held_out_rows=rows_behind(task.by, data.labels, task.held_out_rows(seeds)),
             rules={name: rule.words for name, rule in self.methods.items()},
             titles={name: rule.title for name, rule in self.methods.items()},
             references=tuple(REFERENCES),
+            score=SCORES[task.by],
+            notes=tuple(filter(None, [task.overlap()])),
         )
         return Comparison(description, tuple(found))
 
@@ -221,6 +233,7 @@ class _Runner:
     folder: Path
     limit: float | None
     retry_failed: bool
+    end: float = math.inf
     stopped: threading.Event = field(default_factory=threading.Event)
     starters: queue.SimpleQueue[Starter] = field(default_factory=queue.SimpleQueue)
 
@@ -250,6 +263,8 @@ class _Runner:
         kept = finished(self.folder, cell)
         if kept is not None and not (self.retry_failed and kept.status == FAILED):
             return cell
+        if time.monotonic() > self.end:
+            return cell
         outcome = Outcome(REFUSED, reason) if reason else self._measure(estimator, cell)
         if not self.stopped.is_set():
             write_cell(self.folder, cell, outcome)
@@ -258,7 +273,7 @@ class _Runner:
     def _measure(self, estimator: Any, cell: Cell) -> Outcome:
         private, public, held_out = self.plan.task.parts(cell.seed)
         rows = (private.X, private.labels, public.X, held_out.X, held_out.labels)
-        job = Job(estimator, cell.epsilon, cell.delta, *rows)
+        job = Job(estimator, cell.epsilon, cell.delta, *rows, self.plan.task.by, private.groups)
         starter = self.starters.get()
         try:
             return starter.run(job, self.limit, self.stopped)

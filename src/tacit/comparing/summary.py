@@ -58,6 +58,8 @@ class Description:
     rules: dict[str, str]
     titles: dict[str, str]
     references: tuple[str, ...] = ()
+    score: str = "held-out accuracy"
+    notes: tuple[str, ...] = ()
 
     def title(self, method: str) -> str:
         """Return a method's name for people."""
@@ -462,7 +464,7 @@ def _accuracy_figure(result: Comparison) -> Figure:
             curves[result.about.title(name)] = Points(*lists)
     lines = {result.about.title(name): reference(result, name) for name in result.about.references}
     known = {name: value for name, value in lines.items() if value is not None}
-    title = f"{result.about.data}: held-out accuracy at worst-case epsilon"
+    title = f"{result.about.data}: {result.about.score} at worst-case epsilon"
     return comparison_figure(curves, title=title, delta=result.about.delta, references=known)
 
 
@@ -586,10 +588,20 @@ def _troubles(result: Comparison) -> list[str]:
         for row in result.rows()
         if row.reasons
     ]
+    lines += [f"- {text}" for text in warnings_of(result)]
     claimed = [r for r in result.rows() if r.epsilon is not None and r.accuracy is not None]
     unstated = sorted({result.about.title(row.method) for row in claimed if not row.stated})
     lines += [f"- {name} makes no statement: its epsilon is its own claim." for name in unstated]
-    return ["## Refused, failed or unproved", "\n".join(lines)] if lines else []
+    return ["## Refused, failed, unproved or warned of", "\n".join(lines)] if lines else []
+
+
+def warnings_of(result: Comparison) -> list[str]:
+    """Return what the split and the cells warn of, each text once, with who said it."""
+    said: dict[str, dict[str, None]] = {}
+    for cell, outcome in result.results:
+        for text in outcome.warnings:
+            said.setdefault(text, {})[result.about.title(cell.method)] = None
+    return [*result.about.notes, *(f"{', '.join(who)}: {text}" for text, who in said.items())]
 
 
 def _table(head: list[str], lines: list[list[str]]) -> str:

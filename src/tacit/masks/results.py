@@ -147,7 +147,10 @@ def mask_metrics(
     -------
     dict
         `scans`, how many; `dice`, of all that is not background; and `classes`: for each but the
-        background `dice`, `surface_distance_mm`, `hausdorff95_mm` and `missed`.
+        background `dice`, `surface_distance_mm`, `hausdorff95_mm` and `missed`. Of empty masks:
+        `empty_truth` and `empty_predicted`, how many; `empty_mask_alone`, the Dice of whoever
+        always says that there is nothing; `dice_where_there_is`, over scans with something to
+        find, None without any.
 
     Notes
     -----
@@ -172,7 +175,19 @@ def mask_metrics(
         organ.append(organ_dice(ours[None], theirs[None])[0])
     table = np.array(rows)  # (scans, 3, classes - 1)
     classes = {name: _of_class(table[:, :, place]) for place, name in enumerate(names[1:])}
-    return {"scans": len(rows), "dice": float(np.mean(organ)), "classes": classes}
+    scores = {"scans": len(rows), "dice": float(np.mean(organ)), "classes": classes}
+    return scores | _of_empty(predicted, truth.masks or (), np.array(organ))
+
+
+def _of_empty(predicted: Any, truth: Any, organ: Floats) -> dict[str, Any]:
+    """Return what empty masks do to a mean: empty against empty counts as 1."""
+    nothing = np.array([not np.any(mask) for mask in truth])
+    return {
+        "empty_truth": int(nothing.sum()),
+        "empty_predicted": sum(not np.any(mask) for mask in predicted),
+        "empty_mask_alone": float(nothing.mean()),
+        "dice_where_there_is": None if nothing.all() else float(organ[~nothing].mean()),
+    }
 
 
 def _of_class(columns: NDArray[Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from tacit.masks.codecs import LinearCodec, answer_rows, code_rows, combine_roun
 from tacit.mechanisms import GaussianMean, Plan, Release, UnitMean
 
 SHARES = {1: (1.0,), 2: (0.3, 0.7), 4: (0.1, 0.15, 0.25, 0.5)}  # shares of mu^2 for so many rounds
-_LEVELS = np.arange(0.2, 0.651, 0.01)
+_LEAST_LEVEL = 0.01
 
 
 @dataclass(eq=False)
@@ -203,10 +203,19 @@ def level_of_volume(soft: NDArray[Any], volume: float) -> float:
     Returns
     -------
     float
-        Between 0.2 and 0.65, in steps of 0.01: the one whose volume is nearest.
+        Between 0.01 and 0.99: where lesions lie elsewhere in every scan, a mean of masks is far
+        below 1/2 everywhere, and any fixed floor above it would cut everything away.
+
+    Examples
+    --------
+    >>> level_of_volume(np.array([[0.0, 0.0625, 0.125, 0.172]]), 2.0)
+    0.09375
     """
-    volumes = np.array([(soft > level).sum() / len(soft) for level in _LEVELS])
-    return float(_LEVELS[np.abs(volumes - volume).argmin()])
+    falling = np.sort(np.asarray(soft, dtype=np.float64), axis=None)[::-1]
+    kept = min(max(round(volume * len(soft)), 1), falling.size - 1)
+    # Half-way between the last voxel that belongs to it and the first that does not.
+    level = falling[kept - 1] / 2 + falling[kept] / 2
+    return float(np.clip(level, _LEAST_LEVEL, 1 - _LEAST_LEVEL))
 
 
 def one_hot_masks(answers: ArrayLike, n_classes: int) -> NDArray[np.float32]:

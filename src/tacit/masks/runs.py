@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -360,6 +361,7 @@ def _measured(
             **mask_metrics(said, scans.held_out, names),
             "public_masks_alone": alone,
         }
+        _warn_of_nothing(metrics["held_out"])
         where = "held-out scans, declared public with their masks"
         sections.append(_section("How good the student is", metrics["held_out"], where))
         caption = "Held-out scans, declared public with their masks."
@@ -369,6 +371,17 @@ def _measured(
     held_out = metrics["held_out"]
     dice, count = (None, 0) if held_out is None else (held_out["dice"], held_out["scans"])
     return RunResult(folder, statement, dice, count, model.ledger_, metrics)
+
+
+def _warn_of_nothing(found: dict[str, Any]) -> None:
+    """Say that a student found nothing: its mean Dice may look like something."""
+    if found["empty_predicted"] == found["scans"] > found["empty_truth"]:
+        warnings.warn(
+            "The student predicts an empty mask for every held-out scan: it learned nothing. Where "
+            "what is sought has no common place, as lesions have not, registered atlases cannot "
+            'tell it; teacher = "unet" may.',
+            stacklevel=2,
+        )
 
 
 def _predicted(model: PATESegmenter, scans: Scans, volumes: Volumes) -> Masks:
@@ -393,6 +406,14 @@ def _section(title: str, metrics: dict[str, Any], where: str) -> Section:
         distance = "never found" if apart is None else f"{apart:.2f} mm"
         rows.append((name, f"{one['dice']:.3f}", distance))
     said = f"On {metrics['scans']} {where}. Dice is 1 where masks agree, 0 where they do not meet."
+    if metrics["empty_truth"] or metrics["empty_predicted"]:
+        there = metrics["dice_where_there_is"]
+        found = "" if there is None else f" Where there is something to find, Dice is {there:.3f}."
+        said += (
+            f" {metrics['empty_truth']} of them have nothing to find, and "
+            f"{metrics['empty_predicted']} masks are empty; empty against empty counts as 1, so "
+            f"that the empty mask alone would have {metrics['empty_mask_alone']:.3f}.{found}"
+        )
     columns = ("class", "Dice", "mean distance of surfaces")
     return Section(title=title, paragraphs=[said], columns=columns, rows=rows)
 
