@@ -4,7 +4,7 @@
 
 A phantom is a noisy 24 x 24 scan with one bright round lesion anywhere, or (one in five) with none.
 600 private phantoms, 60 public scans, 200 public masks for the codec, 40 held out. Printed for each
-kind of teacher: what the released masks and the student reach, beside the empty mask.
+kind of teacher: what the student reaches, beside the empty mask.
 """
 
 from __future__ import annotations
