@@ -161,6 +161,10 @@ class TestOneFileIsSplit:
         metrics = json.loads(Path("run/metrics.json").read_text())
         assert metrics["held_out"] is None
         assert metrics["accuracy"] == round(metrics["accuracy"], 3)
+        # Nor by the width of a band, which tells it to a few per cent, or by many fractions.
+        assert metrics["figures"]["ROC AUC"].keys() == {"value", "chance"}
+        assert metrics["confusion"] == []
+        assert all("band" not in text for text in texts)
 
     @pytest.mark.parametrize(
         ("split", "message"),

@@ -28,7 +28,7 @@ def make(kind=AutoClassifier, **changes):
     ("changes", "method"),
     [
         ({}, "ridge"),
-        ({"n_records": 600}, "prototype"),
+        ({"n_records": 600, "classes": np.arange(3)}, "prototype"),
         ({"n_records": 20_000}, "ridge"),
         ({"described": Described(columns=COLUMNS)}, "moments"),
     ],

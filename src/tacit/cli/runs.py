@@ -135,7 +135,8 @@ def _warn_of_chance(result: RunResult) -> None:
         chance = result.metrics["held_out"]["public_masks_alone"]
     better = result.accuracy is None or chance is None or result.accuracy > chance
     if not better or (result.numbers and result.numbers["r2"] <= 0):
-        if result.figures.get("ROC AUC", {}).get("low", 0.0) > RANKS_WELL:
+        area = result.figures.get("ROC AUC", {"value": 0.0})
+        if area.get("low", area["value"]) > RANKS_WELL:
             warnings.warn(
                 "At 0.5 the student says the most frequent label and no more, but it ranks rows "
                 "well: say the rarer one earlier (tacit predict --threshold balanced).",
@@ -165,7 +166,8 @@ def _rows(result: RunResult) -> list[tuple[str, str]]:
 
 def _figure_row(name: str, figure: dict[str, Any]) -> tuple[str, str]:
     chance = "" if figure["chance"] is None else f", chance {figure['chance']:.3f}"
-    return name, f"{figure['value']:.3f} ({figure['low']:.3f} to {figure['high']:.3f}){chance}"
+    band = f" ({figure['low']:.3f} to {figure['high']:.3f})" if "low" in figure else ""
+    return name, f"{figure['value']:.3f}{band}{chance}"
 
 
 def _rows_of_numbers(result: RunResult) -> list[tuple[str, str]]:

@@ -42,7 +42,8 @@ class Figure(NamedTuple):
         Parameters
         ----------
         digits : int, optional
-            To round to: all digits of a fraction would tell its denominator.
+            To round to, for rows whose number is not told: all digits of a fraction would tell its
+            denominator, and so would the width of a band, which is left out.
 
         Returns
         -------
@@ -50,10 +51,10 @@ class Figure(NamedTuple):
             `value`, `low`, `high` and `chance`.
         """
         ends = {name: float(end) for name, end in self.band._asdict().items()}
-        plain: dict[str, float | None] = {**ends, "chance": self.chance}
         if digits is None:
-            return plain
-        return {key: None if one is None else round(one, digits) for key, one in plain.items()}
+            return {**ends, "chance": self.chance}
+        chance = None if self.chance is None else round(self.chance, digits)
+        return {"value": round(ends["value"], digits), "chance": chance}
 
 
 def measure(

@@ -166,7 +166,8 @@ class AutoEstimator(ForecastEstimator):
         columns, shape = self.described if isinstance(self.described, Described) else Described()
         kind = "images" if shape is not None else "table" if columns is not None else "numbers"
         size = (0, 0) if X_public is None else (len(X_public), _width(X_public))  # type: ignore[arg-type]
-        labels = tuple(getattr(self, "classes", None) or ())
+        classes = getattr(self, "classes", None)
+        labels = () if classes is None else tuple(classes)  # an array has no truth
         return Facts(kind, declared(self) or 0, *size, labels, shape, columns)
 
     def _made(self, name: str, facts: Facts) -> Any:

@@ -95,8 +95,8 @@ def _of_labels(metrics: dict[str, Any]) -> tuple[Measure, ...]:
 
 
 def _measure(name: str, figure: dict[str, Any], on: str) -> Measure:
-    band = f"95 % band {figure['low']:.3f} to {figure['high']:.3f}"
-    what, chance = f"{name} ({band})", figure["chance"]
+    band = f" (95 % band {figure['low']:.3f} to {figure['high']:.3f})" if "low" in figure else ""
+    what, chance = f"{name}{band}", figure["chance"]
     return Measure(what=what, value=figure["value"], on=on, chance=chance, percent=False)
 
 

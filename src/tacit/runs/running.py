@@ -82,12 +82,14 @@ class RunResult:
     notes : tuple of str
         What public numbers said before the run, and releases after it; the report has them, too.
     figures : dict
-        On held-out rows: value, ends of a 95 % band and what chance reaches, by name.
+        On held-out rows: value, ends of a 95 % band and what chance reaches, by name; of a file
+        that was split without the ends, which would tell how many rows there are.
     thresholds : dict
         Of two classes, for a rare one: "prevalence" and "balanced", from public scores and
         releases.
     confusion : list of lists
-        On held-out rows, the share of each pair: a row a true class, a column the likeliest one.
+        On held-out rows, the share of each pair: a row a true class, a column the likeliest one;
+        empty for a file that was split.
     numbers : dict
         Where numbers were learned: R^2 and mean absolute error on held-out rows, and the error of
         always saying their mean.
@@ -421,7 +423,7 @@ def measured(model: PrivateClassifier, rows: Rows, *, by_share: bool) -> dict[st
     about: dict[str, Any] = {"held_out": count, "thresholds": thresholds}
     if held_out is None:
         return {"accuracy": None, "most_frequent": None, **about}
-    # All digits of a fraction would tell its denominator.
+    # All digits of a fraction would tell its denominator, and so would many of the same rows.
     digits = 3 if by_share else None
     chances = model.predict_proba(held_out.X)[:, _declared_order(model, held_out)]
     found = measure(chances, held_out.y, thresholds=thresholds)
@@ -431,7 +433,7 @@ def measured(model: PrivateClassifier, rows: Rows, *, by_share: bool) -> dict[st
         "accuracy": accuracy["value"],
         "most_frequent": accuracy["chance"],
         "figures": figures,
-        "confusion": confusion_shares(chances, held_out.y).round(3 if by_share else 6).tolist(),
+        "confusion": [] if by_share else confusion_shares(chances, held_out.y).round(6).tolist(),
         **about,
     }
 
