@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,21 @@ def test_a_release_that_is_not_kept_is_never_paid_for(run, tmp_path):
     store = KeptReleases(tmp_path / "none", only=True)
     with pytest.raises(InvalidArgument, match="nothing is paid for here"):
         store.release(ledger, plan, lambda: pytest.fail("worked on private rows"), purpose="x")
+
+
+def test_a_run_on_a_ledger_for_a_fixed_list_has_further_students(tmp_path):
+    """Its noise was chosen for the list: the same plans must come out again."""
+    asked = {"mechanism": "noisy-screening", "queries": 20, "rounds": 2}
+    much = replace(
+        config("knn", student="label-spreading", **asked),
+        data=DataConfig(source="digits", private=900, public=100),
+        privacy=PrivacyConfig(epsilon=200.0, delta=1e-5),
+    )
+    run_config(much, tmp_path / "run")
+    assert Ledger(tmp_path / "run" / "run.ledger").accountant == "fixed"
+    other = train_student(tmp_path / "run", student="logistic").folder
+    assert all(check.holds for check in verify_run(other)), verify_run(other)
+    assert paid(tmp_path / "run") == 2
 
 
 def test_a_network_on_the_records_has_no_further_students(tmp_path):

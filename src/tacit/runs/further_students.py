@@ -17,9 +17,10 @@ from tacit._checks import refuse
 from tacit._files import held_alone, write_atomically
 from tacit.errors import InvalidArgument
 from tacit.ledger import KeptReleases
+from tacit.methods import NewLedger
 from tacit.runs.about import learned_by
 from tacit.runs.config import RunConfig
-from tacit.runs.ledgers import RELEASES, STUDENTS, ledger_of
+from tacit.runs.ledgers import RELEASES, STUDENTS
 from tacit.runs.running import RunResult, load_rows, make_classifier, measured, write_results
 from tacit.runs.verifying import STATEMENT, STUDENT, verify_run
 
@@ -63,6 +64,8 @@ def train_student(
             f"Expected a run that holds together; {broken[0].what}: {broken[0].says}."
         )
     config = RunConfig.of_finished(run)
+    if ledger is not None and config.privacy.ledger:
+        config = replace(config, privacy=replace(config.privacy, ledger=str(ledger)))
     if "student" not in config.settings:
         raise InvalidArgument(
             f"Expected a run whose student learns from releases, not method = {config.method!r}: "
@@ -76,7 +79,8 @@ def train_student(
     rows = load_rows(config)
     model = make_classifier(config, rows.private, run)
     model.student = _student_of(other, rows.private, run)
-    model.ledger = ledger_of(run, ledger)
+    if ledger is not None and isinstance(model.ledger, NewLedger):
+        model.ledger = replace(model.ledger, path=ledger)
     model._kept = KeptReleases(run / RELEASES, only=True)
     with held_alone(run) as is_alone:
         if not is_alone:
