@@ -19,12 +19,14 @@ from tacit.federation import (
     Site,
     Study,
     Window,
+    console_app,
     describe_inputs,
     inputs_file,
     new_document,
 )
+from tacit.federation.certificates import server_context
 from tacit.federation.service import listeners_of
-from tacit.federation.transport import free_ports, serve
+from tacit.federation.transport import Listener, free_ports, serve
 from tacit.ledger import Budget
 from tacit.mechanisms import NoisyVotes, Plan
 
@@ -60,14 +62,31 @@ def make_coordinator(folder: Path, clock=time.time, **changes) -> Coordinator:
 
 @contextlib.contextmanager
 def served(coordinator: Coordinator, console=None) -> Iterator[None]:
-    """Serve in a thread until the block ends."""
+    """Serve members, enrolment and perhaps the console until the block ends."""
+    with _running(lambda: listeners_of(coordinator, console=console)):
+        yield
+
+
+@contextlib.contextmanager
+def only_console(coordinator: Coordinator) -> Iterator[str]:
+    """Serve the console alone, beside a coordinator that serves already; give its address."""
+    host, port = coordinator.settings.console_host, coordinator.settings.console_port
+    context = server_context(coordinator.folder / "keys", clients=False)
+    app = console_app(coordinator)
+    with _running(lambda: [Listener(app, context, host, port, most=100)]):
+        yield f"https://{host}:{port}"
+
+
+@contextlib.contextmanager
+def _running(listeners) -> Iterator[None]:
+    """Serve in a thread."""
     loop = asyncio.new_event_loop()
     stop, ready = asyncio.Event(), threading.Event()
 
     async def run() -> None:
-        listeners = listeners_of(coordinator, console=console)
+        made = listeners()
         loop.call_later(0.05, ready.set)
-        await serve(listeners, tick=lambda: None, stop=stop)
+        await serve(made, tick=lambda: None, stop=stop)
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(run()), daemon=True)
     thread.start()

@@ -24,6 +24,7 @@ from tacit.federation.certificates import Authority, client_context, new_request
 from tacit.federation.client import Client
 from tacit.federation.members import Invitation
 from tacit.federation.messages import seal_answers
+from tacit.federation.service import renew_server
 
 HEADERS = {"Tacit-Protocol": "1", "Content-Type": "application/octet-stream"}
 
@@ -317,3 +318,16 @@ def test_keys_are_for_their_owner_alone(network, tmp_path):
     ]
     assert {path.stat().st_mode & 0o077 for path in secret} == {0}
     make_site(tmp_path / "e", coordinator, "hospital-e").close()
+
+
+def test_a_servers_own_certificate_is_renewed_for_the_same_names(network, clock):
+    coordinator, sites = network
+    path = coordinator.folder / "keys" / "server.pem"
+    first = path.read_bytes()
+    assert not renew_server(coordinator)
+    clock.ahead += 61 * 86_400
+    assert renew_server(coordinator)
+    assert path.read_bytes() != first
+    assert certificates.hosts_of(path.read_bytes()) == ["127.0.0.1", "localhost"]
+    clock.ahead = 0
+    sites[0].run_once()

@@ -197,6 +197,12 @@ def should_renew(pem: bytes, now: float) -> bool:
     return now > (begun + datetime.timedelta(days=RENEW_AFTER_DAYS)).timestamp()
 
 
+def hosts_of(pem: bytes) -> list[str]:
+    """Return the names and addresses that a server's certificate is for."""
+    names = read_certificate(pem).extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    return [str(each.value) for each in names.value]
+
+
 def server_context(folder: Path, *, clients: bool) -> ssl.SSLContext:
     """Return TLS 1.3 for a server; with `clients`, only those who show a certificate come in."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tacit._files import write_atomically
+from tacit._files import sync_directory, write_atomically
 from tacit.errors import InvalidArgument, NotYet, Refused
 from tacit.federation import audit_log, members
 from tacit.federation.audit_log import note
@@ -441,9 +441,11 @@ class Coordinator:
         )
         kept = {self.answers_of(*row.values()).name for row in self.database.rows(query)}
         for path in (self.folder / "answers").iterdir():
+            if path.name in kept:
+                continue
             ended = self._state(path.name.split(".")[0]) in (*ENDED, None)
             dropped = self._is_dropped(path.name)
-            if path.name not in kept and (ended or dropped):
+            if ended or dropped:
                 path.unlink(missing_ok=True)
 
     def _state(self, name: str) -> str | None:
@@ -563,7 +565,8 @@ class Coordinator:
         receipt = signed(self.key, RECEIPT, {"study": name, "site": site.id, "sharing": sharing})
         if same := self.receipt(name, site.id, sharing):
             return 200, same
-        shutil.move(upload, place)  # named by its own id: another upload cannot take its place
+        os.replace(upload, place)  # named by its own id: another upload cannot take its place
+        sync_directory(place.parent)  # the row must never outlive the file's name
         code = self._record(study, site.id, sharing, receipt.decode())
         if code != 201:
             place.unlink(missing_ok=True)

@@ -24,7 +24,12 @@ from starlette.routing import Route
 
 from tacit.errors import InvalidArgument, NotYet, Refused, TacitError
 from tacit.federation import audit_log, members
-from tacit.federation.certificates import MOST_CSR_BYTES, server_context
+from tacit.federation.certificates import (
+    MOST_CSR_BYTES,
+    hosts_of,
+    server_context,
+    should_renew,
+)
 from tacit.federation.coordinator import Coordinator
 from tacit.federation.database import Row, StateUnavailable
 from tacit.federation.messages import MOST_BODY, MOST_HEADER, PROTOCOL, answers_size, read_note
@@ -66,8 +71,11 @@ class MemberService:
         self.coordinator = coordinator
         self.uploads = coordinator.folder / "uploads"
         self.uploads.mkdir(mode=0o700, exist_ok=True)
+
+    def forget_uploads(self) -> None:
+        """Remove what a killed process left half way: nobody was told that it was taken."""
         for left in self.uploads.iterdir():
-            left.unlink(missing_ok=True)  # of a process that was killed: nobody was told of it
+            left.unlink(missing_ok=True)
 
     def app(self) -> Starlette:
         """Return the application."""
@@ -307,13 +315,16 @@ def listeners_of(coordinator: Coordinator, *, console: Any = None) -> list[Liste
     """Return the coordinator's ports: members, enrolment, and the console if there is one."""
     settings, keys = coordinator.settings, coordinator.folder / "keys"
     most = settings.most_connections
-    members_app, enrol_app = MemberService(coordinator).app(), EnrolmentService(coordinator).app()
+    service = MemberService(coordinator)
+    members_app, enrol_app = service.app(), EnrolmentService(coordinator).app()
+    renew_server(coordinator)
     with_clients = server_context(keys, clients=True)
     anybody = server_context(keys, clients=False)
     listeners = [
         Listener(members_app, with_clients, settings.host, settings.port, most=most),
         Listener(enrol_app, anybody, settings.host, settings.enrol_port, most=most),
     ]
+    service.forget_uploads()  # the port is ours now: no other process takes any
     if console is not None:
         place = (settings.console_host, settings.console_port)
         listeners.append(Listener(console, anybody, *place, most=most))
@@ -324,4 +335,22 @@ async def serve_coordinator(coordinator: Coordinator, *, console: Any = None) ->
     """Serve members, enrolment and the console until stopped."""
     stop = asyncio.Event()
     until_signalled(stop)
-    await serve(listeners_of(coordinator, console=console), tick=coordinator.tick, stop=stop)
+    listeners = listeners_of(coordinator, console=console)
+
+    def tick() -> None:
+        coordinator.tick()
+        if renew_server(coordinator):  # new connections see the new certificate at once
+            for each in listeners:
+                each.load(coordinator.folder / "keys")
+
+    await serve(listeners, tick=tick, stop=stop)
+
+
+def renew_server(coordinator: Coordinator) -> bool:
+    """Give the server a new certificate from day 60 on, for the names that the old one has."""
+    keys = coordinator.folder / "keys"
+    pem = (keys / "server.pem").read_bytes()
+    if not should_renew(pem, coordinator.now()):
+        return False
+    coordinator.authority.issue_server(keys, hosts_of(pem))
+    return True

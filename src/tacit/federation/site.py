@@ -41,7 +41,7 @@ from tacit.federation.messages import (
 from tacit.federation.releasing import WITHDRAWN, StudyRelease, read_release
 from tacit.federation.settings import Policy
 from tacit.federation.study import Study, StudySite
-from tacit.ledger import Budget, Ledger, Statement
+from tacit.ledger import Budget, Ledger, Statement, digest
 from tacit.mechanisms import count_votes
 
 STATES = {
@@ -242,7 +242,7 @@ class Site:
 
     def _server_folder(self, url: str) -> Path:
         name = "".join(sign if sign.isalnum() else "-" for sign in url.removeprefix("https://"))
-        return self.folder / "servers" / name
+        return self.folder / "servers" / f"{name}-{digest(url)[:8]}"  # no two share one
 
     def _client(self, url: str) -> Client:
         if url not in self._clients:
@@ -511,7 +511,7 @@ class Site:
         said = client.ask("GET", f"/studies?seen={server['length']}").json()
         self._check_log(url, server, said.get("audit"))
         lines = self._check_skew(url, said.get("time"))
-        for each in said.get("studies") or ():
+        for each in _listed(said.get("studies")):
             lines += self._follow(url, client, each)
         return lines
 
@@ -561,7 +561,10 @@ class Site:
         if remote != "open":
             return []
         said = client.ask("GET", f"/studies/{name}/document", most=_MOST_DOCUMENT).json()
-        study = Study.read(str(said.get("document")))
+        try:
+            study = Study.read(str(said.get("document")))
+        except InvalidArgument as error:  # perhaps of a newer tacit: the others go on
+            return [f"{name[:8]}: not understood. {error}"]
         if study.hash != name or study.site(self.servers()[url]["name"]) is None:
             return []
         row = (name, url, study.text, str(said.get("officer")), str(said.get("signature")))
@@ -706,6 +709,20 @@ class Site:
         for client in self._clients.values():
             client.close()
         self.database.close()
+
+
+def _listed(studies: Any) -> list[Mapping[str, Any]]:
+    """Return the studies that a server lists, each with a hash, a state and when it closes."""
+    proper = isinstance(studies, list) and all(
+        isinstance(each, dict)
+        and isinstance(each.get("hash"), str)
+        and isinstance(each.get("state"), str)
+        and type(each.get("closes")) is int
+        for each in studies
+    )
+    if not proper:
+        raise Refused("Expected the server to answer as its protocol says.")
+    return list(studies)
 
 
 def _known(row: Mapping[str, Any]) -> SiteStudy:

@@ -12,6 +12,8 @@ import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from tacit._registry import mechanism_class
@@ -177,22 +179,9 @@ class Study:
         Study
             Checked.
         """
-        document = _parsed(text)
-        _check(document, "study", _DOCUMENT)
-        plan = _plan(document["plan"])
-        sites = tuple(StudySite(**each) for each in document["sites"])
-        window = dict(document["window"], extensions=tuple(document["window"]["extensions"]))
-        study = cls(
-            text=text,
-            hash=digest(text),
-            plan=plan,
-            sites=sites,
-            window=Window(**window),
-            servers=tuple(_server(each) for each in document["servers"]),
-            **{name: document[name] for name in _AS_THEY_ARE},
-        )
-        _check_parts(study, document)
-        return study
+        if not isinstance(text, str):
+            raise _no_document()
+        return _read(text)
 
     def site(self, name: str) -> StudySite | None:
         """Return a site by its name, or None.
@@ -252,6 +241,32 @@ class Study:
 
     def __repr__(self) -> str:
         return f"Study({self.title!r}, hash={self.hash[:8]!r}...)"
+
+
+@lru_cache(maxsize=16)
+def _read(text: str) -> Study:
+    """Read a document once: a server is asked about the same few again and again."""
+    document = _parsed(text)
+    _check(document, "study", _DOCUMENT)
+    plan = _plan(document["plan"])
+    sites = tuple(StudySite(**each) for each in document["sites"])
+    window = dict(document["window"], extensions=tuple(document["window"]["extensions"]))
+    study = Study(
+        text=text,
+        hash=digest(text),
+        plan=plan,
+        sites=sites,
+        window=Window(**window),
+        servers=tuple(_server(each) for each in document["servers"]),
+        **{name: _frozen(document[name]) for name in _AS_THEY_ARE},
+    )
+    _check_parts(study, document)
+    return study
+
+
+def _frozen(value: Any) -> Any:
+    """Return a view that nobody can change: one study is shared by all who read its text."""
+    return MappingProxyType(value) if isinstance(value, dict) else value
 
 
 def new_document(
@@ -330,17 +345,19 @@ def _server(document: Mapping[str, Any]) -> Server:
     return Server(**plain, **budget)
 
 
-def _parsed(text: Any) -> dict[str, Any]:
+def _no_document() -> InvalidArgument:
+    return InvalidArgument("Expected the document of a study: canonical JSON of at most 1 MiB.")
+
+
+def _parsed(text: str) -> dict[str, Any]:
     try:
-        if not isinstance(text, str) or len(text.encode()) > MOST_BYTES:
+        if len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
             raise ValueError
         document = json.loads(text)
         if not isinstance(document, dict) or canonical(document) != text:
             raise ValueError
     except (InvalidArgument, RecursionError, ValueError):
-        raise InvalidArgument(
-            "Expected the document of a study: canonical JSON of at most 1 MiB."
-        ) from None
+        raise _no_document() from None
     return document
 
 

@@ -14,6 +14,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -137,10 +138,10 @@ class Listener:
         self.config.ssl = context
         self.socket = _listening(host, port)
 
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        return int(self.socket.getsockname()[1])
+    def load(self, keys: Path) -> None:
+        """Show another certificate from the next connection on."""
+        if self.config.ssl is not None:
+            self.config.ssl.load_cert_chain(keys / "server.pem", keys / "server.key")
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -170,6 +171,10 @@ async def serve(listeners: Sequence[Listener], *, tick: Any, stop: asyncio.Event
     for server in servers:
         server.should_exit = True
     await asyncio.gather(*running)
+    for server in servers:
+        for connection in list(server.server_state.connections):
+            connection.transport.abort()
+    await asyncio.sleep(0.1)  # what was aborted is closed by the loop, a moment later
 
 
 async def _run(server: _Server, listener: Listener) -> None:
