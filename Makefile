@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint types floors unit arithmetics fuzz fuzz-atheris bench docs dist check-dist clean
+.PHONY: demo test lint types floors unit arithmetics fuzz fuzz-atheris bench federation-soak docs dist check-dist clean
 
 demo: $(VENV)/.core
 	@$(BIN)/tacit demo
@@ -44,6 +44,11 @@ fuzz-atheris: $(VENV)/.atheris
 # Ratios side by side, next to the recorded ones; `-m benchmarks --record` records.
 bench: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks
+
+# Processes of a federation, killed at random moments, and a thousand sites: hours on two cores.
+federation-soak: $(VENV)/.dev
+	@$(BIN)/python -m benchmarks.federation_soak --sites 60 --rounds 200
+	@$(BIN)/python -m benchmarks.federation_soak --speed
 
 # Strict: a dead link, a page outside the menu or a docstring that does not render is an error.
 # (Not with --quiet: mkdocs then counts no warnings, and --strict means nothing.)
