@@ -48,24 +48,28 @@ def plan(
 
     Neighbours: tacit plan --method knn --k 300 --queries 100 --delta 1e-5 --epsilon 1
 
+    Records that speak once: tacit plan --method ridge --records 5000 --delta 1e-5 --epsilon 1
+
     Evaluation: tacit plan --evaluate --records 2000 --share 0.3 --delta 1e-5 --epsilon 0.5
 
     queries: How many public inputs are to be labelled.
     epsilon: Worst-case epsilon to stay within.
     delta: Delta to stay within.
     teachers: How many teachers vote (pate).
-    method: Who votes: teachers (pate) or private neighbours (knn).
+    method: Who votes: teachers (pate) or private neighbours (knn); or prototype, moments, ridge,
+        whose records speak once.
     k: How many neighbours vote (knn).
     sampling_rate: Chance of a record to take part (knn); 1 by default.
     classes: How many classes.
     mechanism: Price this one beside the proposals (pate): NAME:KEY=VALUE,... for example
         lnmax:gamma=0.05.
     evaluate: Say how wide the bands of tacit evaluate would be, instead.
-    records: How many records, or people, are kept apart (evaluate).
+    records: How many records, or people, are kept apart (evaluate), or there are in all, where
+        that is public (prototype, moments, ridge): for the forecast.
     share: Of positives among them, as far as it is known publicly (evaluate).
     plot: Write a picture: .png, .svg or .pdf.
     """
-    from tacit._checks import at_least
+    from tacit._checks import at_least, one_of
     from tacit.ledger import Budget
     from tacit.mechanisms import Plan
     from tacit.methods import method_named
@@ -74,7 +78,14 @@ def plan(
     if evaluate:
         show_forecast(budget, records, share, as_json=as_json)
         return
-    options.refuse_given("a plan without --evaluate", records=records, share=share)
+    options.refuse_given("a plan without --evaluate", share=share)
+    if method_named(one_of(*METHODS, method=method)).outline is not None:
+        voting = {"queries": queries, "teachers": teachers, "k": k, "sampling_rate": sampling_rate}
+        unused = {"mechanism": mechanism, "plot": plot, "reserve_delta": reserve_delta}
+        options.refuse_given(f"--method {method}", **voting, **unused)
+        _show_outline(method, budget, classes, records, as_json=as_json)
+        return
+    options.refuse_given(f"--method {method}", records=records)
     if queries is None:
         raise InvalidArgument("Expected --queries, how many public inputs are to be labelled.")
     at_least(1, queries=queries)
@@ -92,12 +103,13 @@ def plan(
         made = options.vote_mechanism(mechanism)
         proposals.append(Plan(made, queries, n_teachers=teachers, n_classes=classes))
     trade_off = _trade_off(method, queries, budget, classes, settings)
+    forecast: Any = method_named(method).forecast(proposals, classes, teachers or k)  # type: ignore[misc]
     if plot is not None:
         _plot(plot, queries, budget)
     if as_json:
+        told = {"trade_off": trade_off, "forecast": str(forecast)}
         plain = [{**each.as_dict(), **each.price(budget.delta)._asdict()} for each in proposals]
-        shown = None if plot is None else str(plot)
-        print_json({"proposals": plain, "trade_off": trade_off, "plot": shown})
+        print_json({"proposals": plain, **told, "plot": None if plot is None else str(plot)})
         return
     about = {"queries": queries, "classes": classes, **settings}
     named = (f"{OPTIONS.get(name, name).replace('_', ' ')} {about[name]:g}" for name in about)
@@ -105,10 +117,40 @@ def plan(
     _show_proposals(title, proposals, budget.delta, method, teachers or k)
     if trade_off:
         _show_trade_off(method, trade_off, teachers)
+    screen().print(f"Forecast. {forecast}", highlight=False, markup=False)
     if (price := proposals[-1].epsilon(budget.delta)) > epsilon:
         screen().print(f"[yellow]{mechanism} is beyond that budget: epsilon {price:.4g}.[/]")
     if plot is not None:
         screen().print(f"Picture: {plot}")
+
+
+def _show_outline(
+    method: str, budget: Budget, classes: int, records: int | None, *, as_json: bool
+) -> None:
+    """Print what a method without queries releases, and what public numbers say of it."""
+    from tacit._checks import at_least
+    from tacit.methods import method_named
+
+    if records is not None:
+        at_least(1, records=records)
+    found: Any = method_named(method)
+    releases = found.outline(budget, classes, records)
+    forecast = found.forecast(budget, classes, records)
+    whole = sum(plan.mu_squared() for _, plan in releases)
+    if as_json:
+        plain = [
+            {"what": what, "sigma": plan.mechanism.sigma, "share": plan.mu_squared() / whole}
+            for what, plan in releases
+        ]
+        print_json({"releases": plain, "forecast": str(forecast)})
+        return
+    rows = [
+        (what, f"{plan.mu_squared() / whole:.0%}", f"{plan.mechanism.sigma:.4g}")
+        for what, plan in releases
+    ]
+    title = f"Within epsilon {budget.epsilon:g} at delta {budget.delta:g}: {method}"
+    print_table(title, ("release", "share of mu^2", "noise on what one record can add"), rows)
+    screen().print(f"Forecast. {forecast}", highlight=False, markup=False)
 
 
 def _settings(method: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -10,12 +10,13 @@ from typing import Any
 
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget, GaussianAccountant, Ledger, RdpAccountant, best_order
-from tacit.mechanisms import Plan, SelectiveMechanism, price_of_list
+from tacit.mechanisms import NoisySum, Plan, SelectiveMechanism, price_of_list
 from tacit.privacy import calibrate_gaussian, calibrate_steps
 
 _PRECISE = 1e-5
 _EXACT = 1e-6
 _FAR = 50.0
+_ROUNDING = 1 + 2.0**-40  # so that shares, rounded, do not add up to more
 _LEAST, _MOST = 2.0**-10, 2.0**30
 
 PlansWith = Callable[[float], Sequence[Plan]]
@@ -142,6 +143,20 @@ def _log_ratio(cost: float, budget: float) -> float:
     if cost <= budget * math.exp(-_FAR):
         return -_FAR
     return min(math.log(cost) - math.log(budget), _FAR)
+
+
+def shared_sums(budget: Budget, *sums: tuple[float, int, int]) -> list[Plan]:
+    """Return a `NoisySum` for each (share of mu^2, rows, columns), which together cost the budget.
+
+    >>> [round(plan.mechanism.sigma, 1) for plan in shared_sums(Budget(1.0, 1e-5), (1.0, 3, 2))]
+    [3.7]
+    """
+    (whole,) = calibrate(lambda noise: [Plan(NoisySum(noise, 1, 1), 1)], budget)
+    mu = math.sqrt(whole.mu_squared() or math.nan)
+    return [
+        Plan(NoisySum(_ROUNDING / (mu * math.sqrt(share)), rows, columns), 1)
+        for share, rows, columns in sums
+    ]
 
 
 def proposed(plan_with: Callable[[float], Plan], budget: Budget, **how: Any) -> Plan:

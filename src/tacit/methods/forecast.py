@@ -16,7 +16,7 @@ cells of the right classes. Pooled over the m/K prototypes of a class, s = n mu 
 **Neighbours.** T is k: as if all neighbours were of one class, however far away they are.
 
 **Moments.** What all records weigh together against the noise is n mu. Lines were drawn by trying
-(`python -m benchmarks.forecast`); there is no kappa.
+(`python -m benchmarks.auto_rule`); there is no kappa.
 """
 
 from __future__ import annotations

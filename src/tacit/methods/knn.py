@@ -51,7 +51,7 @@ from tacit.mechanisms import (
 )
 from tacit.methods.base import PrivateClassifier, PrivateRegressor, RowEstimator, Targets
 from tacit.methods.calibration import proposed
-from tacit.methods.forecast import JudgedEstimator, votes_forecast
+from tacit.methods.forecast import Forecast, JudgedEstimator, votes_forecast
 from tacit.methods.method import (
     Facts,
     Method,
@@ -920,7 +920,12 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     return PrivateKNNClassifier(k=k, queries=queries, **shared)
 
 
+def _foreseen(plans: list[Plan], classes: int, voters: int) -> Forecast:
+    return votes_forecast(plans[:1], voters, classes, "neighbours", HELPS)
+
+
 METHOD = Method(
+    forecast=_foreseen,
     name="knn",
     summary="Private-kNN: the private records nearest to each public input vote on its "
     "label; a student learns from the noisy votes.",

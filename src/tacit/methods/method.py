@@ -29,6 +29,7 @@ from tacit.methods.settings import arguments_of, bins_view, digits_view, read_se
 from tacit.privacy import gaussian_mu
 
 if TYPE_CHECKING:
+    from tacit.ledger import Budget
     from tacit.mechanisms import Plan
     from tacit.runs import RunResult
 
@@ -215,6 +216,12 @@ class Method:
         queries, a budget, how many classes, and the settings named in `proposes_with`.
     proposes_with : tuple of str
         Names of settings that `propose` takes; the first of them is required.
+    outline : callable, optional
+        The same for a method without queries: from a budget, how many classes, and a declared
+        number of records or None, what each release is for and its plan.
+    forecast : callable, optional
+        From the same, or from the plans of `propose`, what public numbers say of a run with default
+        settings (`Forecast`); None: there is no forecast.
     run : callable, optional
         A run of its own, where the data are no rows: configuration, folder, and whether what was
         lost may be paid for again.
@@ -229,6 +236,8 @@ class Method:
     needs_public: bool = True
     propose: Callable[..., list[Plan]] | None = None
     proposes_with: tuple[str, ...] = ()
+    outline: Callable[[Budget, int, int | None], list[tuple[str, Plan]]] | None = None
+    forecast: Callable[..., Any] | None = None
     run: Callable[[Any, Path, bool], RunResult] | None = None
 
     def for_targets(self, numbers: bool) -> Method:

@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 
 from tacit._checks import Floats, Integers
 from tacit.features import PublicBins
-from tacit.ledger import Ledger
-from tacit.mechanisms import STEP, Contributions, unit_steps
+from tacit.ledger import Budget, Ledger
+from tacit.mechanisms import STEP, Contributions, Plan, unit_steps
+from tacit.methods.calibration import shared_sums
+from tacit.methods.forecast import Forecast, strength_forecast
 from tacit.methods.method import Facts, Method, Rule, common
 from tacit.methods.residual_rounds import SummaryRegressor
 from tacit.methods.settings import OneOrTwo, one_or_two
@@ -35,6 +37,7 @@ from tacit.methods.summary import (
     measured,
     said_by,
 )
+from tacit.privacy import gaussian_mu
 from tacit.records import PrivateRecords, PublicSpace
 from tacit.students import LinearStudent, ValueStudent
 from tacit.summaries import (
@@ -315,7 +318,24 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     return MomentClassifier(n_records=facts.n_private, **shared)
 
 
+def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
+    """Return the releases of two rounds; how many features there are changes no price."""
+    del n_records
+    left = 1 - COUNT_SHARE
+    shares = (COUNT_SHARE, _FIRST_SHARE * left, (1 - _FIRST_SHARE) * left)
+    plans = shared_sums(budget, *((share, 1, classes) for share in shares))
+    names = ("class counts", "moment", "moment of what is left unexplained")
+    return list(zip(names, plans, strict=True))
+
+
+def _foreseen(budget: Budget, classes: int, n_records: int | None) -> Forecast:
+    del classes
+    return strength_forecast(n_records, float(gaussian_mu(budget.epsilon, budget.delta)))
+
+
 METHOD = Method(
+    outline=_outline,
+    forecast=_foreseen,
     name="moments",
     summary="Moments: each private record adds once to counts and sums; the model is "
     "computed from the noisy sums.",

@@ -25,7 +25,7 @@ from tacit.ledger import Budget
 from tacit.mechanisms import ConfidentGNMax, InteractiveGNMax, Plan, Release, count_votes
 from tacit.methods.base import PrivateClassifier, Targets
 from tacit.methods.calibration import calibrate, proposed, rounded_up
-from tacit.methods.forecast import JudgedEstimator, votes_forecast
+from tacit.methods.forecast import Forecast, JudgedEstimator, votes_forecast
 from tacit.methods.method import (
     CLEAR,
     Facts,
@@ -395,7 +395,12 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     )
 
 
+def _foreseen(plans: list[Plan], classes: int, voters: int) -> Forecast:
+    return votes_forecast(plans[:1], voters, classes, "teachers", HELPS)
+
+
 METHOD = Method(
+    forecast=_foreseen,
     name="pate",
     summary="PATE: teachers, each trained on its own part of the private records, vote on "
     "public inputs; a student learns from the noisy votes.",

@@ -18,11 +18,14 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, Integers, at_least, refuse
-from tacit.ledger import Ledger
+from tacit.ledger import Budget, Ledger
+from tacit.mechanisms import Plan
+from tacit.methods.calibration import shared_sums
 from tacit.methods.forecast import UNDECLARED, Forecast, declared, table_forecast
 from tacit.methods.method import Facts, Method, Rule, common, strength
 from tacit.methods.settings import Count, Strategy
 from tacit.methods.summary import PublicPart, SummaryClassifier
+from tacit.privacy import gaussian_mu
 from tacit.records import PrivateRecords, PublicSpace
 from tacit.students import CombinedStudent, choose_queries
 from tacit.summaries import (
@@ -233,7 +236,24 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     return PrototypeClassifier(n_prototypes=count, n_records=facts.n_private, **shared)
 
 
+def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
+    """Return the one release, with the default number of prototypes."""
+    del n_records
+    count = PrototypeClassifier.n_prototypes
+    (plan,) = shared_sums(budget, (1.0, count, classes))
+    return [(f"votes at {count} prototypes", plan)]
+
+
+def _foreseen(budget: Budget, classes: int, n_records: int | None) -> Forecast:
+    mu, model = float(gaussian_mu(budget.epsilon, budget.delta)), PrototypeClassifier
+    if n_records is None:
+        return UNDECLARED
+    return table_forecast(n_records, mu, model.votes, model.n_prototypes, classes)
+
+
 METHOD = Method(
+    outline=_outline,
+    forecast=_foreseen,
     name="prototype",
     summary="Prototype votes: each private record votes once, at the public inputs nearest "
     "to it; a student learns from the noisy votes.",

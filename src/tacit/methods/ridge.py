@@ -16,11 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Floats, Integers, at_least, positive
-from tacit.ledger import Ledger
+from tacit.ledger import Budget, Ledger
+from tacit.mechanisms import Plan
+from tacit.methods.calibration import shared_sums
+from tacit.methods.forecast import Forecast, strength_forecast
 from tacit.methods.method import Facts, Method, Rule, common
-from tacit.methods.residual_rounds import ResidualEstimator, SummaryRegressor, Told
+from tacit.methods.residual_rounds import ResidualEstimator, Shares, SummaryRegressor, Told
 from tacit.methods.settings import Count, Positive
-from tacit.methods.summary import PublicPart, SummaryClassifier, believed_counts
+from tacit.methods.summary import COUNT_SHARE, PublicPart, SummaryClassifier, believed_counts
+from tacit.privacy import gaussian_mu
 from tacit.records import PrivateRecords, PublicSpace
 from tacit.students import KernelStudent, ValueStudent, choose_queries, kernel_width
 from tacit.summaries import ExactNystroem, compact_view, longest_label, one_hot
@@ -271,7 +275,28 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     return ResidualRidgeClassifier(n_records=facts.n_private, **shared)
 
 
+def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
+    """Return the releases with default settings, as a declared number of records shares them."""
+    model = ResidualRidgeClassifier
+    strength = (n_records or 0) * float(gaussian_mu(budget.epsilon, budget.delta))
+    second, each, check = Shares.at(strength, model.n_landmarks, model.rounds)
+    named = [("class counts", COUNT_SHARE, classes)]
+    named += [("second moment of the features", second, model.n_landmarks)] if second else []
+    rounds = range(1, model.rounds + 1)
+    named += [(f"moment of residuals, round {number}", each, classes) for number in rounds]
+    named.append(("comparison of solutions", check, 1))
+    plans = shared_sums(budget, *((share, 1, columns) for _, share, columns in named))
+    return [(what, plan) for (what, _, _), plan in zip(named, plans, strict=True)]
+
+
+def _foreseen(budget: Budget, classes: int, n_records: int | None) -> Forecast:
+    del classes
+    return strength_forecast(n_records, float(gaussian_mu(budget.epsilon, budget.delta)))
+
+
 METHOD = Method(
+    outline=_outline,
+    forecast=_foreseen,
     name="ridge",
     summary="Residual ridge: each private record adds once to the sums of a least-squares "
     "fit; the model is computed from the noisy sums.",

@@ -1,0 +1,49 @@
+"""`tacit plan` for records that speak once, and what it foretells of every method."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tacit.cli.plan import plan
+from tacit.errors import InvalidArgument
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-5}
+
+
+def printed(capsys, **given) -> dict:
+    plan(**BUDGET, as_json=True, **given)
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("method", "records", "releases"),
+    [("prototype", None, 1), ("moments", 500, 3), ("ridge", 100, 4), ("ridge", 90_000, 5)],
+)
+def test_releases_share_the_budget(method, records, releases, capsys):
+    found = printed(capsys, method=method, records=records)
+    assert len(found["releases"]) == releases
+    assert sum(each["share"] for each in found["releases"]) == pytest.approx(1)
+
+
+def test_what_is_hopeless_is_said(capsys):
+    assert printed(capsys, method="ridge", records=20)["forecast"].startswith("Hopeless")
+    assert printed(capsys, method="moments")["forecast"].startswith("No forecast")
+    assert printed(capsys, method="prototype", records=9000)["forecast"].startswith("Nothing")
+    assert printed(capsys, teachers=10, queries=100)["forecast"].startswith("Hopeless")
+    assert printed(capsys, method="knn", k=300, queries=100)["forecast"].startswith("Nothing")
+
+
+def test_the_table_says_the_same(capsys):
+    plan(**BUDGET, method="ridge", records=5000)
+    said = capsys.readouterr().out
+    assert "comparison of solutions" in said
+    assert "Forecast." in said
+
+
+def test_options_of_voters_are_refused():
+    with pytest.raises(InvalidArgument, match="queries"):
+        plan(**BUDGET, method="ridge", queries=5)
+    with pytest.raises(InvalidArgument, match="records"):
+        plan(**BUDGET, teachers=10, queries=5, records=100)
