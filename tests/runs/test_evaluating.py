@@ -104,6 +104,10 @@ def test_stopped_after_the_release_it_goes_on_for_nothing(run, monkeypatch, dies
         broken.setattr(f"tacit.runs.evaluating.{dies_in}", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             evaluate_run(folder, apart, **asked)
+    other = folder.parent / "other.csv"
+    shutil.copy(apart, other)
+    with pytest.raises(InvalidArgument, match="other questions"):
+        evaluate_run(folder, str(other), **asked)
     evaluate_run(folder, apart, **asked)
     assert len([e for e in Ledger(folder / "evaluation.ledger").entries() if e.is_paid]) == 1
     assert failed(folder) == []

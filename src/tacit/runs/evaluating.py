@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tacit._files import held_alone
 from tacit.datasets import load_dataset, load_public
 from tacit.errors import InvalidArgument
@@ -126,10 +128,17 @@ def evaluate_run(
             groups=records.groups,
             disjoint=disjoint,
             allow_overlap=config.data.allow_overlap,
-            kept=KeptReleases(folder / EVALUATED, again=again),
+            kept=_kept(folder, holdout, again=again),
         )
         statement = _write(folder, config, student, found, ledger)
     return EvaluationResult(folder, found, statement, ledger)
+
+
+def _kept(folder: Path, holdout: str, *, again: bool) -> KeptReleases:
+    """Return where the release is kept; one of other records, by their name, is not taken for it."""
+    kept = KeptReleases(folder / EVALUATED, again=again)
+    kept.about = (np.frombuffer(holdout.encode("utf-8"), dtype=np.uint8),)
+    return kept
 
 
 def _outcome(config: RunConfig, student: Any) -> Any:
