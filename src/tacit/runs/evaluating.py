@@ -135,7 +135,7 @@ def evaluate_run(
 
 
 def _kept(folder: Path, holdout: str, *, again: bool) -> KeptReleases:
-    """Return where the release is kept; one of other records, by their name, is not taken for it."""
+    """Return where the release is kept; that of other records is not taken for it."""
     kept = KeptReleases(folder / EVALUATED, again=again)
     kept.about = (np.frombuffer(holdout.encode("utf-8"), dtype=np.uint8),)
     return kept
