@@ -106,7 +106,7 @@ def test_stopped_after_the_release_it_goes_on_for_nothing(run, monkeypatch, dies
             evaluate_run(folder, apart, **asked)
     other = folder.parent / "other.csv"
     shutil.copy(apart, other)
-    with pytest.raises(TacitError, match="dataset="):  # their ledger names the records
+    with pytest.raises(LedgerError, match="dataset="):  # their ledger names the records
         evaluate_run(folder, str(other), **asked)
     evaluate_run(folder, apart, **asked)
     assert len([e for e in Ledger(folder / "evaluation.ledger").entries() if e.is_paid]) == 1
