@@ -291,7 +291,7 @@ def new_document(
         In a line each, for people.
     unit : str
         Whose privacy: "patient"; or "site", whose `votes_per_unit` is the largest number of
-        teachers.
+        teachers, or the overlap if that is more.
     inputs : mapping
         sha256, bytes, dtype and shape of the public inputs.
     classes : int
@@ -384,7 +384,8 @@ def _check_parts(study: Study, document: Mapping[str, Any]) -> None:
     plan, teachers = study.plan, [each.teachers for each in study.sites]
     names = [each.id for each in study.sites]
     ends = (study.window.opens, study.window.closes, *study.window.extensions)
-    asked = max(teachers) if study.unit == "site" else document["overlap"]
+    # A site's ledger counts patients, whose votes at several sites may be more than a site's.
+    asked = max([document["overlap"], *(teachers if study.unit == "site" else ())])
     priced = getattr(plan.mechanism, "votes_per_unit", 1)
     for holds, what in (
         (len(set(names)) == len(names), "sites with names of their own"),
