@@ -565,16 +565,24 @@ class Coordinator:
         receipt = signed(self.key, RECEIPT, {"study": name, "site": site.id, "sharing": sharing})
         if same := self.receipt(name, site.id, sharing):
             return 200, same
-        os.replace(upload, place)  # named by its own id: another upload cannot take its place
-        sync_directory(place.parent)  # the row must never outlive the file's name
-        code = self._record(study, site.id, sharing, receipt.decode())
+
+        def move() -> None:
+            os.replace(upload, place)
+            sync_directory(place.parent)  # the row must never outlive the file's name
+
+        code = self._record(study, site.id, (sharing, receipt.decode()), move)
         if code != 201:
-            place.unlink(missing_ok=True)
             again = self.receipt(name, site.id, sharing)
             return (200, again) if again else (code, b"")
         return code, receipt
 
-    def _record(self, study: Study, site: str, sharing: str, receipt: str) -> int:
+    def _record(
+        self, study: Study, site: str, told_by: tuple[str, str], move: Callable[[], None]
+    ) -> int:
+        """Put an answer on record; its file is moved under the write lock alone.
+
+        Of two uploads of one answer at once, the loser must neither replace nor remove the file.
+        """
         now, key = self.now(), (study.hash, site)
         with self.database.writing() as rows:
             row = rows.execute("SELECT * FROM studies WHERE hash = ?", key[:1]).fetchone()
@@ -587,10 +595,10 @@ class Coordinator:
                 return 410
             if decision is None or decision["decision"] != "approved":
                 return 409
-            new = (*key, sharing, receipt)
-            rows.execute("INSERT INTO answers VALUES (?, ?, ?, ?, NULL)", new)
+            move()
+            rows.execute("INSERT INTO answers VALUES (?, ?, ?, ?, NULL)", (*key, *told_by))
             rows.execute("UPDATE clock SET latest = MAX(latest, ?)", (now,))
-            note(rows, now, "answered", study=study.hash, site=site, sharing=sharing)
+            note(rows, now, "answered", study=study.hash, site=site, sharing=told_by[0])
             _close_early(rows, study, row["closes"], now)
         return 201
 
