@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import select
+import threading
+
 import numpy as np
 import pytest
 from spoiled import Spoiled
 
 from tacit.errors import InvalidArgument
 from tacit.federation import answering
-from tacit.federation.answering import Limits, _teacher_of, ask_teachers, counts_of_answers
+from tacit.federation.answering import (
+    Limits,
+    _run,
+    _teacher_of,
+    ask_teachers,
+    counts_of_answers,
+)
 from tacit.teachers import KernelRidgeTeachers, shard_of
 
 KEY = b"k" * 32
@@ -63,6 +73,8 @@ def test_a_teacher_that_cannot_work_at_all_is_refused_before_any_record_is_used(
     sizes = {"n_teachers": 2, "n_classes": 3, "key": KEY, "limits": LIMITS}
     with pytest.raises(InvalidArgument, match="rehearsal"):
         ask_teachers(Spoiled(fails=True), (X, Y, PATIENTS), INPUTS, **sizes)
+    with pytest.raises(InvalidArgument, match="rehearsal"):  # it cannot be sent to its process
+        ask_teachers(threading.Lock(), (X, Y, PATIENTS), INPUTS, **sizes)
     with pytest.raises(InvalidArgument, match="shape of the study"):
         ask_teachers(Spoiled(), (X[:, :2], Y, PATIENTS), INPUTS, **sizes)
 
@@ -78,3 +90,16 @@ def test_given_answers_are_counted_and_odd_rows_are_class_0():
     told = [[0, 1, 2], [2, 2, -1], [1, 1, 1]]
     counts = counts_of_answers(np.array(told), teachers=3, queries=3, classes=3)
     assert counts.tolist() == [[2, 1, 0], [1, 2, 0], [1, 1, 1]]
+
+
+def test_what_a_teacher_leaves_behind_ends_with_it(tmp_path):
+    """A process that goes on would take time from the next teacher."""
+    os.mkfifo(tmp_path / "held")
+    held = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
+    script = f"exec 3>'{tmp_path}/held'; sleep 40 >/dev/null & echo said"
+    try:
+        assert _run(["/bin/sh", "-c", script], b"", dict(os.environ), LIMITS) == b"said\n"
+        ended, _, _ = select.select([held], [], [], 10)  # readable once nobody holds the other end
+        assert ended
+    finally:
+        os.close(held)

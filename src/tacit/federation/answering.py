@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -159,21 +160,31 @@ def _one_teacher(job: tuple[Any, ...], limits: Limits) -> NDArray[Any] | None:
     # As a file, not as a module: a teacher needs nothing of this package.
     command = [sys.executable, "-P", os.fspath(Path(__file__).with_name("one_teacher.py"))]
     command += [str(limits.seconds), str(limits.megabytes)]
-    try:
-        done = subprocess.run(
-            command,
-            input=cloudpickle.dumps(job, protocol=5),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=limits.wall_seconds,
-            env=environment,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    with suppress(EOFError, OSError, ValueError):
-        return np.asarray(np.load(io.BytesIO(done.stdout), allow_pickle=False))
+    with suppress(Exception):  # whatever it is, records may have caused it
+        told = _run(command, cloudpickle.dumps(job, protocol=5), environment, limits)
+        return np.asarray(np.load(io.BytesIO(told), allow_pickle=False))
     return None
+
+
+def _run(command: list[str], job: bytes, environment: dict[str, str], limits: Limits) -> bytes:
+    """Return what a process said; whatever it has started ends with it.
+
+    A process that it leaves behind would take time from the next teacher.
+    """
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        start_new_session=True,
+    ) as process:
+        try:
+            return process.communicate(job, timeout=limits.wall_seconds)[0]
+        finally:
+            with suppress(OSError):  # nobody is left
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
