@@ -9,6 +9,7 @@ import httpx
 import pytest
 from network import (
     answers_of,
+    draft,
     make_coordinator,
     make_site,
     opened,
@@ -19,7 +20,7 @@ from network import (
 
 from tacit import count_votes
 from tacit.errors import InvalidArgument, Refused, Unreachable
-from tacit.federation import Site, Study, certificates
+from tacit.federation import SigningKey, Site, Study, certificates
 from tacit.federation.certificates import Authority, client_context, new_request
 from tacit.federation.client import Client
 from tacit.federation.members import Invitation
@@ -331,3 +332,29 @@ def test_a_servers_own_certificate_is_renewed_for_the_same_names(network, clock)
     assert certificates.hosts_of(path.read_bytes()) == ["127.0.0.1", "localhost"]
     clock.ahead = 0
     sites[0].run_once()
+
+
+def test_a_server_gets_no_answers_to_the_study_of_another(network, tmp_path, clock):
+    """One that this site joined as well, under the same name, shows a study that it copied."""
+    coordinator, sites = network
+    study = draft(coordinator)
+    coordinator.sign(study.hash, SigningKey.open(coordinator.folder / "officer.key"))
+    signed = coordinator.find(study.hash)
+    other = make_coordinator(tmp_path / "other", clock)
+    with served(other):
+        sites[0].join(other.invite("hospital-a"))
+        with other.database.writing() as rows:
+            query = "INSERT INTO studies VALUES (?, ?, 'open', ?, ?, ?, NULL, NULL, NULL)"
+            keys = ("hash", "text", "officer", "signature", "closes")
+            rows.execute(query, tuple(signed[key] for key in keys))
+        assert any("left alone" in line for line in sites[0].run_once())
+        assert sites[0].studies() == []
+        coordinator.open(study.hash)
+        sites[0].run_once()
+        assert sites[0].asked(study.hash).study == study
+        with sites[0].database.writing() as rows:
+            rows.execute("UPDATE studies SET server = ?", (other.settings.url,))
+        with pytest.raises(Refused, match="server that showed it"):
+            sites[0].approve(study.hash, hash=study.hash)
+        assert len(sites[0].ledger) == 0
+    other.close()

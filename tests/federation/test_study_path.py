@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from network import CLASSES, answers_of, confirmed, draft, opened, pass_the_end
+from network import CLASSES, answers_of, confirmed, draft, opened, pass_the_end, sealed_body
 
 from tacit import count_votes
 from tacit.errors import BudgetExceeded, InvalidArgument, NotYet, Refused, TacitError
@@ -20,6 +20,7 @@ from tacit.federation import (
     release_study,
     releasing,
 )
+from tacit.federation import site as site_module
 from tacit.federation.database import StateUnavailable
 from tacit.ledger import Budget, Ledger
 
@@ -337,3 +338,53 @@ def test_a_study_is_opened_only_signed_and_within_the_budget(coordinator, networ
     with pytest.raises(Refused, match="officers"):
         coordinator.sign(study.hash, SigningKey.generate())
     assert coordinator.find(study.hash)["state"] == "draft"
+
+
+def test_one_upload_twice_at_once_neither_replaces_nor_removes_the_answer(network, monkeypatch):
+    coordinator, sites = network
+    study = opened(coordinator)
+    body = sealed_body(sites[0], study)
+    uploads = [coordinator.folder / "uploads" / name for name in ("first", "second")]
+    for path in uploads:
+        path.write_bytes(body)
+    member = {"id": "hospital-a"}
+    code, receipt = coordinator.take_answers(study.hash, member, uploads[0])
+    assert code == 201
+    kept = coordinator.receipt
+    late = iter([None])  # the second looked before the first was on record
+    monkeypatch.setattr(coordinator, "receipt", lambda *told: next(late, kept(*told)))
+    assert coordinator.take_answers(study.hash, member, uploads[1]) == (200, receipt)
+    (file,) = (coordinator.folder / "answers").iterdir()
+    assert file.read_bytes() == body
+    uploads[1].unlink()
+
+
+def test_rows_of_nobody_are_refused_where_patients_are_counted(network):
+    coordinator, sites = network
+    study = opened(coordinator)
+    sites[0].run_once()
+    sites[0].approve(study.hash, hash=study.hash)
+    with pytest.raises(InvalidArgument, match="Expected groups="):
+        sites[0].answer(study.hash, teacher=object(), X=np.zeros((4, 2)), y=np.zeros(4, int))
+    assert sites[0].find(study.hash).state == "approved"
+
+
+def test_the_slot_does_not_tell_how_long_teachers_took(network, clock, monkeypatch):
+    coordinator, sites = network
+    study = opened(coordinator)
+    site = sites[0]
+    site.run_once()
+    site.approve(study.hash, hash=study.hash)
+    site._move(study.hash, "approved", send_at=int(clock()) + 10)
+    begun, drawn = clock(), []
+
+    def slowly(*_, **__):
+        drawn.append(site.find(study.hash).send_at)
+        clock.ahead += 100
+        return answers_of(0)
+
+    monkeypatch.setattr(site_module, "ask_teachers", slowly)
+    rows = {"X": np.zeros((4, 2)), "y": np.zeros(4, int), "groups": range(4)}
+    site.answer(study.hash, teacher=object(), **rows)
+    assert site.find(study.hash).send_at == drawn[0]
+    assert drawn[0] >= begun + 3 * 45  # two teachers and a rehearsal, as long as they may take

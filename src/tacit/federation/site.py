@@ -309,6 +309,8 @@ class Site:
 
     def _checked(self, known: SiteStudy) -> Asked:
         row = self._row(known)
+        if known.study.server("coordinator").url != row["server"]:
+            raise Refused(f"Expected a study of the server that showed it, {row['server']}.")
         name = self.servers()[row["server"]]["name"]
         site = check_study(
             known.study,
@@ -401,7 +403,7 @@ class Site:
         X, y : arrays, optional
             Private rows and their class indices. Secret.
         groups : array, optional
-            Whose each row is; each row its own unit if not given. Secret.
+            Whose each row is; needed unless the study's unit is "record" or "site". Secret.
 
         Notes
         -----
@@ -426,17 +428,27 @@ class Site:
     ) -> NDArray[Any]:
         if teacher is None or records[0] is None or records[1] is None:
             raise InvalidArgument("Expected answers=..., or teacher=... with X=... and y=....")
+        if records[2] is None and study.unit not in ("record", "site"):
+            raise InvalidArgument(
+                f"Expected groups= for a study whose unit is {study.unit!r}: whose each row is, so "
+                "that all rows of one reach one teacher. Where each has one row, "
+                "groups=range(len(X)) says so; in a run.toml, groups in [data] names the column."
+            )
         policy = self.policy
         limits = Limits(policy.teacher_seconds, policy.teacher_megabytes)
         row = self._row(self.find(study.hash))
-        longest = (site.teachers + 1) * limits.wall_seconds  # and the rehearsal
-        # By public numbers and before training: a clock that runs out later would couple teachers.
-        if self._clock() + longest > row["closes"] - study.window.slot_seconds:
+        # And the rehearsal. By public numbers and before training: a clock that runs out later
+        # would couple teachers, and a slot drawn later would tell how long they took.
+        done = self._clock() + (site.teachers + 1) * limits.wall_seconds
+        if done > row["closes"] - study.window.slot_seconds:
             raise InvalidArgument(
                 f"Expected {site.teachers} teachers of at most {limits.wall_seconds} seconds each "
                 "to be done before the study closes; lower teacher_seconds in policy.toml."
             )
         inputs = read_inputs(study, self._inputs(study))
+        if done > row["send_at"]:
+            send_at = sending_time(study, done, row["closes"])
+            self._move(study.hash, "approved", send_at=send_at)
         key = (self.folder / "keys" / "shards.key").read_bytes()
         sizes: dict[str, Any] = {"n_teachers": site.teachers, "n_classes": study.classes}
         told = ask_teachers(teacher, records, inputs, **sizes, key=key, limits=limits)
@@ -567,6 +579,8 @@ class Site:
             return [f"{name[:8]}: not understood. {error}"]
         if study.hash != name or study.site(self.servers()[url]["name"]) is None:
             return []
+        if study.server("coordinator").url != url:  # answers go to whom it names, and nobody else
+            return [f"{name[:8]}: not a study of {url}, which showed it; left alone"]
         row = (name, url, study.text, str(said.get("officer")), str(said.get("signature")))
         with self.database.writing() as rows:
             query = (
@@ -717,7 +731,10 @@ def _listed(studies: Any) -> list[Mapping[str, Any]]:
         isinstance(each, dict)
         and isinstance(each.get("hash"), str)
         and isinstance(each.get("state"), str)
+        and each["hash"].isalnum()
+        and each["state"].isalnum()
         and type(each.get("closes")) is int
+        and 0 <= each["closes"] < 1 << 53
         for each in studies
     )
     if not proper:
