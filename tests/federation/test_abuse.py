@@ -20,6 +20,7 @@ from tacit import count_votes
 from tacit.errors import InvalidArgument, TacitError
 from tacit.federation import SigningKey, Study, transport
 from tacit.federation.certificates import client_context, read_request
+from tacit.federation.database import StateUnavailable
 from tacit.federation.members import Invitation
 from tacit.federation.messages import (
     MAGIC,
@@ -29,6 +30,7 @@ from tacit.federation.messages import (
     read_header,
     seal_answers,
 )
+from tacit.federation.service import _refusal
 
 
 def context_of(coordinator, site):
@@ -238,3 +240,9 @@ def test_lengths_are_the_same_whatever_is_answered(sealed):
     for counts in (np.tile([2, 0, 0], (6, 1)), np.tile([0, 1, 1], (6, 1))):
         other = seal_answers(study, site, counts, SigningKey.generate(), "3" * 32)
         assert len(other) == len(body) == answers_size(study, site)
+
+
+def test_a_disk_that_is_full_tells_nobody_where_things_are(coordinator):
+    told = _refusal(StateUnavailable(f"Cannot use the state in {str(coordinator.folder)!r}"))
+    assert told.status_code == 507
+    assert str(coordinator.folder).encode() not in told.body

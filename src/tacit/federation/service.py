@@ -51,16 +51,16 @@ class Declined(Exception):
 
 def _refusal(error: Exception) -> Response:
     """Turn an error that was raised on purpose into one line; any other says nothing."""
-    codes = {Refused: 403, NotYet: 409, StateUnavailable: 507, InvalidArgument: 422}
+    codes = {Refused: 403, NotYet: 409, InvalidArgument: 422}
     if isinstance(error, Declined):
         return PlainTextResponse(error.line + "\n", error.status)
+    if isinstance(error, StateUnavailable | OSError):  # which names folders of this machine
+        return PlainTextResponse("There is no room to store it; try again later.\n", 507)
     for kind, code in codes.items():
         if isinstance(error, kind):
             return PlainTextResponse(f"{error}\n", code)
     if isinstance(error, TacitError):
         return PlainTextResponse(f"{error}\n", 400)
-    if isinstance(error, OSError):
-        return PlainTextResponse("There is no room to store it; try again later.\n", 507)
     return PlainTextResponse("The request could not be handled.\n", 400)
 
 
