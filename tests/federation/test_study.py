@@ -92,6 +92,7 @@ def test_fields_that_are_unknown_or_missing_are_refused_wherever_they_are(sealed
         {"window": {"opens": 10, "closes": 10, "slot_seconds": 1, "extensions": []}},
         {"window": {"opens": 10, "closes": 20, "slot_seconds": 1, "extensions": [15]}},
         {"window": {"opens": 10, "closes": 20, "slot_seconds": 0, "extensions": []}},
+        {"window": {"opens": 10, "closes": 1 << 53, "slot_seconds": 1, "extensions": []}},
         {"plan": Plan(NoisyVotes(4), QUERIES + 1).as_dict()},
         {"plan": Plan(NoisyVotes(4), QUERIES, n_teachers=4).as_dict()},
         {"plan": Plan(NoisyVotes(4), QUERIES, n_classes=CLASSES + 1).as_dict()},

@@ -30,6 +30,8 @@ MODES = ("coordinator",)
 MECHANISMS = ("noisy-votes", "gnmax", "lnmax", "confident-gnmax")
 """What may stand in a plan for votes: the coordinator needs the counts for it and nothing else."""
 MOST_BYTES = 1 << 20
+LAST_SECOND = 253_402_300_799
+"""Of the year 9999, the last that can be shown to people."""
 MOST_SITES, MOST_TEACHERS = 10_000, 1 << 24
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _DTYPES = ("<f4", "<f8", "|u1", "<i8")
@@ -456,7 +458,11 @@ def _shape(value: Any) -> bool:
 
 
 def _times(value: Any) -> bool:
-    return isinstance(value, list) and len(value) <= 10 and all(_whole(0)(each) for each in value)
+    return (
+        isinstance(value, list)
+        and len(value) <= 10
+        and all(_whole(0, LAST_SECOND)(each) for each in value)
+    )
 
 
 def _url(value: Any) -> bool:
@@ -494,8 +500,8 @@ _DOCUMENT: Mapping[str, Any] = {
     "quorum": {"sites": _whole(1), "teachers": _whole(1)},
     "absent": lambda value: value == "nothing",
     "window": {
-        "opens": _whole(0),
-        "closes": _whole(0),
+        "opens": _whole(0, LAST_SECOND),
+        "closes": _whole(0, LAST_SECOND),
         "slot_seconds": _whole(1, 86_400),
         "extensions": _times,
     },
