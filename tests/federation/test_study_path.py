@@ -388,3 +388,50 @@ def test_the_slot_does_not_tell_how_long_teachers_took(network, clock, monkeypat
     site.answer(study.hash, teacher=object(), **rows)
     assert site.find(study.hash).send_at == drawn[0]
     assert drawn[0] >= begun + 3 * 45  # two teachers and a rehearsal, as long as they may take
+
+
+def test_what_was_sealed_never_leaves_for_a_study_that_has_ended(network, clock, monkeypatch):
+    coordinator, sites = network
+    study = opened(coordinator)
+    confirmed(coordinator, sites[:2], clock, study)
+    site = sites[2]
+    site.run_once()
+    site.approve(study.hash, hash=study.hash)
+    site.answer(study.hash, answers=answers_of(2))
+    pass_the_end(clock, study)
+    release_study(coordinator, study.hash)
+    monkeypatch.setattr(Site, "_send", lambda *_: pytest.fail("it was sent"))
+    site.run_once()
+    assert site.find(study.hash).state == "absent"
+    assert not list((site.folder / "sealed").iterdir())
+
+
+def test_of_two_who_answer_or_withdraw_at_once_the_first_stays(network, monkeypatch):
+    coordinator, sites = network
+    study = opened(coordinator)
+    site = sites[0]
+    site.run_once()
+    site.approve(study.hash, hash=study.hash)
+    before = site.find(study.hash)
+    site.answer(study.hash, answers=answers_of(0))
+    body = site._sealed(study.hash).read_bytes()
+    monkeypatch.setattr(site, "find", lambda _: before)  # both looked before either was done
+    site.answer(study.hash, answers=answers_of(1))
+    assert site._sealed(study.hash).read_bytes() == body
+    with pytest.raises(NotYet, match="again"):
+        site.withdraw(study.hash)
+    monkeypatch.undo()
+    assert site.find(study.hash).state == "sealed"
+
+
+def test_a_member_that_is_revoked_while_it_sends_has_not_answered(network):
+    coordinator, sites = network
+    study = opened(coordinator)
+    upload = coordinator.folder / "uploads" / "one"
+    upload.write_bytes(sealed_body(sites[0], study))
+    coordinator.revoke("hospital-a")
+    with pytest.raises(Refused, match="revoked"):
+        coordinator.take_answers(study.hash, {"id": "hospital-a"}, upload)
+    assert not coordinator.presence(study.hash)["hospital-a"]["answered"]
+    assert not list((coordinator.folder / "answers").iterdir())
+    upload.unlink()

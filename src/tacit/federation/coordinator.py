@@ -589,6 +589,9 @@ class Coordinator:
             told = "SELECT sharing FROM answers WHERE study = ? AND site = ?"
             approved = "SELECT decision FROM approvals WHERE study = ? AND site = ?"
             decision = rows.execute(approved, key).fetchone()
+            shut_out = "SELECT 1 FROM members WHERE id = ? AND revoked IS NOT NULL"
+            if rows.execute(shut_out, (site,)).fetchone() is not None:
+                raise Refused("Expected a member that was not revoked while it sent.")
             if rows.execute(told, key).fetchone() is not None:
                 return 409
             if row["state"] != "open" or not study.window.opens <= now < row["closes"]:

@@ -458,13 +458,16 @@ class Site:
         """Write the bytes that will leave, then say so: a crash in between seals anew."""
         sharing = secrets.token_hex(16)
         body = seal_answers(study, site, counts, self.key, sharing)
-        write_atomically(self._sealed(study.hash), body, SECRET)
-        row = self.database.row("SELECT * FROM studies WHERE hash = ?", study.hash)
-        assert row is not None
-        late = {}
-        if self._clock() > row["send_at"]:  # the slot has passed: draw over what is left
-            late = {"send_at": sending_time(study, self._clock(), row["closes"])}
-        self._move(study.hash, "sealed", sharing=sharing, **late)
+        with self.database.writing() as rows:
+            row = rows.execute("SELECT * FROM studies WHERE hash = ?", (study.hash,)).fetchone()
+            if row["state"] != "approved":  # somebody else sealed, or withdrew: that stays
+                return
+            write_atomically(self._sealed(study.hash), body, SECRET)
+            send_at = row["send_at"]
+            if self._clock() > send_at:  # the slot has passed: draw over what is left
+                send_at = sending_time(study, self._clock(), row["closes"])
+            query = "UPDATE studies SET state = 'sealed', sharing = ?, send_at = ? WHERE hash = ?"
+            rows.execute(query, (sharing, send_at, study.hash))
 
     def _sealed(self, name: str) -> Path:
         return self.folder / "sealed" / f"{name}.coordinator"
@@ -494,7 +497,10 @@ class Site:
                 reply = client.ask("DELETE", f"/studies/{known.hash}/answers")
             if reply.status != 200:
                 raise Refused("Expected a study that is still open: its answers stay.")
-        self._move(known.hash, "withdrawn")
+        with self.database.writing() as rows:
+            query = "UPDATE studies SET state = 'withdrawn' WHERE hash = ? AND state = ?"
+            if not rows.execute(query, (known.hash, known.state)).rowcount:
+                raise NotYet("Expected nothing to be sent at this very moment; withdraw it again.")
         self._sealed(known.hash).unlink(missing_ok=True)
 
     def run_once(self) -> list[str]:
@@ -559,11 +565,13 @@ class Site:
             rows.execute(query, (str(remote), int(closes), name))
         said = self._tell(client, row)
         row = self.database.row("SELECT * FROM studies WHERE hash = ?", name) or row
-        if row["state"] in ("sealed", "sent") and self._clock() >= row["send_at"]:
-            said += self._send(client, row)
-        elif remote in ("closed", "released", "void") and row["state"] in ("seen", "approved"):
+        unsent = row["state"] in ("seen", "approved", "sealed")
+        if unsent and remote in ("closed", "released", "void"):  # what nobody needs never leaves
             self._move(row["hash"], "absent")
+            self._sealed(row["hash"]).unlink(missing_ok=True)
             said.append(f"{name[:8]}: closed without this site")
+        elif row["state"] in ("sealed", "sent") and self._clock() >= row["send_at"]:
+            said += self._send(client, row)
         if remote == "released" and row["release"] is None:
             said += self._fetch_release(client, row)
         return said
