@@ -214,3 +214,28 @@ def press(chromium, label):
 def follow(chromium, link):
     shows(chromium, link)
     chromium.find_element(By.LINK_TEXT, link).click()
+
+
+def test_a_new_password_logs_out_whoever_had_the_old_one(coordinator):
+    set_password(coordinator.database, "ben", "officer", PASSWORD)
+    people = sessions.Sessions(coordinator.database)
+    cookie = people.log_in("ben", PASSWORD)
+    assert people.find(cookie).role == "officer"
+    set_password(coordinator.database, "ben", "analyst", PASSWORD)
+    assert people.find(cookie) is None
+    assert people.find(people.log_in("ben", PASSWORD)).role == "analyst"
+
+
+def test_many_guesses_at_once_are_no_more_than_five(coordinator, monkeypatch):
+    set_password(coordinator.database, "ben", "officer", PASSWORD)
+    people, made = sessions.Sessions(coordinator.database), []
+
+    def slowly(*_):
+        made.append(1)
+        if len(made) < 20:  # the next guess comes while this one is looked at
+            people.log_in("ben", "wrong")
+        return "no"
+
+    monkeypatch.setattr(sessions, "_hashed", slowly)
+    people.log_in("ben", "wrong")
+    assert len(made) == 5

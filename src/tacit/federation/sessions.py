@@ -6,10 +6,10 @@ import hashlib
 import hmac
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tacit.errors import InvalidArgument
-from tacit.federation.database import Database
+from tacit.federation.database import Database, Row
 from tacit.federation.study import is_name
 
 PEOPLE = ("officer", "analyst")
@@ -54,6 +54,7 @@ class Session:
     name: str
     role: str
     token: str
+    password: str = field(repr=False)
     begun: float
     seen: float
 
@@ -72,27 +73,36 @@ class Sessions:
         recent = [at for at in self._failures.get(name, ()) if now - at < PAUSE_SECONDS]
         if len(recent) >= FAILURES:
             return None
-        row = self._database.row("SELECT * FROM people WHERE name = ?", name)
+        if len(self._failures) > 10_000:
+            self._failures.clear()
+        # Before the slow part: many at once must not each find the count of the one before.
+        self._failures[name] = [*recent, now]
+        row = self._person(name)
         salt = bytes.fromhex(row["salt"]) if row else b"nobody's salt..."
         made = _hashed(password[:1000], salt)  # also for nobody: time must not tell who is known
         if row is None or not hmac.compare_digest(made, row["password"]):
-            if len(self._failures) > 10_000:
-                self._failures.clear()
-            self._failures[name] = [*recent, now]
             return None
         self._failures.pop(name, None)
         cookie = secrets.token_urlsafe(32)
-        new = Session(name, row["role"], secrets.token_urlsafe(32), now, now)
+        new = Session(name, row["role"], secrets.token_urlsafe(32), row["password"], now, now)
         self._sessions[_key(cookie)] = new
         return cookie
 
+    def _person(self, name: str) -> Row | None:
+        return self._database.row("SELECT * FROM people WHERE name = ?", name)
+
     def find(self, cookie: str | None) -> Session | None:
-        """Return whose cookie it is, unless half an hour idle or eight hours old."""
+        """Return whose cookie it is, unless idle, eight hours old, or of an old password.
+
+        A new password also comes with a new role: both hold at once.
+        """
         found = self._sessions.get(_key(cookie or ""))
         if found is None:
             return None
         now = time.monotonic()
-        if now - found.seen > IDLE_SECONDS or now - found.begun > LONGEST_SECONDS:
+        idle, old = now - found.seen > IDLE_SECONDS, now - found.begun > LONGEST_SECONDS
+        person = self._person(found.name)
+        if idle or old or person is None or person["password"] != found.password:
             self.log_out(cookie)
             return None
         found.seen = now
