@@ -10,6 +10,7 @@ import pytest
 from network import CLASSES, INPUTS, QUERIES, served
 
 from tacit.cli import main
+from tacit.cli.site import LONGEST, _pause
 from tacit.federation import Coordinator, Policy, Site
 from tacit.federation.transport import free_ports
 
@@ -147,3 +148,7 @@ def check_release(tacit, tmp_path, study):
     tacit("site", "withdraw", study[:8], "--folder", "a", code=REFUSED)
     (tmp_path / "password").write_text("a long enough password\n")
     tacit("coordinator", "officer", "ada", "--password-file", "password")
+
+
+def test_a_server_that_is_away_for_weeks_is_asked_again():
+    assert all(60 <= _pause(60.0, failures) <= LONGEST for failures in (1, 10, 5000))

@@ -14,7 +14,7 @@ from rich.markup import escape
 from tacit._files import write_atomically
 from tacit.cli.options import writable
 from tacit.cli.show import print_json, print_result, print_statement, print_table, screen
-from tacit.errors import InvalidArgument, NotYet, Refused, Unreachable
+from tacit.errors import InvalidArgument, NotYet, TacitError
 
 if TYPE_CHECKING:
     from tacit.federation import Asked, Site
@@ -90,7 +90,7 @@ def run(
             for line in site.run_once():
                 print_result({"event": line}, escape(line), as_json=as_json)
             failures = 0
-        except (Unreachable, Refused) as error:
+        except TacitError as error:  # the next visit may go well: a site that stops is absent
             if once:
                 raise
             failures += 1
@@ -103,7 +103,7 @@ def run(
 def _pause(every: float, failures: int) -> float:
     """Return how long to wait: about a minute, and after failures up to a quarter of an hour."""
     if failures:
-        return random.uniform(every, max(every, min(LONGEST, every * 2**failures)))
+        return random.uniform(every, max(every, min(LONGEST, every * 2 ** min(failures, 10))))
     return every * random.uniform(1 - JITTER, 1 + JITTER)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._files import PathLike, write_atomically
-from tacit.errors import InvalidArgument, NotYet, Refused, TacitError, Unreachable
+from tacit.errors import InvalidArgument, NotYet, Refused, TacitError
 from tacit.federation.answering import Limits, ask_teachers, counts_of_answers
 from tacit.federation.approval import Asked, asked_of, check_study, sending_time
 from tacit.federation.audit_log import START
@@ -432,7 +432,7 @@ class Site:
             raise InvalidArgument(
                 f"Expected groups= for a study whose unit is {study.unit!r}: whose each row is, so "
                 "that all rows of one reach one teacher. Where each has one row, "
-                "groups=range(len(X)) says so; in a run.toml, groups in [data] names the column."
+                "groups=range(len(X)) says so; in a run.toml, groups in [data.options] names them."
             )
         policy = self.policy
         limits = Limits(policy.teacher_seconds, policy.teacher_megabytes)
@@ -518,7 +518,7 @@ class Site:
             try:
                 with closing(self._client(url)) as client:
                     said += self._visit(url, server, client)
-            except (Unreachable, Refused) as error:
+            except TacitError as error:
                 problem = error
         if problem is not None:
             raise problem
