@@ -52,7 +52,7 @@ def test_an_honest_run_is_not_contradicted(run):
     kept = json.loads(Path("audit/audit.json").read_text())
     assert kept["canaries"] == 100
     assert {path.name for path in Path("audit").iterdir()} == {
-        "audit.json", "audit.toml", "run.ledger",
+        "audit.json", "audit.toml", "run.ledger", "run.ledger-head",
     }  # fmt: skip
 
 

@@ -63,7 +63,7 @@ def test_options_that_do_not_fit_are_refused(specification, options):
 
 CSV_OPTIONS = {
     *("target", "classes", "numeric", "categorical", "groups", "ignored"),
-    *("missing", "other", "dates", "delimiter", "decimal", "encoding", "name"),
+    *("missing", "other", "dates", "target_range", "delimiter", "decimal", "encoding", "name"),
 }
 
 

@@ -92,19 +92,19 @@ class Tripwire(InsecureNoise):
         raise NoiseDrawn
 
 
-def disk_full(store, draft):
+def disk_full(store, draft, *asked, **options):
     raise LedgerUnavailable("The disk is full.")
 
 
-def over_budget(store, draft):
+def over_budget(store, draft, *asked, **options):
     raise BudgetExceeded("Nothing is left.")
 
 
-def interrupted(store, draft):
+def interrupted(store, draft, *asked, **options):
     raise KeyboardInterrupt
 
 
-def silent(store, draft):
+def silent(store, draft, *asked, **options):
     """The worst kind: returns as if all were well, without an entry."""
     return None
 
@@ -291,7 +291,7 @@ def test_a_run_publishes_nothing(arguments, place, folder, command, refusing):
 
 def test_the_commands_do_write_when_the_ledger_agrees(folder, command):
     for name in PARAMETERS:
-        for place in ("run.ledger", "labels.csv", "report.html"):
+        for place in ("run.ledger", "run.ledger-head", "labels.csv", "report.html"):
             Path(place).unlink(missing_ok=True)
         assert aggregate(command, name)[0] == 0, name
         assert len(Path("labels.csv").read_text().splitlines()) == 7
@@ -348,7 +348,8 @@ def test_only_mechanisms_make_releases(makers):
     """And what reads them back, with the entry that paid; and replications, of published data."""
     made = {module for module in makers["Release"] if Path(module).parent.name != "mechanisms"}
     assert {module for module in made if Path(module).parent.name != "replication"} == {
-        "ledger/kept_releases.py"
+        "ledger/kept_releases.py",
+        "federation/releasing.py",  # of signed bytes, at the site and the analyst
     }
 
 

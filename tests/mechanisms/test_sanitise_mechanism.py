@@ -241,7 +241,7 @@ def test_gnmax_answers_everything():
     "mechanism", [LNMax(0.1), NoisyVotes(9.0), InteractiveGNMax(30.0, 20.0, 9.0, 0.9)]
 )
 def test_no_smooth_sensitivity_is_known_for_others(mechanism):
-    with pytest.raises(InvalidArgument, match="GNMax or ConfidentGNMax"):
+    with pytest.raises(InvalidArgument, match="GNMax, one vote a unit, or ConfidentGNMax"):
         secret_cost_of(mechanism, VOTES, [0] * 4, ORDER, BETA)
 
 

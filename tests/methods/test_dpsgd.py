@@ -268,7 +268,7 @@ class TestRefusals:
         assert not (tmp_path / "a.ledger").exists()
 
     def test_a_full_disk_trains_nothing(self, monkeypatch, tmp_path):
-        def full(store, draft):
+        def full(store, draft, *asked, **options):
             raise LedgerUnavailable("The disk is full.")
 
         def summed(self, sample):

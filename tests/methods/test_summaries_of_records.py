@@ -267,7 +267,7 @@ class TestRefusals:
 
     @EVERY
     def test_a_full_disk_releases_nothing(self, kind, monkeypatch, tmp_path):
-        def full(store, draft):
+        def full(store, draft, *asked, **options):
             raise LedgerUnavailable("The disk is full.")
 
         def drawn(self, draw):

@@ -40,6 +40,7 @@ def test_a_run_leaves_what_may_be_kept_and_nothing_secret(tmp_path):
         "config.toml",
         "releases",
         "run.ledger",
+        "run.ledger-head",
         "statement.json",
         "student.tacit",
         "metrics.json",

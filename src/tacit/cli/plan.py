@@ -103,7 +103,8 @@ def plan(
         made = options.vote_mechanism(mechanism)
         proposals.append(Plan(made, queries, n_teachers=teachers, n_classes=classes))
     trade_off = _trade_off(method, queries, budget, classes, settings)
-    forecast: Any = method_named(method).forecast(proposals, classes, teachers or k)  # type: ignore[misc]
+    foretell = method_named(method).forecast or _no_forecast
+    forecast = foretell(proposals, classes, teachers or k)
     if plot is not None:
         _plot(plot, queries, budget)
     if as_json:
@@ -122,6 +123,11 @@ def plan(
         screen().print(f"[yellow]{mechanism} is beyond that budget: epsilon {price:.4g}.[/]")
     if plot is not None:
         screen().print(f"Picture: {plot}")
+
+
+def _no_forecast(*_: object) -> str:
+    """Say of a method without a forecast that it has none."""
+    return "None: this method cannot tell beforehand from public numbers what it will learn."
 
 
 def _show_outline(

@@ -98,7 +98,7 @@ def batches_of(source: Any, text: TextFormat) -> Batches:
     """
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        if path.is_dir() or path.suffix.lower() in _PARQUET:
+        if path.suffix.lower() in _PARQUET or _holds_parquet(path):
             return _parquet(path)
         return _csv(existing_file(path), text)
     if hasattr(source, "__arrow_c_stream__"):
@@ -109,6 +109,10 @@ def batches_of(source: Any, text: TextFormat) -> Batches:
         f"Expected a table: a file, a frame of pandas, Polars or Dask, a table of pyarrow or a "
         f"relation of DuckDB; got {type(source).__name__}."
     )
+
+
+def _holds_parquet(path: Path) -> bool:
+    return any(each.suffix.lower() in _PARQUET for each in path.rglob("*"))
 
 
 def _record(number: int) -> str:

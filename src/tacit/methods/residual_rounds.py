@@ -70,8 +70,9 @@ class Shares(NamedTuple):
     def at(cls, strength: float, features: int, rounds: int) -> Shares:
         """Return the shares at a strength n mu, with n declared or released, never counted.
 
-        >>> Shares.at(2000.0, 500, 2)
-        Shares(second=0.1, each=0.4, check=0.05)
+        >>> shares = Shares.at(2000.0, 500, 2)
+        >>> shares.second, round(shares.each, 3), shares.check
+        (0.1, 0.4, 0.05)
         """
         second = next((share for least, share in _SECOND_MOMENT if strength >= least), 0.0)
         second = second if features <= _MOST_FEATURES else 0.0
