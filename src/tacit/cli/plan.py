@@ -103,8 +103,7 @@ def plan(
         made = options.vote_mechanism(mechanism)
         proposals.append(Plan(made, queries, n_teachers=teachers, n_classes=classes))
     trade_off = _trade_off(method, queries, budget, classes, settings)
-    foretell = method_named(method).forecast or _no_forecast
-    forecast = foretell(proposals, classes, teachers or k)
+    forecast = (method_named(method).forecast or _no_forecast)(proposals, classes, teachers or k)
     if plot is not None:
         _plot(plot, queries, budget)
     if as_json:
