@@ -57,7 +57,9 @@ def test_a_run_leaves_what_may_be_kept_and_nothing_secret(tmp_path):
     data = runs.load_dataset("digits")
     held_out = runs.split_rows(config(), len(data.y)).held_out
     student = load_student(tmp_path / "run" / "student.tacit")
-    assert (student.predict(data.X[held_out]) == data.y[held_out]).mean() == pytest.approx(result.accuracy)
+    assert (student.predict(data.X[held_out]) == data.y[held_out]).mean() == pytest.approx(
+        result.accuracy
+    )
     shares = [(data.y[held_out] == label).mean() for label in range(10)]
     assert metrics["most_frequent"] == result.most_frequent == max(shares)
     assert f"most frequent label, reaches {100 * max(shares):.1f} %" in (
