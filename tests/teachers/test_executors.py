@@ -121,7 +121,10 @@ def test_shards_are_copied_only_when_there_is_room(table, tmp_path):
     asked: list[tuple[int, ...]] = []
     run = LocalProcesses(1).run(*_job(Noting(str(tmp_path / "log")), table, asked))
     next(run)
-    assert len(asked) <= 3
+    copied = len(asked)
+    # Read afterwards: a worker may have begun more meanwhile, never less.
+    begun = len((tmp_path / "log").read_text().splitlines())
+    assert copied <= begun + 2
     assert len(list(run)) == 11
     assert asked == [(number,) for number in range(12)]
 
