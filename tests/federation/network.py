@@ -165,7 +165,7 @@ def sealed_body(site: Site, study: Study, number: int = 0) -> bytes:
     site.approve(study.hash, hash=study.hash)
     site.run_once()  # the server has the approval
     site.answer(study.hash, answers=answers_of(number))
-    return site._sealed(study.hash).read_bytes()
+    return site.sealed(study.hash, "coordinator").read_bytes()
 
 
 def state_of(coordinator: Coordinator) -> tuple:

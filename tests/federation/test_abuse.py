@@ -34,7 +34,7 @@ from tacit.federation.service import _refusal
 
 
 def context_of(coordinator, site):
-    return client_context(coordinator.authority.pem, site._server_folder(coordinator.settings.url))
+    return client_context(coordinator.authority.pem, site.server_folder(coordinator.settings.url))
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_no_record_and_no_vote_is_where_it_should_not_be(network, clock, monkeyp
         else:
             site.answer(study.hash, teacher=Spoiled(), X=X, y=y, groups=groups)
         pages.append(steward_page(site.asked(study.hash), site.find(study.hash)).encode())
-    sealed = {site: site._sealed(study.hash).read_bytes() for site in sites}
+    sealed = {site: site.sealed(study.hash, "coordinator").read_bytes() for site in sites}
     clock.ahead += study.window.closes - 1 - clock()
     for site in sites:
         site.run_once()

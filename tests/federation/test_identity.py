@@ -32,7 +32,7 @@ HEADERS = {"Tacit-Protocol": "1", "Content-Type": "application/octet-stream"}
 
 def client_of(site: Site) -> Client:
     (url,) = site.servers()
-    return site._client(url)
+    return site.client(url)
 
 
 def raw(coordinator, folder, method="GET", path="/studies", content=None, headers=HEADERS):
@@ -73,7 +73,7 @@ def test_an_expired_certificate_is_refused_and_the_site_says_why(network, tmp_pa
         folder = other_certificate(tmp_path / "old", coordinator.authority)
     with pytest.raises(httpx.HTTPError):
         raw(coordinator, folder)
-    place = sites[0]._server_folder(coordinator.settings.url)
+    place = sites[0].server_folder(coordinator.settings.url)
     (place / "tls.pem").write_bytes((folder / "tls.pem").read_bytes())
     with pytest.raises(Refused, match="valid now"):
         sites[0].run_once()
@@ -105,7 +105,7 @@ def test_a_certificate_that_no_row_names_is_refused(network, tmp_path):
 
 def test_tls_1_2_is_refused(network):
     coordinator, sites = network
-    place = sites[0]._server_folder(coordinator.settings.url)
+    place = sites[0].server_folder(coordinator.settings.url)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=coordinator.authority.pem.decode())
     context.load_cert_chain(place / "tls.pem", place / "tls.key")
@@ -119,7 +119,7 @@ def test_tls_1_2_is_refused(network):
 
 def test_another_protocol_is_told_so(network):
     coordinator, sites = network
-    place = sites[0]._server_folder(coordinator.settings.url)
+    place = sites[0].server_folder(coordinator.settings.url)
     assert raw(coordinator, place, headers={"Tacit-Protocol": "2"}).status_code == 426
 
 
@@ -161,7 +161,7 @@ def test_a_token_works_once_and_again_only_for_the_same_key(network, tmp_path, c
     budget = sites[0].ledger.budget
     site = Site.create(tmp_path / "d", budget=budget, unit="patient", clock=clock)
     site.join(line)
-    place = site._server_folder(coordinator.settings.url)
+    place = site.server_folder(coordinator.settings.url)
     first = (place / "tls.pem").read_bytes()
     site.join(line)  # as after a crash before the certificate was stored
     assert (place / "tls.pem").read_bytes() == first
@@ -210,7 +210,7 @@ def test_an_impostor_of_the_server_is_not_talked_to(network, tmp_path):
     coordinator, sites = network
     other = make_coordinator(tmp_path / "other")
     with served(other):
-        client = Client(sites[0]._server_folder(coordinator.settings.url), other.settings.url)
+        client = Client(sites[0].server_folder(coordinator.settings.url), other.settings.url)
         with pytest.raises(Unreachable):
             client.ask("GET", "/studies")
         client.close()
@@ -294,7 +294,7 @@ def test_a_site_outside_of_a_study_is_refused(network, tmp_path):
 
 def test_a_certificate_is_renewed_from_day_60_on(network, clock):
     coordinator, sites = network
-    place = sites[0]._server_folder(coordinator.settings.url)
+    place = sites[0].server_folder(coordinator.settings.url)
     first = (place / "tls.pem").read_bytes()
     sites[0].run_once()
     assert (place / "tls.pem").read_bytes() == first

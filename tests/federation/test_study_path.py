@@ -17,10 +17,12 @@ from tacit.federation import (
     Window,
     audit_lines,
     read_release,
+    receiving,
     release_study,
     releasing,
+    sealing,
+    visiting,
 )
-from tacit.federation import site as site_module
 from tacit.federation.database import StateUnavailable
 from tacit.ledger import Budget, Ledger
 
@@ -260,7 +262,7 @@ def test_a_crash_between_charge_and_approval_charges_nothing_more(network, monke
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Site, "_move", dies)
+        patched.setattr(Site, "move", dies)
         with pytest.raises(KeyboardInterrupt):
             site.approve(study.hash, hash=study.hash)
     assert (site.find(study.hash).state, len(site.ledger)) == ("seen", 1)
@@ -288,10 +290,10 @@ def test_what_was_sealed_is_sent_as_it_was_after_a_crash(network, clock):
     site.run_once()
     site.approve(study.hash, hash=study.hash)
     site.answer(study.hash, answers=answers_of(0))
-    body = site._sealed(study.hash).read_bytes()
+    body = site.sealed(study.hash, "coordinator").read_bytes()
     site.answer(study.hash, answers=answers_of(1))  # too late: what is sealed stays
-    assert site._sealed(study.hash).read_bytes() == body
-    site._move(study.hash, "sent")  # killed after the bytes may have left
+    assert site.sealed(study.hash, "coordinator").read_bytes() == body
+    site.move(study.hash, "sent")  # killed after the bytes may have left
     again = Site(site.folder, clock=clock)
     clock.ahead += 3590
     again.run_once()
@@ -348,12 +350,12 @@ def test_one_upload_twice_at_once_neither_replaces_nor_removes_the_answer(networ
     for path in uploads:
         path.write_bytes(body)
     member = {"id": "hospital-a"}
-    code, receipt = coordinator.take_answers(study.hash, member, uploads[0])
+    code, receipt = receiving.take_answers(coordinator, study.hash, member, uploads[0])
     assert code == 201
-    kept = coordinator.receipt
+    kept = receiving.receipt_of
     late = iter([None])  # the second looked before the first was on record
-    monkeypatch.setattr(coordinator, "receipt", lambda *told: next(late, kept(*told)))
-    assert coordinator.take_answers(study.hash, member, uploads[1]) == (200, receipt)
+    monkeypatch.setattr(receiving, "receipt_of", lambda *told: next(late, kept(*told)))
+    assert receiving.take_answers(coordinator, study.hash, member, uploads[1]) == (200, receipt)
     (file,) = (coordinator.folder / "answers").iterdir()
     assert file.read_bytes() == body
     uploads[1].unlink()
@@ -375,7 +377,7 @@ def test_the_slot_does_not_tell_how_long_teachers_took(network, clock, monkeypat
     site = sites[0]
     site.run_once()
     site.approve(study.hash, hash=study.hash)
-    site._move(study.hash, "approved", send_at=int(clock()) + 10)
+    site.move(study.hash, "approved", send_at=int(clock()) + 10)
     begun, drawn = clock(), []
 
     def slowly(*_, **__):
@@ -383,7 +385,7 @@ def test_the_slot_does_not_tell_how_long_teachers_took(network, clock, monkeypat
         clock.ahead += 100
         return answers_of(0)
 
-    monkeypatch.setattr(site_module, "ask_teachers", slowly)
+    monkeypatch.setattr(sealing, "ask_teachers", slowly)
     rows = {"X": np.zeros((4, 2)), "y": np.zeros(4, int), "groups": range(4)}
     site.answer(study.hash, teacher=object(), **rows)
     assert site.find(study.hash).send_at == drawn[0]
@@ -400,7 +402,7 @@ def test_what_was_sealed_never_leaves_for_a_study_that_has_ended(network, clock,
     site.answer(study.hash, answers=answers_of(2))
     pass_the_end(clock, study)
     release_study(coordinator, study.hash)
-    monkeypatch.setattr(Site, "_send", lambda *_: pytest.fail("it was sent"))
+    monkeypatch.setattr(visiting, "send_parcels", lambda *_: pytest.fail("it was sent"))
     site.run_once()
     assert site.find(study.hash).state == "absent"
     assert not list((site.folder / "sealed").iterdir())
@@ -414,10 +416,10 @@ def test_of_two_who_answer_or_withdraw_at_once_the_first_stays(network, monkeypa
     site.approve(study.hash, hash=study.hash)
     before = site.find(study.hash)
     site.answer(study.hash, answers=answers_of(0))
-    body = site._sealed(study.hash).read_bytes()
+    body = site.sealed(study.hash, "coordinator").read_bytes()
     monkeypatch.setattr(site, "find", lambda _: before)  # both looked before either was done
     site.answer(study.hash, answers=answers_of(1))
-    assert site._sealed(study.hash).read_bytes() == body
+    assert site.sealed(study.hash, "coordinator").read_bytes() == body
     with pytest.raises(NotYet, match="again"):
         site.withdraw(study.hash)
     monkeypatch.undo()
@@ -431,7 +433,7 @@ def test_a_member_that_is_revoked_while_it_sends_has_not_answered(network):
     upload.write_bytes(sealed_body(sites[0], study))
     coordinator.revoke("hospital-a")
     with pytest.raises(Refused, match="revoked"):
-        coordinator.take_answers(study.hash, {"id": "hospital-a"}, upload)
+        receiving.take_answers(coordinator, study.hash, {"id": "hospital-a"}, upload)
     assert not coordinator.presence(study.hash)["hospital-a"]["answered"]
     assert not list((coordinator.folder / "answers").iterdir())
     upload.unlink()

@@ -17,9 +17,10 @@ from tacit.federation.keys import SigningKey
 from tacit.federation.keys import fingerprint as fingerprint
 from tacit.federation.releasing import StudyRelease, read_release, release_study
 from tacit.federation.releasing import release_csv as release_csv
+from tacit.federation.sealing import read_answers as read_answers
 from tacit.federation.settings import Policy, ServerSettings
-from tacit.federation.site import Site, SiteStudy
-from tacit.federation.site import read_answers as read_answers
+from tacit.federation.site import Site
+from tacit.federation.site_folder import SiteStudy
 from tacit.federation.study import Server, Study, StudySite, Window, new_document
 
 __all__ = [

@@ -17,6 +17,7 @@ from typing import Any
 from tacit.errors import InvalidArgument, TacitError
 
 Row = dict[str, Any]
+Connection = sqlite3.Connection
 _BUSY_SECONDS = 30.0
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.federation.approval import Asked, moment
 from tacit.federation.keys import fingerprint
-from tacit.federation.site import SiteStudy
+from tacit.federation.site_folder import SiteStudy
 
 if TYPE_CHECKING:
     from jinja2 import Environment

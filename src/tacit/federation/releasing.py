@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tacit._checks import Integers
 from tacit.errors import InvalidArgument, NotYet, Refused
 from tacit.federation.audit_log import note
-from tacit.federation.coordinator import ANSWERS_STAY, SHOWN_TO_NOBODY, Coordinator
+from tacit.federation.coordinator import Coordinator
 from tacit.federation.database import Row
 from tacit.federation.keys import check_signature
 from tacit.federation.messages import (
@@ -35,14 +35,11 @@ from tacit.federation.messages import (
     frame,
     read_header,
 )
+from tacit.federation.statements import ANSWERS_STAY, SHOWN_TO_NOBODY, WITHDRAWN
 from tacit.federation.study import Study
 from tacit.ledger import canonical
 from tacit.mechanisms import Release
 
-WITHDRAWN = (
-    "a site withdrew an answer that it had given: why is not known here, and if it depends on "
-    "records, the guarantee does not hold"
-)
 MOST_HEADER = 4 << 20
 """Bytes of a release's header, which names every site in the sum."""
 _FIELDS = {"study", "survivors", "entry", "dtype", "shape", "presumes", "warnings", "signature"}

@@ -33,6 +33,12 @@ from tacit.federation.certificates import (
 from tacit.federation.coordinator import Coordinator
 from tacit.federation.database import Row, StateUnavailable
 from tacit.federation.messages import MOST_BODY, MOST_HEADER, PROTOCOL, answers_size, read_note
+from tacit.federation.receiving import (
+    keep_decision,
+    receipt_of,
+    take_answers,
+    withdraw_answers,
+)
 from tacit.federation.transport import Listener, serve, until_signalled
 
 _FAILURES_A_MINUTE = 10
@@ -171,7 +177,7 @@ class MemberService:
         """Keep an approval or a refusal."""
         sent = read_note(await _small_body(request, MOST_HEADER))
         name = request.path_params["name"]
-        kept = await run_in_threadpool(self.coordinator.approve, name, member, sent)
+        kept = await run_in_threadpool(keep_decision, self.coordinator, name, member, sent)
         if not kept:
             raise Declined(409, "Another decision of this site was kept before.")
         return PlainTextResponse("kept\n", 201)
@@ -183,7 +189,7 @@ class MemberService:
     async def withdraw(self, request: Request, member: Row) -> Response:
         """Drop a site's answers while the study is open."""
         name = request.path_params["name"]
-        if not await run_in_threadpool(self.coordinator.withdraw, name, member):
+        if not await run_in_threadpool(withdraw_answers, self.coordinator, name, member):
             raise Declined(410, "The study has closed: its answers stay.")
         return PlainTextResponse("withdrawn\n")
 
@@ -194,7 +200,7 @@ class MemberService:
         site = study.site(member["id"])
         if site is None:
             raise Declined(403, "Expected a site that the study names.")
-        if row["state"] != "open" and self.coordinator.receipt(name, site.id) is None:
+        if row["state"] != "open" and receipt_of(self.coordinator, name, site.id) is None:
             raise Declined(410, "The study has closed without this site.")
         _check_plain(request, answers_size(study, site))
         path = self.uploads / secrets.token_hex(16)
@@ -203,7 +209,7 @@ class MemberService:
             # Asked again: a member may have been revoked while it sent.
             member = self._member(request, ("site",))
             place = self.coordinator
-            code, receipt = await run_in_threadpool(place.take_answers, name, member, path)
+            code, receipt = await run_in_threadpool(take_answers, place, name, member, path)
         finally:
             path.unlink(missing_ok=True)
         if code == 409:

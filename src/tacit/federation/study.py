@@ -84,6 +84,11 @@ class Server:
     epsilon: float
     delta: float
 
+    @property
+    def takes(self) -> str:
+        """What it takes from a site: the last part of the address to which a parcel is sent."""
+        return "answers"
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -214,6 +219,11 @@ class Study:
             As the document pins it.
         """
         return next(each for each in self.servers if each.role == role)
+
+    @property
+    def receivers(self) -> tuple[Server, ...]:
+        """The servers to which a site sends, a parcel each."""
+        return self.servers
 
     @property
     def queries(self) -> int:

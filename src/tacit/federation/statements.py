@@ -1,0 +1,35 @@
+"""What statements of sites and servers presume and warn of, beyond what their ledgers say."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from tacit.ledger import Statement
+
+ANSWERS_STAY = (
+    "at each site, each teacher answered from its own shard, public data and its own coins alone, "
+    "and a site took part, or not, for reasons that have nothing to do with its records"
+)
+SHOWN_TO_NOBODY = "the coordinator showed the answers of sites to nobody, and deleted them"
+TAKES_PART = (
+    "here, each teacher answered from its own shard, public data and its own coins alone, and this "
+    "site took part, or not, for reasons that have nothing to do with its records"
+)
+WITHDRAWN = (
+    "a site withdrew an answer that it had given: why is not known here, and if it depends on "
+    "records, the guarantee does not hold"
+)
+
+
+def with_presumptions(
+    statement: Statement, *presumed: str, warnings: Sequence[str] = ()
+) -> Statement:
+    """Return a statement that presumes more, if it covers anything."""
+    if not statement.entries:
+        return statement
+    return dataclasses.replace(
+        statement,
+        assumes=(*statement.assumes, *presumed),
+        warnings=(*statement.warnings, *warnings),
+    )

@@ -1,0 +1,155 @@
+"""One visit of a site to one server: what is new there, what is due here, what was released.
+
+Outbound only. A server that went back to an earlier audit log, answers out of protocol or releases
+something else than was sent is refused; nothing that it says makes more leave than was approved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
+
+from tacit._files import write_atomically
+from tacit.errors import InvalidArgument, Refused
+from tacit.federation.client import Client
+from tacit.federation.database import Row
+from tacit.federation.inputs import read_inputs
+from tacit.federation.releasing import read_release
+from tacit.federation.sending import send_parcels, tell_decision
+from tacit.federation.site_folder import SiteFolder
+from tacit.federation.study import Study
+
+MOST_SKEW = 300
+"""Seconds between a site's clock and a server's from which the site warns."""
+_MOST_DOCUMENT, _MOST_RELEASE = 2 << 20, 256 << 20
+
+
+def visit(site: SiteFolder, url: str) -> list[str]:
+    """Ask one server what there is, and bring each study forward; return what happened."""
+    client, server = site.client(url), site.servers()[url]
+    client.renew(server["name"])
+    said = client.ask("GET", f"/studies?seen={server['length']}").json()
+    _check_log(site, url, server, said.get("audit"))
+    lines = _check_skew(site, url, said.get("time"))
+    for each in _listed(said.get("studies")):
+        lines += _follow(site, url, client, each)
+    return lines
+
+
+def _check_log(site: SiteFolder, url: str, server: Row, log: Any) -> None:
+    """Refuse a server that went back to an earlier log, or to another one."""
+    proper = isinstance(log, dict) and type(log.get("length")) is int
+    same = proper and log.get("seen") == server["head"] and log["length"] >= server["length"]
+    if not same:
+        raise Refused(
+            f"The audit log of {url} went back, or is another one: its operator must explain "
+            "it. Nothing is sent there."
+        )
+    with site.database.writing() as rows:
+        query = "UPDATE servers SET length = ?, head = ? WHERE url = ?"
+        rows.execute(query, (log["length"], str(log.get("head")), url))
+
+
+def _check_skew(site: SiteFolder, url: str, theirs: Any) -> list[str]:
+    skew = abs(site.clock() - theirs) if isinstance(theirs, int | float) else 0.0
+    if skew < MOST_SKEW:
+        return []
+    return [f"The clocks here and at {url} differ by {skew / 60:.0f} minutes; theirs counts."]
+
+
+def _follow(site: SiteFolder, url: str, client: Client, each: Mapping[str, Any]) -> list[str]:
+    """Bring one study forward by what the server says of it."""
+    name, remote, closes = (each[key] for key in ("hash", "state", "closes"))
+    row = site.database.row("SELECT * FROM studies WHERE hash = ?", name)
+    if row is None:
+        return _meet(site, url, client, each)
+    if row["server"] != url:
+        return []
+    with site.database.writing() as rows:
+        query = "UPDATE studies SET remote = ?, closes = ? WHERE hash = ?"
+        rows.execute(query, (remote, closes, name))
+    said = tell_decision(site, client, row)
+    row = site.row(name)
+    unsent = row["state"] in ("seen", "approved", "sealed")
+    if unsent and remote in ("closed", "released", "void"):  # what nobody needs never leaves
+        site.move(name, "absent")
+        site.sweep()
+        said.append(f"{name[:8]}: closed without this site")
+    elif row["state"] in ("sealed", "sent") and row["told"] and site.clock() >= row["send_at"]:
+        said += send_parcels(site, row)
+    if remote == "released" and row["release"] is None:
+        said += _fetch_release(site, client, site.row(name))
+    return said
+
+
+def _meet(site: SiteFolder, url: str, client: Client, each: Mapping[str, Any]) -> list[str]:
+    """Read a study for the first time; what does not concern this site is left alone."""
+    name, remote = each["hash"], each["state"]
+    if remote != "open":
+        return []
+    said = client.ask("GET", f"/studies/{name}/document", most=_MOST_DOCUMENT).json()
+    try:
+        study = Study.read(str(said.get("document")))
+    except InvalidArgument as error:  # perhaps of a newer tacit: the others go on
+        return [f"{name[:8]}: not understood. {error}"]
+    if study.hash != name or study.site(site.servers()[url]["name"]) is None:
+        return []
+    if study.server("coordinator").url != url:  # answers go to whom it names, and nobody else
+        return [f"{name[:8]}: not a study of {url}, which showed it; left alone"]
+    row = (name, url, study.text, str(said.get("officer")), str(said.get("signature")))
+    with site.database.writing() as rows:
+        query = (
+            "INSERT OR IGNORE INTO studies (hash, server, text, officer, signature, state, "
+            "closes, remote) VALUES (?, ?, ?, ?, ?, 'seen', ?, ?)"
+        )
+        rows.execute(query, (*row, each["closes"], remote))
+    return [f"{name[:8]}: new study, {study.title!r}; `tacit site approve {name[:8]}`"]
+
+
+def _fetch_release(site: SiteFolder, client: Client, row: Row) -> list[str]:
+    reply = client.ask("GET", f"/studies/{row['hash']}/release", most=_MOST_RELEASE)
+    if reply.status != 200:
+        return []
+    found = read_release(Study.read(row["text"]), reply.body)
+    counted = found.sharing.get(site.servers()[row["server"]]["name"])
+    if row["state"] == "confirmed" and counted != row["sharing"]:
+        raise Refused("Expected the release to count what this site sent: it does not.")
+    if row["state"] != "confirmed" and counted not in (None, row["sharing"]):
+        raise Refused("Expected the release to count nothing that this site did not send.")
+    with site.database.writing() as rows:
+        query = "UPDATE studies SET release = ? WHERE hash = ?"
+        rows.execute(query, (reply.body, row["hash"]))
+    return [f"{row['hash'][:8]}: released over {len(found.survivors)} sites"]
+
+
+def inputs_of(site: SiteFolder, study: Study) -> bytes:
+    """Return the study's inputs, fetched once and checked each time."""
+    path = site.folder / "inputs" / f"{study.hash}.npy"
+    if path.exists():
+        file = path.read_bytes()
+    else:
+        most = int(study.inputs["bytes"])
+        with closing(site.client(study.server("coordinator").url)) as client:
+            file = client.ask("GET", f"/studies/{study.hash}/inputs", most=most).body
+    read_inputs(study, file)
+    if not path.exists():
+        write_atomically(path, file)
+    return file
+
+
+def _listed(studies: Any) -> list[Mapping[str, Any]]:
+    """Return the studies that a server lists, each with a hash, a state and when it closes."""
+    proper = isinstance(studies, list) and all(
+        isinstance(each, dict)
+        and isinstance(each.get("hash"), str)
+        and isinstance(each.get("state"), str)
+        and each["hash"].isalnum()
+        and each["state"].isalnum()
+        and type(each.get("closes")) is int
+        and 0 <= each["closes"] < 1 << 53
+        for each in studies
+    )
+    if not proper:
+        raise Refused("Expected the server to answer as its protocol says.")
+    return list(studies)
