@@ -28,6 +28,8 @@ MECHANISMS = {
     "unit-mean": "tacit.mechanisms.codes:UnitMean",
     "gaussian-mean": "tacit.mechanisms.codes:GaussianMean",
     "distributed-gaussian-mean": "tacit.mechanisms.codes:DistributedGaussianMean",
+    "shared-votes": "tacit.mechanisms.shared:SharedVotes",
+    "shared-codes": "tacit.mechanisms.shared:SharedCodes",
     "noisy-sum": "tacit.mechanisms.sums:NoisySum",
     "noisy-second-moment": "tacit.mechanisms.sums:NoisySecondMoment",
     "score-histogram": "tacit.mechanisms.histogram:ScoreHistogram",

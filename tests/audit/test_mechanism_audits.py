@@ -33,6 +33,8 @@ from tacit.mechanisms import (
     Sanitise,
     ScoreHistogram,
     ScreeningCheck,
+    SharedCodes,
+    SharedVotes,
     ThresholdCheck,
     UnitMean,
 )
@@ -67,6 +69,8 @@ OTHERS = {
     "unit-mean": UnitMean(0.5, 1.0, 2),
     "gaussian-mean": GaussianMean(1.0, 2.0, 5, joint=2),
     "distributed-gaussian-mean": DistributedGaussianMean(1.0, 1.0, 4, dropouts=1, colluders=1),
+    "shared-votes": SharedVotes(40),
+    "shared-codes": SharedCodes(1.0, 2.0, 5, joint=2),
     "noisy-sum": NoisySum(3, 2, 3),
     "noisy-second-moment": NoisySecondMoment(3, 2, radius=2.0),
     "score-histogram": ScoreHistogram(3, 2, 3),

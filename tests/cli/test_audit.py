@@ -98,6 +98,8 @@ DESCRIBED = {
     "unit-mean": "sigma=0.5,radius=1,n_teachers=2",
     "gaussian-mean": "sigma=1,radius=2,n_teachers=5",
     "distributed-gaussian-mean": "sigma=1,radius=1,n_teachers=4,dropouts=1,colluders=0",
+    "shared-votes": "sigma=40",
+    "shared-codes": "sigma=1,radius=2,n_teachers=5",
     "noisy-sum": "sigma=3,rows=2,columns=3",
     "noisy-second-moment": "sigma=3,dimension=2",
     "score-histogram": "sigma=3,classes=2,bins=3",

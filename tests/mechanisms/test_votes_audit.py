@@ -41,8 +41,9 @@ def test_every_mechanism_is_audited():
     named = {one.name for one in public if isinstance(getattr(one, "name", None), str)}
     groups = (AUDITS, KNN_AUDITS, CODE_AUDITS, SUM_AUDITS, STEP_AUDITS)
     audited = [audit for group in groups for audit in group.values()]
-    # Histograms of scores are audited in test_histogram.py.
-    assert named == {audit.mechanism.name for audit in audited} | {"score-histogram"}
+    # Audited elsewhere: scores in test_histogram.py, shares in tests/benchmarks.
+    elsewhere = {"score-histogram", "shared-votes", "shared-codes"}
+    assert named == {audit.mechanism.name for audit in audited} | elsewhere
     assert named == set(MECHANISMS)
     assert TRIALS == 10**6
 

@@ -21,6 +21,7 @@ from tacit.mechanisms import (
     Release,
     SampledMax,
     SampledVotes,
+    SharedVotes,
     ThresholdCheck,
     VoteReading,
 )
@@ -31,7 +32,7 @@ DRAWN = {
     "laplace": (VoteReading.laplace(3.0), lambda noise: noise.laplace(3.0, 200_000)),
 }
 READ = (GNMax, LNMax, NoisyVotes, ConfidentGNMax, InteractiveGNMax)
-READ += (SampledMax, SampledVotes, NoisyScreening)
+READ += (SampledMax, SampledVotes, NoisyScreening, SharedVotes)
 
 
 @pytest.mark.parametrize(("reading", "draw"), DRAWN.values(), ids=DRAWN)

@@ -39,6 +39,8 @@ from tacit.ledger.step_checkpoints import StepCheckpoint, is_old, storing, take_
 from tacit.mechanisms import Plan, Release, ResumableSteps
 from tacit.noise import InsecureNoise
 
+_HELD = ("labels", "values", "shares")
+
 
 class KeptReleases:
     """The releases of one run, in the order in which they were made.
@@ -290,7 +292,7 @@ class KeptReleases:
             with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
                 about = json.loads(str(arrays["about"]))
                 known, entry = about["key"], about["entry"]
-                held = {name: arrays[name] for name in ("labels", "values") if name in arrays}
+                held = {name: arrays[name] for name in _HELD if name in arrays}
                 release = Release(plan.mechanism, entry=entry, secure=about["secure"], **held)
         except Exception:  # whatever a damaged file provokes: it is damaged
             raise _damaged(path) from None
@@ -388,8 +390,8 @@ def _new(ledger: Ledger, plan: Plan, secret: Any, public: Mapping[str, Any], **h
 
 
 def _keep(release: Release, key: str, path: Path) -> None:
-    held = {"labels": release.labels, "values": release.values}
-    arrays: dict[str, Any] = {name: array for name, array in held.items() if array is not None}
+    told = ((name, getattr(release, name)) for name in _HELD)
+    arrays: dict[str, Any] = {name: array for name, array in told if array is not None}
     about = {"key": key, "entry": release.entry, "secure": release.secure}
     buffer = io.BytesIO()
     np.savez(buffer, about=np.array(json.dumps(about)), **arrays)

@@ -13,7 +13,13 @@ from tacit.mechanisms.base import (
     assumptions,
     price_of_list,
 )
-from tacit.mechanisms.codes import DistributedGaussianMean, GaussianMean, TeacherCodes, UnitMean
+from tacit.mechanisms.codes import (
+    DistributedGaussianMean,
+    GaussianMean,
+    SummedSteps,
+    TeacherCodes,
+    UnitMean,
+)
 from tacit.mechanisms.histogram import NOWHERE as NOWHERE
 from tacit.mechanisms.histogram import ScoredRecords, ScoreHistogram, score_bins
 from tacit.mechanisms.neighbour_values import SampledLabels, SampledMean, SampledMedian
@@ -33,6 +39,7 @@ from tacit.mechanisms.selective import (
     student_probabilities,
 )
 from tacit.mechanisms.selective import disagreement as disagreement
+from tacit.mechanisms.shared import SharedCodes, SharedTotal, SharedVotes, open_shares
 from tacit.mechanisms.sums import STEP, Contributions, NoisySecondMoment, NoisySum, unit_steps
 from tacit.mechanisms.votes import (
     GNMax,
@@ -79,7 +86,11 @@ __all__ = [
     "ScreeningCheck",
     "SecretCost",
     "SelectiveMechanism",
+    "SharedCodes",
+    "SharedTotal",
+    "SharedVotes",
     "SoftVotes",
+    "SummedSteps",
     "Suspicion",
     "TeacherCodes",
     "ThresholdCheck",
@@ -88,6 +99,7 @@ __all__ = [
     "VoteReading",
     "assumptions",
     "count_votes",
+    "open_shares",
     "price_of_list",
     "score_bins",
     "secret_cost_of",

@@ -48,16 +48,18 @@ class Release:
     labels : array of shape (queries,), optional
         Released labels or bits; -1 is no answer.
     values : array of floats, optional
-        Released numbers. Exactly one of labels and values is given.
+        Released numbers. Exactly one of labels, values and shares is given.
     entry : str, optional
         Hash of the ledger entry that paid for it; None where no ledger was used, which is possible
         with `InsecureNoise` only.
     secure : bool, optional
         False if the noise was insecure.
+    shares : array of uint64, optional
+        One of two noisy shares mod 2^64, which `open_shares` adds.
 
     Notes
     -----
-    `np.asarray(release)` is its labels, or its values.
+    `np.asarray(release)` is its labels, its values or its shares.
     """
 
     mechanism: Mechanism
@@ -65,14 +67,15 @@ class Release:
     values: NDArray[np.float64] | None = None
     entry: str | None = None
     secure: bool = True
+    shares: NDArray[np.uint64] | None = None
 
     def __post_init__(self) -> None:
-        if (self.labels is None) == (self.values is None):
-            raise InvalidArgument("Expected exactly one of labels and values in a Release.")
+        if sum(one is not None for one in (self.labels, self.values, self.shares)) != 1:
+            raise InvalidArgument("Expected exactly one of labels, values and shares in a Release.")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        released = self.labels if self.labels is not None else self.values
-        array = np.asarray(released, dtype=dtype)
+        told = (one for one in (self.labels, self.values, self.shares) if one is not None)
+        array = np.asarray(next(told), dtype=dtype)
         return array.copy() if copy else array
 
     def __len__(self) -> int:

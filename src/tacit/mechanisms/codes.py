@@ -41,6 +41,7 @@ from tacit._checks import (
     refuse,
     set_checked,
 )
+from tacit._quiet import Secret
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.audit_cases import Shift, Suspicion, small
 from tacit.mechanisms.base import ONE_TEACHER, Mechanism, Plan, Release, blocks, later_field
@@ -98,6 +99,39 @@ class TeacherCodes:
 
     def __repr__(self) -> str:
         return f"TeacherCodes(shape={tuple(self.shape)})"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SummedSteps(Secret):
+    """What sites that clipped their own teachers' codes add up to, in whole steps. Secret.
+
+    Parameters
+    ----------
+    steps : array of int64 of shape (queries, length)
+        Sum of `summed_steps` over sites; secret.
+    teachers : int
+        How many teachers those sites have; public.
+
+    Examples
+    --------
+    >>> SummedSteps(np.zeros((2, 3), dtype=np.int64), 4)
+    SummedSteps(secret)
+    """
+
+    steps: Integers
+    teachers: int
+
+    def __post_init__(self) -> None:
+        set_checked(self, teachers=count)
+        steps = self.steps
+        proper = isinstance(steps, np.ndarray) and steps.dtype == np.int64 and steps.ndim == 2
+        if not proper or 0 in steps.shape:
+            raise InvalidArgument("Expected sums of steps: int64 of shape (queries, length).")
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(teachers, queries, length); public."""
+        return self.teachers, self.steps.shape[0], self.steps.shape[1]
 
 
 def teacher_codes(answers: Any) -> TeacherCodes:
@@ -218,7 +252,7 @@ def power_of_two_above(value: float) -> float:
     return math.ldexp(1.0, exponent - (mantissa == 0.5))
 
 
-class MeanOfCodes(Mechanism):
+class BoundedCodes(Mechanism):
     """What mechanisms on teachers' codes share: the bound, the grid, the price.
 
     `joint` consecutive queries share one bound, and to a `Plan` one such group is one query: its
@@ -233,6 +267,13 @@ class MeanOfCodes(Mechanism):
     radius: float
     n_teachers: int
     joint: int
+
+    def _validate_reach(self) -> None:
+        """Check all numbers of a mechanism that says how many teachers a unit may reach."""
+        self._validate()
+        votes = count(votes_per_unit=getattr(self, "votes_per_unit", 1))
+        if votes > self.n_teachers:
+            raise refuse("votes_per_unit", votes, f"at most {self.n_teachers}")
 
     def _validate(self) -> None:
         set_checked(self, sigma=positive, radius=positive, n_teachers=count, joint=count)
@@ -384,6 +425,66 @@ class MeanOfCodes(Mechanism):
                 f"{bounds} x {self.joint}."
             )
 
+    def _steps(self, codes: ArrayLike, frame: Frame) -> Integers:
+        return bounded_steps(codes, frame, self.radius, self.grid, self.joint)
+
+    def summed_steps(
+        self, answers: Any, *, centres: Public = None, weights: Public = None
+    ) -> Integers:
+        """Return the sum of some teachers' clipped codes in whole steps of the grid. Secret.
+
+        Parameters
+        ----------
+        answers : array of shape (teachers, queries, length), or TeacherCodes
+            Codes of as many teachers as there are here; secret.
+        centres : array, optional
+            Public, fits (queries, length), 0 by default.
+        weights : array, optional
+            Public as well, 1 by default.
+
+        Returns
+        -------
+        array of int64 of shape (queries, length)
+            What one site adds to the total. Each teacher is bounded before the sum, exactly.
+        """
+        codes = teacher_codes(answers)
+        if codes.shape[0] > self.n_teachers:
+            raise InvalidArgument(f"Expected the codes of at most {self.n_teachers} teachers.")
+        self._bounds(codes)
+        teachers, n_queries, length = codes.shape
+        frame = public_frame(centres, weights, (n_queries, length))
+        total = np.zeros((n_queries, length), dtype=np.int64)
+        for rows in blocks(n_queries, length, self.joint):
+            for teacher in range(teachers):
+                total[rows] += self._steps(codes.part(teacher, rows), frame.rows(rows))
+        return total
+
+    def _agree(self, n_teachers: int | None) -> None:
+        if n_teachers not in (None, self.n_teachers):
+            raise refuse("n_teachers", n_teachers, f"the mechanism's {self.n_teachers}, or omitted")
+
+    def _read(self, answers: Any) -> TeacherCodes:
+        codes = teacher_codes(answers)
+        if codes.shape[0] != self.n_teachers:
+            raise InvalidArgument(
+                f"Expected the codes of n_teachers={self.n_teachers} teachers, got "
+                f"{codes.shape[0]}; a teacher that cannot answer still counts, as the centre."
+            )
+        return codes
+
+    def _bounds(self, codes: TeacherCodes | SummedSteps) -> int:
+        if codes.shape[1] % self.joint:
+            raise InvalidArgument(
+                f"Expected a multiple of joint={self.joint} queries, got {codes.shape[1]}."
+            )
+        return codes.shape[1] // self.joint
+
+
+class MeanOfCodes(BoundedCodes):
+    """One that reads the codes themselves and releases their noisy mean."""
+
+    __slots__ = ()
+
     @abstractmethod
     def _noisy_total(self, parts: Iterable[ArrayLike], frame: Frame, noise: Noise) -> Integers:
         """Add teachers' bounded steps for some of the queries, and the noise. Secret no more."""
@@ -405,29 +506,6 @@ class MeanOfCodes(Mechanism):
             total = self._noisy_total(parts, frame.rows(rows), noise)
             values[rows] = frame.rows(rows).back(np.asarray(total * step))
         return Release(self, values=values, entry=entry, secure=noise.secure)
-
-    def _steps(self, codes: ArrayLike, frame: Frame) -> Integers:
-        return bounded_steps(codes, frame, self.radius, self.grid, self.joint)
-
-    def _agree(self, n_teachers: int | None) -> None:
-        if n_teachers not in (None, self.n_teachers):
-            raise refuse("n_teachers", n_teachers, f"the mechanism's {self.n_teachers}, or omitted")
-
-    def _read(self, answers: Any) -> TeacherCodes:
-        codes = teacher_codes(answers)
-        if codes.shape[0] != self.n_teachers:
-            raise InvalidArgument(
-                f"Expected the codes of n_teachers={self.n_teachers} teachers, got "
-                f"{codes.shape[0]}; a teacher that cannot answer still counts, as the centre."
-            )
-        return codes
-
-    def _bounds(self, codes: TeacherCodes) -> int:
-        if codes.shape[1] % self.joint:
-            raise InvalidArgument(
-                f"Expected a multiple of joint={self.joint} queries, got {codes.shape[1]}."
-            )
-        return codes.shape[1] // self.joint
 
     def _audit_case(
         self,
@@ -506,9 +584,7 @@ class GaussianMean(MeanOfCodes):
 
     def __post_init__(self) -> None:
         set_checked(self, votes_per_unit=count)
-        self._validate()
-        if self.votes_per_unit > self.n_teachers:
-            raise refuse("votes_per_unit", self.votes_per_unit, f"at most {self.n_teachers}")
+        self._validate_reach()
 
     @property
     def diameter(self) -> float:
@@ -542,7 +618,31 @@ class GaussianMean(MeanOfCodes):
         The norm is |(code - centre) * weight|, an ellipsoid, and the noise has deviation
         sigma/weight. The price depends on neither.
         """
+        if isinstance(answers, SummedSteps):
+            return self._release_summed(answers, noise, (centres, weights))
         return self._release(answers, noise, (centres, weights))
+
+    def _release_summed(
+        self, answers: SummedSteps, noise: Noise, public: tuple[Any, Any]
+    ) -> Release:
+        """Return the mean over the teachers of the sites in a sum; the noise is that of all."""
+        entry = admit(noise)
+        said = self._read(answers)
+        frame = public_frame(*public, said.shape[1:])
+        total = answers.steps.copy()
+        for rows in blocks(*total.shape):
+            total[rows] += noise.rounded_gaussian_steps(
+                self.deviation, self.grid, total[rows].shape
+            )
+        values = frame.back(np.asarray(total * (self.grid / answers.teachers)))
+        return Release(self, values=values, entry=entry, secure=noise.secure)
+
+    def _read(self, answers: Any) -> Any:
+        if not isinstance(answers, SummedSteps):
+            return MeanOfCodes._read(self, answers)
+        if answers.teachers > self.n_teachers:
+            raise refuse("teachers", answers.teachers, f"at most {self.n_teachers}")
+        return answers
 
     def _noisy_total(self, parts: Iterable[ArrayLike], frame: Frame, noise: Noise) -> Integers:
         # Each teacher is bounded before the sum: a clip of the sum would bound nobody's part in it.
@@ -608,6 +708,27 @@ class UnitMean(GaussianMean):
         GaussianMean.__post_init__(self)
         if self.votes_per_unit != 1:
             raise refuse("votes_per_unit", self.votes_per_unit, "1: here a unit is one teacher")
+
+    def release(
+        self, answers: Any, noise: Noise, *, centres: Public = None, weights: Public = None
+    ) -> Release:
+        """Return what `GaussianMean.release` does, of codes.
+
+        Parameters
+        ----------
+        answers : array of shape (teachers, queries, length), or TeacherCodes
+            Codes; secret.
+        noise : Noise
+            That of an open grant, or `InsecureNoise`; each number is drawn once.
+        centres, weights : arrays, optional
+            Public, as in `GaussianMean.release`.
+
+        Returns
+        -------
+        Release
+            `values` of shape (queries, length); public.
+        """
+        return self._release(answers, noise, (centres, weights))
 
     def _read(self, answers: Any) -> TeacherCodes:
         return teacher_codes(answers)

@@ -410,7 +410,7 @@ def rounded_half_up(values: NDArray[Any]) -> NDArray[np.int64]:
     return np.floor(values + 0.5).astype(np.int64)
 
 
-class _GaussianVotes(VoteMechanism):
+class GaussianVotes(VoteMechanism):
     """Gaussian noise on every count of a histogram."""
 
     __slots__ = ()
@@ -457,7 +457,7 @@ class _GaussianVotes(VoteMechanism):
 
 
 @dataclass(frozen=True, slots=True)
-class GNMax(SoftVoteMechanism, _GaussianVotes):
+class GNMax(SoftVoteMechanism, GaussianVotes):
     """Release argmax_j (votes_j + N(0, sigma^2)).
 
     Parameters
@@ -675,7 +675,7 @@ class LNMax(SoftVoteMechanism):
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyVotes(_GaussianVotes):
+class NoisyVotes(GaussianVotes):
     """Release the whole histogram plus a Gaussian rounded to the integers, exactly sampled.
 
     Parameters

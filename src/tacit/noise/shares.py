@@ -1,0 +1,82 @@
+"""Additive shares mod 2^64: two numbers that tell nothing alone, and their sum.
+
+A site draws a seed of 256 bits and expands it into a, a ChaCha20 stream (RFC 8439, nonce and
+counter 0) read as little-endian 64-bit words. One party gets the seed, the other b = x - a mod
+2^64. The seed does not depend on x at all; b is uniform as far as ChaCha20 cannot be told from
+random words, which the noise of this package presumes already. Sums of shares are shares of sums,
+and overflow can spoil a total, never hide less (docs/theory/federation.md#two-aggregators).
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from randomgen import ChaCha
+
+from tacit._checks import at_least
+from tacit.errors import InvalidArgument
+
+Shares = NDArray[np.uint64]
+SEED_BYTES = 32
+_ROUNDS = 20
+
+
+def expand(seed: bytes, shape: tuple[int, ...]) -> Shares:
+    """Return the share that a seed stands for.
+
+    Parameters
+    ----------
+    seed : bytes
+        32 bytes; secret.
+    shape : tuple of int
+        Of the array; public.
+
+    Returns
+    -------
+    array of uint64, of that shape
+        ChaCha20 with the seed as key, read row by row. As secret as the seed.
+
+    Examples
+    --------
+    >>> int(expand(bytes(range(32)), (1,))[0])
+    7645359380336737593
+    """
+    if not isinstance(seed, bytes) or len(seed) != SEED_BYTES:
+        raise InvalidArgument("Expected a seed of 32 bytes.")
+    sizes = tuple(at_least(0, shape=size) for size in shape)
+    key = np.frombuffer(seed, dtype="<u8").astype(np.uint64)
+    words = ChaCha(key=key, counter=0, rounds=_ROUNDS).random_raw(math.prod(sizes))
+    return np.asarray(words, dtype=np.uint64).reshape(sizes)
+
+
+def split(values: ArrayLike, seed: bytes | None = None) -> tuple[bytes, Shares]:
+    """Split whole numbers into a seed and a share, which add up to them mod 2^64.
+
+    Parameters
+    ----------
+    values : array of int
+        Whole numbers from -2^63 to 2^63 - 1; secret.
+    seed : bytes, optional
+        32 bytes that were never used before; by default fresh ones of the operating system.
+
+    Returns
+    -------
+    tuple of bytes and array of uint64
+        The seed, for one party, and values - expand(seed) mod 2^64, for the other. Neither tells
+        anything alone; both together are as secret as the values.
+
+    Examples
+    --------
+    >>> seed, share = split([[3, -1]])
+    >>> (expand(seed, (1, 2)) + share).view("int64").tolist()
+    [[3, -1]]
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" or (array.dtype.kind == "u" and array.dtype.itemsize == 8):
+        raise InvalidArgument(f"Expected whole numbers that int64 holds, got dtype {array.dtype}.")
+    chosen = secrets.token_bytes(SEED_BYTES) if seed is None else seed
+    whole = array.astype(np.int64).view(np.uint64)
+    return chosen, np.subtract(whole, expand(chosen, array.shape))
