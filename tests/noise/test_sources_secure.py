@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from randomgen import ChaCha
 
-from tacit.noise import SecureNoise
+from tacit.noise import SecureNoise, sources
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 forks = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -72,8 +72,21 @@ def test_stream_is_chacha20_under_all_256_bits_of_the_systems_key(
 
     monkeypatch.setattr(os, "urandom", urandom)
     words = SecureNoise()._words(8 * 200)
-    assert asked == [32]
+    assert asked == [32, 32]  # of these words, and of the generator beside them
     np.testing.assert_array_equal(words, keystream(key, 200))
+
+
+def test_a_key_is_followed_by_a_new_one_long_before_its_counter_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys = [bytes([number]) * 32 for number in range(9)]
+    left = iter(keys)
+    monkeypatch.setattr(os, "urandom", lambda count: next(left))
+    monkeypatch.setattr(sources, "_WORDS_OF_A_KEY", 16)
+    noise = SecureNoise()  # the first key is that of the generator
+    words = [noise._words(8) for _ in range(4)]
+    np.testing.assert_array_equal(np.concatenate(words[:2]), keystream(keys[1], 2))
+    np.testing.assert_array_equal(np.concatenate(words[2:]), keystream(keys[2], 2))
 
 
 def test_every_instance_has_its_own_key() -> None:

@@ -1,32 +1,13 @@
-"""Neighbours against brute force, spreading against a dense solve."""
+"""Spreading against a dense solve, and what a student keeps of many inputs."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.spatial.distance import cdist
 
-from tacit.students import graph
-from tacit.students.graph import nearest, similarity, spread
-
-
-@pytest.mark.arithmetic
-@pytest.mark.parametrize("offset", [0.0, 1e4])
-def test_nearest_is_exact_search(offset: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "_BLOCK", 1000)  # several blocks
-    rng = np.random.default_rng(0)
-    queries, rows = rng.normal(size=(30, 5)) + offset, rng.normal(size=(200, 5)) + offset
-    found, distances = nearest(queries, rows, 6)
-    wanted = cdist(queries, rows, "sqeuclidean")
-    np.testing.assert_array_equal(found, wanted.argsort(axis=1)[:, :6])
-    np.testing.assert_allclose(distances, np.sort(wanted, axis=1)[:, :6], rtol=1e-3, atol=1e-5)
-
-
-def test_nobody_is_a_neighbour_of_oneself_even_among_copies() -> None:
-    points = np.zeros((5, 2))
-    found, distances = nearest(points, points, 4, same=True)
-    assert all(row not in found[row] for row in range(5))
-    assert (distances == 0).all()
+from tacit.errors import InvalidArgument
+from tacit.students.graph import LabelSpreadingStudent, similarity, spread
+from tacit.students.neighbour_search import nearest
 
 
 def test_similarity_is_symmetric_and_cannot_amplify() -> None:
@@ -55,3 +36,18 @@ def test_labels_do_not_jump_to_another_component() -> None:
     labels[0, 1] = 1
     assert (spread(matrix, labels, 0.9)[4:] == 0).all()
     assert (spread(matrix, labels, 0.9)[:4, 1] > 0).all()
+
+
+def test_a_student_of_many_inputs_keeps_some_and_says_nearly_the_same() -> None:
+    rng = np.random.default_rng(0)
+    inputs = np.concatenate([rng.normal(size=(300, 2)), rng.normal(size=(300, 2)) + 5])
+    lesson = [0, 1, 300, 301], np.repeat(np.eye(2), 2, axis=0)
+    every = LabelSpreadingStudent(most_points=None).fit(inputs, *lesson)
+    some = LabelSpreadingStudent(most_points=100).fit(inputs, *lesson)
+    assert (len(every.points_), len(some.points_), len(some.spread_)) == (600, 100, 100)
+    assert (every.predict(inputs) == some.predict(inputs)).mean() > 0.99
+
+
+def test_a_student_keeps_one_point_at_least() -> None:
+    with pytest.raises(InvalidArgument, match="most_points=0"):
+        LabelSpreadingStudent(most_points=0).fit([[0.0], [1.0]], [0, 1], np.eye(2))

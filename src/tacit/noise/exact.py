@@ -20,9 +20,10 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, ndtri_exp
+from scipy.special import ndtri_exp
 
 from tacit._checks import Floats, Integers, refuse
+from tacit.noise.quantiles import upper_quantiles
 
 Words = NDArray[np.uint64]
 DrawWords = Callable[[int], Words]  # independent uniform 64-bit words: `draw_words(count)`
@@ -63,17 +64,16 @@ def rounded_steps(draw_words: DrawWords, sigma: Floats, grid: float) -> Integers
     more bits of the *same* T are drawn (a fresh T would be biased towards the middle of the
     cells) until it does. So the result is exact if no interval is certified wrongly.
 
-    The fast path computes z = -ndtri(t) for t = (w + 1/2) 2^-64, y = r z and k = rint(y) in
-    double precision. It certifies w >= 2^44 only, hence t >= 2^-20 and z < 4.8. Errors in z:
+    The fast path computes z = `upper_quantiles`(t) for t = (w + 1/2) 2^-64, y = r z and k = rint(y)
+    in double precision. It certifies w >= 2^44 only, hence t >= 2^-20 and z < 4.8. Errors in z:
 
     1. T against the computed t: |T - t| <= 2^-65 + 2^-51 t (half an interval, two roundings).
        As dz/dt = -1/phi(z) and Mills' ratio gives t/phi(z) <= sqrt(pi/2) < 1.26, the error is at
        most 1.26 (2^-44 + 2^-50) < 1.3 x 2^-44.
-    2. ndtri: 4.8 x 2^-44, from a relative error of 2^-44. This is 79 times the largest error that
-       Cephes documents for this function (7.2e-16); the tests measure it against mpmath.
+    2. The quantile itself: 4.2 x 2^-44 (see `upper_quantiles`), measured against mpmath in tests.
     3. The division sigma/grid and the product: 2 x 2^-53 relative, below 2^-49.
 
-    Together at most 6.2 x 2^-44 < 2^-41 = _SLACK, thus |y - r z_true| < _SLACK r, and k is certain
+    Together at most 5.6 x 2^-44 < 2^-41 = _SLACK, thus |y - r z_true| < _SLACK r, and k is certain
     where |y - k| < 1/2 - _SLACK (r + 1); the difference y - k is exact, and the 1 pays for the
     rounding of this comparison itself. The refinement decides in integers: see _compare.
     """
@@ -91,14 +91,15 @@ def rounded_steps(draw_words: DrawWords, sigma: Floats, grid: float) -> Integers
 def _fast_steps(words: Words, ratio: Floats) -> tuple[Integers, NDArray[np.bool_]]:
     """Round in double precision; also say which results are certain."""
     tails = (words >> np.uint64(1)).view(np.int64)
-    scaled = ndtri((tails + 0.5) * 2.0**-_FIRST_BITS) * ratio
+    scaled = upper_quantiles(np.asarray((tails + 0.5) * 2.0**-_FIRST_BITS, dtype=np.float64))
+    scaled *= ratio
     nearest = np.rint(scaled)
     near = np.abs(scaled - nearest) < 0.5 - _SLACK * (ratio + 1.0)
     certain = near & (tails >= _FEWEST_CERTIFIED)
     # Through integers: a float result would be -0.0 or 0.0 and so tell the sign of the noise.
     steps = nearest.astype(np.int64)
-    np.negative(steps, out=steps, where=(words & np.uint64(1)).view(np.int64) == 0)
-    return steps, certain
+    signs = (words & np.uint64(1)).view(np.int64)
+    return (steps ^ -signs) + signs, certain  # two's complement: -steps where the sign is 1
 
 
 def _refined_step(word: int, sigma: float, grid: float, draw_words: DrawWords) -> int:

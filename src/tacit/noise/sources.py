@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar, final
 
 import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import ArrayLike, NDArray
 from randomgen import ChaCha
 
@@ -43,6 +44,9 @@ _T = TypeVar("_T")
 
 _KEY_BYTES = 32
 _CHACHA_ROUNDS = 20
+_WORDS_OF_A_KEY = 2**27
+_WORDS_AT_ONCE = 2**14
+_ZEROS = memoryview(bytes(8 * _WORDS_AT_ONCE))
 
 
 class _Sampler(ABC):
@@ -274,10 +278,38 @@ def _process_mark() -> tuple[int, int]:
     return _forks, os.getpid()
 
 
+class _Keystream:
+    """Words of ChaCha20 (RFC 8439) by OpenSSL, an eighth of the time that a NumPy generator takes.
+
+    Each key gives 2^27 words, 1/256 of what its counter of blocks allows; then comes a new one.
+    """
+
+    __slots__ = ("_encrypt", "_left")
+
+    def __init__(self) -> None:
+        self._renew()
+
+    def _renew(self) -> None:
+        key = os.urandom(_KEY_BYTES)
+        self._encrypt = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor().update
+        self._left = _WORDS_OF_A_KEY
+
+    def words(self, count: int) -> exact.Words:
+        drawn = np.empty(count, dtype=np.uint64)
+        for start in range(0, count, _WORDS_AT_ONCE):
+            part = drawn[start : start + _WORDS_AT_ONCE]
+            if part.size > self._left:
+                self._renew()
+            self._left -= part.size
+            part[:] = np.frombuffer(self._encrypt(_ZEROS[: 8 * part.size]), dtype="<u8")
+        return drawn
+
+
 class _Stream(NamedTuple):
-    """A keyed generator, the process that it belongs to, and the lock around it."""
+    """Two keyed streams, the process that they belong to, and the lock around them."""
 
     mark: tuple[int, int]
+    keystream: _Keystream
     generator: np.random.Generator
     lock: AbstractContextManager[bool]
 
@@ -285,7 +317,7 @@ class _Stream(NamedTuple):
 def _new_stream() -> _Stream:
     key = np.frombuffer(os.urandom(_KEY_BYTES), dtype=np.uint64)
     generator = np.random.Generator(ChaCha(key=key, rounds=_CHACHA_ROUNDS))
-    return _Stream(_process_mark(), generator, threading.RLock())
+    return _Stream(_process_mark(), _Keystream(), generator, threading.RLock())
 
 
 @final
@@ -319,13 +351,21 @@ class SecureNoise(_Sampler):
         self.__stream = _new_stream()
 
     def _draw(self, draw: Callable[[np.random.Generator], _T]) -> _T:
-        stream = self.__stream
-        if stream.mark != _process_mark():
-            # Threads that notice together each take a key: no harm, every key is secret and new.
-            # The lock is new too: whoever held the old one did not survive the fork.
-            stream = self.__stream = _new_stream()
+        stream = self.__own_stream()
         with stream.lock:
             return draw(stream.generator)
+
+    def _words(self, count: int) -> exact.Words:
+        stream = self.__own_stream()
+        with stream.lock:
+            return stream.keystream.words(count)
+
+    def __own_stream(self) -> _Stream:
+        if self.__stream.mark != _process_mark():
+            # Threads that notice together each take a key: no harm, every key is secret and new.
+            # The lock is new too: whoever held the old one did not survive the fork.
+            self.__stream = _new_stream()
+        return self.__stream
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError(

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module, Sequential
 
-STACK_ROWS = 512
+STACK_ROWS = 1024
 """Rows that ghost norms compute at a time."""
 MARGIN = 1e-6
 """By how much a part stays below norm 1: far more than float64 can be wrong by in a norm."""
@@ -653,14 +653,16 @@ class StackParts(Parts):
         if len(self._blocks.sizes) == 1:
             norms = np.sqrt(np.square(norms).sum(axis=1, keepdims=True))
         factors = np.broadcast_to(self._blocks.row_factors(norms), rows.norms.shape)
-        usable = (factors > 0).all(axis=1, keepdims=True)
-        # Zeroed before any product: 0 times what is not finite is not 0.
+        broken = np.flatnonzero(~(factors > 0).all(axis=1))
         sums = []
         for layer, inputs, deltas, own in zip(
             self._layers, rows.inputs, rows.deltas, factors.T, strict=True
         ):
-            scaled = np.where(usable, deltas.values(), 0.0) * own[:, None]
-            sums.append((scaled.T @ np.where(usable, inputs.values(), 0.0)).reshape(-1))
+            scaled, values = deltas.values(), inputs.values()
+            # Zeroed before any product: 0 times what is not finite is not 0.
+            scaled[broken] = values[broken] = 0.0
+            scaled *= own[:, None]
+            sums.append((scaled.T @ values).reshape(-1))
             if layer.bias is not None:
                 sums.append(scaled.sum(axis=0))
         return np.concatenate(sums)

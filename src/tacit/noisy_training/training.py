@@ -66,10 +66,19 @@ class Adam:
     def step(self, parameters: Floats, gradient: Floats) -> None:
         """Take one step down, in place."""
         self._count += 1
-        self._mean += (1 - _FIRST) * (gradient - self._mean)
-        self._square += (1 - _SECOND) * (gradient**2 - self._square)
-        spread = np.sqrt(self._square / (1 - _SECOND**self._count))
-        parameters -= self.rate / (1 - _FIRST**self._count) * self._mean / (spread + _TINY)
+        change = gradient - self._mean
+        change *= 1 - _FIRST
+        self._mean += change
+        np.multiply(gradient, gradient, out=change)
+        change -= self._square
+        change *= 1 - _SECOND
+        self._square += change
+        np.divide(self._square, 1 - _SECOND**self._count, out=change)
+        np.sqrt(change, out=change)
+        change += _TINY
+        np.divide(self._mean, change, out=change)
+        change *= self.rate / (1 - _FIRST**self._count)
+        parameters -= change
 
     def state(self) -> dict[str, Any]:
         """Return the moments and how many steps they are of, to go on from."""

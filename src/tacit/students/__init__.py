@@ -17,7 +17,7 @@ from tacit.students.estimators import (
 from tacit.students.estimators import kernel_width as kernel_width
 from tacit.students.graph import NEAREST_SHARE as NEAREST_SHARE
 from tacit.students.graph import LabelSpreadingStudent, NearestStudent
-from tacit.students.graph import nearest as nearest
+from tacit.students.neighbour_search import nearest as nearest
 from tacit.students.network_training import CNNStudent, VATStudent
 from tacit.students.network_training import image_planes as image_planes
 from tacit.students.network_training import moved as moved

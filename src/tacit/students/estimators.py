@@ -25,7 +25,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from tacit._checks import Floats, at_least, finite_array, positive
 from tacit.errors import InvalidArgument
 from tacit.students.base import BaseStudent, Lesson, PublicLearner, flat_rows, row_numbers
-from tacit.students.graph import nearest
+from tacit.students.neighbour_search import nearest
 from tacit.students.queries import choose_queries
 
 

@@ -1,10 +1,9 @@
 """The neighbour graph of the public inputs, and the students that ask their neighbours.
 
-Exact nearest neighbours by blocks of matrix products; label spreading of Zhou et al., "Learning
-with local and global consistency" (2004): F = (I - alpha S)^-1 Y with S = D^-1/2 W D^-1/2, solved
-by conjugate gradients on the sparse graph, with posteriors instead of certain labels. Public inputs
-and releases only: nothing private ever enters this floor. The fitted students hold public inputs
-(in the feature space) and are published with them.
+Label spreading of Zhou et al., "Learning with local and global consistency" (2004): F = (I - alpha
+S)^-1 Y with S = D^-1/2 W D^-1/2, solved by conjugate gradients on the sparse graph, with posteriors
+instead of certain labels. Public inputs and releases only: nothing private ever enters this floor.
+The fitted students hold public inputs (in the feature space) and are published with them.
 """
 
 from __future__ import annotations
@@ -18,65 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from tacit._checks import Floats, Integers, at_least, blocks, positive, probability, simplex_rows
+from tacit._checks import Floats, Integers, at_least, positive, probability, simplex_rows
 from tacit.errors import InvalidArgument
 from tacit.students.base import BaseStudent, Lesson, flat_rows, normalised, read_lesson
+from tacit.students.neighbour_search import Features, graph_neighbours, nearest
 
-Features = NDArray[np.float32]
-
-_BLOCK = 1 << 22  # distances held at a time: 16 MiB
 _TOLERANCE = 1e-8
 _MOST_ROUNDS = 2000
-
-
-def nearest(
-    queries: NDArray[Any],
-    rows: NDArray[Any],
-    n_neighbors: int,
-    *,
-    same: bool = False,
-    precise: bool = False,
-) -> tuple[Integers, Features]:
-    """Return the nearest rows of each query and their squared Euclidean distances, nearest first.
-
-    `same` says that queries and rows are one array, and nobody is a neighbour of oneself.
-    |q - x|^2 = |q|^2 - 2 q x + |x|^2, in float32 after the rows' mean is taken off both; `precise`
-    takes them in float64 and rounds the sums alone, so that which of two rows is nearer does not
-    depend on the machine. Of rows that are equally near, the first ones are taken.
-
-    >>> import numpy as np
-    >>> points = np.array([[0.0], [1.0], [5.0]])
-    >>> nearest(points, points, 1, same=True)[0].tolist()
-    [[1], [0], [1]]
-    """
-    kind: Any = np.float64 if precise else np.float32
-    centre = rows.mean(axis=0, dtype=np.float64)
-    points: NDArray[Any] = np.asarray(rows - centre, dtype=kind)
-    squares = np.einsum("ij,ij->i", points, points)
-    found = np.empty((len(queries), n_neighbors), dtype=np.int64)
-    distances = np.empty((len(queries), n_neighbors), dtype=np.float32)
-    for block in blocks(len(queries), _BLOCK // len(points)):
-        some: NDArray[Any] = np.asarray(queries[block] - centre, dtype=kind)
-        gaps = some @ points.T
-        gaps *= -2
-        gaps += squares
-        gaps += np.einsum("ij,ij->i", some, some)[:, None]
-        if same:
-            gaps[np.arange(len(some)), np.arange(block.start, block.stop)] = np.inf
-        found[block], distances[block] = _smallest(gaps.astype(np.float32, copy=False), n_neighbors)
-    return found, distances
-
-
-def _smallest(gaps: Features, count: int) -> tuple[Integers, Features]:
-    columns = np.argpartition(gaps, count - 1, axis=1)[:, :count]
-    values = np.take_along_axis(gaps, columns, axis=1)
-    # Where more are as near as the last of them, a partition takes any; the first ones are meant.
-    crowded = (gaps <= values.max(axis=1, keepdims=True)).sum(axis=1) > count
-    columns[crowded] = np.argsort(gaps[crowded], axis=1, kind="stable")[:, :count]
-    values[crowded] = np.take_along_axis(gaps[crowded], columns[crowded], axis=1)
-    order = np.lexsort((columns, values), axis=1)  # ties by row number
-    smallest = np.take_along_axis(values, order, axis=1)
-    return np.take_along_axis(columns, order, axis=1), np.maximum(smallest, 0)
 
 
 def similarity(neighbours: Integers) -> Any:
@@ -209,13 +156,16 @@ class LabelSpreadingStudent(_NeighbourStudent):
         How far labels travel, strictly between 0 and 1: near 0 they stay where they were released.
     sharpness : float
         Power to which a spread row is raised before it is normalised; 1 leaves it flat.
+    most_points : int, optional
+        How many public inputs the student keeps for predictions, drawn once if there are more: all
+        of them take part in spreading. None keeps all.
 
     Attributes
     ----------
-    points_ : array of shape (inputs, features)
+    points_ : array of shape (kept inputs, features)
         The public inputs in the feature space, published with the student.
-    spread_ : array of shape (inputs, classes)
-        The posterior of every public input.
+    spread_ : array of shape (kept inputs, classes)
+        The posterior of each of them.
     n_features_in_, n_classes_ : int
         Numbers in an input, and classes in a posterior.
     features_ : transformer or None
@@ -224,8 +174,9 @@ class LabelSpreadingStudent(_NeighbourStudent):
     Notes
     -----
     F = (I - alpha S)^-1 Y over all public inputs; a new input takes the mean of its neighbours'
-    rows, weighted by inverse squared distance. Spreading flattens: a row is raised to the power
-    `sharpness` before it is normalised, or its probabilities would be far too modest.
+    rows, weighted by inverse squared distance. The graph has the exact neighbours up to 50,000
+    public inputs, and beyond that nearly all of them. Spreading flattens: a row is raised to the
+    power `sharpness` before it is normalised, or its probabilities would be far too modest.
 
     It assumes that classes cluster. Queries count alike, however many inputs they stand for: where
     a dense class has few of them and a sparse one many, the sparse one wins everywhere; then take
@@ -252,6 +203,7 @@ class LabelSpreadingStudent(_NeighbourStudent):
     n_neighbors: int = 7
     alpha: float = 0.98
     sharpness: float = 3.0
+    most_points: int | None = 20_000
 
     def fit_each(
         self, X_public: ArrayLike, lessons: Sequence[tuple[ArrayLike, ArrayLike]]
@@ -286,6 +238,8 @@ class LabelSpreadingStudent(_NeighbourStudent):
 
     def _spread(self, lesson: Lesson, points: Features, graph: Any) -> None:
         alpha, sharpness = probability(alpha=self.alpha), positive(sharpness=self.sharpness)
+        if self.most_points is not None:
+            at_least(1, most_points=self.most_points)
         answers = lesson.posterior[lesson.answered]
         known, self.points_ = np.zeros((len(points), answers.shape[1])), points
         np.add.at(known, lesson.indices[lesson.answered], answers)
@@ -294,6 +248,15 @@ class LabelSpreadingStudent(_NeighbourStudent):
         self.spread_ = _sharpened(normalised(known), sharpness)
         # What no label reaches gets the mean of the releases: the best guess there is.
         self.spread_[known.sum(axis=1) == 0] = answers.mean(axis=0)
+        self._keep_some()
+
+    def _keep_some(self) -> None:
+        """Keep `most_points` inputs: predictions compare with each that is kept."""
+        if self.most_points is None or len(self.points_) <= self.most_points:
+            return
+        rng = np.random.default_rng(0)
+        kept = np.sort(rng.choice(len(self.points_), self.most_points, replace=False))
+        self.points_, self.spread_ = self.points_[kept], self.spread_[kept]
 
     def _connected(self, inputs: NDArray[Any]) -> tuple[Features, Any]:
         """Return the public inputs in the feature space, and their graph; None for one input."""
@@ -301,7 +264,7 @@ class LabelSpreadingStudent(_NeighbourStudent):
         points = self._view(inputs, np.float32)
         if not count:
             return points, None
-        return points, similarity(nearest(points, points, count, same=True)[0])
+        return points, similarity(graph_neighbours(points, count))
 
     def _scores(self, inputs: NDArray[Any]) -> Floats:
         neighbours, distances = self._near(inputs)

@@ -28,7 +28,8 @@ from tacit._checks import Floats, at_least, finite, non_negative, positive, refu
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
 from tacit.students.base import BaseStudent, Lesson, flat_rows, normalised, row_numbers, seed_of
-from tacit.students.graph import LabelSpreadingStudent, nearest
+from tacit.students.graph import LabelSpreadingStudent
+from tacit.students.neighbour_search import nearest
 from tacit.students.networks import (
     class_probabilities,
     need_torch,
@@ -173,7 +174,9 @@ class CNNStudent(BaseStudent):
         self.network_ = self._train(images, self.graph_.spread_)
 
     def _new_graph(self) -> LabelSpreadingStudent:
-        return LabelSpreadingStudent(self.features, n_neighbors=self.n_neighbors, alpha=self.alpha)
+        return LabelSpreadingStudent(
+            self.features, n_neighbors=self.n_neighbors, alpha=self.alpha, most_points=None
+        )
 
     def _pixels(self, inputs: NDArray[Any]) -> NDArray[Any]:
         """Return what the network sees of the inputs."""

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from tacit._checks import Floats, Integers, at_least, one_of, refuse
 from tacit.errors import InvalidArgument
 from tacit.students.base import flat_rows, row_numbers, seed_of
-from tacit.students.graph import nearest
+from tacit.students.neighbour_search import nearest
 
 STRATEGIES = ("medoids", "random")
 

@@ -1,0 +1,204 @@
+"""Which public inputs are near: exact search by blocks, and lists for a graph of very many.
+
+Public inputs only. `nearest` is exact; `graph_neighbours` is exact up to `EXACT` inputs and beyond
+that looks into the lists of the nearest centres only, which takes n^1.5 instead of n^2 steps
+(`python -m benchmarks.student_search`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._checks import Floats, Integers, blocks
+
+Features = NDArray[np.float32]
+
+EXACT = 50_000
+"""Up to so many inputs, a graph has the exact neighbours."""
+_BLOCK = 1 << 22  # distances held at a time: 16 MiB
+_PROBES = 8
+_PER_CENTRE = 40  # inputs for each centre, from which the centres are learned
+
+
+def nearest(
+    queries: NDArray[Any],
+    rows: NDArray[Any],
+    n_neighbors: int,
+    *,
+    same: bool = False,
+    precise: bool = False,
+) -> tuple[Integers, Features]:
+    """Return the nearest rows of each query and their squared Euclidean distances, nearest first.
+
+    `same` says that queries and rows are one array, and nobody is a neighbour of oneself.
+    |q - x|^2 = |q|^2 - 2 q x + |x|^2, in float32 after the rows' mean is taken off both; `precise`
+    takes sum (q - x)^2 of all that may be near in float64 and rounds the sums alone, so that which
+    of two rows is nearer does not depend on the machine. Of rows that are equally near, the first
+    ones are taken.
+
+    >>> import numpy as np
+    >>> points = np.array([[0.0], [1.0], [5.0]])
+    >>> nearest(points, points, 1, same=True)[0].tolist()
+    [[1], [0], [1]]
+    """
+    centre = rows.mean(axis=0, dtype=np.float64)
+    points: Features = np.asarray(rows - centre, dtype=np.float32)
+    squares = np.einsum("ij,ij->i", points, points)
+    found = np.empty((len(queries), n_neighbors), dtype=np.int64)
+    distances = np.empty((len(queries), n_neighbors), dtype=np.float32)
+    for block in blocks(len(queries), _BLOCK // len(points)):
+        some: Features = np.asarray(queries[block] - centre, dtype=np.float32)
+        lengths = np.einsum("ij,ij->i", some, some)
+        gaps = _gaps(some, lengths, points, squares)
+        if same:
+            gaps[np.arange(len(some)), np.arange(block.start, block.stop)] = np.inf
+        if precise:
+            slack = _rounding(lengths, squares, points.shape[1])
+            found[block], distances[block] = _precise(
+                gaps, slack, queries[block], rows, n_neighbors
+            )
+        else:
+            found[block], distances[block] = _smallest(gaps, n_neighbors)
+    return found, distances
+
+
+def _gaps(some: Features, lengths: Features, points: Features, squares: Features) -> Features:
+    gaps: Features = some @ points.T
+    gaps *= -2
+    gaps += squares
+    gaps += lengths[:, None]
+    return gaps
+
+
+def _smallest(gaps: Features, count: int) -> tuple[Integers, Features]:
+    columns = np.argpartition(gaps, count - 1, axis=1)[:, :count]
+    values = np.take_along_axis(gaps, columns, axis=1)
+    # Where more are as near as the last of them, a partition takes any; the first ones are meant.
+    crowded = (gaps <= values.max(axis=1, keepdims=True)).sum(axis=1) > count
+    columns[crowded] = np.argsort(gaps[crowded], axis=1, kind="stable")[:, :count]
+    values[crowded] = np.take_along_axis(gaps[crowded], columns[crowded], axis=1)
+    return _in_order(columns, values, count)
+
+
+def _in_order(columns: Integers, values: NDArray[Any], count: int) -> tuple[Integers, Features]:
+    order = np.lexsort((columns, values), axis=1)[:, :count]  # ties by row number
+    smallest = np.take_along_axis(values, order, axis=1)
+    return np.take_along_axis(columns, order, axis=1), np.maximum(smallest, 0)
+
+
+def _rounding(lengths: Features, squares: Features, dimension: int) -> Floats:
+    """Return by how much a gap in float32 is wrong at most: (d + 8) 2^-23 (|q| + max |x|)^2.
+
+    The three sums of d products are each wrong by at most (d + 1) 2^-24 of their absolute terms
+    (Higham, "Accuracy and Stability of Numerical Algorithms", 3.1), which add up to no more than
+    (|q| + |x|)^2; the additions and the rounded coordinates take the rest.
+    """
+    reach = np.sqrt(lengths, dtype=np.float64) + np.sqrt(squares.max(), dtype=np.float64)
+    return np.asarray((dimension + 8) * 2.0**-23 * reach**2)
+
+
+def _precise(
+    gaps: Features, slack: Floats, queries: NDArray[Any], rows: NDArray[Any], count: int
+) -> tuple[Integers, Features]:
+    """Take the nearest by float64 among those that float32 cannot rule out."""
+    wide = min(4 * count + 4, gaps.shape[1])
+    columns = np.argpartition(gaps, wide - 1, axis=1)[:, :wide]
+    # What was left out is no nearer than this.
+    beyond = np.take_along_axis(gaps, columns, axis=1).max(axis=1) - slack
+    found, distances = _in_order(columns, _squared(queries, rows, columns), count)
+    if wide < gaps.shape[1]:
+        every = np.arange(gaps.shape[1])[None]
+        for row in np.flatnonzero(~(distances[:, -1] < beyond.astype(np.float32))):
+            exact = _squared(queries[row : row + 1], rows, every)
+            found[row], distances[row] = (part[0] for part in _in_order(every, exact, count))
+    return found, distances
+
+
+def _squared(queries: NDArray[Any], rows: NDArray[Any], columns: Integers) -> Features:
+    """Return sum (q - x)^2 for some rows of each query, summed in float64."""
+    squared = np.empty(columns.shape, dtype=np.float32)
+    for part in blocks(len(columns), _BLOCK // (columns.shape[1] * rows.shape[1] + 1)):
+        apart = rows[columns[part]].astype(np.float64) - queries[part][:, None]
+        squared[part] = np.einsum("ijk,ijk->ij", apart, apart)
+    return squared
+
+
+def graph_neighbours(points: Features, n_neighbors: int) -> Integers:
+    """Return the neighbours of each point among the others: the nearest, or nearly so.
+
+    Up to `EXACT` points they are exact. Beyond, each point looks into the lists of its eight
+    nearest of sqrt(n) centres: a neighbour in no such list is missed (about one in a hundred on
+    images), which a graph of neighbours forgives. Deterministic.
+
+    >>> import numpy as np
+    >>> graph_neighbours(np.array([[0.0], [1.0], [5.0]], dtype=np.float32), 1).tolist()
+    [[1], [0], [1]]
+    """
+    if len(points) <= EXACT:
+        return nearest(points, points, n_neighbors, same=True)[0]
+    return _by_lists(points, n_neighbors, round(np.sqrt(len(points))))
+
+
+def _by_lists(points: Features, n_neighbors: int, n_lists: int) -> Integers:
+    """Keep the best of every list that a point looks into, list by list."""
+    centred = points - points.mean(axis=0, dtype=np.float64).astype(np.float32)
+    looks = nearest(centred, _centres(centred, n_lists), _PROBES)[0]
+    squares = np.einsum("ij,ij->i", centred, centred)
+    members, starts = _grouped(looks[:, 0], n_lists)
+    best = np.full((len(points), n_neighbors), -1)
+    gaps = np.full((len(points), n_neighbors), np.inf, dtype=np.float32)
+    for look in range(_PROBES):
+        visitors, their_starts = _grouped(looks[:, look], n_lists)
+        for each in range(n_lists):
+            asking = visitors[their_starts[each] : their_starts[each + 1]]
+            listed = members[starts[each] : starts[each + 1]]
+            for part in blocks(len(asking), _BLOCK // max(1, len(listed))):
+                some = asking[part]
+                new = _gaps(centred[some], squares[some], centred[listed], squares[listed])
+                if look == 0:  # a point is in its own nearest list, and in no other
+                    new[some[:, None] == listed] = np.inf
+                _keep_best(best, gaps, some, listed, new)
+    return _filled(best)
+
+
+def _centres(points: Features, n_lists: int) -> Features:
+    from sklearn.cluster import MiniBatchKMeans
+
+    rng = np.random.default_rng(0)
+    some = rng.choice(len(points), min(len(points), _PER_CENTRE * n_lists), replace=False)
+    means = MiniBatchKMeans(
+        n_lists, batch_size=4096, n_init=1, max_iter=8, random_state=0, compute_labels=False
+    )
+    return np.asarray(means.fit(points[some]).cluster_centers_, dtype=np.float32)
+
+
+def _grouped(homes: Integers, n_lists: int) -> tuple[Integers, Integers]:
+    """Return the points in the order of their lists, and where each list begins."""
+    order = np.argsort(homes, kind="stable")
+    return order, np.searchsorted(homes[order], np.arange(n_lists + 1))
+
+
+def _keep_best(
+    best: Integers, gaps: Features, some: Integers, listed: Integers, new: Features
+) -> None:
+    count = best.shape[1]
+    if new.shape[1] > count:
+        columns = np.argpartition(new, count - 1, axis=1)[:, :count]
+        new, candidates = np.take_along_axis(new, columns, axis=1), listed[columns]
+    else:
+        candidates = np.broadcast_to(listed, new.shape)
+    both = np.concatenate([gaps[some], new], axis=1)
+    names = np.concatenate([best[some], candidates], axis=1)
+    kept = np.argpartition(both, count - 1, axis=1)[:, :count]
+    gaps[some] = np.take_along_axis(both, kept, axis=1)
+    best[some] = np.take_along_axis(names, kept, axis=1)
+
+
+def _filled(best: Integers) -> Integers:
+    """Give who found too few in its lists the first one that it found, or its successor, again."""
+    alone = (np.arange(len(best)) + 1) % len(best)
+    first = np.where(best.max(axis=1) >= 0, best.max(axis=1), alone)
+    return np.where(best < 0, first[:, None], best)
