@@ -13,15 +13,14 @@ import math
 import secrets
 
 import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import ArrayLike, NDArray
-from randomgen import ChaCha
 
 from tacit._checks import at_least
 from tacit.errors import InvalidArgument
 
 Shares = NDArray[np.uint64]
 SEED_BYTES = 32
-_ROUNDS = 20
 
 
 def expand(seed: bytes, shape: tuple[int, ...]) -> Shares:
@@ -47,9 +46,9 @@ def expand(seed: bytes, shape: tuple[int, ...]) -> Shares:
     if not isinstance(seed, bytes) or len(seed) != SEED_BYTES:
         raise InvalidArgument("Expected a seed of 32 bytes.")
     sizes = tuple(at_least(0, shape=size) for size in shape)
-    key = np.frombuffer(seed, dtype="<u8").astype(np.uint64)
-    words = ChaCha(key=key, counter=0, rounds=_ROUNDS).random_raw(math.prod(sizes))
-    return np.asarray(words, dtype=np.uint64).reshape(sizes)
+    stream = Cipher(algorithms.ChaCha20(seed, nonce=bytes(16)), mode=None).encryptor()
+    words = np.frombuffer(stream.update(bytes(8 * math.prod(sizes))), dtype="<u8")
+    return words.astype(np.uint64).reshape(sizes)
 
 
 def split(values: ArrayLike, seed: bytes | None = None) -> tuple[bytes, Shares]:
