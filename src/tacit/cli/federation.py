@@ -14,7 +14,7 @@ from tacit.cli.show import print_json, screen
 def demo(
     *,
     folder: Path = Path("federation-demo"),
-    seconds: int = 60,
+    seconds: int = 30,
     show: bool = True,
     as_json: bool = False,
 ) -> None:
@@ -23,7 +23,7 @@ def demo(
     Example: tacit federation demo
 
     folder: A new folder for everybody's keys, ledgers, report and student.
-    seconds: How long the hospitals have to answer.
+    seconds: How long the hospitals have to answer, at the least.
     show: Whether the report is opened in a browser at the end.
     """
     from tacit.federation import demonstrate
