@@ -6,6 +6,7 @@ importing are shared. Run as a program, this file is that process.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -35,6 +36,12 @@ class Forking:
             text=True,
         )
 
+    def load(self, *modules: str) -> None:
+        """Import more, once for all blocks that are run from now on."""
+        self.process.stdin.write(json.dumps({"modules": modules}) + "\n")
+        self.process.stdin.flush()
+        self.process.stdout.readline()
+
     def run(self, folder: Path, *, python: str = "", command: list[str] | None = None) -> Outcome:
         request = {"folder": str(folder), "python": python, "command": command}
         self.process.stdin.write(json.dumps(request) + "\n")
@@ -50,6 +57,9 @@ class Forking:
 
 
 def serve() -> None:
+    import matplotlib.backends.backend_svg
+    import matplotlib.figure
+    import scipy.optimize
     import sklearn.linear_model
     import sklearn.neighbors  # noqa: F401
 
@@ -58,9 +68,15 @@ def serve() -> None:
     import tacit.students  # noqa: F401
 
     for line in sys.stdin:
+        request = json.loads(line)
+        if "modules" in request:
+            for name in request["modules"]:
+                importlib.import_module(name)
+            print(flush=True)
+            continue
         pid = os.fork()
         if pid == 0:
-            _block(**json.loads(line))
+            _block(**request)
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 
 

@@ -11,7 +11,14 @@ from tacit._registry import MECHANISMS, mechanism_class
 from tacit.errors import InvalidArgument, SecretDisclosure
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms.base import assumptions
-from tacit.report import Learned, Measure, Section, render_report, trade_off_figure
+from tacit.report import (
+    Learned,
+    Measure,
+    Section,
+    carried_over,
+    render_report,
+    trade_off_figure,
+)
 from tacit.report.page import presumed
 from tacit.report.svg import SECRET_ID
 
@@ -52,6 +59,17 @@ def test_the_top_says_what_was_learned_and_what_chance_reaches(ledger):
     ):
         assert part in text, part
     assert "No better than chance" not in text
+
+
+def test_what_a_page_had_of_its_own_is_carried_over_byte_for_byte(ledger):
+    figure = trade_off_figure([1, 2], {"sigma 40": [0.8, 1.5]}, budget=3)
+    own = {"figures": [("a < b & c", figure), ("two", figure)], "notes": ["x < 1.", "y & z"]}
+    page = render_report(ledger, **own)
+    found = carried_over(page)
+    assert [caption for caption, _ in found["figures"]] == ["a < b & c", "two"]
+    assert found["notes"] == own["notes"]
+    assert render_report(ledger, **found) == page
+    assert carried_over(render_report(ledger)) == {"figures": [], "notes": []}
 
 
 def test_a_model_that_learned_nothing_is_said_to(ledger):

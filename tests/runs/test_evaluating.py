@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +14,15 @@ from tacit import Ledger
 from tacit.cli.evaluate import evaluate as command
 from tacit.cli.evaluate import show_forecast
 from tacit.errors import BudgetExceeded, InvalidArgument, LedgerError
-from tacit.ledger import Budget
-from tacit.runs import RunConfig, evaluate_run, run_config, verify_run
+from tacit.ledger import Budget, best_order
+from tacit.runs import (
+    RunConfig,
+    evaluate_run,
+    package_run,
+    run_config,
+    standalone_verify,
+    verify_run,
+)
 
 OPTIONS = {"target": "ill", "classes": ["no", "yes"], "numeric": {"a": [-1, 0, 1], "b": [-1, 0, 1]}}
 
@@ -68,6 +77,19 @@ def test_a_ledger_of_their_own_pays_and_everything_belongs_together(run, capsys)
     assert "area under the ROC curve" in page
     assert "<svg" in page
     assert "Not measured" not in page
+    report = (folder / "report.html").read_text(encoding="utf-8")
+    assert "How good it is on private records" in report
+    assert "evaluation.html beside this page" in report
+    assert "Not measured" not in report
+    assert report.count("<svg") > 2
+    with zipfile.ZipFile(_packaged(folder)) as archive:
+        assert {"evaluation.json", "evaluation.html", "report.html"} <= set(archive.namelist())
+        assert "area under the ROC curve" in archive.read("MODEL_CARD.md").decode()
+        archive.extractall(folder.parent / "package")
+    assert all(standalone_verify.check_files(folder.parent / "package"))
+    (folder.parent / "package" / "evaluation.html").write_text("<p>99 %</p>")
+    with pytest.raises(ValueError, match=r"evaluation\.html is not"):
+        list(standalone_verify.check_files(folder.parent / "package"))
     command(folder, threshold=0.3)
     assert "Confusion matrix" in capsys.readouterr().out
     command(folder, as_json=True)
@@ -88,6 +110,33 @@ def test_what_was_edited_or_did_not_pay_is_found(run):
     assert failed(folder) == ["what paid for evaluation.json"]
 
 
+def _packaged(folder):
+    package_run(folder, folder.parent / "run.zip")
+    return folder.parent / "run.zip"
+
+
+def test_the_ledger_that_paid_for_both_has_one_report(finished, tmp_path):
+    """And a report that somebody else wrote is not taken over, before anything is spent."""
+    folder, apart = tmp_path / "run", str(finished / "apart.csv")
+    order = best_order(Budget(1.0, 1e-5), 1e-5)
+    Ledger(tmp_path / "all.ledger", budget=Budget(5.0, 1e-5), accountant="rdp", order=order)
+    shared = RunConfig.of_finished(finished / "run")
+    privacy = replace(shared.privacy, ledger=str(tmp_path / "all.ledger"))
+    run_config(replace(shared, privacy=privacy), folder)
+    own = (folder / "report.html").read_bytes()
+    ledger, asked = Ledger(tmp_path / "all.ledger"), {"epsilon": 1.0, "n_records": 1500}
+    before = len(ledger)
+    (folder / "report.html").write_bytes(own + b"<p>99 % right</p>")
+    with pytest.raises(InvalidArgument, match="Nothing was spent"):
+        evaluate_run(folder, apart, **asked)
+    assert len(ledger) == before
+    (folder / "report.html").write_bytes(own)
+    evaluate_run(folder, apart, **asked)
+    assert not (folder / "evaluation.html").exists()
+    assert "among the releases below" in (folder / "report.html").read_text(encoding="utf-8")
+    assert failed(folder) == []
+
+
 def test_the_runs_own_ledger_refuses_beyond_its_budget(run):
     folder, apart = run
     with pytest.raises(BudgetExceeded, match="--disjoint"):
@@ -96,7 +145,7 @@ def test_the_runs_own_ledger_refuses_beyond_its_budget(run):
     assert failed(folder) == []
 
 
-@pytest.mark.parametrize("dies_in", ["_write", "publish_files"])
+@pytest.mark.parametrize("dies_in", ["_write", "render_report", "publish_files"])
 def test_stopped_after_the_release_it_goes_on_for_nothing(run, monkeypatch, dies_in):
     folder, apart = run
     asked = {"epsilon": 1.0, "n_records": 1500, "share": 0.3, "disjoint": True}

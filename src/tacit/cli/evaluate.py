@@ -76,7 +76,7 @@ def evaluate(
         return
     _show(result.found)
     show.print_statement(result.ledger, result.statement)
-    show.screen().print(f"Run: {run}, report: {run / 'evaluation.html'}")
+    show.screen().print(f"Run: {run}, report with the evaluation: {run / 'report.html'}")
 
 
 def _number(records: str) -> int | str:

@@ -1,5 +1,6 @@
 """The HTML report and the figures; matplotlib and Jinja2 load where they are first used."""
 
+from tacit.report.carried import carried_over as carried_over
 from tacit.report.content import Learned, Measure, Section
 from tacit.report.content import listed as listed
 from tacit.report.figures import (

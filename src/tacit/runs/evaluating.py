@@ -1,12 +1,13 @@
 """`tacit evaluate`: a finished run, and private records kept apart that say how good it is.
 
 evaluation.json     noisy tables, figures with bands
-evaluation.html     the report on the ledger that paid, with the figures
+evaluation.html     where they were declared to be others: the report on their ledger
 evaluation/         what was released, with the hash of the entry that paid for it
 evaluation.ledger   of the people kept apart, where they were declared to be others
 
-All of it is noted in the run's ledger, and the statement is written anew: it covers what the
-evaluation cost where the run's own ledger paid.
+report.html is written anew, with the figures and the plots, and what it had of its own. All of it
+is noted in the run's ledger, and the statement is written anew, too: it covers what the evaluation
+cost where the run's own ledger paid.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tacit.datasets import load_dataset, load_public
 from tacit.errors import InvalidArgument
 from tacit.evaluate import Evaluation, evaluate, evaluation_measures, evaluation_section
 from tacit.ledger import Budget, KeptReleases, Ledger, Statement
-from tacit.report import write_report
+from tacit.report import carried_over, render_report, write_report
 from tacit.runs.about import learned_by
 from tacit.runs.config import RunConfig
 from tacit.runs.ledgers import ledger_of
@@ -33,12 +34,22 @@ from tacit.runs.verifying import (
     EVALUATION,
     EVALUATION_LEDGER,
     EVALUATION_PAGE,
+    REPORT,
     STATEMENT,
     STUDENT,
+    is_noted,
     publish_files,
+    replace_noted,
     verify_run,
 )
 from tacit.students import load_student
+
+PAID_HERE = "The ledger of this report paid for it: it is among the releases below."
+PAID_APART = (
+    "They were declared to be other people than those that taught the model. A ledger of their own "
+    "paid for it, evaluation.ledger, so nothing of it is in the epsilon above; evaluation.html "
+    "beside this page is the report on that ledger, with the statement that covers them."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +170,11 @@ def _finished(folder: Path) -> tuple[RunConfig, Any]:
             f"Expected a run that was not evaluated yet; {str(folder / EVALUATION)!r} has what was "
             "told, and every threshold is read from it for free: tacit evaluate RUN --threshold T."
         )
+    if not is_noted(ledger_of(folder), folder, REPORT):
+        raise InvalidArgument(
+            f"Expected {str(folder / REPORT)!r} to be the report that the run's ledger names: it "
+            "is written anew with the evaluation, and keeps its figures. Nothing was spent."
+        )
     config = RunConfig.of_finished(folder)
     if config.method == "segmentation":
         raise InvalidArgument("Expected a run of rows; masks are evaluated in Python.")
@@ -199,17 +215,25 @@ def _write(
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     classes = getattr(student, "classes_", None)
     learned = learned_by(config, None if classes is None else classes.tolist(), metrics)
-    measures = (*learned.measures, *evaluation_measures(found))
-    said = ledger.statement()
-    write_report(
-        folder / EVALUATION_PAGE,
-        ledger,
-        statement=said,
-        title="Private evaluation",
-        learned=replace(learned, measures=measures),
-        sections=[evaluation_section(found)],
-    )
-    own = ledger_of(folder)
-    statement = publish_files(own, folder, own.statement())
+    learned = replace(learned, measures=(*learned.measures, *evaluation_measures(found)))
+    own, said, part = ledger_of(folder), ledger.statement(), evaluation_section(found)
+    who = PAID_HERE
+    if apart := ledger.path != own.path:
+        about: dict[str, Any] = {"title": "Private evaluation", "learned": learned, "sections": [part]}
+        write_report(folder / EVALUATION_PAGE, ledger, statement=said, **about)
+        who = PAID_APART
+    kept = carried_over((folder / REPORT).read_text(encoding="utf-8"))
+    now = _as_before(own.statement(), folder)
+    sections = [replace(part, paragraphs=[*part.paragraphs, who])]
+    page = render_report(own, statement=now, learned=learned, sections=sections, **kept)
+    replace_noted(own, folder, REPORT, page.encode("utf-8"))
+    statement = publish_files(own, folder, now)
     statement.write(folder / STATEMENT)
-    return statement if ledger.path == own.path else said
+    return said if apart else statement
+
+
+def _as_before(now: Statement, folder: Path) -> Statement:
+    """Return what is true now with all that the run's statement warned of."""
+    before = Statement.from_json((folder / STATEMENT).read_text(encoding="utf-8"))
+    more = [warning for warning in before.warnings if warning not in now.warnings]
+    return replace(now, warnings=(*now.warnings, *more))

@@ -5,6 +5,7 @@ model.onnx             the same for other programs, where it was exported and pu
 statement.json         what may be said, with statement.schema.json
 ledger.jsonl           every line of the ledger, as it was hashed
 report.html            for people
+evaluation.json, .html what records kept apart said, where the run was evaluated
 MODEL_CARD.md          what the model is, for whom, how good, what its number means
 verify.py              checks all of it with nothing but Python
 manifest.json          the SHA-256 of each of these
@@ -17,19 +18,23 @@ import json
 import os
 import shutil
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tacit import __version__
 from tacit._files import sync, sync_directory, temporary_beside
 from tacit.errors import InvalidArgument
+from tacit.evaluate import Evaluation, evaluation_measures
 from tacit.ledger import STATEMENT_SCHEMA, Statement, epsilon_text, meaning
-from tacit.report import Learned
+from tacit.report import Measure
 from tacit.runs.about import learned_by
 from tacit.runs.config import RunConfig
 from tacit.runs.ledgers import ledger_of, noted_as
 from tacit.runs.verifying import (
+    EVALUATION,
     ONNX,
+    PUBLISHED,
     STATEMENT,
     STUDENT,
     file_sha256,
@@ -66,7 +71,7 @@ def package_run(
             f"Expected a run that holds together; {broken[0].what}: {broken[0].says}. Nothing was "
             "written."
         )
-    names = (STUDENT, ONNX, "metrics.json", "report.html", STATEMENT)
+    names = (*PUBLISHED[1:], STATEMENT)  # the configuration stays: it names private files
     files = {name: folder / name for name in names if (folder / name).exists()}
     texts = {
         "ledger.jsonl": ledger_of(folder, ledger).extract().encode("utf-8"),
@@ -117,12 +122,13 @@ def model_card(folder: Path) -> str:
     statement = Statement.from_json((folder / STATEMENT).read_text(encoding="utf-8"))
     known = saved_extra(folder / STUDENT)
     learned = learned_by(config, known.get("classes"), _metrics(folder))
+    measures = (*learned.measures, *_evaluated(folder))
     sections = {
         "What it predicts": learned.predicts,
         "From what": learned.inputs,
         "For whom": _whom(statement),
         "How it was learned": f"{learned.method} (method `{config.method}` of tacit {__version__})",
-        "How good it is": _quality(learned),
+        "How good it is": _quality(measures),
         "What the number means": _meaning(statement),
         "What the statement presumes": _checklist(statement.assumes),
         "Warnings": _list(statement.warnings) or "None.",
@@ -162,15 +168,22 @@ def _metrics(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _quality(learned: Learned) -> str:
+def _evaluated(folder: Path) -> list[Measure]:
+    """Return what records kept apart said, where somebody paid for it."""
+    path = folder / EVALUATION
+    return evaluation_measures(Evaluation.read(path)) if path.is_file() else []
+
+
+def _quality(measures: Sequence[Measure]) -> str:
     said = []
-    for one in learned.measures:
+    for one in measures:
         how = f" ({one.by_chance})" if one.by_chance else ""
         beside = f" Chance alone{how} reaches {one.chance_text}." if one.chance_text else ""
         worse = "" if one.beats_chance else " **No better than chance.**"
         said.append(f"{one.text} {one.what}, on {one.on}.{beside}{worse}")
     return "\n\n".join(said) or (
-        "Not measured: nothing labelled was declared public. Measure before you use it."
+        "Not measured: nothing labelled was declared public, and no evaluation was paid for. "
+        "Measure before you use it."
     )
 
 

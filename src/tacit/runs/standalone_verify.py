@@ -33,7 +33,10 @@ FREE = ("publication", "began")
 PAID = ("release", "charge")
 ACCOUNTANTS = ("gaussian", "rdp", "fixed")
 NOISE = ("exact", "csprng", "insecure-seeded")
-PUBLISHED = ("student.tacit", "model.onnx", "metrics.json", "report.html")
+PUBLISHED = (
+    *("student.tacit", "model.onnx", "metrics.json", "report.html"),
+    *("evaluation.json", "evaluation.html"),
+)
 CHECKED = ("threshold", "sigma_check", "sigma_answer")
 KNOWN = {  # mechanisms whose price is a short formula, and the parameters that it was made for
     "gnmax": ("sigma", "votes_per_unit"),

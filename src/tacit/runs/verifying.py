@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tacit._files import held_alone
+from tacit._files import held_alone, write_atomically
 from tacit.errors import InvalidArgument, LedgerError, TacitError
 from tacit.ledger import Entry, KeptReleases, Ledger, Statement, epsilon_text
 from tacit.runs.ledgers import RELEASES, STUDENTS, ledger_of, noted_as, run_of
@@ -27,8 +27,9 @@ STATEMENT, STUDENT = "statement.json", "student.tacit"
 ONNX = "model.onnx"
 EVALUATION, EVALUATION_PAGE = "evaluation.json", "evaluation.html"
 EVALUATION_LEDGER, EVALUATED = "evaluation.ledger", "evaluation"
+REPORT = "report.html"
 PUBLISHED = (
-    *("config.toml", STUDENT, ONNX, "metrics.json", "report.html"),
+    *("config.toml", STUDENT, ONNX, "metrics.json", REPORT),
     *(EVALUATION, EVALUATION_PAGE),
 )
 SINCE = "since then"
@@ -131,6 +132,45 @@ def publish_also(
         statement = _stated_again(ledger, before, known)
         statement.write(folder / STATEMENT)
     return statement
+
+
+def replace_noted(ledger: Ledger, folder: Path, name: str, data: bytes) -> None:
+    """Replace a file of a run whose statement is about to be written anew.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        The run's.
+    folder : path
+        Where its files are.
+    name : str
+        The file's.
+    data : bytes
+        What it holds from now on. Its hash is noted first: killed in between, `is_noted` knows it.
+    """
+    ledger.publish(sha256(data), purpose=_purpose(noted_as(folder) + name))
+    write_atomically(folder / name, data)
+
+
+def is_noted(ledger: Ledger, folder: Path, name: str) -> bool:
+    """Tell whether a run's ledger has ever noted this very file under its name.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        The run's.
+    folder : path
+        Where its files are.
+    name : str
+        The file's.
+
+    Returns
+    -------
+    bool
+        False for a file that somebody else wrote.
+    """
+    known = _published(ledger.entries(), noted_as(folder) + name)
+    return (folder / name).is_file() and file_sha256(folder / name) in known
 
 
 def _stated_again(ledger: Ledger, before: Statement, known: str) -> Statement:
