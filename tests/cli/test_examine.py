@@ -54,6 +54,12 @@ votes = 1
         assert "nothing is proved about epsilon" in done.out
         assert stat.S_IMODE((tmp_path / "found.json").stat().st_mode) == 0o600
         assert json.loads((tmp_path / "found.json").read_text())["secret"] is True
+        tacit(*self.ROWS, "--secret", "--tossed", "--out", "found.md")
+        assert stat.S_IMODE((tmp_path / "found.md").stat().st_mode) == 0o600
+        told = (tmp_path / "found.md").read_text()
+        assert told.startswith("# Secret")
+        assert "| epsilon proved with confidence 0.95, at least |" in told
+        assert "No coins" not in told
         with_coins = tacit(*self.ROWS, "--secret", "--tossed", "--json")
         assert json.loads(with_coins.out)["proved"] is not None
         assert before == {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}

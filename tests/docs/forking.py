@@ -59,7 +59,7 @@ class Forking:
 def serve() -> None:
     import matplotlib.backends.backend_svg
     import matplotlib.figure
-    import scipy.optimize
+    import scipy.optimize  # noqa: F401
     import sklearn.linear_model
     import sklearn.neighbors  # noqa: F401
 

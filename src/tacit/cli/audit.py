@@ -28,6 +28,11 @@ _PASS = (
 )
 _FAIL = "The audit CONTRADICTS the claim: something is wrong. Do not publish."
 
+_NO_COINS = (
+    "No coins were tossed: members and others may differ for reasons of their own, and nothing is "
+    "proved about epsilon, either way."
+)
+
 
 def audit(
     config: Path | None = None,
@@ -55,7 +60,7 @@ def audit(
 
     Example: tacit audit run.toml --canaries 200 --out audits/first
 
-    Example: tacit audit runs/first --members in.csv --others out.csv --secret
+    Example: tacit audit runs/first --members in.csv --others out.csv --secret --out found.md
 
     Example: tacit audit --mechanism gnmax:sigma=40
 
@@ -71,8 +76,8 @@ def audit(
     tossed: A fair coin decided for each of these rows, before the training, whether it was in the
         data. Only then anything is proved about epsilon.
     secret: Yes, show quantities that must not be published.
-    out: The audit's directory, with its ledger; must not exist. Of a finished run: a JSON file that
-        only you can read.
+    out: The audit's directory, with its ledger; must not exist. Of a finished run: one
+        page (.md) or JSON, which only you can read.
     trials: Releases on each side, for --mechanism; 200,000 by default, fewer where one takes many
         numbers.
     error: Chance that an honest claim is contradicted: 0.05 for a run, 1e-6 for a mechanism by
@@ -151,9 +156,48 @@ def _examine(
         found = examine_run(run, members, others, tossed=tossed, **given(confidence_delta=error))
     plain = found.secret_dict()
     if out is not None:
-        text = json.dumps({"secret": True, **plain}, indent=2)
+        readable = out.suffix == ".md"
+        text = _told(run, found) if readable else json.dumps({"secret": True, **plain}, indent=2)
         write_atomically(out, text.encode("utf-8"), mode=0o600)
     _end(plain, lambda: _show_examination(found), as_json)
+
+
+def _told(run: Path, found: Examination) -> str:
+    """Return what was found, on one page for the person who asked. Secret."""
+    rows = [*_scored(found), *_bounds(found)]
+    return "\n".join(
+        [
+            "# Secret: what a model gives away about its training rows\n",
+            "For you alone: it depends on private rows, and no ledger has paid for it. Publish "
+            "neither a number of it nor its verdict.\n",
+            f"Examined: `{run / 'student.tacit'}`, which belongs to its statement (epsilon = "
+            f"{found.claim:g} at delta = {found.delta:g}, the worst case). Nothing was trained, "
+            "and nothing was spent.\n",
+            *("| what | |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows)),
+            f"\n**{_FAIL if found.contradicts else _PASS}**\n",
+            *([] if found.guesses else [f"{_NO_COINS}\n"]),
+        ]
+    )
+
+
+def _scored(found: Examination) -> list[tuple[str, str]]:
+    return [
+        ("rows in the data", str(found.members)),
+        ("rows not in the data", str(found.others)),
+        ("a member scores above an outsider", f"{found.advantage:.3f} +- {found.within:.3f}"),
+        ("by guessing", "0.500"),
+    ]
+
+
+def _bounds(found: Examination) -> list[tuple[str, str]]:
+    """Return epsilon as claimed and as proved; nothing is proved without coins."""
+    if found.proved is None:
+        return []
+    sure = f"{1 - found.confidence_delta:.4g}"
+    return [
+        ("epsilon claimed, at most", f"{found.claim:.3f}"),
+        (f"epsilon proved with confidence {sure}, at least", f"{found.proved:.3f}"),
+    ]
 
 
 def _spends(sentence: str) -> None:
@@ -162,26 +206,12 @@ def _spends(sentence: str) -> None:
 
 
 def _show_examination(found: Examination) -> None:
-    rows = [
-        ("rows in the data", str(found.members)),
-        ("rows not in the data", str(found.others)),
-        ("a member scores above an outsider", f"{found.advantage:.3f} +- {found.within:.3f}"),
-        ("  by guessing", "0.500"),
-    ]
-    print_table("SECRET: how well members are told from others", ("what", "share"), rows)
+    title = "SECRET: how well members are told from others"
+    print_table(title, ("what", "share"), _scored(found))
     if found.proved is None:
-        screen().print(
-            "No coins were tossed: members and others may differ for reasons of their own, and "
-            "nothing is proved about epsilon, either way."
-        )
+        screen().print(_NO_COINS)
         return
-    sure = f"{1 - found.confidence_delta:.4g}"
-    numbers = {
-        "claimed, at most": found.claim,
-        f"proved with confidence {sure}, at least": found.proved,
-    }
-    told = [(what, f"{epsilon:.3f}") for what, epsilon in numbers.items()]
-    print_table(f"SECRET: epsilon at delta {found.delta:g}", ("what", "epsilon"), told)
+    print_table(f"SECRET: epsilon at delta {found.delta:g}", ("what", "epsilon"), _bounds(found))
 
 
 def _end(plain: dict[str, Any], show: Callable[[], None], as_json: bool) -> None:

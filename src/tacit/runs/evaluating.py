@@ -219,8 +219,8 @@ def _write(
     own, said, part = ledger_of(folder), ledger.statement(), evaluation_section(found)
     who = PAID_HERE
     if apart := ledger.path != own.path:
-        about: dict[str, Any] = {"title": "Private evaluation", "learned": learned, "sections": [part]}
-        write_report(folder / EVALUATION_PAGE, ledger, statement=said, **about)
+        about: dict[str, Any] = {"learned": learned, "sections": [part], "statement": said}
+        write_report(folder / EVALUATION_PAGE, ledger, title="Private evaluation", **about)
         who = PAID_APART
     kept = carried_over((folder / REPORT).read_text(encoding="utf-8"))
     now = _as_before(own.statement(), folder)
