@@ -58,7 +58,7 @@ class Forking:
 
 def serve() -> None:
     import matplotlib.backends.backend_svg
-    import matplotlib.figure
+    import matplotlib.figure  # noqa: F401
     import scipy.optimize  # noqa: F401
     import sklearn.linear_model
     import sklearn.neighbors  # noqa: F401
