@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from tacit.federation import (
+    Aggregator,
     Coordinator,
     Policy,
     ServerSettings,
@@ -24,8 +25,14 @@ from tacit.federation import (
     inputs_file,
     new_document,
 )
+from tacit.federation.aggregator_service import (
+    aggregator_listeners,
+    round_of,
+    visit_coordinators,
+)
 from tacit.federation.certificates import server_context
 from tacit.federation.service import listeners_of
+from tacit.federation.study import MODES
 from tacit.federation.transport import Listener, free_ports, serve
 from tacit.ledger import Budget
 from tacit.mechanisms import NoisyVotes, Plan
@@ -99,12 +106,41 @@ def _running(listeners) -> Iterator[None]:
         loop.close()
 
 
+def make_aggregator(folder: Path, clock=time.time, **changes) -> Aggregator:
+    port, enrol = free_ports(2)
+    settings = ServerSettings(
+        folder.name,
+        f"https://127.0.0.1:{port}",
+        host="127.0.0.1",
+        port=port,
+        enrol_port=enrol,
+    )
+    about = {"hosts": ["127.0.0.1"], "budget": WIDE, "unit": "patient", **changes}
+    return Aggregator.create(folder, settings, clock=clock, **about)
+
+
+@contextlib.contextmanager
+def served_aggregator(place: Aggregator) -> Iterator[None]:
+    """Serve sites and the other aggregator; its rounds are the test's to take."""
+    with _running(lambda: aggregator_listeners(place)):
+        yield
+
+
+def go_on(*aggregators: Aggregator, times: int = 2) -> None:
+    """Let aggregators take their rounds, and visit the coordinator."""
+    for _ in range(times):
+        for each in aggregators:
+            round_of(each)
+    for each in aggregators:
+        visit_coordinators(each)
+
+
 def make_site(folder: Path, coordinator: Coordinator, name: str, clock=time.time, **policy) -> Site:
     site = Site.create(folder, budget=WIDE, unit="patient", dataset=name, clock=clock)
     site.join(coordinator.invite(name))
     chosen = {"most_epsilon": 1e6, "least_sites": 2, "least_teachers": 2}
     chosen |= {"teacher_seconds": 20, **policy}
-    Policy(list(coordinator.officers), ["coordinator"], **chosen).write(folder / "policy.toml")
+    Policy(list(coordinator.officers), list(MODES), **chosen).write(folder / "policy.toml")
     return site
 
 

@@ -8,6 +8,7 @@ import importlib
 from typing import Any
 
 from tacit.federation import _needed as _needed  # first: it says which extra is missing
+from tacit.federation.aggregator import Aggregator
 from tacit.federation.approval import Asked
 from tacit.federation.approval import moment as moment
 from tacit.federation.audit_log import lines as audit_lines
@@ -24,6 +25,7 @@ from tacit.federation.site_folder import SiteStudy
 from tacit.federation.study import Server, Study, StudySite, Window, new_document
 
 __all__ = [
+    "Aggregator",
     "Asked",
     "Coordinator",
     "Policy",
@@ -49,6 +51,7 @@ _LATER = {
     "console_app": "console",
     "demonstrate": "demo",
     "records_of": "training",
+    "serve_aggregator": "aggregator_service",
     "serve_coordinator": "service",
     "set_password": "sessions",
     "steward_page": "pages",

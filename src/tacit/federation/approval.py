@@ -15,7 +15,8 @@ from tacit.errors import Refused
 from tacit.federation.keys import check_signature, fingerprint
 from tacit.federation.messages import answers_size
 from tacit.federation.settings import Policy
-from tacit.federation.study import SIGNED_AS, Server, Study, StudySite
+from tacit.federation.sharing import share_size
+from tacit.federation.study import AGGREGATORS, SIGNED_AS, Server, Study, StudySite
 from tacit.ledger import Ledger, epsilon_text
 
 
@@ -39,6 +40,8 @@ class Asked:
         Whether the ledger has room.
     bytes : int
         How many bytes would leave, exactly, whatever the records.
+    parcels : mapping of str to int
+        How many of them to whom, by role.
     """
 
     study: Study
@@ -49,6 +52,7 @@ class Asked:
     budget: float
     fits: bool
     bytes: int
+    parcels: Mapping[str, int]
 
     def rows(self) -> list[tuple[str, str]]:
         """Return what is shown, line by line.
@@ -72,11 +76,11 @@ class Asked:
             "study": study.hash,
             "title": study.title,
             "purpose": study.purpose,
-            "mode": f"{study.mode}: it sees this site's counts, and is trusted to add the noise",
-            **{f"recipient ({each.role})": _recipient(each) for each in study.servers},
-            "answers": f"{teachers} teachers x {study.queries} inputs, {study.classes} classes",
-            "what leaves": f"{self.bytes} bytes: how many of the {teachers} teachers chose each "
-            "class of each input. No record, no model, no score.",
+            "mode": f"{study.mode}: {_TRUST[study.mode]}",
+            **{f"recipient ({each.role})": self._recipient(each) for each in study.servers},
+            "answers": f"{teachers} teachers x {study.queries} inputs, "
+            + (f"codes of {study.shape[1]} numbers" if study.codes else f"{study.classes} classes"),
+            "what leaves": self.what_leaves(),
             "mechanism": f"{plan.mechanism.name} ({numbers})",
             "price": f"epsilon = {epsilon_text(self.epsilon)} at delta = {self.delta:g} for one "
             f"{study.unit}",
@@ -88,9 +92,56 @@ class Asked:
         }
         return list(shown.items())
 
+    def what_leaves(self) -> str:
+        """Return, in words, what would leave this site.
 
-def _recipient(server: Server) -> str:
-    return f"{server.url}, key {fingerprint(server.key)}, authority {fingerprint(server.ca)}"
+        Returns
+        -------
+        str
+            One paragraph for the steward.
+        """
+        study, teachers = self.study, self.site.teachers
+        told = (
+            f"the sum of {teachers} teachers' codes for each input, each clipped here"
+            if study.codes
+            else f"how many of the {teachers} teachers chose each class of each input"
+        )
+        if study.mode == "coordinator":
+            return f"{self.bytes} bytes: {told}. No record, no model, no score."
+        each = ", ".join(f"{size} bytes to the {role}" for role, size in self.parcels.items())
+        return (
+            f"{each}: {told}, split into two random-looking halves of which neither tells "
+            "anything alone. No record, no model, no score."
+        )
+
+    def _recipient(self, server: Server) -> str:
+        size = self.parcels.get(server.role, 0)
+        pins = f"key {fingerprint(server.key)}, authority {fingerprint(server.ca)}"
+        return f"{server.url}, {pins}" + ("" if size else "; it gets no answers")
+
+
+_TRUST = {
+    "coordinator": "it sees this site's counts, and is trusted to add the noise",
+    "two-aggregators": "neither sees this site's answers, unless the two work together; one of "
+    "them must keep its half to itself and add its noise",
+}
+
+
+def parcel_sizes(study: Study, site: StudySite) -> dict[str, int]:
+    """Return how many bytes go to whom, exactly, by role."""
+    if study.mode == "coordinator":
+        return {"coordinator": answers_size(study, site)}
+    return {role: share_size(study, site, role) for role in AGGREGATORS}
+
+
+def trusted_with(study: Study) -> str:
+    """Return who must have drawn the noise and kept the answers: in a statement, for people."""
+    names = [
+        f"the {each.role} {'aggregator ' if each.role in AGGREGATORS else ''}at {each.url} "
+        f"(key {fingerprint(each.key)})"
+        for each in study.receivers
+    ]
+    return names[0] if len(names) == 1 else f"one of {' and '.join(names)}"
 
 
 def moment(seconds: float) -> str:
@@ -106,6 +157,7 @@ def check_study(
     study: Study,
     signed: tuple[str, str],
     *,
+    agreed: Mapping[str, str],
     policy: Policy,
     servers: Mapping[str, Mapping[str, str]],
     name: str,
@@ -120,6 +172,8 @@ def check_study(
         What is asked.
     signed : tuple of str
         The officer's key and signature.
+    agreed : mapping of str to str
+        Signatures of the aggregators, by role, if there are any.
     policy : Policy
         What this site never does.
     servers : mapping
@@ -138,6 +192,7 @@ def check_study(
     if officer not in policy.officers:
         raise Refused(f"Expected an officer of policy.toml, got key {fingerprint(officer)}.")
     check_signature(officer, SIGNED_AS, study.hash, signature)
+    check_agreed(study, agreed)
     site = study.site(name)
     if site is None or site.key != key:
         raise Refused("Expected a study that names this site, with its key.")
@@ -148,8 +203,17 @@ def check_study(
                 f"Expected the server that this site joined: the study pins other keys for "
                 f"{server.url}."
             )
+        if joined["name"] != name:
+            raise Refused(f"Expected {server.url} to call this site {name!r}, as the study does.")
     _check_policy(study, policy, ledger)
     return site
+
+
+def check_agreed(study: Study, agreed: Mapping[str, str]) -> None:
+    """Raise `Refused` unless both aggregators of a study have signed it."""
+    for server in study.servers:
+        if server.role in AGGREGATORS:
+            check_signature(server.key, SIGNED_AS, study.hash, agreed.get(server.role))
 
 
 def _check_policy(study: Study, policy: Policy, ledger: Ledger) -> None:
@@ -194,6 +258,7 @@ def asked_of(study: Study, site: StudySite, ledger: Ledger) -> Asked:
     Asked
         For people.
     """
+    sizes = parcel_sizes(study, site)
     return Asked(
         study,
         site,
@@ -202,7 +267,8 @@ def asked_of(study: Study, site: StudySite, ledger: Ledger) -> Asked:
         ledger.spent(),
         ledger.budget.epsilon,
         not ledger.would_exceed(study.plan),
-        answers_size(study, site),
+        sum(sizes.values()),
+        sizes,
     )
 
 

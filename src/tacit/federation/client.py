@@ -14,6 +14,7 @@ import httpx
 from tacit._files import write_atomically
 from tacit.errors import InvalidArgument, Refused, Unreachable
 from tacit.federation.certificates import (
+    certificate_hash,
     check_issued,
     client_context,
     new_request,
@@ -22,6 +23,7 @@ from tacit.federation.certificates import (
 from tacit.federation.keys import SigningKey
 from tacit.federation.members import ENROLMENT, Invitation
 from tacit.federation.messages import PROTOCOL
+from tacit.ledger import digest
 
 MOST_REPLY = 16 << 20
 _TIMEOUT = httpx.Timeout(30.0, connect=10.0)
@@ -48,8 +50,19 @@ class Reply:
         return said
 
 
-def enrol(folder: Path, invitation: Invitation, key: SigningKey) -> None:
-    """Get a certificate for an invitation; what was interrupted is done again with the same key."""
+def folder_for(folder: Path, url: str) -> Path:
+    """Return where a party keeps its certificate for one server."""
+    name = "".join(sign if sign.isalnum() else "-" for sign in url.removeprefix("https://"))
+    return folder / "servers" / f"{name}-{digest(url)[:8]}"  # no two share one
+
+
+def enrol(folder: Path, invitation: Invitation, key: SigningKey) -> str:
+    """Get a certificate for an invitation; what was interrupted is done again with the same key.
+
+    Returns the SHA-256 of the server's authority, to be pinned.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    write_atomically(folder / "ca.pem", invitation.authority.encode())
     csr = new_request(folder, invitation.name).decode()
     request = {
         "token": invitation.token,
@@ -64,6 +77,7 @@ def enrol(folder: Path, invitation: Invitation, key: SigningKey) -> None:
     pem = str(reply.json().get("certificate", "")).encode()
     check_issued(pem, invitation.authority.encode(), time.time())
     write_atomically(folder / "tls.pem", pem)
+    return certificate_hash(invitation.authority.encode())
 
 
 class Client:

@@ -14,16 +14,15 @@ from pathlib import Path
 from tacit._files import write_atomically
 from tacit.errors import InvalidArgument, NotYet, Refused
 from tacit.federation.audit_log import note
-from tacit.federation.certificates import Authority, certificate_hash
 from tacit.federation.database import Row
-from tacit.federation.inputs import check_inputs
+from tacit.federation.inputs import check_frame, check_inputs
 from tacit.federation.keys import SigningKey, check_signature
 from tacit.federation.receiving import present_sites
 from tacit.federation.server_folder import ServerFolder
 from tacit.federation.settings import ServerSettings
 from tacit.federation.statements import ANSWERS_STAY, SHOWN_TO_NOBODY, with_presumptions
-from tacit.federation.study import SIGNED_AS, Server, Study, StudySite
-from tacit.ledger import Budget, Ledger, Statement
+from tacit.federation.study import AGGREGATORS, SIGNED_AS, Server, Study, StudySite
+from tacit.ledger import Budget, Statement
 
 
 class Coordinator(ServerFolder):
@@ -80,18 +79,11 @@ class Coordinator(ServerFolder):
         place = Path(folder)
         if place.exists() and any(place.iterdir()):
             raise InvalidArgument(f"Expected {str(place)!r} to be new or empty.")
-        keys = place / "keys"
-        keys.mkdir(parents=True, exist_ok=True)
-        place.chmod(0o700)
-        Authority.create(keys, settings.name).issue_server(keys, hosts)
-        SigningKey.generate().write(keys / "signing.key")
+        place.mkdir(parents=True, exist_ok=True)
         officer = SigningKey.generate()
         officer.write(place / "officer.key")
-        write_atomically(place / "officers", (officer.public + "\n").encode())
-        Ledger(place / "coordinator.ledger", budget=budget, unit=unit, dataset=settings.name)
-        for part in ("inputs", "answers"):
-            (place / part).mkdir(mode=0o700)
-        settings.write(place / "federation.toml")  # last: a folder without it is not one
+        signs = [officer.public]
+        cls.make(place, settings, hosts=hosts, budget=budget, unit=unit, officers=signs)
         return cls(place, clock=clock)
 
     def server(self) -> Server:
@@ -102,16 +94,7 @@ class Coordinator(ServerFolder):
         Server
             With its authority, key, ledger and budget pinned.
         """
-        budget, pin = self.ledger.budget, certificate_hash(self.authority.pem)
-        return Server(
-            "coordinator",
-            self.settings.url,
-            pin,
-            self.key.public,
-            self.ledger.origin,
-            budget.epsilon,
-            budget.delta,
-        )
+        return self.describe("coordinator")
 
     def sites(self, teachers: Mapping[str, int] | int) -> list[StudySite]:
         """Return enrolled sites as a study names them.
@@ -133,7 +116,7 @@ class Coordinator(ServerFolder):
             raise NotYet(f"Expected {missing[0]!r} to have enrolled; send it an invitation.")
         return [StudySite(name, enrolled[name], count) for name, count in sorted(wanted.items())]
 
-    def add(self, study: Study, inputs: bytes) -> None:
+    def add(self, study: Study, inputs: bytes, frame: bytes = b"") -> None:
         """Take a draft: its text, and the inputs that it names.
 
         Parameters
@@ -142,14 +125,19 @@ class Coordinator(ServerFolder):
             Whose server must be this one.
         inputs : bytes
             The npy file of public inputs.
+        frame : bytes, optional
+            The npy file of centres and weights, where answers are codes.
         """
         check_inputs(study, inputs)
-        if study.servers != (self.server(),):
+        if study.server("coordinator") != self.server():
             raise InvalidArgument("Expected a study of this coordinator, with its keys and ledger.")
         if study.unit not in (self.ledger.unit, "site"):
             raise InvalidArgument(
                 f"Expected unit={study.unit!r} to be the ledger's, {self.ledger.unit!r}, or 'site'."
             )
+        if study.codes:
+            check_frame(study, frame)
+            write_atomically(self.frame_of(study.hash), frame)
         write_atomically(self.inputs_of(study.hash), inputs)
         row = (study.hash, study.text, "draft", study.window.closes)
         with self.database.writing() as rows:
@@ -191,12 +179,35 @@ class Coordinator(ServerFolder):
         if row["state"] == "draft":
             raise NotYet("Expected a study that an officer has signed; `tacit study sign` it.")
         check_signature(row["officer"], SIGNED_AS, row["hash"], row["signature"])
-        if self.ledger.would_exceed(Study.read(row["text"]).plan):
-            raise Refused("Expected a study within the budget of the coordinator's ledger.")
+        study = Study.read(row["text"])
+        if study.mode == "coordinator":
+            if self.ledger.would_exceed(study.plan):
+                raise Refused("Expected a study within the budget of the coordinator's ledger.")
+        elif missing := [role for role in AGGREGATORS if role not in self.agreed(study.hash)]:
+            raise NotYet(
+                f"Expected the {missing[0]} aggregator to have signed; `tacit aggregator approve` "
+                "there."
+            )
         with self.database.writing() as rows:
             query = "UPDATE studies SET state = 'open' WHERE hash = ? AND state = 'signed'"
             if rows.execute(query, (row["hash"],)).rowcount:
                 note(rows, self.now(), "opened", study=row["hash"])
+
+    def agreed(self, name: str) -> dict[str, str]:
+        """Return which aggregators have signed a study.
+
+        Parameters
+        ----------
+        name : str
+            The study's hash.
+
+        Returns
+        -------
+        dict
+            Signatures by role.
+        """
+        found = self.database.rows("SELECT role, signature FROM agreed WHERE study = ?", name)
+        return {row["role"]: row["signature"] for row in found}
 
     def tick(self) -> None:
         """Close what is due: a function of the clock and of who has answered."""
@@ -214,7 +225,13 @@ class Coordinator(ServerFolder):
             study, present = Study.read(row["text"]), present_sites(rows, name)
             later = [end for end in study.window.extensions if end > row["closes"]]
             rows.execute("UPDATE clock SET latest = MAX(latest, ?)", (now,))
-            if study.reached(present):
+            if study.mode == "two-aggregators":  # who is present is known there: the clock decides
+                state = "closed" if not later else "open"
+                ends = row["closes"] if not later else later[0]
+                query = "UPDATE studies SET state = ?, closes = ? WHERE hash = ?"
+                rows.execute(query, (state, ends, name))
+                note(rows, now, "extended" if later else "closed", study=name, closes=ends)
+            elif study.reached(present):
                 query = "UPDATE studies SET state = 'closed', survivors = ? WHERE hash = ?"
                 rows.execute(query, (json.dumps(present), name))
                 note(rows, now, "closed", study=name, sites=present)

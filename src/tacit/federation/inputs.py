@@ -1,4 +1,4 @@
-"""The public inputs of a study: an npy file that is what its document says, byte for byte."""
+"""The public files of a study, inputs and frame: what its document says, byte for byte."""
 
 from __future__ import annotations
 
@@ -100,3 +100,65 @@ def read_inputs(study: Study, file: bytes) -> NDArray[Any]:
     header = array_header(study.inputs["dtype"], tuple(study.inputs["shape"]))
     values = np.frombuffer(file, dtype=study.inputs["dtype"], offset=len(header))
     return values.reshape(study.inputs["shape"])
+
+
+def frame_file(centres: ArrayLike, weights: ArrayLike, shape: tuple[int, int]) -> bytes:
+    """Return public centres and weights as the npy file that a study of codes names.
+
+    Parameters
+    ----------
+    centres, weights : arrays
+        Numbers that fit (queries, length), as `GaussianMean.release` takes them; public.
+    shape : tuple of int
+        (queries, length).
+
+    Returns
+    -------
+    bytes
+        npy 1.0, float64, of shape (2, queries, length); (2, 1, length) where no row differs.
+    """
+    pair = [np.atleast_2d(np.asarray(each, dtype=np.float64)) for each in (centres, weights)]
+    rows = max(len(each) for each in pair)
+    wide = np.stack([np.broadcast_to(each, (rows, shape[1])) for each in pair])
+    if rows not in (1, shape[0]) or not np.isfinite(wide).all():
+        raise InvalidArgument(f"Expected finite centres and weights that fit {shape}.")
+    return array_header("<f8", wide.shape) + np.ascontiguousarray(wide, dtype="<f8").tobytes()
+
+
+def check_frame(study: Study, file: bytes) -> None:
+    """Raise `Refused` unless a file is the frame that a study of codes names.
+
+    Parameters
+    ----------
+    study : Study
+        Which names the hash of its frame.
+    file : bytes
+        What came.
+    """
+    if hashlib.sha256(file).hexdigest() != study.answers["frame"]:
+        raise Refused("Expected the frame that the study names: its hash is another.")
+    read_frame(study, file)
+
+
+def read_frame(study: Study, file: bytes) -> dict[str, NDArray[Any]]:
+    """Return centres and weights of a study of codes, checked.
+
+    Parameters
+    ----------
+    study : Study
+        Of codes.
+    file : bytes
+        What `frame_file` returned.
+
+    Returns
+    -------
+    dict
+        centres and weights; public.
+    """
+    queries, length = study.shape
+    for rows in (1, queries):
+        header = array_header("<f8", (2, rows, length))
+        if file.startswith(header) and len(file) == len(header) + 16 * rows * length:
+            pair = np.frombuffer(file, dtype="<f8", offset=len(header)).reshape(2, rows, length)
+            return {"centres": pair[0], "weights": pair[1]}
+    raise Refused(f"Expected a frame of float64 (2, 1 or {queries}, {length}).")

@@ -29,7 +29,7 @@ from tacit.federation.keys import check_signature, is_key
 from tacit.federation.study import is_name
 from tacit.ledger import canonical
 
-ROLES = ("site", "analyst")
+ROLES = ("site", "analyst", "aggregator")
 ENROLMENT = "tacit-enrolment/1"
 DAY = 86_400
 _TOKEN_DAYS, _REPEAT_SECONDS = 7, DAY

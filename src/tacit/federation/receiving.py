@@ -19,7 +19,6 @@ from tacit.federation.database import Connection, Row
 from tacit.federation.messages import (
     APPROVAL,
     RECEIPT,
-    check_answers,
     check_signed,
     read_header,
     signed,
@@ -122,13 +121,15 @@ def take_answers(server: ServerFolder, name: str, member: Row, upload: Path) -> 
         raise Refused("Expected a site that the study names.")
     with upload.open("rb") as file:
         header = read_header(file)
-        sharing = check_answers(study, site, header, file.read())
+        payload = file.read()
+    sharing = server.check_parcel(study, site, header, payload)
     place = server.answers_of(name, site.id, sharing)
     receipt = signed(server.key, RECEIPT, {"study": name, "site": site.id, "sharing": sharing})
     if same := receipt_of(server, name, site.id, sharing):
         return 200, same
 
     def move() -> None:
+        server.check_new(study, site.id, payload)
         os.replace(upload, place)
         sync_directory(place.parent)  # the row must never outlive the file's name
 
@@ -154,8 +155,7 @@ def _record(
     with server.database.writing() as rows:
         row = rows.execute("SELECT * FROM studies WHERE hash = ?", key[:1]).fetchone()
         told = "SELECT sharing FROM answers WHERE study = ? AND site = ?"
-        approved = "SELECT decision FROM approvals WHERE study = ? AND site = ?"
-        decision = rows.execute(approved, key).fetchone()
+        decision = _decided(rows, key) if server.APPROVES else None
         shut_out = "SELECT 1 FROM members WHERE id = ? AND revoked IS NOT NULL"
         if rows.execute(shut_out, (site,)).fetchone() is not None:
             raise Refused("Expected a member that was not revoked while it sent.")
@@ -163,14 +163,20 @@ def _record(
             return 409
         if row["state"] != "open" or not study.window.opens <= now < row["closes"]:
             return 410
-        if decision is None or decision["decision"] != "approved":
+        if server.APPROVES and (decision is None or decision["decision"] != "approved"):
             return 409
         move()
         rows.execute("INSERT INTO answers VALUES (?, ?, ?, ?, NULL)", (*key, *told_by))
         rows.execute("UPDATE clock SET latest = MAX(latest, ?)", (now,))
         note(rows, now, "answered", study=study.hash, site=site, sharing=told_by[0])
-        close_early(rows, study, row["closes"], now)
+        close_early(rows, study, row["closes"], now, refusals=server.APPROVES)
     return 201
+
+
+def _decided(rows: Connection, key: tuple[str, str]) -> Row | None:
+    query = "SELECT decision FROM approvals WHERE study = ? AND site = ?"
+    found: Row | None = rows.execute(query, key).fetchone()
+    return found
 
 
 def withdraw_answers(server: ServerFolder, name: str, member: Row) -> bool:
@@ -206,10 +212,14 @@ def present_sites(rows: Connection, study: str) -> list[str]:
     return [row["site"] for row in rows.execute(query, (study,)).fetchall()]
 
 
-def close_early(rows: Connection, study: Study, closes: int, now: float) -> None:
+def close_early(
+    rows: Connection, study: Study, closes: int, now: float, *, refusals: bool = True
+) -> None:
     """Once nobody is left to answer, let the study close at the next slot."""
-    silent = "SELECT site FROM approvals WHERE study = ? AND decision = 'refused'"
-    refused = {row["site"] for row in rows.execute(silent, (study.hash,)).fetchall()}
+    refused: set[str] = set()
+    if refusals:  # an aggregator hears of shares alone
+        silent = "SELECT site FROM approvals WHERE study = ? AND decision = 'refused'"
+        refused = {row["site"] for row in rows.execute(silent, (study.hash,)).fetchall()}
     told = rows.execute("SELECT site FROM answers WHERE study = ?", (study.hash,)).fetchall()
     if refused | {row["site"] for row in told} >= {each.id for each in study.sites}:
         earlier = min(closes, study.window.next_slot(now))

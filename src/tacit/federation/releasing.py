@@ -23,9 +23,11 @@ from numpy.typing import NDArray
 
 from tacit._checks import Integers
 from tacit.errors import InvalidArgument, NotYet, Refused
+from tacit.federation.approval import trusted_with
 from tacit.federation.audit_log import note
 from tacit.federation.coordinator import Coordinator
 from tacit.federation.database import Row
+from tacit.federation.inputs import check_frame, read_frame
 from tacit.federation.keys import check_signature
 from tacit.federation.messages import (
     RELEASE,
@@ -37,6 +39,7 @@ from tacit.federation.messages import (
 )
 from tacit.federation.statements import ANSWERS_STAY, SHOWN_TO_NOBODY, WITHDRAWN
 from tacit.federation.study import Study
+from tacit.federation.sums import SPOILED, is_spoiled, opened_total, split_release
 from tacit.ledger import canonical
 from tacit.mechanisms import Release
 
@@ -88,7 +91,9 @@ def release_study(coordinator: Coordinator, name: str) -> bytes:
     """
     coordinator.tick()
     row = coordinator.find(name)
-    with _alone(coordinator.folder / "releasing.lock"):
+    if Study.read(row["text"]).mode == "two-aggregators":
+        return _opened(row)
+    with alone(coordinator.folder / "releasing.lock"):
         row = coordinator.find(row["hash"])
         if row["state"] == "closed":
             _release(coordinator, row)
@@ -98,6 +103,15 @@ def release_study(coordinator: Coordinator, name: str) -> bytes:
         raise Refused("Expected a study with a quorum: too few sites answered, and it is void.")
     if row["state"] != "released":
         raise NotYet("Expected a study that has closed: it closes at its deadline, with a quorum.")
+    return bytes(row["release"])
+
+
+def _opened(row: Row) -> bytes:
+    """Return what two aggregators opened, as soon as both have."""
+    if row["state"] == "void":
+        raise Refused("Expected a study with a quorum that both aggregators hold: it is void.")
+    if row["release"] is None:
+        raise NotYet("Expected both aggregators to have opened their sums.")
     return bytes(row["release"])
 
 
@@ -166,8 +180,8 @@ def _stored(
     return frame(canonical(header).encode(), payload)
 
 
-def read_release(study: Study, stored: bytes) -> StudyRelease:
-    """Read a release and check that the study's coordinator signed it; otherwise `Refused`.
+def read_release(study: Study, stored: bytes, frame: bytes | None = None) -> StudyRelease:
+    """Read a release and check that those who drew its noise signed it; otherwise `Refused`.
 
     Parameters
     ----------
@@ -175,12 +189,16 @@ def read_release(study: Study, stored: bytes) -> StudyRelease:
         Whose release it should be.
     stored : bytes
         What the coordinator serves.
+    frame : bytes, optional
+        The npy file of centres and weights, where answers are codes.
 
     Returns
     -------
     StudyRelease
-        Checked: signature, study, quorum, shape.
+        Checked: signature or signatures, study, quorum, shape.
     """
+    if study.mode == "two-aggregators":
+        return _of_two(study, stored, frame)
     file = io.BytesIO(stored)
     header = read_header(file, most=MOST_HEADER)
     payload = file.read()
@@ -198,6 +216,25 @@ def read_release(study: Study, stored: bytes) -> StudyRelease:
     teachers = sum(each.teachers for each in study.sites if each.id in sharing)
     said = tuple(header["presumes"]), tuple(header["warnings"])
     return StudyRelease(release, tuple(sharing), sharing, teachers, *said)
+
+
+def _of_two(study: Study, stored: bytes, file: bytes | None) -> StudyRelease:
+    """Read the release of two aggregators: two signed sums, added here."""
+    first, second = split_release(study, stored)
+    sharing: dict[str, str] = dict(first.pairs)
+    teachers = study.teachers_of(sharing)
+    public: dict[str, Any] = {"teachers": teachers}
+    if study.codes:
+        if file is None:
+            raise InvalidArgument("Expected frame=: codes are read by the study's own centres.")
+        check_frame(study, file)
+        public |= read_frame(study, file)
+    release = opened_total(study, first, second, **public)
+    warnings = list(dict.fromkeys(first.warnings + second.warnings))
+    if is_spoiled(study, release, teachers):
+        warnings.append(SPOILED)
+    presumes = (ANSWERS_STAY, f"{trusted_with(study)} drew its noise and kept its shares")
+    return StudyRelease(release, tuple(sharing), sharing, teachers, presumes, tuple(warnings))
 
 
 def _array(header: Mapping[str, Any], payload: bytes) -> NDArray[Any]:
@@ -231,7 +268,7 @@ def release_csv(found: Release) -> str:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def alone(path: Path) -> Iterator[None]:
     """Wait until nobody else draws noise here."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:

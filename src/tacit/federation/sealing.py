@@ -18,6 +18,7 @@ from tacit.federation.approval import sending_time
 from tacit.federation.inputs import read_inputs
 from tacit.federation.keys import SECRET
 from tacit.federation.messages import seal_answers
+from tacit.federation.sharing import seal_shares
 from tacit.federation.site_folder import SiteFolder
 from tacit.federation.study import Study, StudySite
 from tacit.federation.visiting import inputs_of
@@ -70,9 +71,9 @@ def parcels_of(
     site: SiteFolder, study: Study, here: StudySite, counts: NDArray[Any], sharing: str
 ) -> dict[str, bytes]:
     """Return what leaves, by the role of the server that receives it. Secret."""
-    return {
-        each.role: seal_answers(study, here, counts, site.key, sharing) for each in study.receivers
-    }
+    if study.mode == "two-aggregators":
+        return seal_shares(study, here, counts, site.key, sharing)
+    return {"coordinator": seal_answers(study, here, counts, site.key, sharing)}
 
 
 def seal(site: SiteFolder, study: Study, here: StudySite, counts: NDArray[Any]) -> None:

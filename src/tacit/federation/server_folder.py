@@ -7,13 +7,15 @@ ended are written once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, ClassVar
 
-from tacit.errors import InvalidArgument
+from tacit._files import write_atomically
+from tacit.errors import InvalidArgument, Refused
 from tacit.federation import audit_log, members
 from tacit.federation.audit_log import note
-from tacit.federation.certificates import Authority
+from tacit.federation.certificates import Authority, certificate_hash
 from tacit.federation.database import (
     Connection,
     Database,
@@ -23,17 +25,32 @@ from tacit.federation.database import (
     write_once,
 )
 from tacit.federation.keys import SigningKey
+from tacit.federation.messages import answers_size, check_answers
 from tacit.federation.settings import ServerSettings
-from tacit.federation.study import Study
-from tacit.ledger import Ledger
+from tacit.federation.study import Server, Study, StudySite
+from tacit.ledger import Budget, Ledger
 
 STATES = {
     "draft": ("signed",),
     "signed": ("open",),
     "open": ("closed", "void"),
-    "closed": ("released",),
+    "closed": ("released", "void"),
 }
-ENDED = ("released", "void")
+ANSWERS = """
+CREATE TABLE answers (
+    study TEXT NOT NULL,
+    site TEXT NOT NULL,
+    sharing TEXT NOT NULL UNIQUE,
+    receipt TEXT NOT NULL,
+    dropped TEXT,
+    PRIMARY KEY (study, site)
+);
+CREATE TABLE clock (one INTEGER PRIMARY KEY CHECK (one = 1), latest REAL NOT NULL);
+INSERT INTO clock VALUES (1, 0);
+""" + "".join(
+    write_once("answers", column) for column in ("study", "site", "sharing", "receipt", "dropped")
+)
+"""Tables of whoever takes answers: who gave one, and a clock that never goes back."""
 TABLES = (
     """
 CREATE TABLE studies (
@@ -54,34 +71,35 @@ CREATE TABLE approvals (
     note TEXT NOT NULL,
     PRIMARY KEY (study, site)
 );
-CREATE TABLE answers (
-    study TEXT NOT NULL,
-    site TEXT NOT NULL,
-    sharing TEXT NOT NULL UNIQUE,
-    receipt TEXT NOT NULL,
-    dropped TEXT,
-    PRIMARY KEY (study, site)
-);
 CREATE TABLE people (
     name TEXT PRIMARY KEY,
     role TEXT NOT NULL CHECK (role IN ('officer', 'analyst')),
     salt TEXT NOT NULL,
     password TEXT NOT NULL
 );
-CREATE TABLE clock (one INTEGER PRIMARY KEY CHECK (one = 1), latest REAL NOT NULL);
-INSERT INTO clock VALUES (1, 0);
+CREATE TABLE agreed (
+    study TEXT NOT NULL,
+    role TEXT NOT NULL,
+    signature TEXT NOT NULL,
+    PRIMARY KEY (study, role)
+);
+CREATE TABLE sums (
+    study TEXT NOT NULL,
+    role TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (study, role)
+);
 """
+    + ANSWERS
     + members.TABLES
     + audit_log.TABLES
     + append_only("approvals")
+    + append_only("agreed")
+    + append_only("sums")
     + forward("studies", STATES)
     + "".join(
-        write_once(table, column)
-        for table, columns in {
-            "studies": ("hash", "text", "officer", "signature", "survivors", "release", "entry"),
-            "answers": ("study", "site", "sharing", "receipt", "dropped"),
-        }.items()
-        for column in columns
+        write_once("studies", column)
+        for column in ("hash", "text", "officer", "signature", "survivors", "release", "entry")
     )
 )
 
@@ -92,7 +110,7 @@ class ServerFolder:
     Parameters
     ----------
     folder : path
-        What `Coordinator.create` made.
+        What `create` made.
     clock : function, optional
         Returns seconds since 1970.
 
@@ -104,14 +122,77 @@ class ServerFolder:
         Who pays for releases; it proves its budget for any patient of any site.
     """
 
+    TABLES: ClassVar[str] = TABLES
+    LEDGER: ClassVar[str] = "coordinator.ledger"
+    HIDDEN: ClassVar[tuple[str, ...]] = ("draft", "signed")
+    """States of studies that sites do not see."""
+    APPROVES: ClassVar[bool] = True
+    """Whether sites tell their decisions here, before they may answer."""
+
     def __init__(self, folder: Path | str, *, clock: Callable[[], float] = time.time) -> None:
         self.folder = Path(folder)
         self.settings = ServerSettings.read(self.folder / "federation.toml")
         self.authority = Authority.open(self.folder / "keys")
         self.key = SigningKey.open(self.folder / "keys" / "signing.key")
-        self.ledger = Ledger(self.folder / "coordinator.ledger")
-        self.database = Database(self.folder / "state.sqlite", TABLES)
+        self.ledger = Ledger(self.folder / self.LEDGER)
+        self.database = Database(self.folder / "state.sqlite", self.TABLES)
         self._clock = clock
+
+    @classmethod
+    def make(
+        cls,
+        place: Path,
+        settings: ServerSettings,
+        *,
+        hosts: Sequence[str],
+        budget: Budget,
+        unit: str,
+        officers: Sequence[str],
+    ) -> None:
+        """Write keys, authority, ledger and settings into a new or empty folder.
+
+        Parameters
+        ----------
+        place : path
+            Must not exist, or hold nothing but what its owner has just put there.
+        settings : ServerSettings
+            Its federation.toml.
+        hosts : sequence of str
+            Names and addresses by which others reach it.
+        budget : Budget
+            The most that all its studies may cost together.
+        unit : str
+            Whose privacy the ledger counts.
+        officers : sequence of str
+            Public keys of those who may sign its studies.
+        """
+        keys = place / "keys"
+        keys.mkdir(parents=True, exist_ok=True)
+        place.chmod(0o700)
+        Authority.create(keys, settings.name).issue_server(keys, hosts)
+        SigningKey.generate().write(keys / "signing.key")
+        write_atomically(place / "officers", "".join(f"{key}\n" for key in officers).encode())
+        Ledger(place / cls.LEDGER, budget=budget, unit=unit, dataset=settings.name)
+        for part in ("inputs", "answers"):
+            (place / part).mkdir(mode=0o700)
+        settings.write(place / "federation.toml")  # last: a folder without it is not one
+
+    def describe(self, role: str) -> Server:
+        """Return how studies name this server.
+
+        Parameters
+        ----------
+        role : str
+            What it is in a study.
+
+        Returns
+        -------
+        Server
+            With its authority, key, ledger and budget pinned.
+        """
+        budget, pin = self.ledger.budget, certificate_hash(self.authority.pem)
+        pinned = (self.settings.url, pin, self.key.public, self.ledger.origin)
+        return Server(role, *pinned, budget.epsilon, budget.delta)
 
     @property
     def officers(self) -> tuple[str, ...]:
@@ -191,6 +272,21 @@ class ServerFolder:
         """
         return self.folder / "inputs" / f"{name}.npy"
 
+    def frame_of(self, name: str) -> Path:
+        """Return where the centres and weights of a study of codes are.
+
+        Parameters
+        ----------
+        name : str
+            The study's hash.
+
+        Returns
+        -------
+        path
+            An npy file.
+        """
+        return self.folder / "inputs" / f"{name}.frame.npy"
+
     def answers_of(self, name: str, site: str, sharing: str) -> Path:
         """Return where one site's answers are, while they are. Secret.
 
@@ -252,11 +348,78 @@ class ServerFolder:
         tuple of Study and dict
             The document, and its row.
         """
-        query = "SELECT * FROM studies WHERE hash = ? AND state NOT IN ('draft', 'signed')"
-        row = self.database.row(query, name)
-        if row is None:
+        row = self.database.row("SELECT * FROM studies WHERE hash = ?", name)
+        if row is None or row["state"] in self.HIDDEN:
             raise InvalidArgument("Expected the hash of a study that was opened here.")
         return Study.read(row["text"]), row
+
+    def check_parcel(
+        self, study: Study, site: StudySite, header: Mapping[str, Any], payload: bytes
+    ) -> str:
+        """Return the sharing id of a parcel that is what this server takes; raise for any other.
+
+        Parameters
+        ----------
+        study : Study
+            What it is for.
+        site : StudySite
+            Who sends it.
+        header, payload : mapping and bytes
+            What came.
+
+        Returns
+        -------
+        str
+            Random; public.
+        """
+        if self.server_roles(study) == ():
+            raise Refused("Expected a study whose answers this server takes.")
+        return check_answers(study, site, header, payload)
+
+    def server_roles(self, study: Study) -> tuple[str, ...]:
+        """Return in which roles this server receives answers of a study.
+
+        Parameters
+        ----------
+        study : Study
+            Which names its servers.
+
+        Returns
+        -------
+        tuple of str
+            Empty where it is no receiver.
+        """
+        return tuple(each.role for each in study.receivers if each.key == self.key.public)
+
+    def check_new(self, study: Study, site: str, payload: bytes) -> None:
+        """Refuse what another site sent before; called under the write lock.
+
+        Parameters
+        ----------
+        study : Study
+            What it is for.
+        site : str
+            Who sends it.
+        payload : bytes
+            What came: counts may well be equal, shares never.
+        """
+
+    def parcel_size(self, study: Study, site: StudySite) -> int:
+        """Return how many bytes a site sends here, exactly.
+
+        Parameters
+        ----------
+        study : Study
+            What it is for.
+        site : StudySite
+            Who sends it.
+
+        Returns
+        -------
+        int
+            A function of the study.
+        """
+        return answers_size(study, site)
 
     def sweep(self) -> None:
         """Delete answers that nobody needs any more: of ended studies, dropped, or stray."""
@@ -268,7 +431,7 @@ class ServerFolder:
         for path in (self.folder / "answers").iterdir():
             if path.name in kept:
                 continue
-            ended = self._state(path.name.split(".")[0]) in (*ENDED, None)
+            ended = self._state(path.name.split(".")[0]) not in ("open", "closed")
             dropped = self._is_dropped(path.name)
             if ended or dropped:
                 path.unlink(missing_ok=True)

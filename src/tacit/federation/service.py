@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from tacit.errors import InvalidArgument, NotYet, Refused, TacitError
 from tacit.federation import audit_log, members
+from tacit.federation.adding import keep_agreement, take_sum, take_void
 from tacit.federation.certificates import (
     MOST_CSR_BYTES,
     hosts_of,
@@ -32,17 +33,20 @@ from tacit.federation.certificates import (
 )
 from tacit.federation.coordinator import Coordinator
 from tacit.federation.database import Row, StateUnavailable
-from tacit.federation.messages import MOST_BODY, MOST_HEADER, PROTOCOL, answers_size, read_note
+from tacit.federation.messages import MOST_BODY, MOST_HEADER, PROTOCOL, read_note
 from tacit.federation.receiving import (
     keep_decision,
     receipt_of,
     take_answers,
     withdraw_answers,
 )
+from tacit.federation.server_folder import ServerFolder
+from tacit.federation.sums import most_of_sum
 from tacit.federation.transport import Listener, serve, until_signalled
 
 _FAILURES_A_MINUTE = 10
 _MOST_FORM = 8 * 1024 + MOST_CSR_BYTES
+ROLES = ("site", "analyst", "aggregator")
 Handler = Callable[[Request, Row], Awaitable[Response]]
 
 
@@ -73,7 +77,7 @@ def _refusal(error: Exception) -> Response:
 class MemberService:
     """What members may ask: studies, documents, inputs, releases; approvals and answers."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
+    def __init__(self, coordinator: ServerFolder) -> None:
         self.coordinator = coordinator
         self.uploads = coordinator.folder / "uploads"
         self.uploads.mkdir(mode=0o700, exist_ok=True)
@@ -87,10 +91,14 @@ class MemberService:
         """Return the application."""
         study = "/v1/studies/{name}"
         routes = [
-            self._route("/v1/studies", self.studies, "GET", ("site", "analyst")),
-            self._route("/v1/renew", self.renew, "POST", ("site", "analyst")),
-            self._route(f"{study}/document", self.document, "GET", ("site", "analyst")),
+            self._route("/v1/studies", self.studies, "GET", ROLES),
+            self._route("/v1/renew", self.renew, "POST", ROLES),
+            self._route(f"{study}/document", self.document, "GET", ROLES),
             self._route(f"{study}/inputs", self.inputs, "GET", ("site", "analyst")),
+            self._route(f"{study}/frame", self.frame, "GET", ("site", "analyst")),
+            self._route(f"{study}/signature", self.signature, "PUT", ("aggregator",)),
+            self._route(f"{study}/sum", self.sum, "PUT", ("aggregator",)),
+            self._route(f"{study}/void", self.void, "PUT", ("aggregator",)),
             self._route(f"{study}/release", self.release, "GET", ("site", "analyst")),
             self._route(f"{study}/approval", self.approval, "PUT", ("site",)),
             Route(f"{study}/answers", self._answers, methods=["PUT", "DELETE"]),
@@ -128,26 +136,68 @@ class MemberService:
 
     async def studies(self, request: Request, member: Row) -> Response:
         """List the studies that were opened, and where the audit log stands."""
-        del member
         seen = request.query_params.get("seen", "0")
+        hidden = self._hidden(member)
         database = self.coordinator.database
         head = audit_log.head(database)
         at = audit_log.hash_at(database, int(seen)) if seen.isdigit() and len(seen) < 16 else None
         listed = [
             {"hash": row["hash"], "state": row["state"], "closes": row["closes"]}
-            for row in database.rows(
-                "SELECT hash, state, closes FROM studies WHERE state NOT IN ('draft', 'signed')"
-            )
+            for row in database.rows("SELECT hash, state, closes FROM studies")
+            if row["state"] not in hidden
         ]
         log = {"length": head.length, "head": head.hash, "seen": at}
         return JSONResponse({"studies": listed, "audit": log, "time": self.coordinator.now()})
 
     async def document(self, request: Request, member: Row) -> Response:
         """Return a study's text and who signed it."""
+        place: Any = self.coordinator
+        hidden = self._hidden(member)
+        row = place.database.row(
+            "SELECT * FROM studies WHERE hash = ?", request.path_params["name"]
+        )
+        if row is None or row["state"] in hidden:
+            raise InvalidArgument("Expected the hash of a study that was opened here.")
+        signed = {key: row[key] for key in ("officer", "signature")}
+        return JSONResponse(
+            {"document": row["text"], **signed, "agreed": place.agreed(row["hash"])}
+        )
+
+    def _hidden(self, member: Row) -> tuple[str, ...]:
+        """Return which states of a study a member does not see: an aggregator signs it first."""
+        return ("draft",) if member["role"] == "aggregator" else self.coordinator.HIDDEN
+
+    async def frame(self, request: Request, member: Row) -> Response:
+        """Return the centres and weights of a study of codes."""
         del member
-        _, row = self.coordinator.open_study(request.path_params["name"])
-        keys = ("officer", "signature")
-        return JSONResponse({"document": row["text"], **{key: row[key] for key in keys}})
+        study, _ = self.coordinator.open_study(request.path_params["name"])
+        if not study.codes:
+            raise Declined(404, "Expected a study of codes.")
+        path = self.coordinator.frame_of(study.hash)
+        return FileResponse(path, media_type="application/octet-stream")
+
+    async def signature(self, request: Request, member: Row) -> Response:
+        """Keep an aggregator's signature under a study."""
+        del member
+        sent = read_note(await small_body(request, MOST_HEADER))
+        await run_in_threadpool(keep_agreement, self.coordinator, request.path_params["name"], sent)
+        return PlainTextResponse("kept\n", 201)
+
+    async def void(self, request: Request, member: Row) -> Response:
+        """Take note that an aggregator ended a study without a sum."""
+        del member
+        sent = read_note(await small_body(request, MOST_HEADER))
+        await run_in_threadpool(take_void, self.coordinator, request.path_params["name"], sent)
+        return PlainTextResponse("kept\n", 201)
+
+    async def sum(self, request: Request, member: Row) -> Response:
+        """Keep an aggregator's opened sum; the second of two makes the release."""
+        del member
+        name = request.path_params["name"]
+        study, _ = self.coordinator.open_study(name)
+        body = await small_body(request, most_of_sum(study))
+        await run_in_threadpool(take_sum, self.coordinator, name, body)
+        return PlainTextResponse("kept\n", 201)
 
     async def inputs(self, request: Request, member: Row) -> Response:
         """Return the public inputs, or a range of them."""
@@ -167,7 +217,7 @@ class MemberService:
 
     async def renew(self, request: Request, member: Row) -> Response:
         """Give a member a further certificate."""
-        csr = await _small_body(request, MOST_CSR_BYTES)
+        csr = await small_body(request, MOST_CSR_BYTES)
         place = self.coordinator
         args = (place.database, place.authority, member, csr, place.now())
         pem = await run_in_threadpool(members.renew, *args)
@@ -175,7 +225,7 @@ class MemberService:
 
     async def approval(self, request: Request, member: Row) -> Response:
         """Keep an approval or a refusal."""
-        sent = read_note(await _small_body(request, MOST_HEADER))
+        sent = read_note(await small_body(request, MOST_HEADER))
         name = request.path_params["name"]
         kept = await run_in_threadpool(keep_decision, self.coordinator, name, member, sent)
         if not kept:
@@ -202,10 +252,11 @@ class MemberService:
             raise Declined(403, "Expected a site that the study names.")
         if row["state"] != "open" and receipt_of(self.coordinator, name, site.id) is None:
             raise Declined(410, "The study has closed without this site.")
-        _check_plain(request, answers_size(study, site))
+        size = self.coordinator.parcel_size(study, site)
+        _check_plain(request, size)
         path = self.uploads / secrets.token_hex(16)
         try:
-            await _to_disk(request, path, answers_size(study, site))
+            await _to_disk(request, path, size)
             # Asked again: a member may have been revoked while it sent.
             member = self._member(request, ("site",))
             place = self.coordinator
@@ -251,7 +302,8 @@ async def _to_disk(request: Request, path: Path, size: int) -> None:
         await run_in_threadpool(os.fsync, file.fileno())
 
 
-async def _small_body(request: Request, most: int) -> bytes:
+async def small_body(request: Request, most: int) -> bytes:
+    """Return a body of bounded size, as it is: neither compressed nor chunked."""
     told = request.headers.get("content-length", "")
     if "content-encoding" in request.headers or "transfer-encoding" in request.headers:
         raise Declined(415, "Expected a body as it is: neither compressed nor chunked.")
@@ -270,7 +322,7 @@ async def _small_body(request: Request, most: int) -> bytes:
 class EnrolmentService:
     """The door for those who have an invitation and no certificate yet."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
+    def __init__(self, coordinator: ServerFolder) -> None:
         self.coordinator = coordinator
         self._failures: dict[str, deque[float]] = {}
 
@@ -284,7 +336,7 @@ class EnrolmentService:
         try:
             self._slow_down(who)
             # Not canonical: people may write such a request by hand, and it decides nothing else.
-            sent = _loose(await _small_body(request, _MOST_FORM))
+            sent = _loose(await small_body(request, _MOST_FORM))
             place = self.coordinator
             args = (place.database, place.authority, sent, place.now())
             pem = await run_in_threadpool(members.enrol, *args)
@@ -319,9 +371,19 @@ def _loose(raw: bytes) -> dict[str, Any]:
 
 def listeners_of(coordinator: Coordinator, *, console: Any = None) -> list[Listener]:
     """Return the coordinator's ports: members, enrolment, and the console if there is one."""
+    listeners = ports_of(coordinator, MemberService(coordinator))
+    if console is not None:
+        settings, most = coordinator.settings, coordinator.settings.most_connections
+        anybody = server_context(coordinator.folder / "keys", clients=False)
+        place = (settings.console_host, settings.console_port)
+        listeners.append(Listener(console, anybody, *place, most=most))
+    return listeners
+
+
+def ports_of(coordinator: ServerFolder, service: MemberService) -> list[Listener]:
+    """Return what every server listens on: members, and enrolment."""
     settings, keys = coordinator.settings, coordinator.folder / "keys"
     most = settings.most_connections
-    service = MemberService(coordinator)
     members_app, enrol_app = service.app(), EnrolmentService(coordinator).app()
     renew_server(coordinator)
     with_clients = server_context(keys, clients=True)
@@ -331,9 +393,6 @@ def listeners_of(coordinator: Coordinator, *, console: Any = None) -> list[Liste
         Listener(enrol_app, anybody, settings.host, settings.enrol_port, most=most),
     ]
     service.forget_uploads()  # the port is ours now: no other process takes any
-    if console is not None:
-        place = (settings.console_host, settings.console_port)
-        listeners.append(Listener(console, anybody, *place, most=most))
     return listeners
 
 
@@ -352,7 +411,7 @@ async def serve_coordinator(coordinator: Coordinator, *, console: Any = None) ->
     await serve(listeners, tick=tick, stop=stop)
 
 
-def renew_server(coordinator: Coordinator) -> bool:
+def renew_server(coordinator: ServerFolder) -> bool:
     """Give the server a new certificate from day 60 on, for the names that the old one has."""
     keys = coordinator.folder / "keys"
     pem = (keys / "server.pem").read_bytes()

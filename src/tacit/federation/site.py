@@ -6,6 +6,7 @@ sealed on disk before the first of them does, resent as they are, and deleted on
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections.abc import Callable
@@ -18,12 +19,17 @@ from numpy.typing import ArrayLike, NDArray
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument, NotYet, Refused, TacitError
 from tacit.federation.answering import counts_of_answers
-from tacit.federation.approval import Asked, asked_of, check_study, sending_time
+from tacit.federation.approval import (
+    Asked,
+    asked_of,
+    check_study,
+    sending_time,
+    trusted_with,
+)
 from tacit.federation.audit_log import START
-from tacit.federation.certificates import certificate_hash
 from tacit.federation.client import enrol
 from tacit.federation.inputs import read_inputs
-from tacit.federation.keys import SECRET, SigningKey, fingerprint
+from tacit.federation.keys import SECRET, SigningKey
 from tacit.federation.members import Invitation
 from tacit.federation.releasing import StudyRelease, read_release
 from tacit.federation.sealing import seal, trained_counts
@@ -31,6 +37,7 @@ from tacit.federation.sending import withdraw_study
 from tacit.federation.settings import Policy
 from tacit.federation.site_folder import SiteFolder, SiteStudy
 from tacit.federation.statements import TAKES_PART, WITHDRAWN, with_presumptions
+from tacit.federation.study import MODES
 from tacit.federation.visiting import inputs_of, visit
 from tacit.ledger import Budget, Ledger, Statement
 
@@ -128,13 +135,9 @@ class Site(SiteFolder):
             The server's address.
         """
         invited = Invitation.read(invitation)
-        if not (self.folder / "policy.toml").exists():
-            Policy(list(invited.officers), ["coordinator"]).write(self.folder / "policy.toml")
-        place = self.server_folder(invited.url)
-        place.mkdir(mode=0o700, exist_ok=True)
-        write_atomically(place / "ca.pem", invited.authority.encode())
-        enrol(place, invited, self.key)
-        pin = certificate_hash(invited.authority.encode())
+        if invited.officers and not (self.folder / "policy.toml").exists():
+            Policy(list(invited.officers), list(MODES)).write(self.folder / "policy.toml")
+        pin = enrol(self.server_folder(invited.url), invited, self.key)
         row = (invited.url, invited.name, pin, invited.key, 0, START)
         with self.database.writing() as rows:
             rows.execute("INSERT OR IGNORE INTO servers VALUES (?, ?, ?, ?, ?, ?)", row)
@@ -163,6 +166,7 @@ class Site(SiteFolder):
         site = check_study(
             known.study,
             (row["officer"], row["signature"]),
+            agreed=_signatures(row["agreed"]),
             policy=self.policy,
             servers=self.servers(),
             name=name,
@@ -198,10 +202,7 @@ class Site(SiteFolder):
         now = self.clock()
         if now >= self.row(known.hash)["closes"]:
             raise Refused("Expected a study whose window is open: this one has closed.")
-        trusted = [
-            f"the {each.role} at {each.url} (key {fingerprint(each.key)})"
-            for each in known.study.servers
-        ]
+        trusted = [trusted_with(known.study)]
         purpose = f"study {known.hash[:16]}: {known.study.title}"
         self.ledger.charge(known.study.plan, purpose=purpose, study=known.hash, entrusted=trusted)
         send_at = sending_time(known.study, now, self.row(known.hash)["closes"])
@@ -351,3 +352,10 @@ class Site(SiteFolder):
         withdrawn = any(each.state == "withdrawn" for each in self.studies())
         warnings = [WITHDRAWN] if withdrawn else []
         return with_presumptions(self.ledger.statement(), TAKES_PART, warnings=warnings)
+
+
+def _signatures(stored: str) -> dict[str, str]:
+    """Return the aggregators' signatures that came with a study, whatever came."""
+    said = json.loads(stored)
+    told = said if isinstance(said, dict) else {}
+    return {str(role): str(signature) for role, signature in told.items()}

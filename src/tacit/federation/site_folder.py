@@ -15,12 +15,12 @@ from typing import Any
 
 from tacit._files import PathLike
 from tacit.errors import InvalidArgument, Refused
-from tacit.federation.client import Client
+from tacit.federation.client import Client, folder_for
 from tacit.federation.database import Database, Row, forward, write_once
 from tacit.federation.keys import SigningKey
 from tacit.federation.settings import Policy
 from tacit.federation.study import Server, Study, StudySite
-from tacit.ledger import Ledger, digest
+from tacit.ledger import Ledger
 
 STATES = {
     "seen": ("approved", "refused", "absent"),
@@ -45,6 +45,7 @@ CREATE TABLE studies (
     text TEXT NOT NULL,
     officer TEXT NOT NULL,
     signature TEXT NOT NULL,
+    agreed TEXT NOT NULL DEFAULT '{}',
     state TEXT NOT NULL,
     closes INTEGER NOT NULL,
     remote TEXT NOT NULL,
@@ -63,7 +64,7 @@ CREATE TABLE parcels (
     + forward("studies", STATES)
     + "".join(
         write_once("studies", column)
-        for column in ("hash", "text", "officer", "signature", "sharing", "release")
+        for column in ("hash", "text", "officer", "signature", "agreed", "sharing", "release")
     )
     + "".join(write_once("parcels", column) for column in ("study", "role", "receipt"))
 )
@@ -132,8 +133,7 @@ class SiteFolder:
 
     def server_folder(self, url: str) -> Path:
         """Return where the certificate for one server is."""
-        name = "".join(sign if sign.isalnum() else "-" for sign in url.removeprefix("https://"))
-        return self.folder / "servers" / f"{name}-{digest(url)[:8]}"  # no two share one
+        return folder_for(self.folder, url)
 
     def client(self, url: str) -> Client:
         """Return the way to a server that this site joined."""

@@ -12,6 +12,10 @@ ANSWERS_STAY = (
     "and a site took part, or not, for reasons that have nothing to do with its records"
 )
 SHOWN_TO_NOBODY = "the coordinator showed the answers of sites to nobody, and deleted them"
+SHARES_STAY = (
+    "this aggregator's shares and its noise were seen by nobody else, and that it opened one sum a "
+    "study; what the other aggregator, the coordinator or any site did does not matter"
+)
 TAKES_PART = (
     "here, each teacher answered from its own shard, public data and its own coins alone, and this "
     "site took part, or not, for reasons that have nothing to do with its records"

@@ -10,7 +10,7 @@ import dataclasses
 import json
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -25,10 +25,20 @@ from tacit.mechanisms import Plan
 FORMAT = "tacit-study/1"
 SIGNED_AS = FORMAT
 """The domain of signatures over a study: they sign its hash."""
-MODES = ("coordinator",)
-"""Which of the modes this version carries out."""
-MECHANISMS = ("noisy-votes", "gnmax", "lnmax", "confident-gnmax")
-"""What may stand in a plan for votes: the coordinator needs the counts for it and nothing else."""
+AGGREGATORS = ("first", "second")
+"""Roles of the two servers that hold shares."""
+MODES: Mapping[str, tuple[str, ...]] = {
+    "coordinator": ("coordinator",),
+    "two-aggregators": ("coordinator", *AGGREGATORS),
+}
+"""Ways of adding up, each with the roles of its servers."""
+MECHANISMS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("coordinator", "votes"): ("noisy-votes", "gnmax", "lnmax", "confident-gnmax"),
+    ("coordinator", "codes"): ("gaussian-mean",),
+    ("two-aggregators", "votes"): ("shared-votes",),
+    ("two-aggregators", "codes"): ("shared-codes",),
+}
+"""What may stand in a plan, by mode and kind of answers: what needs sums and nothing else."""
 MOST_BYTES = 1 << 20
 LAST_SECOND = 253_402_300_799
 """Of the year 9999, the last that can be shown to people."""
@@ -63,7 +73,7 @@ class Server:
     Parameters
     ----------
     role : str
-        "coordinator".
+        "coordinator"; with two aggregators "first" and "second" besides.
     url : str
         Where sites find it.
     ca : str
@@ -87,7 +97,7 @@ class Server:
     @property
     def takes(self) -> str:
         """What it takes from a site: the last part of the address to which a parcel is sent."""
-        return "answers"
+        return "share" if self.role in AGGREGATORS else "answers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +149,15 @@ class Study:
     title, purpose : str
         In a line each, for people.
     mode : str
-        "coordinator": one trusted party adds the answers and the noise.
+        "coordinator": one trusted party adds the answers and the noise; "two-aggregators": each of
+        two adds shares, and the full noise.
     unit : str
         Whose privacy: "patient", or "site".
     inputs : mapping
         sha256, bytes, dtype and shape of the public inputs.
     answers : mapping
-        kind "votes", and the number of classes.
+        kind "votes", and the number of classes; or kind "codes", their length, and the SHA-256 of
+        the frame by which they are clipped.
     plan : Plan
         What is released, and so the price.
     sites : tuple of StudySite
@@ -211,7 +223,7 @@ class Study:
         Parameters
         ----------
         role : str
-            "coordinator".
+            "coordinator", "first" or "second".
 
         Returns
         -------
@@ -223,7 +235,9 @@ class Study:
     @property
     def receivers(self) -> tuple[Server, ...]:
         """The servers to which a site sends, a parcel each."""
-        return self.servers
+        if self.mode == "coordinator":
+            return self.servers
+        return tuple(self.server(role) for role in AGGREGATORS)
 
     @property
     def queries(self) -> int:
@@ -232,8 +246,34 @@ class Study:
 
     @property
     def classes(self) -> int:
-        """How many classes there are."""
-        return int(self.answers["classes"])
+        """How many classes there are; 0 where answers are codes."""
+        return int(self.answers.get("classes", 0))
+
+    @property
+    def codes(self) -> bool:
+        """Whether answers are codes, not votes."""
+        return bool(self.answers["kind"] == "codes")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of a site's answers: queries, and classes or the length of a code."""
+        return self.queries, self.classes or int(self.answers["length"])
+
+    def teachers_of(self, sites: Iterable[str]) -> int:
+        """Return how many teachers these sites have together.
+
+        Parameters
+        ----------
+        sites : iterable of str
+            Their names.
+
+        Returns
+        -------
+        int
+            Public.
+        """
+        named = set(sites)
+        return sum(each.teachers for each in self.sites if each.id in named)
 
     def reached(self, sites: Sequence[str]) -> bool:
         """Tell whether these sites are a quorum.
@@ -248,7 +288,7 @@ class Study:
         bool
             A function of presence alone.
         """
-        teachers = sum(each.teachers for each in self.sites if each.id in set(sites))
+        teachers = self.teachers_of(sites)
         return len(sites) >= self.quorum["sites"] and teachers >= self.quorum["teachers"]
 
     def __repr__(self) -> str:
@@ -260,7 +300,7 @@ def _read(text: str) -> Study:
     """Read a document once: a server is asked about the same few again and again."""
     document = _parsed(text)
     _check(document, "study", _DOCUMENT)
-    plan = _plan(document["plan"])
+    plan = _plan(document["plan"], MECHANISMS[document["mode"], document["answers"]["kind"]])
     sites = tuple(StudySite(**each) for each in document["sites"])
     window = dict(document["window"], extensions=tuple(document["window"]["extensions"]))
     study = Study(
@@ -287,15 +327,16 @@ def new_document(
     purpose: str,
     unit: str,
     inputs: Mapping[str, Any],
-    classes: int,
+    classes: int | None = None,
     plan: Plan,
     sites: Sequence[StudySite],
     quorum: Mapping[str, int],
     window: Window,
     servers: Sequence[Server],
     overlap: int = 1,
+    codes: Mapping[str, Any] | None = None,
 ) -> Study:
-    """Write the document of a study with a trusted coordinator.
+    """Write the document of a study; more than one server makes it one of two aggregators.
 
     Parameters
     ----------
@@ -306,8 +347,8 @@ def new_document(
         teachers, or the overlap if that is more.
     inputs : mapping
         sha256, bytes, dtype and shape of the public inputs.
-    classes : int
-        How many classes there are.
+    classes : int, optional
+        How many classes there are, where answers are votes.
     plan : Plan
         What is released; its `votes_per_unit` must be what unit and overlap ask for.
     sites : sequence of StudySite
@@ -317,9 +358,11 @@ def new_document(
     window : Window
         When.
     servers : sequence of Server
-        To whom the answers go.
+        The coordinator; for two aggregators, the first and the second besides.
     overlap : int
         At how many sites one patient may be.
+    codes : mapping, optional
+        length and frame (SHA-256), where answers are codes.
 
     Returns
     -------
@@ -330,12 +373,14 @@ def new_document(
         "format": FORMAT,
         "title": title,
         "purpose": purpose,
-        "mode": MODES[0],
+        "mode": "coordinator" if len(servers) == 1 else "two-aggregators",
         "nonce": secrets.token_hex(16),
         "unit": unit,
         "overlap": overlap,
         "inputs": dict(inputs),
-        "answers": {"kind": "votes", "classes": classes},
+        "answers": {"kind": "votes", "classes": classes}
+        if codes is None
+        else {"kind": "codes", **codes},
         "plan": plan.as_dict(),
         "sites": [dataclasses.asdict(each) for each in sites],
         "quorum": dict(quorum),
@@ -373,12 +418,12 @@ def _parsed(text: str) -> dict[str, Any]:
     return document
 
 
-def _plan(plain: Mapping[str, Any]) -> Plan:
+def _plan(plain: Mapping[str, Any], mechanisms: Sequence[str]) -> Plan:
     """Make the plan again, which must be recorded by the very same text."""
     wrong = InvalidArgument(
-        f"Expected plan to be one of {', '.join(MECHANISMS)} as this version of tacit records it."
+        f"Expected plan to be one of {', '.join(mechanisms)} as this version of tacit records it."
     )
-    if plain["mechanism"] not in MECHANISMS:
+    if plain["mechanism"] not in mechanisms:
         raise wrong
     try:
         mechanism = mechanism_class(plain["mechanism"])(**plain["parameters"])
@@ -407,16 +452,39 @@ def _check_parts(study: Study, document: Mapping[str, Any]) -> None:
         (study.quorum["teachers"] <= sum(teachers), "a quorum of no more teachers than there are"),
         (document["overlap"] <= len(names), "an overlap of no more sites than there are"),
         (list(ends) == sorted(set(ends)), "a window that closes after it opens, and extensions"),
-        (plan.queries == study.queries, "a plan of as many queries as there are inputs"),
+        (_asks(plan) == study.queries, "a plan of as many queries as there are inputs"),
         (plan.n_teachers is None, "a plan without n_teachers: who answers is not known before"),
         (plan.n_classes in (None, study.classes), "a plan of as many classes as answers have"),
+        (
+            not study.codes or getattr(plan.mechanism, "n_teachers", 0) == sum(teachers),
+            "a mechanism with n_teachers of all sites together",
+        ),
         (priced == asked, f"a plan with votes_per_unit={asked}, which unit and overlap ask for"),
-        ([each.role for each in study.servers] == ["coordinator"], "one server: coordinator"),
+        (
+            tuple(each.role for each in study.servers) == MODES[study.mode],
+            f"these servers, in order: {', '.join(MODES[study.mode])}",
+        ),
+        *(
+            (len({getattr(each, pin) for each in study.servers}) == len(study.servers), what)
+            for pin, what in _OF_ITS_OWN.items()
+        ),
     ):
         if not holds:
             raise InvalidArgument(f"Expected {what} in the study.")
 
 
+def _asks(plan: Plan) -> int:
+    """Return about how many inputs a plan asks: a bound may hold several."""
+    return plan.queries * int(getattr(plan.mechanism, "joint", 1))
+
+
+# Whoever holds both keys, or issues certificates for both aggregators, sees every answer.
+_OF_ITS_OWN = {
+    "url": "servers with addresses of their own",
+    "key": "servers with keys of their own",
+    "ca": "servers with authorities of their own",
+    "ledger": "servers with ledgers of their own",
+}
 Check = Callable[[Any], bool]
 
 
@@ -479,6 +547,18 @@ def _url(value: Any) -> bool:
     return _line(value) and re.fullmatch(r"https://[^/\s?#@]+", value) is not None
 
 
+def _answers(value: Any) -> bool:
+    kinds: Mapping[str, Mapping[str, Check]] = {
+        "votes": {"classes": _whole(2, 1 << 16)},
+        "codes": {"length": _whole(1, 1 << 28), "frame": _hash},
+    }
+    kind = value.get("kind") if isinstance(value, dict) else None
+    fields = kinds.get(kind) if isinstance(kind, str) else None
+    if fields is None or set(value) != {"kind", *fields}:
+        return False
+    return all(check(value[name]) for name, check in fields.items())
+
+
 def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
@@ -487,7 +567,7 @@ _DOCUMENT: Mapping[str, Any] = {
     "format": lambda value: value == FORMAT,
     "title": _line,
     "purpose": _line,
-    "mode": lambda value: value in MODES,
+    "mode": lambda value: isinstance(value, str) and value in MODES,
     "nonce": lambda value: isinstance(value, str) and len(value) == 32 and is_hex(value),
     "unit": _line,
     "overlap": _whole(1, MOST_SITES),
@@ -497,7 +577,7 @@ _DOCUMENT: Mapping[str, Any] = {
         "dtype": lambda value: value in _DTYPES,
         "shape": _shape,
     },
-    "answers": {"kind": lambda value: value == "votes", "classes": _whole(2, 1 << 16)},
+    "answers": _answers,
     "plan": {
         "mechanism": lambda value: isinstance(value, str),
         "parameters": lambda value: isinstance(value, dict),

@@ -6,6 +6,7 @@ something else than was sent is refused; nothing that it says makes more leave t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
@@ -97,11 +98,12 @@ def _meet(site: SiteFolder, url: str, client: Client, each: Mapping[str, Any]) -
         return []
     if study.server("coordinator").url != url:  # answers go to whom it names, and nobody else
         return [f"{name[:8]}: not a study of {url}, which showed it; left alone"]
-    row = (name, url, study.text, str(said.get("officer")), str(said.get("signature")))
+    agreed = json.dumps(said.get("agreed") or {}, sort_keys=True)
+    row = (name, url, study.text, str(said.get("officer")), str(said.get("signature")), agreed)
     with site.database.writing() as rows:
         query = (
-            "INSERT OR IGNORE INTO studies (hash, server, text, officer, signature, state, "
-            "closes, remote) VALUES (?, ?, ?, ?, ?, 'seen', ?, ?)"
+            "INSERT OR IGNORE INTO studies (hash, server, text, officer, signature, agreed, "
+            "state, closes, remote) VALUES (?, ?, ?, ?, ?, ?, 'seen', ?, ?)"
         )
         rows.execute(query, (*row, each["closes"], remote))
     return [f"{name[:8]}: new study, {study.title!r}; `tacit site approve {name[:8]}`"]

@@ -1,0 +1,450 @@
+"""An aggregator: it holds one share of every site's answers, adds its noise, opens one sum.
+
+`seen -> open -> closed -> locked -> opened -> released`, or `refused`, `void`; never back, each
+step one synchronised transaction. What the other aggregator says and what is exchanged with it:
+`tacit.federation.exchanging`. Why one sum, ever: docs/theory/federation.md#a-sum-is-opened-once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from tacit.errors import InvalidArgument, Refused
+from tacit.federation import audit_log, members
+from tacit.federation.audit_log import note
+from tacit.federation.client import Client, enrol, folder_for
+from tacit.federation.database import Row, append_only, forward, write_once
+from tacit.federation.keys import check_signature, fingerprint
+from tacit.federation.members import Invitation
+from tacit.federation.messages import read_header, signed
+from tacit.federation.receiving import present_sites
+from tacit.federation.server_folder import ANSWERS, ServerFolder
+from tacit.federation.settings import ServerSettings
+from tacit.federation.sharing import beginning_of, check_share, share_size
+from tacit.federation.statements import ANSWERS_STAY, SHARES_STAY, with_presumptions
+from tacit.federation.study import AGGREGATORS, SIGNED_AS, Server, Study, StudySite
+from tacit.ledger import Budget, Statement, epsilon_text
+
+STATES = {
+    "seen": ("open", "refused"),
+    "open": ("closed", "void"),
+    "closed": ("locked", "void"),
+    "locked": ("opened", "void"),
+    "opened": ("released",),
+}
+HELD, LOCK = "tacit-held/1", "tacit-lock/1"
+_ONCE = "hash text officer signature agreed held peer_held survivors entry sum lock "
+_ONCE += "peer_lock peer_sum"
+_TABLES = (
+    """
+CREATE TABLE studies (
+    hash TEXT PRIMARY KEY,
+    text TEXT NOT NULL,
+    role TEXT NOT NULL,
+    state TEXT NOT NULL,
+    officer TEXT NOT NULL,
+    signature TEXT NOT NULL,
+    closes INTEGER NOT NULL,
+    agreed TEXT,
+    told TEXT NOT NULL DEFAULT '',
+    held TEXT,
+    peer_held TEXT,
+    survivors TEXT,
+    entry TEXT,
+    sum BLOB,
+    lock TEXT,
+    peer_lock TEXT,
+    peer_sum BLOB
+);
+CREATE TABLE parties (
+    url TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    ca TEXT NOT NULL,
+    key TEXT NOT NULL,
+    officers TEXT NOT NULL
+);
+CREATE TABLE evidence (
+    study TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    kept TEXT NOT NULL,
+    another TEXT NOT NULL UNIQUE
+);
+"""
+    + ANSWERS
+    + members.TABLES
+    + audit_log.TABLES
+    + append_only("evidence")
+    + forward("studies", STATES)
+    + "".join(write_once("studies", column) for column in _ONCE.split())
+)
+
+
+class Aggregator(ServerFolder):
+    """The folder of an aggregator: keys, an authority of its own, members, shares, ledger.
+
+    Parameters
+    ----------
+    folder : path
+        What `Aggregator.create` made.
+    clock : function, optional
+        Returns seconds since 1970.
+
+    Attributes
+    ----------
+    settings : ServerSettings
+        federation.toml.
+    ledger : Ledger
+        Who pays for the noise that is drawn here, for any patient of any honest site.
+    """
+
+    TABLES: ClassVar[str] = _TABLES
+    LEDGER: ClassVar[str] = "aggregator.ledger"
+    HIDDEN: ClassVar[tuple[str, ...]] = ("seen", "refused")
+    APPROVES: ClassVar[bool] = False
+
+    def __init__(self, folder: Path | str, *, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(folder, clock=clock)
+        self._clients: dict[str, Client] = {}
+        self._beginnings: dict[str, dict[bytes, str]] = {}
+
+    @classmethod
+    def create(
+        cls,
+        folder: Path | str,
+        settings: ServerSettings,
+        *,
+        hosts: Sequence[str],
+        budget: Budget,
+        unit: str,
+        clock: Callable[[], float] = time.time,
+    ) -> Aggregator:
+        """Make keys, authority, ledger and settings in a new folder.
+
+        Parameters
+        ----------
+        folder : path
+            Must not exist, or be empty.
+        settings : ServerSettings
+            Its federation.toml.
+        hosts : sequence of str
+            Names and addresses by which sites and the other aggregator reach it.
+        budget : Budget
+            The most that all its studies may cost together, for any patient of any honest site.
+        unit : str
+            Whose privacy the ledger counts.
+        clock : function, optional
+            Returns seconds since 1970.
+
+        Returns
+        -------
+        Aggregator
+            Which has joined nobody yet.
+        """
+        place = Path(folder)
+        if place.exists() and any(place.iterdir()):
+            raise InvalidArgument(f"Expected {str(place)!r} to be new or empty.")
+        (place / "servers").mkdir(parents=True, mode=0o700)
+        cls.make(place, settings, hosts=hosts, budget=budget, unit=unit, officers=())
+        return cls(place, clock=clock)
+
+    def join(self, invitation: str) -> str:
+        """Enrol with a coordinator, or as the first aggregator with the second.
+
+        Parameters
+        ----------
+        invitation : str
+            The line that came from that server's operator, by a path of its own.
+
+        Returns
+        -------
+        str
+            The server's address.
+        """
+        invited = Invitation.read(invitation)
+        pin = enrol(folder_for(self.folder, invited.url), invited, self.key)
+        row = (invited.url, invited.name, pin, invited.key, " ".join(invited.officers))
+        with self.database.writing() as rows:
+            rows.execute("INSERT OR IGNORE INTO parties VALUES (?, ?, ?, ?, ?)", row)
+            note(rows, self.now(), "joined", server=invited.url, key=invited.key)
+        return invited.url
+
+    def parties(self) -> dict[str, Row]:
+        """Return the servers that this aggregator joined, by their address.
+
+        Returns
+        -------
+        dict
+            name, ca, key and officers.
+        """
+        return {row["url"]: row for row in self.database.rows("SELECT * FROM parties")}
+
+    def client(self, url: str) -> Client:
+        """Return the way to a server that this aggregator joined.
+
+        Parameters
+        ----------
+        url : str
+            Its address.
+
+        Returns
+        -------
+        Client
+            Kept until `hang_up`.
+        """
+        if url not in self._clients:
+            self._clients[url] = Client(folder_for(self.folder, url), url, clock=self.now)
+        return self._clients[url]
+
+    def hang_up(self) -> None:
+        """Close every connection; the next request opens its own."""
+        for client in self._clients.values():
+            client.close()
+
+    def meet(self, url: str, text: str, officer: str, signature: str) -> Study | None:
+        """Take note of a study that a coordinator shows; None if it is none of ours.
+
+        Parameters
+        ----------
+        url : str
+            Who shows it.
+        text : str
+            Its document.
+        officer, signature : str
+            Who signed it.
+
+        Returns
+        -------
+        Study or None
+            Kept as "seen", for a person to approve.
+        """
+        study = Study.read(text)
+        role = self._role(study)
+        if role is None or study.server("coordinator").url != url:
+            return None
+        row = (study.hash, text, role, officer, signature, study.window.closes)
+        with self.database.writing() as rows:
+            query = (
+                "INSERT OR IGNORE INTO studies (hash, text, role, state, officer, signature, "
+                "closes) VALUES (?, ?, ?, 'seen', ?, ?, ?)"
+            )
+            if rows.execute(query, row).rowcount:
+                note(rows, self.now(), "seen", study=study.hash)
+        return study
+
+    def _role(self, study: Study) -> str | None:
+        mine = [role for role in AGGREGATORS if study.mode == "two-aggregators"]
+        return next((role for role in mine if study.server(role) == self.describe(role)), None)
+
+    def asked(self, name: str) -> list[tuple[str, str]]:
+        """Return what a study asks of this aggregator, checked, for a person to read.
+
+        Parameters
+        ----------
+        name : str
+            The first eight digits of its hash, or more.
+
+        Returns
+        -------
+        list of tuple of str
+            A name and what it is. What pins or signatures forbid raises `Refused`.
+        """
+        row = self.find(name)
+        study = Study.read(row["text"])
+        self._check(study, row)
+        price = study.plan.epsilon(self.ledger.usable_delta)
+        shown = {
+            "study": study.hash,
+            "title": study.title,
+            "purpose": study.purpose,
+            "this aggregator": row["role"],
+            **{each.role: _pins(each) for each in study.servers},
+            "officer": fingerprint(row["officer"]),
+            "sites": f"{len(study.sites)}, of which {study.quorum['sites']} must have answered",
+            "mechanism": study.plan.mechanism.name,
+            "noise drawn here": f"the full deviation, {study.plan.mechanism!r}",
+            "price": f"epsilon = {epsilon_text(price)} at delta = {self.ledger.budget.delta:g} for "
+            f"one {study.unit}",
+            "this ledger": f"epsilon {epsilon_text(self.ledger.spent())} of "
+            f"{self.ledger.budget.epsilon:g} spent",
+        }
+        return list(shown.items())
+
+    def _check(self, study: Study, row: Row) -> None:
+        known = self.parties()
+        coordinator = study.server("coordinator")
+        joined = known.get(coordinator.url)
+        if joined is None or (joined["ca"], joined["key"]) != (coordinator.ca, coordinator.key):
+            raise Refused("Expected a study of the coordinator that this aggregator joined.")
+        if row["officer"] not in joined["officers"].split():
+            raise Refused(f"Expected an officer of that coordinator, not {row['officer'][:16]}.")
+        check_signature(row["officer"], SIGNED_AS, study.hash, row["signature"])
+        second = study.server(AGGREGATORS[1])
+        if row["role"] == AGGREGATORS[0]:
+            other = known.get(second.url)
+            if other is None or (other["ca"], other["key"]) != (second.ca, second.key):
+                raise Refused("Expected the second aggregator that this one joined.")
+        if study.unit not in (self.ledger.unit, "site"):
+            raise Refused(f"Expected the unit of this ledger, {self.ledger.unit!r}.")
+
+    def approve(self, name: str, *, hash: str) -> None:
+        """Sign a study and take shares for it; nothing is charged before noise is drawn.
+
+        Parameters
+        ----------
+        name : str
+            The first eight digits of its hash, or more.
+        hash : str
+            The same, as a person read and typed them.
+        """
+        row = self.find(name)
+        if len(hash) < 8 or not row["hash"].startswith(hash):
+            raise Refused("Expected the first eight digits of the study's hash.")
+        if row["state"] != "seen":
+            if row["state"] == "refused":
+                raise Refused("Expected a study that was not refused here.")
+            return
+        study = Study.read(row["text"])
+        self._check(study, row)
+        if self.ledger.would_exceed(study.plan):
+            raise Refused("Expected a study within the budget of this aggregator's ledger.")
+        agreed = self.key.sign(SIGNED_AS, study.hash)
+        with self.database.writing() as rows:
+            query = (
+                "UPDATE studies SET state = 'open', agreed = ? WHERE hash = ? AND state = 'seen'"
+            )
+            if rows.execute(query, (agreed, study.hash)).rowcount:
+                note(rows, self.now(), "approved", study=study.hash)
+
+    def refuse(self, name: str) -> None:
+        """Refuse a study that was not approved yet.
+
+        Parameters
+        ----------
+        name : str
+            The first eight digits of its hash, or more.
+        """
+        row = self.find(name)
+        with self.database.writing() as rows:
+            query = "UPDATE studies SET state = 'refused' WHERE hash = ? AND state = 'seen'"
+            if not rows.execute(query, (row["hash"],)).rowcount:
+                raise Refused(f"Expected a study that is not yet {row['state']}.")
+            note(rows, self.now(), "refused", study=row["hash"])
+
+    def check_parcel(
+        self, study: Study, site: StudySite, header: Mapping[str, Any], payload: bytes
+    ) -> str:
+        """Return the sharing id of a share for this aggregator; raise for anything else.
+
+        Parameters
+        ----------
+        study : Study
+            What it is for.
+        site : StudySite
+            Who sends it.
+        header, payload : mapping and bytes
+            What came.
+
+        Returns
+        -------
+        str
+            Random; public.
+        """
+        return check_share(study, site, self.find(study.hash)["role"], header, payload)
+
+    def parcel_size(self, study: Study, site: StudySite) -> int:
+        """Return how many bytes a site sends here, exactly.
+
+        Parameters
+        ----------
+        study : Study
+            What it is for.
+        site : StudySite
+            Who sends it.
+
+        Returns
+        -------
+        int
+            A function of the study and of this aggregator's role.
+        """
+        return share_size(study, site, self.find(study.hash)["role"])
+
+    def check_new(self, study: Study, site: str, payload: bytes) -> None:
+        """Refuse the share of another site: one seed for two would show their difference.
+
+        Parameters
+        ----------
+        study : Study
+            What it is for.
+        site : str
+            Who sends it.
+        payload : bytes
+            The seed or share; secret.
+        """
+        role = self.find(study.hash)["role"]
+        seen = self._beginnings.setdefault(study.hash, {})
+        if not seen:
+            seen.update(self._taken(study, role))
+        if seen.setdefault(beginning_of(study, role, payload), site) != site:
+            raise Refused("Expected a share of this site's own.")
+
+    def _taken(self, study: Study, role: str) -> Iterator[tuple[bytes, str]]:
+        """Yield how the shares begin that are here: after a restart as before."""
+        for path in (self.folder / "answers").glob(f"{study.hash}.*"):
+            with path.open("rb") as file:
+                header = read_header(file)
+                yield beginning_of(study, role, file.read()), str(header["site"])
+
+    def close_due(self) -> None:
+        """Close what is due, by the clock and by who has sent; say who is held, signed."""
+        now = self.now()
+        for row in self.database.rows("SELECT * FROM studies WHERE state = 'open'"):
+            if now >= row["closes"]:
+                self._close(row["hash"], now)
+
+    def _close(self, name: str, now: float) -> None:
+        with self.database.writing() as rows:
+            row = rows.execute("SELECT * FROM studies WHERE hash = ?", (name,)).fetchone()
+            if row["state"] != "open" or now < row["closes"]:
+                return
+            study, present = Study.read(row["text"]), present_sites(rows, name)
+            later = [end for end in study.window.extensions if end > row["closes"]]
+            rows.execute("UPDATE clock SET latest = MAX(latest, ?)", (now,))
+            if study.reached(present):
+                held = self._held(rows, study, row["role"])
+                query = "UPDATE studies SET state = 'closed', held = ? WHERE hash = ?"
+                rows.execute(query, (held, name))
+                note(rows, now, "closed", study=name, sites=present)
+            elif later:
+                rows.execute("UPDATE studies SET closes = ? WHERE hash = ?", (later[0], name))
+                note(rows, now, "extended", study=name, closes=later[0])
+            else:
+                rows.execute("UPDATE studies SET state = 'void' WHERE hash = ?", (name,))
+                note(rows, now, "void", study=name)
+
+    def _held(self, rows: Any, study: Study, role: str) -> str:
+        query = "SELECT site, sharing FROM answers WHERE study = ? AND dropped IS NULL"
+        found = rows.execute(query + " ORDER BY site", (study.hash,)).fetchall()
+        pairs = [[row["site"], row["sharing"]] for row in found]
+        return signed(self.key, HELD, {"study": study.hash, "role": role, "held": pairs}).decode()
+
+    def statement(self) -> Statement:
+        """Return what this aggregator may sign, whatever all others did.
+
+        Returns
+        -------
+        Statement
+            For any patient of an honest site, over all studies of this ledger.
+        """
+        return with_presumptions(self.ledger.statement(), ANSWERS_STAY, SHARES_STAY)
+
+    def close(self) -> None:
+        """Close connections and files; what was written stays."""
+        self.hang_up()
+        super().close()
+
+
+def _pins(server: Server) -> str:
+    return f"{server.url}, key {fingerprint(server.key)}, authority {fingerprint(server.ca)}"

@@ -1,0 +1,255 @@
+"""Between two aggregators: who is held, one locked sum each, then both are opened.
+
+Lists of (site, sharing id) are exchanged and intersected; each draws its noise, stores its sum and
+deletes its shares; only with the other's signed lock over the same sites is a sum shown, and only
+as it was stored. A second, different note of the other one proves that it equivocates: it is
+refused and kept. docs/theory/federation.md#a-sum-is-opened-once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tacit.errors import BudgetExceeded, InvalidArgument, NotYet, Refused
+from tacit.federation.aggregator import HELD, LOCK, Aggregator
+from tacit.federation.audit_log import note
+from tacit.federation.database import Row
+from tacit.federation.messages import check_signed, frame, is_sharing_id, read_header, read_note
+from tacit.federation.messages import signed as signed_note
+from tacit.federation.releasing import alone
+from tacit.federation.sharing import check_share, noisy_array, share_of
+from tacit.federation.statements import WITHDRAWN
+from tacit.federation.study import AGGREGATORS, Study
+from tacit.federation.sums import SUM, Opened, most_of_sum, read_sum
+from tacit.ledger import canonical
+from tacit.noise import Shares
+
+MOST_NOTE = 4 << 20
+"""Bytes of a list of who is held."""
+KINDS = ("held", "lock", "sum")
+Pairs = list[list[str]]
+
+
+def hash_of(pairs: Pairs) -> str:
+    """Return the hash of a set of sites, by which two aggregators agree on it."""
+    return hashlib.sha256(canonical(sorted(pairs)).encode()).hexdigest()
+
+
+def advance(place: Aggregator, name: str) -> str:
+    """Take every step that this aggregator can take alone; return the state.
+
+    Nobody else does so at the same time: of two that race, one draws.
+    """
+    with alone(place.folder / "locking.lock"):
+        row = place.find(name)
+        if row["state"] == "closed" and row["peer_held"] is not None:
+            _lock(place, row)
+            row = place.find(name)
+        if row["state"] == "locked" and row["peer_lock"] is not None:
+            _open(place, row)
+            row = place.find(name)
+        if row["state"] == "opened" and row["peer_sum"] is not None:
+            _move(place, row["hash"], "opened", "released")
+    place.sweep()
+    return str(place.find(name)["state"])
+
+
+def _move(place: Aggregator, name: str, old: str, new: str, why: str = "") -> None:
+    with place.database.writing() as rows:
+        query = "UPDATE studies SET state = ? WHERE hash = ? AND state = ?"
+        if rows.execute(query, (new, name, old)).rowcount:
+            note(rows, place.now(), new, study=name, **({"why": why} if why else {}))
+
+
+def _lock(place: Aggregator, row: Row) -> None:
+    """Agree on who is in the sum, pay, draw, and store sum and lock in one write."""
+    study = Study.read(row["text"])
+    mine, theirs = (json.loads(row[key])["held"] for key in ("held", "peer_held"))
+    both = {(site, sharing) for site, sharing in theirs}
+    pairs = sorted(pair for pair in mine if tuple(pair) in both)
+    if not study.reached([site for site, _ in pairs]):
+        _move(place, study.hash, "closed", "void", "no quorum of sites that both hold")
+        return
+    total = _total(place, study, row["role"], pairs)
+    warnings = _warnings(place, study.hash)
+    purpose = f"study {study.hash[:16]}: {study.title}"
+    try:
+        with place.ledger.release(study.plan, purpose=purpose, faults=warnings) as grant:
+            released = grant.release(total)
+    except BudgetExceeded:
+        _move(place, study.hash, "closed", "void", "no room in this ledger")
+        return
+    assert released.shares is not None
+    payload = noisy_array(released.shares)
+    header: dict[str, Any] = {"study": study.hash, "role": row["role"], "survivors": pairs}
+    header |= {"entry": released.entry, "warnings": warnings, "salt": secrets.token_hex(32)}
+    text = canonical(header) + "\n" + hashlib.sha256(payload).hexdigest()
+    header["signature"] = place.key.sign(SUM, text)
+    stored = frame(canonical(header).encode(), payload)
+    locked: dict[str, Any] = {"study": study.hash, "role": row["role"]}
+    locked |= {"survivors": hash_of(pairs), "sum": hashlib.sha256(stored).hexdigest()}
+    lock = signed_note(place.key, LOCK, locked).decode()
+    with place.database.writing() as rows:
+        query = (
+            "UPDATE studies SET state = 'locked', survivors = ?, entry = ?, sum = ?, lock = ? "
+            "WHERE hash = ? AND state = 'closed'"
+        )
+        values = (canonical(pairs), released.entry, stored, lock, study.hash)
+        if rows.execute(query, values).rowcount:
+            note(rows, place.now(), "locked", study=study.hash, entry=released.entry)
+
+
+def _total(place: Aggregator, study: Study, role: str, pairs: Pairs) -> Shares:
+    """Add up the shares of these sites, each once, checked once more. Secret."""
+    total = np.zeros(study.shape, dtype=np.uint64)
+    for name, sharing in pairs:
+        site = study.site(name)
+        if site is None:
+            raise Refused("Expected every survivor to be a site of the study.")
+        with place.answers_of(study.hash, name, sharing).open("rb") as file:
+            header = read_header(file)
+            payload = file.read()
+        if check_share(study, site, role, header, payload) != sharing:
+            raise Refused("Expected the share that was taken.")
+        total += share_of(study, role, payload)  # mod 2^64
+    return total
+
+
+def _warnings(place: Aggregator, name: str) -> list[str]:
+    query = "SELECT 1 FROM answers WHERE study = ? AND dropped = 'withdrawn'"
+    return [WITHDRAWN] if place.database.row(query, name) else []
+
+
+def _open(place: Aggregator, row: Row) -> None:
+    """Show the sum from now on, if the other one has locked its own over the same sites."""
+    mine, theirs = json.loads(row["lock"]), json.loads(row["peer_lock"])
+    if mine["survivors"] != theirs["survivors"]:
+        _move(place, row["hash"], "locked", "void", "the other aggregator locked other sites")
+        return
+    _move(place, row["hash"], "locked", "opened")
+
+
+def peer_of(study: Study, role: str) -> str:
+    """Return the other aggregator's role."""
+    del study
+    return AGGREGATORS[1 - AGGREGATORS.index(role)]
+
+
+def take_note(place: Aggregator, name: str, kind: str, raw: bytes) -> None:
+    """Keep what the other aggregator says, once; a different second one is evidence.
+
+    `Refused` if its key did not sign it; nothing is changed then.
+    """
+    study, row = place.open_study(name)
+    text = _checked_sum(study, row, raw) if kind == "sum" else _checked_note(study, row, kind, raw)
+    column = f"peer_{kind}"
+    with place.database.writing() as rows:
+        query = f"SELECT state, {column} AS kept FROM studies WHERE hash = ?"
+        found = rows.execute(query, (study.hash,)).fetchone()
+        kept = None if found["kept"] is None else _as_bytes(found["kept"])
+        if kept is None and found["state"] != "void":
+            value: Any = raw if kind == "sum" else text
+            rows.execute(f"UPDATE studies SET {column} = ? WHERE hash = ?", (value, study.hash))
+            return
+        if kept is None or kept == raw:
+            return
+        evidence = (study.hash, kind, _shown(kept), _shown(raw))
+        rows.execute("INSERT OR IGNORE INTO evidence VALUES (?, ?, ?, ?)", evidence)
+        note(rows, place.now(), "equivocation", study=study.hash, kind=kind)
+    raise Refused(f"Expected the {kind} that was sent before: this one is another, and is kept.")
+
+
+def _as_bytes(stored: Any) -> bytes:
+    return stored.encode() if isinstance(stored, str) else bytes(stored)
+
+
+def _shown(raw: bytes) -> str:
+    """Return what proves an equivocation: the signed note itself, or the hash and head of a sum."""
+    return raw.decode() if len(raw) < MOST_NOTE and raw[:1] == b"{" else raw.hex()
+
+
+def _checked_note(study: Study, row: Row, kind: str, raw: bytes) -> str:
+    peer = peer_of(study, row["role"])
+    sent = read_note(raw, most=MOST_NOTE)
+    plain = check_signed(study.server(peer).key, HELD if kind == "held" else LOCK, sent)
+    if (plain.get("study"), plain.get("role")) != (study.hash, peer):
+        raise InvalidArgument("Expected a note on this study, of the other aggregator.")
+    if kind == "held" and not _is_held(study, plain):
+        raise InvalidArgument("Expected a list of sites of this study and their sharing ids.")
+    hashes = [plain.get(name) for name in ("survivors", "sum")]
+    if kind == "lock" and not all(isinstance(one, str) and len(one) == 64 for one in hashes):
+        raise InvalidArgument("Expected the hashes of sites and sum.")
+    return raw.decode()
+
+
+def _is_held(study: Study, plain: Mapping[str, Any]) -> bool:
+    pairs = plain.get("held")
+    if set(plain) != {"study", "role", "held"} or not isinstance(pairs, list):
+        return False
+    proper = all(
+        isinstance(pair, list)
+        and len(pair) == 2
+        and isinstance(pair[0], str)
+        and study.site(pair[0]) is not None
+        and is_sharing_id(pair[1])
+        for pair in pairs
+    )
+    return proper and len({pair[0] for pair in pairs}) == len(pairs)
+
+
+def _checked_sum(study: Study, row: Row, raw: bytes) -> str:
+    """Check that a sum is the one that the other aggregator locked, over the same sites."""
+    if row["peer_lock"] is None or row["state"] not in ("opened", "released"):
+        raise NotYet("Expected a sum after both were locked.")
+    told: Opened = read_sum(study, peer_of(study, row["role"]), raw)
+    lock = json.loads(row["peer_lock"])
+    if hashlib.sha256(raw).hexdigest() != lock["sum"]:
+        raise Refused("Expected the sum that was locked.")
+    if hash_of(told.pairs) != lock["survivors"]:
+        raise Refused("Expected a sum over the sites that were locked.")
+    return ""
+
+
+def shown(place: Aggregator, name: str, kind: str) -> bytes:
+    """Return what the other aggregator may see of this one's: `NotYet` before its time."""
+    _, row = place.open_study(name)
+    allowed = {
+        "held": row["held"] is not None,
+        "lock": row["lock"] is not None,
+        "sum": row["state"] in ("opened", "released"),
+    }
+    if not allowed[kind]:
+        raise NotYet("Expected a study that has come that far here.")
+    return _as_bytes(row[kind])
+
+
+def exchange(place: Aggregator, name: str) -> list[str]:
+    """Let the first aggregator give and fetch what is due: lists, locks, sums; return what came."""
+    said = []
+    for kind in KINDS:
+        row = place.find(name)
+        study = Study.read(row["text"])
+        if row["role"] != AGGREGATORS[0] or row["state"] in ("void", "released"):
+            break
+        try:
+            mine = shown(place, row["hash"], kind)
+        except NotYet:
+            break
+        client = place.client(study.server(AGGREGATORS[1]).url)
+        path = f"/studies/{study.hash}/{kind}"
+        reply = client.ask("PUT", path, mine)
+        if reply.status not in (200, 201):
+            break
+        got = client.ask("GET", path, most=most_of_sum(study) if kind == "sum" else MOST_NOTE)
+        if got.status != 200:
+            break
+        take_note(place, study.hash, kind, got.body)
+        state = advance(place, study.hash)
+        said.append(f"{study.hash[:8]}: {kind} exchanged; {state}")
+    return said

@@ -1,0 +1,160 @@
+"""Mode 2 on loopback: shares, lists, locks, sums; one sum a study, whatever happens between."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import pytest
+from network import (
+    CLASSES,
+    QUERIES,
+    draft,
+    go_on,
+    make_aggregator,
+    pass_the_end,
+    served_aggregator,
+)
+
+from tacit.errors import NotYet, Refused
+from tacit.federation import SigningKey, read_release, release_study
+from tacit.mechanisms import Plan, SharedVotes, count_votes
+
+TEACHERS = 3000
+SIGMA = 4.0
+
+
+def answers_of(number):
+    """All teachers of a site say the same of an input: counts are multiples of 3000."""
+    row = np.random.default_rng(number).integers(0, CLASSES, QUERIES)
+    return np.tile(row, (TEACHERS, 1))
+
+
+def total_of(numbers):
+    return sum(count_votes(answers_of(number), CLASSES) for number in numbers)
+
+
+def exact(values):
+    """The total without its noise, whose deviation is below 6: whole thousands of votes."""
+    return TEACHERS * np.rint(np.asarray(values) / TEACHERS)
+
+
+@pytest.fixture
+def parties(network, tmp_path, clock):
+    """A coordinator, two aggregators, and three sites that joined all of them."""
+    coordinator, sites = network
+    first, second = (make_aggregator(tmp_path / name, clock) for name in ("first", "second"))
+    with contextlib.ExitStack() as stack:
+        for each in (first, second):
+            stack.enter_context(served_aggregator(each))
+            each.join(coordinator.invite(f"the-{each.folder.name}", "aggregator"))
+            for site in sites:
+                site.join(each.invite(site.folder.name))
+        first.join(second.invite("the-first", "aggregator"))
+        yield coordinator, first, second, sites
+        first.close()
+        second.close()
+
+
+def opened(coordinator, first, second, **changes):
+    """A study that officer and aggregators have signed, and that is open."""
+    told = {"teachers": TEACHERS, "plan": Plan(SharedVotes(SIGMA), QUERIES, n_classes=CLASSES)}
+    servers = [coordinator.server(), first.describe("first"), second.describe("second")]
+    study = draft(coordinator, **{**told, "servers": servers, **changes})
+    coordinator.sign(study.hash, SigningKey.open(coordinator.folder / "officer.key"))
+    go_on(first, second, times=0)
+    for each in (first, second):
+        each.approve(study.hash, hash=study.hash[:8])
+    go_on(first, second, times=0)
+    coordinator.open(study.hash)
+    return study
+
+
+def answered(sites, clock, study, send=True):
+    for number, site in enumerate(sites):
+        site.run_once()
+        site.approve(study.hash, hash=study.hash[:8])
+        site.run_once()
+        site.answer(study.hash, answers=answers_of(number))
+    if send:
+        clock.ahead += study.window.closes - study.window.slot_seconds - clock()
+        for site in sites:
+            site.run_once()
+
+
+def test_a_study_from_shares_to_a_release(parties, clock):
+    coordinator, first, second, sites = parties
+    study = opened(coordinator, first, second)
+    answered(sites, clock, study)
+    assert {site.find(study.hash).state for site in sites} == {"confirmed"}
+    assert not list((coordinator.folder / "answers").iterdir())
+    assert all(len(list((each.folder / "answers").iterdir())) == 3 for each in (first, second))
+    pass_the_end(clock, study)
+    go_on(first, second)
+    assert {each.find(study.hash)["state"] for each in (first, second)} == {"released"}
+    assert not any(list((each.folder / "answers").iterdir()) for each in (first, second))
+    found = read_release(study, release_study(coordinator, study.hash))
+    assert np.array_equal(exact(found.release), total_of(range(3)))
+    assert not np.array_equal(found.release, total_of(range(3)))
+    assert found.teachers == 3 * TEACHERS
+    assert not found.warnings
+    for site in sites:
+        site.run_once()
+        assert np.array_equal(site.release(study.hash).release, found.release)
+        assert "one of the first aggregator at" in str(site.statement())
+    for each in (first, second):
+        assert len(each.ledger) == 1
+        assert "what the other aggregator" in str(each.statement())
+        assert each.ledger.spent() == sites[0].ledger.spent()
+    assert len(coordinator.ledger) == 0
+    again = release_study(coordinator, study.hash)
+    go_on(first, second)
+    assert release_study(coordinator, study.hash) == again
+    assert len(first.ledger) == 1
+
+
+def test_only_sites_that_both_hold_are_in_the_sum(parties, clock):
+    coordinator, first, second, sites = parties
+    study = opened(coordinator, first, second)
+    answered(sites, clock, study)
+    second.revoke(sites[0].folder.name)
+    pass_the_end(clock, study)
+    go_on(first, second)
+    found = read_release(study, release_study(coordinator, study.hash))
+    assert found.survivors == ("hospital-b", "hospital-c")
+    assert np.array_equal(exact(found.release), total_of((1, 2)))
+
+
+def test_too_few_that_both_hold_is_void_everywhere(parties, clock):
+    coordinator, first, second, sites = parties
+    study = opened(coordinator, first, second)
+    answered(sites, clock, study)
+    second.revoke(sites[0].folder.name)
+    first.revoke(sites[1].folder.name)
+    pass_the_end(clock, study)
+    go_on(first, second)
+    assert {each.find(study.hash)["state"] for each in (first, second)} == {"void"}
+    assert len(first.ledger) == len(second.ledger) == 0
+    with pytest.raises(Refused, match="void"):
+        release_study(coordinator, study.hash)
+    assert not any(list((each.folder / "answers").iterdir()) for each in (first, second))
+
+
+def test_nothing_opens_before_both_have_signed(parties):
+    coordinator, first, second, sites = parties
+    told = {"teachers": 2, "plan": Plan(SharedVotes(SIGMA), QUERIES)}
+    servers = [coordinator.server(), first.describe("first"), second.describe("second")]
+    study = draft(coordinator, servers=servers, **told)
+    coordinator.sign(study.hash, SigningKey.open(coordinator.folder / "officer.key"))
+    go_on(first, second, times=0)
+    first.approve(study.hash, hash=study.hash)
+    go_on(first, times=0)
+    with pytest.raises(NotYet, match="second"):
+        coordinator.open(study.hash)
+    with pytest.raises(Refused, match="eight digits"):
+        second.approve(study.hash, hash="00000000")
+    second.refuse(study.hash)
+    with pytest.raises(Refused):
+        second.approve(study.hash, hash=study.hash)
+    sites[0].run_once()
+    assert sites[0].studies() == []
