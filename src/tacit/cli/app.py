@@ -18,7 +18,7 @@ import typer
 from rich.markup import escape
 
 from tacit import __version__
-from tacit.cli import coordinator, federation, handover, ledger, site, study
+from tacit.cli import aggregator, coordinator, federation, handover, ledger, site, study
 from tacit.cli.audit import audit
 from tacit.cli.columns import columns
 from tacit.cli.compare import compare
@@ -79,6 +79,15 @@ for _name, _help, _commands in (
         "coordinator",
         "The service that sites talk to.",
         (coordinator.serve, coordinator.invite, coordinator.revoke, coordinator.officer),
+    ),
+    (
+        "aggregator",
+        "One of two that add shares: neither sees an answer.",
+        (
+            *(aggregator.init, aggregator.join, aggregator.invite, aggregator.revoke),
+            *(aggregator.describe, aggregator.serve, aggregator.show, aggregator.approve),
+            aggregator.statement,
+        ),
     ),
     (
         "site",

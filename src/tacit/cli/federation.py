@@ -15,6 +15,7 @@ def demo(
     *,
     folder: Path = Path("federation-demo"),
     seconds: int = 30,
+    two_aggregators: bool = False,
     show: bool = True,
     as_json: bool = False,
 ) -> None:
@@ -24,6 +25,7 @@ def demo(
 
     folder: A new folder for everybody's keys, ledgers, report and student.
     seconds: How long the hospitals have to answer, at the least.
+    two_aggregators: Let two parties add shares, so that nobody sees a hospital's answers.
     show: Whether the report is opened in a browser at the end.
     """
     from tacit.federation import demonstrate
@@ -32,7 +34,7 @@ def demo(
         if not as_json:
             screen().print(escape(line), soft_wrap=True, highlight=False)
 
-    done = demonstrate(folder, say, seconds=seconds)
+    done = demonstrate(folder, say, seconds=seconds, two_aggregators=two_aggregators)
     report = folder / "report.html"
     if as_json:
         told = {"folder": str(folder), "accuracy": done.accuracy, "report": str(report)}
@@ -40,8 +42,8 @@ def demo(
         return
     say(f"{len(done.release.survivors)} of 5 hospitals are in the sum; the student, which saw")
     say(f"public inputs and the release only, is right for {done.accuracy:.0%} of new patients.")
-    say(f"The coordinator may sign: {done.statements['coordinator']}")
-    say(f"Hospital north may sign: {done.statements['north']}")
+    for who, text in done.statements.items():
+        say(f"What {who} may sign: {text}")
     say(f"Report: {report}")
     if show and sys.stdout.isatty():
         webbrowser.open(report.resolve().as_uri())

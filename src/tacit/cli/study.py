@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from tacit.cli.show import print_json, print_result, print_table, screen
 from tacit.errors import InvalidArgument, NotYet, Refused
 
 if TYPE_CHECKING:
-    from tacit.federation import Coordinator
+    from tacit.federation import Coordinator, Server
 
 HERE = Path("coordinator")
 _HOUR = 3600
@@ -73,9 +74,7 @@ def init(
         enrol_port=enrol_port,
         console_port=console_port,
     )
-    own = url.removeprefix("https://").rpartition(":")[0] or url.removeprefix("https://")
-    names = [own, *(each.strip() for each in hosts.split(",") if each.strip())]
-    budget = Budget(epsilon, delta)
+    names, budget = names_of(url, hosts), Budget(epsilon, delta)
     made = Coordinator.create(folder, settings, hosts=names, budget=budget, unit=unit)
     print_result(
         {"folder": str(folder), "officers": made.officers, "key": made.key.public},
@@ -83,6 +82,34 @@ def init(
         "next: tacit coordinator serve",
         as_json=as_json,
     )
+
+
+def names_of(url: str, hosts: str) -> list[str]:
+    """Return the names and addresses for which a server's certificate is made."""
+    own = url.removeprefix("https://").rpartition(":")[0] or url.removeprefix("https://")
+    return [own, *(each.strip() for each in hosts.split(",") if each.strip())]
+
+
+def _aggregators(first: Path | None, second: Path | None) -> list[Server]:
+    """Read what two aggregators wrote about themselves, or neither."""
+    from tacit.federation import AGGREGATORS, Server
+
+    if (first is None) != (second is None):
+        raise InvalidArgument("Expected --first and --second: two aggregators, or none.")
+    found = []
+    for role, path in zip(AGGREGATORS, (first, second), strict=True):
+        if path is None:
+            continue
+        try:
+            server = Server(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, TypeError, ValueError):
+            raise InvalidArgument(
+                f"Expected {str(path)!r} to be what `tacit aggregator describe` wrote."
+            ) from None
+        if server.role != role:
+            raise InvalidArgument(f"Expected {str(path)!r} to describe the {role} aggregator.")
+        found.append(server)
+    return found
 
 
 def _counted(teachers: str) -> dict[str, int] | int:
@@ -113,6 +140,8 @@ def new(
     extend_hours: float | None = None,
     unit: str = "patient",
     overlap: int = 1,
+    first: Path | None = None,
+    second: Path | None = None,
     folder: Path = HERE,
     as_json: bool = False,
 ) -> None:
@@ -126,7 +155,7 @@ def new(
     inputs: Public inputs, .npy, one row a query.
     classes: Number of classes.
     mechanism: What is released: noisy-votes, gnmax, lnmax or confident-gnmax, as
-    NAME:KEY=VALUE,...
+    NAME:KEY=VALUE,...; shared-votes with two aggregators.
     teachers: How many teachers each site has: a number, or SITE=NUMBER with commas.
     quorum_sites: How many sites must answer.
     quorum_teachers: How many teachers those must have; as many as sites by default.
@@ -135,6 +164,8 @@ def new(
     extend_hours: Hours more, if and only if the quorum is missed.
     unit: Whose privacy; "site" protects all records of a site at once.
     overlap: At how many sites one patient may be.
+    first: What the first of two aggregators wrote about itself: nobody need be trusted alone.
+    second: The same of the second.
     folder: The coordinator's folder.
     """
     from tacit.federation import Window, describe_inputs, inputs_file, new_document, read_answers
@@ -157,7 +188,7 @@ def new(
         sites=place.sites(_counted(teachers)),
         quorum={"sites": quorum_sites, "teachers": quorum_teachers or quorum_sites},
         window=Window(opens, closes, slot_seconds, later),
-        servers=[place.server()],
+        servers=[place.server(), *_aggregators(first, second)],
     )
     place.add(study, file)
     cost = study.plan.epsilon(place.ledger.usable_delta)
@@ -293,12 +324,14 @@ def release(
     if csv is not None:
         write_atomically(csv, release_csv(found.release).encode())
     if report is not None:
+        if not len(place.ledger):
+            raise NotYet("Expected a release of this coordinator's: aggregators have the ledgers.")
         notes = [f"It presumes that {each}." for each in place.statement().assumes]
         write_report(report, place.ledger, notes=notes)
     text = f"Released {name[:8]} over {len(found.survivors)} sites, {found.teachers} teachers."
     told = {"study": name, "sites": found.survivors, "teachers": found.teachers}
     print_result({**told, "entry": found.release.entry}, text, as_json=as_json)
-    if not as_json:
+    if not as_json and len(place.ledger):
         screen().print(escape(str(place.statement())))
 
 
@@ -321,7 +354,7 @@ def verify(
     """
     from tacit.federation import Study, audit_lines, read_release
 
-    checks = ["signature of the coordinator", "quorum"]
+    checks = ["signatures", "quorum"]
     if document is not None and file is not None:
         read = Study.read(document.read_text(encoding="utf-8"))
         if not read.hash.startswith(study) or len(study) < 8:
@@ -334,10 +367,12 @@ def verify(
             raise NotYet("Expected a study that was released.")
         read = Study.read(row["text"])
         found = read_release(read, bytes(row["release"]))
-        if found.release.entry not in {entry.hash for entry in place.ledger.entries()}:
-            raise Refused("Expected the ledger to hold the entry that paid for this release.")
+        if read.mode == "coordinator":
+            if found.release.entry not in {entry.hash for entry in place.ledger.entries()}:
+                raise Refused("Expected the ledger to hold the entry that paid for this release.")
+            checks.append("ledger entry")
         audit_lines(place.database)
-        checks += ["ledger entry", "audit log"]
+        checks.append("audit log")
     told = {"study": read.hash, "verified": True, "checks": checks, "sites": found.survivors}
     print_result(told, f"Verified: {', '.join(checks)}.", as_json=as_json)
 

@@ -22,6 +22,7 @@ from tacit.federation.sealing import read_answers as read_answers
 from tacit.federation.settings import Policy, ServerSettings
 from tacit.federation.site import Site
 from tacit.federation.site_folder import SiteStudy
+from tacit.federation.study import AGGREGATORS as AGGREGATORS
 from tacit.federation.study import Server, Study, StudySite, Window, new_document
 
 __all__ = [

@@ -430,6 +430,22 @@ class Aggregator(ServerFolder):
         pairs = [[row["site"], row["sharing"]] for row in found]
         return signed(self.key, HELD, {"study": study.hash, "role": role, "held": pairs}).decode()
 
+    def evidence(self, name: str) -> list[str]:
+        """Return what the other aggregator signed twice, differently, in a study.
+
+        Parameters
+        ----------
+        name : str
+            The study's hash.
+
+        Returns
+        -------
+        list of str
+            "held", "lock" or "sum", for each proof; table `evidence` of state.sqlite holds it.
+        """
+        query = "SELECT kind FROM evidence WHERE study = ?"
+        return [str(row["kind"]) for row in self.database.rows(query, name)]
+
     def statement(self) -> Statement:
         """Return what this aggregator may sign, whatever all others did.
 

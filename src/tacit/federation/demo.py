@@ -9,9 +9,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,16 +21,18 @@ from numpy.typing import NDArray
 
 from tacit._checks import Floats, Integers
 from tacit.errors import Unreachable
+from tacit.federation.aggregator import Aggregator
 from tacit.federation.coordinator import Coordinator
 from tacit.federation.inputs import describe_inputs, inputs_file
 from tacit.federation.keys import SigningKey
 from tacit.federation.releasing import StudyRelease, read_release, release_study
+from tacit.federation.server_folder import ServerFolder
 from tacit.federation.settings import Policy, ServerSettings
 from tacit.federation.site import Site
-from tacit.federation.study import Study, Window, new_document
+from tacit.federation.study import AGGREGATORS, MODES, Study, Window, new_document
 from tacit.federation.transport import free_ports
 from tacit.ledger import Budget
-from tacit.mechanisms import NoisyVotes, Plan
+from tacit.mechanisms import NoisyVotes, Plan, SharedVotes
 from tacit.report import write_report
 from tacit.students import LinearStudent, label_posterior
 from tacit.teachers import KernelRidgeTeachers, predict_with_teachers, shard_key, shard_of
@@ -64,7 +67,7 @@ class Demonstration:
     release : StudyRelease
         What became public.
     statements : dict of str to str
-        What the coordinator and one hospital may sign.
+        What those who drew noise, and one hospital, may sign.
     """
 
     folder: Path
@@ -84,7 +87,9 @@ def made_up(count: int, seed: int, name: str = "") -> Patients:
     return Patients(X, illness[rows].astype(np.int64), names)
 
 
-def demonstrate(folder: Path, say: Say, *, seconds: int = 30) -> Demonstration:
+def demonstrate(
+    folder: Path, say: Say, *, seconds: int = 30, two_aggregators: bool = False
+) -> Demonstration:
     """Run a whole study on this machine.
 
     Parameters
@@ -95,6 +100,8 @@ def demonstrate(folder: Path, say: Say, *, seconds: int = 30) -> Demonstration:
         Is told every step, in a line or two.
     seconds : int
         How long the window is at the least.
+    two_aggregators : bool
+        Whether two parties add shares, instead of a coordinator that all trust.
 
     Returns
     -------
@@ -109,14 +116,21 @@ def demonstrate(folder: Path, say: Say, *, seconds: int = 30) -> Demonstration:
         start("coordinator", "serve", "--folder", str(coordinator.folder))
         _wait_for(coordinator)
         say(f"It serves {coordinator.settings.url} (TLS 1.3, client certificates)")
-        sites = {name: _join(folder / name, coordinator, name) for name in HOSPITALS}
+        aggregators = _aggregators(folder, coordinator, start) if two_aggregators else []
+        if aggregators:
+            say("Two aggregators, each with its own authority, keys and ledger, serve besides")
+        sites = {
+            name: _join(folder / name, [coordinator, *aggregators], name) for name in HOSPITALS
+        }
         say(f"Five hospitals have joined, each by an invitation of its own: {', '.join(sites)}")
         # A machine that is slow today gets more time: nothing here should depend on it.
         slow = int(time.monotonic() - begun) + 1
         for site in sites.values():
             _write_policy(site, coordinator, slow)
-        # Island may train only what is done before the window closes, at the worst.
-        study = _study(coordinator, max(seconds, 6 * max(4, slow) + 15))
+        # Island may train only what is done before the window closes, at the worst; and the
+        # aggregators sign first.
+        least = 6 * max(4, slow) + 15 + 20 * bool(aggregators)
+        study = _study(coordinator, aggregators, max(seconds, least))
         say(f"The officer signed study {study.hash[:8]} and opened it")
         _approve(sites, study, say)
         for number, (name, site) in enumerate(sites.items()):
@@ -126,31 +140,46 @@ def demonstrate(folder: Path, say: Say, *, seconds: int = 30) -> Demonstration:
             start("site", "run", "--every", "0.5", "--folder", str(folder / name))
         stored = _released(coordinator, study, say)
     found = read_release(study, stored)
-    statements = {
-        "coordinator": str(coordinator.statement()),
-        "north": str(sites["north"].statement()),
-    }
+    drew: list[Coordinator | Aggregator] = [*aggregators] or [coordinator]
+    parties = {each.folder.name: each for each in (*drew, sites["north"])}
+    statements = {name: str(each.statement()) for name, each in parties.items()}
     accuracy = _student(folder, found)
-    notes = [f"It presumes that {each}." for each in coordinator.statement().assumes]
-    write_report(folder / "report.html", coordinator.ledger, notes=notes)
+    notes = [f"It presumes that {each}." for each in drew[0].statement().assumes]
+    write_report(folder / "report.html", drew[0].ledger, notes=notes)
     for site in sites.values():
         site.close()
-    coordinator.close()
+    for server in (coordinator, *aggregators):
+        server.close()
     return Demonstration(folder, accuracy, found, statements)
 
 
-def _coordinator(folder: Path) -> Coordinator:
+_ABOUT: dict[str, Any] = {"hosts": ["127.0.0.1"], "budget": BUDGET, "unit": "patient"}
+
+
+def _settings(name: str) -> ServerSettings:
     port, enrol, console = free_ports(3)
-    settings = ServerSettings(
-        "the university",
-        f"https://127.0.0.1:{port}",
-        host="127.0.0.1",
-        port=port,
-        enrol_port=enrol,
-        console_port=console,
-    )
-    about: dict[str, Any] = {"hosts": ["127.0.0.1"], "budget": BUDGET, "unit": "patient"}
-    return Coordinator.create(folder, settings, **about)
+    ports: dict[str, Any] = {"port": port, "enrol_port": enrol, "console_port": console}
+    return ServerSettings(name, f"https://127.0.0.1:{port}", host="127.0.0.1", **ports)
+
+
+def _coordinator(folder: Path) -> Coordinator:
+    return Coordinator.create(folder, _settings("the university"), **_ABOUT)
+
+
+def _aggregators(
+    folder: Path, coordinator: Coordinator, start: Callable[..., None]
+) -> list[Aggregator]:
+    """Start two parties that do not collude; the first one joins the second."""
+    made = [
+        Aggregator.create(folder / name, _settings(f"the {name} aggregator"), **_ABOUT)
+        for name in AGGREGATORS
+    ]
+    for each in made:
+        start("aggregator", "serve", "--folder", str(each.folder))
+        _wait_for(each)
+        each.join(coordinator.invite(f"the-{each.folder.name}", "aggregator"))
+    made[0].join(made[1].invite("the-first", "aggregator"))
+    return made
 
 
 @contextmanager
@@ -175,7 +204,7 @@ def _processes() -> Iterator[Callable[..., None]]:
                 each.kill()
 
 
-def _wait_for(coordinator: Coordinator) -> None:
+def _wait_for(coordinator: ServerFolder) -> None:
     import socket
 
     place = (coordinator.settings.host, coordinator.settings.enrol_port)
@@ -187,40 +216,60 @@ def _wait_for(coordinator: Coordinator) -> None:
             time.sleep(0.2)
         else:
             return
-    raise Unreachable("Expected the coordinator's process to serve within a minute.")
+    raise Unreachable("Expected the server's process to serve within a minute.")
 
 
-def _join(folder: Path, coordinator: Coordinator, name: str) -> Site:
+def _join(folder: Path, servers: Sequence[ServerFolder], name: str) -> Site:
     site = Site.create(folder, budget=BUDGET, unit="patient", dataset=f"patients of {name}")
-    site.join(coordinator.invite(name))
+    for each in servers:
+        site.join(each.invite(name))
     return site
 
 
 def _write_policy(site: Site, coordinator: Coordinator, slow: int) -> None:
     limits = {"least_sites": 3, "least_teachers": 100, "teacher_seconds": max(4, slow)}
-    policy = Policy(list(coordinator.officers), ["coordinator"], most_epsilon=3.0, **limits)
+    policy = Policy(list(coordinator.officers), list(MODES), most_epsilon=3.0, **limits)
     policy.write(site.folder / "policy.toml")
 
 
-def _study(coordinator: Coordinator, seconds: int) -> Study:
+def _study(coordinator: Coordinator, aggregators: list[Aggregator], seconds: int) -> Study:
     file = inputs_file(made_up(QUERIES // 2, seed=99).X)
     opens = int(coordinator.now())
+    described = [each.describe(each.folder.name) for each in aggregators]
+    mechanism = SharedVotes(SIGMA) if aggregators else NoisyVotes(SIGMA)
     study = new_document(
         title="Three illnesses",
         purpose="label 50 public inputs, so that a student can learn from them",
         unit="patient",
         inputs=describe_inputs(file),
         classes=CLASSES,
-        plan=Plan(NoisyVotes(SIGMA), QUERIES, n_classes=CLASSES),
+        plan=Plan(mechanism, QUERIES, n_classes=CLASSES),
         sites=coordinator.sites(HOSPITALS),
         quorum={"sites": 3, "teachers": 100},
         window=Window(opens, opens + seconds, 1, (opens + 3 * seconds,)),
-        servers=[coordinator.server()],
+        servers=[coordinator.server(), *described],
     )
     coordinator.add(study, file)
     coordinator.sign(study.hash, SigningKey.open(coordinator.folder / "officer.key"))
+    for each in aggregators:  # a person at each reads and types, as at a hospital
+        _until(partial(_has_seen, each, study.hash))
+        each.approve(study.hash, hash=study.hash[:8])
+    _until(lambda: len(coordinator.agreed(study.hash)) == len(aggregators))
     coordinator.open(study.hash)
     return study
+
+
+def _has_seen(aggregator: Aggregator, name: str) -> bool:
+    return name in {row["hash"] for row in aggregator.studies()}
+
+
+def _until(done: Callable[[], bool]) -> None:
+    """Wait for another process."""
+    end = time.monotonic() + _PATIENCE
+    while not done():
+        if time.monotonic() > end:
+            raise Unreachable("Expected the aggregators' processes to go on within a minute.")
+        time.sleep(0.2)
 
 
 def _approve(sites: dict[str, Site], study: Study, say: Say) -> None:
@@ -252,10 +301,14 @@ def _answer(site: Site, study: Study, name: str, number: int) -> None:
 
 def _released(coordinator: Coordinator, study: Study, say: Say) -> bytes:
     end = time.monotonic() + _PATIENCE + 3 * (study.window.closes - study.window.opens)
-    while coordinator.find(study.hash)["state"] == "open" and time.monotonic() < end:
+    waits = ("open",) if study.mode == "coordinator" else ("open", "closed")
+    while coordinator.find(study.hash)["state"] in waits and time.monotonic() < end:
         time.sleep(0.3)
     stored = release_study(coordinator, study.hash)
-    say("The study closed with its quorum; the officer released it, once")
+    if study.mode == "coordinator":
+        say("The study closed with its quorum; the officer released it, once")
+    else:
+        say("Both aggregators locked their sums over the same hospitals, then opened them, once")
     return stored
 
 

@@ -1,0 +1,243 @@
+"""`tacit aggregator`: one of two that add shares, of which neither sees an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.markup import escape
+
+from tacit._files import write_atomically
+from tacit.cli.options import writable
+from tacit.cli.show import print_json, print_result, print_statement, print_table, screen
+from tacit.cli.study import names_of
+from tacit.errors import InvalidArgument, NotYet
+
+if TYPE_CHECKING:
+    from tacit.federation import Aggregator
+
+HERE = Path("aggregator")
+
+
+def _opened(folder: Path) -> Aggregator:
+    from tacit.federation import Aggregator
+
+    if not (folder / "federation.toml").is_file():
+        raise InvalidArgument(
+            f"Expected an aggregator's folder at {str(folder)!r}; `tacit aggregator init` makes "
+            "one."
+        )
+    return Aggregator(folder)
+
+
+def init(
+    *,
+    name: str,
+    url: str,
+    epsilon: float,
+    delta: float,
+    unit: str = "patient",
+    hosts: str = "",
+    listen: str = "0.0.0.0",
+    port: int = 8443,
+    enrol_port: int = 8442,
+    folder: Path = HERE,
+    as_json: bool = False,
+) -> None:
+    """Make an aggregator: keys, its own authority, an empty ledger, federation.toml.
+
+    Example: tacit aggregator init --name "Health board" --url https://tacit.example.net:8443
+    --epsilon 4 --delta 1e-6
+
+    name: What people call this organisation.
+    url: Where sites and the other aggregator reach it.
+    epsilon: The most that all studies may cost together.
+    delta: Delta of that budget.
+    unit: Whose privacy the ledger counts.
+    hosts: Further names or addresses of the server, with commas.
+    listen: The address to listen on.
+    port: Port for members.
+    enrol_port: Port for enrolment.
+    folder: The aggregator's folder.
+    """
+    from tacit.federation import Aggregator, ServerSettings
+    from tacit.ledger import Budget
+
+    settings = ServerSettings(name, url, host=listen, port=port, enrol_port=enrol_port)
+    budget, names = Budget(epsilon, delta), names_of(url, hosts)
+    made = Aggregator.create(folder, settings, hosts=names, budget=budget, unit=unit)
+    print_result(
+        {"folder": str(folder), "key": made.key.public},
+        f"{folder}: keys, ledger and federation.toml; next: tacit aggregator join, and serve",
+        as_json=as_json,
+    )
+
+
+def join(invitation: Path, *, folder: Path = HERE, as_json: bool = False) -> None:
+    """Join a coordinator; the first aggregator of two joins the second as well.
+
+    Example: tacit aggregator join university.invitation
+
+    invitation: The file with the line that the operator handed over; - reads standard input.
+    folder: The aggregator's folder.
+    """
+    text = sys.stdin.read() if str(invitation) == "-" else invitation.read_text(encoding="utf-8")
+    url = _opened(folder).join(text)
+    print_result({"server": url}, f"Joined {url}.", as_json=as_json)
+
+
+def invite(
+    name: str,
+    *,
+    role: str = "site",
+    out: Path | None = None,
+    folder: Path = HERE,
+    as_json: bool = False,
+) -> None:
+    """Print an invitation, which works once within a week; hand it over by a path of its own.
+
+    Example: tacit aggregator invite hospital-a --out hospital-a.invitation
+
+    name: What the member will be called: a site must have the name that it has in studies.
+    role: site, or aggregator, for the first of two.
+    out: Write it here instead, for its owner's eyes only.
+    folder: The aggregator's folder.
+    """
+    writable(out)
+    text = _opened(folder).invite(name, role)
+    if out is None:
+        print_result({"invitation": text}, text, as_json=as_json)
+        return
+    write_atomically(out, (text + "\n").encode(), 0o600)
+    print_result({"file": str(out)}, f"Invitation for {name}: {out}", as_json=as_json)
+
+
+def revoke(name: str, *, folder: Path = HERE, as_json: bool = False) -> None:
+    """Shut a member out at once; its share of open studies is dropped.
+
+    Example: tacit aggregator revoke hospital-a
+
+    name: The member's.
+    folder: The aggregator's folder.
+    """
+    _opened(folder).revoke(name)
+    print_result({"revoked": name}, f"Revoked: {name}", as_json=as_json)
+
+
+def describe(out: Path, *, role: str, folder: Path = HERE, as_json: bool = False) -> None:
+    """Write how studies name this aggregator: address, keys, ledger; for `tacit study new`.
+
+    Example: tacit aggregator describe first.json --role first
+
+    out: A file for the coordinator's operator; public.
+    role: first or second: the first asks the second, which need not reach it.
+    folder: The aggregator's folder.
+    """
+    from tacit.federation import AGGREGATORS, fingerprint
+
+    if role not in AGGREGATORS:
+        raise InvalidArgument(f"Expected --role={role!r} to be first or second.")
+    writable(out)
+    told = _opened(folder).describe(role)
+    text = json.dumps(dataclasses.asdict(told), sort_keys=True)
+    write_atomically(out, (text + "\n").encode())
+    print_result(
+        {"file": str(out), "key": told.key, "ca": told.ca},
+        f"{out}: key {fingerprint(told.key)}, authority {fingerprint(told.ca)}",
+        as_json=as_json,
+    )
+
+
+def serve(*, folder: Path = HERE) -> None:
+    """Serve sites and the other aggregator until Ctrl-C; federation.toml says where.
+
+    Example: tacit aggregator serve
+
+    folder: The aggregator's folder.
+    """
+    from tacit.federation import serve_aggregator
+
+    place = _opened(folder)
+    settings = place.settings
+    screen().print(f"Serving {settings.url}; enrolment on port {settings.enrol_port}")
+    asyncio.run(serve_aggregator(place))
+
+
+def show(study: str = "", *, folder: Path = HERE, as_json: bool = False) -> None:
+    """Show all studies, or what one asks of this aggregator; never a share.
+
+    Example: tacit aggregator show 3f0a11c2
+
+    study: The first eight digits of its hash; all studies if left out.
+    folder: The aggregator's folder.
+    """
+    place = _opened(folder)
+    if study:
+        row, told = place.find(study), place.asked(study)
+        proofs = place.evidence(row["hash"])
+        if as_json:
+            print_json({"state": row["state"], "equivocation": proofs, **dict(told)})
+            return
+        rows = [(name, escape(text)) for name, text in told]
+        rows += [("EQUIVOCATION", f"the other aggregator signed two {kind}s") for kind in proofs]
+        print_table(f"{row['hash'][:8]}: {row['state']}", ("", ""), rows)
+        return
+    from tacit.federation import Study, moment
+
+    found = [(row, Study.read(row["text"])) for row in place.studies()]
+    if as_json:
+        keys = ("hash", "state", "closes", "role")
+        print_json({"studies": [{key: row[key] for key in keys} for row, _ in found]})
+        return
+    lines = [
+        (escape(each.title), row["role"], row["state"], moment(row["closes"]), row["hash"][:8])
+        for row, each in found
+    ]
+    print_table("Studies", ("title", "role", "state", "closes", "study"), lines)
+
+
+def approve(
+    study: str, *, hash: str = "", refuse: bool = False, folder: Path = HERE, as_json: bool = False
+) -> None:
+    """Sign a study, after reading what it asks and typing the first eight digits of its hash.
+
+    Example: tacit aggregator approve 3f0a11c2
+
+    study: The first eight digits of its hash, or more.
+    hash: The digits, where nobody can type them.
+    refuse: Refuse it instead.
+    folder: The aggregator's folder.
+    """
+    place = _opened(folder)
+    if refuse:
+        place.refuse(study)
+        print_result({"refused": study}, f"Refused: {study}", as_json=as_json)
+        return
+    for name, text in place.asked(study):
+        if not as_json:
+            screen().print(f"{name}: {escape(text)}", soft_wrap=True, highlight=False)
+    typed = hash or typer.prompt("Type the first eight digits of the study's hash to sign it")
+    place.approve(study, hash=typed)
+    text = "Signed. The service tells the coordinator; shares are taken when the window opens."
+    print_result({"study": place.find(study)["hash"]}, text, as_json=as_json)
+
+
+def statement(*, folder: Path = HERE, as_json: bool = False) -> None:
+    """Print what this aggregator may sign, whatever all others did.
+
+    Example: tacit aggregator statement
+
+    folder: The aggregator's folder.
+    """
+    place = _opened(folder)
+    if not len(place.ledger):
+        raise NotYet("Expected a study that was locked here: nothing was released yet.")
+    if as_json:
+        print_json({"statement": str(place.statement())})
+        return
+    print_statement(place.ledger, place.statement())
