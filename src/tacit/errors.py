@@ -73,6 +73,14 @@ class TeacherFailed(TacitError):
     """
 
 
+class RecordsUnread(TacitError):
+    """A part of the private records could not be read or added up: it was not released.
+
+    A file changed while it was read, a worker was lost, or a disk is full. What an earlier release
+    cost stays spent; this one cost nothing.
+    """
+
+
 class NotYet(TacitError):
     """Something must happen first: an approval, a quorum, a deadline. Ask again later."""
 

@@ -39,7 +39,7 @@ from tacit.mechanisms import (
     UnitMean,
 )
 from tacit.mechanisms.audit_cases import AUDIT_DELTAS, AUDIT_ORDERS, UNIT, World, suspicions
-from tacit.mechanisms.sums import MadeUp, repeated
+from tacit.mechanisms.released_once import MadeUp, repeated
 from tacit.noise import InsecureNoise, SecureNoise
 
 VOTES = {

@@ -25,7 +25,7 @@ from tacit.mechanisms import (
     SecretCost,
     secret_cost_of,
 )
-from tacit.mechanisms.sums import MadeUp, repeated
+from tacit.mechanisms.released_once import MadeUp, repeated
 from tacit.noise import InsecureNoise
 
 OWN = ORDER / 2 * (BETA**2 / SIGMA_LOG**2 + 1 / SIGMA**2)

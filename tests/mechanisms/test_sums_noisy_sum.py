@@ -224,7 +224,7 @@ class TestRefusals:
         with pytest.raises(InvalidArgument, match=complaint):
             NoisySum(**{"sigma": 1.0, "rows": 2, "columns": 2, **changes})
 
-    @pytest.mark.parametrize("count", [-1, 2**24 + 1, 1.0, True])
+    @pytest.mark.parametrize("count", [-1, 2**34 + 1, 1.0, True])
     def test_bad_numbers_of_records(self, count):
         with pytest.raises(InvalidArgument, match="records"):
             Contributions(count, lambda rows: rows, lambda rows: rows)

@@ -14,12 +14,15 @@ from tacit.datasets.named import load_adult, load_affairs, load_dataset, load_di
 from tacit.datasets.named import load_column as load_column
 from tacit.datasets.named import named_kind as named_kind
 from tacit.datasets.named import ships as ships
+from tacit.datasets.streams import TableStream, open_table
+from tacit.datasets.streams import is_table as is_table
 from tacit.datasets.table import load_csv, load_table
 from tacit.datasets.votes import demo_votes, read_rows, read_votes
 
 __all__ = [
     "Dataset",
     "Parts",
+    "TableStream",
     "contradictions",
     "demo_votes",
     "load_adult",
@@ -31,6 +34,7 @@ __all__ = [
     "load_npz",
     "load_public",
     "load_table",
+    "open_table",
     "proposed_columns",
     "read_idx",
     "read_rows",

@@ -1,7 +1,7 @@
 """Tables of every kind as one thing: names of columns, and record batches of Arrow.
 
-A CSV file (plain or compressed), a Parquet file or folder, and whatever speaks Arrow: a table or
-reader of pyarrow, a frame of pandas or Polars, a relation of DuckDB, a Dask frame by its
+A CSV file (plain or compressed), a Parquet file or folder, and whatever speaks Arrow: a table,
+reader or dataset of pyarrow, a frame of pandas or Polars, a relation of DuckDB, a Dask frame by its
 partitions. Batches come one after the other, so that a table need not fit into memory; text arrives
 as text, each cell as it is written: no type is guessed from other rows. No message quotes a cell.
 """
@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 
 _SEPARATORS = ";\t|,"  # what often stands between cells
 _BLOCK = 1 << 23
-_ROWS = 1 << 14  # at a time, where Python reads them
+_ROWS = 1 << 14  # at a time
+_PIECE = 1 << 20  # rows of a piece that one task reads
 _PARQUET = (".parquet", ".pq")
+_KEPT = ("DataFrame", "Table", "RecordBatch", "ChunkedArray", "StructArray")
+"""Kinds that hold what they say, and say it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,9 @@ class TextFormat:
 class Batches:
     """A table that can be gone through: its columns' names, and how to get batches of some of them.
 
-    `name` is how messages call it, `place` says where its n-th record stands.
+    `name` is how messages call it, `place` says where its n-th record stands. `cut`, where there is
+    one, opens it in pieces, which other processes can open, too; `again` says whether it can be
+    gone through more than once, and `files` are where it is.
     """
 
     name: str
@@ -74,15 +79,27 @@ class Batches:
     open: Callable[[list[str]], Iterator[pa.RecordBatch]] = field(repr=False)
     place: Callable[[int], str] = field(repr=False)
     hint: str | None = None
+    cut: Callable[[], list[Opened]] | None = field(default=None, repr=False)
+    again: bool = True
+    files: tuple[str, ...] = field(default=(), repr=False)
 
     def of(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
         """Go through batches of these columns, in this order; nothing that fails is quoted."""
-        with contextlib.ExitStack() as guards:
-            guards.enter_context(reading(Path(self.name), "table"))
-            guards.enter_context(utf8_text(Path(self.name)))
-            for batch in self.open(wanted):
-                if batch.num_rows:
-                    yield batch.select(wanted)
+        return some_batches(self.name, self.open, wanted)
+
+
+Opened = Callable[[list[str]], Iterator["pa.RecordBatch"]]
+"""Opens a table, or a piece of one, for some of its columns."""
+
+
+def some_batches(name: str, opened: Opened, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+    """Go through batches of these columns, in this order; nothing that fails is quoted."""
+    with contextlib.ExitStack() as guards:
+        guards.enter_context(reading(Path(name), "table"))
+        guards.enter_context(utf8_text(Path(name)))
+        for batch in opened(wanted):
+            if batch.num_rows:
+                yield batch.select(wanted)
 
 
 def batches_of(source: Any, text: TextFormat) -> Batches:
@@ -103,6 +120,8 @@ def batches_of(source: Any, text: TextFormat) -> Batches:
         return _csv(existing_file(path), text)
     if hasattr(source, "__arrow_c_stream__"):
         return _arrow(source)
+    if hasattr(source, "get_fragments") and hasattr(source, "schema"):
+        return _dataset(source, type(source).__name__)
     if hasattr(source, "to_delayed") and hasattr(source, "columns"):
         return _partitions(source)
     raise InvalidArgument(
@@ -126,13 +145,54 @@ def _parquet(path: Path) -> Batches:
         existing_file(path)  # says that there is none
     with reading(path, "Parquet file or folder of them"):
         table = pyarrow.dataset.dataset(path, format="parquet", partitioning=_folders(path))
-        names = list(table.schema.names)
-    return Batches(
-        path.name,
-        names,
-        lambda wanted: table.to_batches(columns=wanted, use_threads=False),
-        _record,
-    )
+    return _dataset(table, path.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _RowGroups:
+    """Some row groups of Parquet files: a piece that any process with these files can open."""
+
+    fragments: tuple[Any, ...]
+    schema: Any
+
+    def __call__(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+        for fragment in self.fragments:
+            yield from fragment.to_batches(
+                schema=self.schema,
+                columns=wanted,
+                batch_size=_ROWS,
+                batch_readahead=1,  # memory is that of a batch, not of all that could be read
+                fragment_readahead=1,
+                use_threads=False,
+            )
+
+
+def _dataset(table: Any, name: str) -> Batches:
+    """Go through a dataset of pyarrow, by row groups where its files have them."""
+
+    def opened(wanted: list[str]) -> Iterator[pa.RecordBatch]:
+        return _RowGroups(tuple(table.get_fragments()), table.schema)(wanted)
+
+    def cut() -> list[Opened]:
+        return [_RowGroups(tuple(some), table.schema) for some in _row_groups(table)]
+
+    files = tuple(map(str, getattr(table, "files", ())))
+    return Batches(name, list(table.schema.names), opened, _record, cut=cut, files=files)
+
+
+def _row_groups(table: Any) -> Iterator[list[Any]]:
+    """Yield fragments of about `_PIECE` rows each, of whole row groups; larger ones alone."""
+    some, rows = [], 0
+    for fragment in table.get_fragments():
+        for group in getattr(fragment, "row_groups", None) or [None]:
+            part = fragment if group is None else fragment.subset(row_group_ids=[group.id])
+            some.append(part)
+            rows += _PIECE if group is None else group.num_rows
+            if rows >= _PIECE:
+                yield some
+                some, rows = [], 0
+    if some:
+        yield some
 
 
 def _folders(path: Path) -> Any:
@@ -152,17 +212,49 @@ def _arrow(source: Any) -> Batches:
     kind = type(source).__name__
     with reading(Path(kind), "table that Arrow can read"):
         reader = pa.RecordBatchReader.from_stream(source)
-    return Batches(kind, list(reader.schema.names), lambda _: reader, _record)
+    names = list(reader.schema.names)
+    if kind not in _KEPT:  # a reader, or a query that may say something else the next time
+        return Batches(kind, names, lambda _: _small(reader), _record, again=False)
+    reader.close()
+
+    def opened(wanted: list[str]) -> Iterator[pa.RecordBatch]:
+        del wanted
+        return _small(pa.RecordBatchReader.from_stream(source))
+
+    return Batches(kind, names, opened, _record)
+
+
+def _small(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut large batches: a frame may be one."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, _ROWS):
+            yield batch.slice(start, _ROWS)
 
 
 def _partitions(frame: Any) -> Batches:
-    import pyarrow as pa
+    def cut() -> list[Opened]:
+        return [_Partition(part) for part in frame.to_delayed()]
 
     def opened(wanted: list[str]) -> Iterator[pa.RecordBatch]:
         for part in frame[wanted].to_delayed():
-            yield from pa.Table.from_pandas(part.compute(), preserve_index=False).to_batches()
+            yield from _Partition(part)(wanted)
 
-    return Batches(type(frame).__name__, [str(name) for name in frame.columns], opened, _record)
+    names = [str(name) for name in frame.columns]
+    return Batches(type(frame).__name__, names, opened, _record, cut=cut)
+
+
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    """A partition of a Dask frame with the graph that makes it: any process can open it."""
+
+    part: Any
+
+    def __call__(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        # Here, whatever executor runs this: a partition is one task.
+        frame = self.part.compute(scheduler="synchronous")[wanted]
+        yield from pa.Table.from_pandas(frame, preserve_index=False).to_batches(_ROWS)
 
 
 def _csv(path: Path, text: TextFormat) -> Batches:
@@ -182,6 +274,7 @@ def _csv(path: Path, text: TextFormat) -> Batches:
         opened,
         lambda number: _line(path, text, lambda place, _: place == number + skipped),
         hint,
+        files=(str(path),),
     )
 
 

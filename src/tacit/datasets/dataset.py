@@ -215,8 +215,13 @@ def class_indices(labels: Sequence[Any], classes: Sequence[Label], source: str) 
     index = {label: k for k, label in enumerate(classes)}
     found = [index.get(label, -1) for label in labels]
     if -1 in found:
-        raise InvalidArgument(
-            f"Expected every label of {source} to be one of the {len(classes)} declared classes; "
-            "at least one is not."
-        )
+        raise undeclared_label(source, len(classes))
     return np.array(found, dtype=np.int64)
+
+
+def undeclared_label(source: str, n_classes: int) -> InvalidArgument:
+    """Say that a label was not declared, and not which."""
+    return InvalidArgument(
+        f"Expected every label of {source} to be one of the {n_classes} declared classes; "
+        "at least one is not."
+    )

@@ -24,7 +24,13 @@ from numpy.typing import NDArray
 from tacit._checks import Floats, finite, flag, refuse
 from tacit.datasets._reading import reading
 from tacit.datasets.batches import Batches, TextFormat, batches_of
-from tacit.datasets.dataset import Dataset, Label, class_indices, declared_classes
+from tacit.datasets.dataset import (
+    Dataset,
+    Label,
+    class_indices,
+    declared_classes,
+    undeclared_label,
+)
 from tacit.errors import InvalidArgument
 from tacit.features import Categorical, Column, Numeric
 
@@ -148,7 +154,7 @@ def load_table(
     _column_name(target=target)
     roles = roles_of(target, numeric, categorical, groups, ignored, missing, other, dates)
     text = TextFormat(delimiter, decimal, encoding)
-    bounds = None if target_range is None else _declared_range(target_range, classes)
+    bounds = None if target_range is None else declared_range(target_range, classes)
     declared = declared_classes(classes) if bounds is None else ()
     cells = read_cells(source, roles, text)
     if isinstance(source, str | os.PathLike):
@@ -163,7 +169,7 @@ def load_table(
     return as_dataset([cells], roles, declared, called, where)
 
 
-def _declared_range(target_range: Any, classes: Any) -> tuple[float, float]:
+def declared_range(target_range: Any, classes: Any) -> tuple[float, float]:
     """Return declared bounds of a target; labels cannot be declared beside them."""
     if not isinstance(target_range, list | tuple) or len(target_range) != 2:
         raise refuse("target_range", target_range, "two numbers, [low, high]")
@@ -179,13 +185,7 @@ def _target_numbers(words: Sequence[str], text: TextFormat, target: str, where: 
     """Return the target as numbers; a cell that is none is not quoted."""
     import pyarrow as pa
 
-    values, _ = _numbers(pa.array(words), text)
-    if not np.isfinite(values).all():
-        raise InvalidArgument(
-            f"Expected finite numbers in column {target!r} of {where}: target_range is declared "
-            "for it, and at least one cell is none."
-        )
-    return values
+    return read_target_numbers(pa.array(words), text, target, where)
 
 
 load_csv = load_table
@@ -298,12 +298,12 @@ def _column_name(**named: Any) -> str:
 def read_cells(source: Any, roles: Roles, text: TextFormat) -> Cells:
     """Read the declared columns of a table, batch by batch; each cell is read by itself."""
     table = batches_of(source, text)
-    _check_names(table, roles)
+    check_names(table, roles)
     parts: list[Cells] = []
     read = 0
     with reading(Path(table.name), "table"):  # a type that is no number or word, too
         for batch in table.of(list(roles.names)):
-            parts.append(_read_batch(batch, roles, text, table, read))
+            parts.append(read_batch(batch, roles, text, table, read))
             read += batch.num_rows
     if not parts:
         raise InvalidArgument(f"Expected at least one record in {table.name!r}.")
@@ -315,7 +315,7 @@ def read_cells(source: Any, roles: Roles, text: TextFormat) -> Cells:
     )
 
 
-def _check_names(table: Batches, roles: Roles) -> None:
+def check_names(table: Batches, roles: Roles) -> None:
     """Each declared column must be there once."""
     declared = (*roles.names, *roles.ignored)
     if twice := [name for name in declared if declared.count(name) > 1]:
@@ -328,8 +328,14 @@ def _check_names(table: Batches, roles: Roles) -> None:
             raise InvalidArgument(f"Expected one {place}; there are {times}.")
 
 
-def _read_batch(
-    batch: pa.RecordBatch, roles: Roles, text: TextFormat, table: Batches, before: int
+def read_batch(
+    batch: pa.RecordBatch,
+    roles: Roles,
+    text: TextFormat,
+    table: Batches,
+    before: int,
+    *,
+    labels: bool = True,
 ) -> Cells:
     """Read one batch; `before` records came before it."""
     inputs = np.empty((batch.num_rows, len(roles.columns)))
@@ -341,8 +347,32 @@ def _read_batch(
         raise _odd_cell(
             roles.columns[int(odd[row].argmax())], roles, text, table, table.place(before + row)
         )
-    labels = [] if roles.target is None else _words(batch[roles.target]).to_pylist()
-    return Cells(inputs, labels, _groups(batch, roles, table, before))
+    wanted = labels and roles.target is not None
+    words = _words(batch[roles.target]).to_pylist() if wanted else []
+    return Cells(inputs, words, _groups(batch, roles, table, before))
+
+
+def read_labels(cells: pa.Array, classes: Sequence[Label], where: str) -> NDArray[Any]:
+    """Return the declared labels of a column's cells; one that is not declared is not quoted."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    declared = pa.array([str(label) for label in classes], pa.string())
+    places = compute.index_in(_words(cells), value_set=declared)
+    if places.null_count:
+        raise undeclared_label(where, len(classes))
+    return np.asarray(np.array(classes)[places.to_numpy(zero_copy_only=False)])
+
+
+def read_target_numbers(cells: pa.Array, text: TextFormat, target: str, where: str) -> Floats:
+    """Return a target as numbers; a cell that is none is not quoted."""
+    values, _ = _numbers(cells, text)
+    if not np.isfinite(values).all():
+        raise InvalidArgument(
+            f"Expected finite numbers in column {target!r} of {where}: target_range is declared "
+            "for it, and at least one cell is none."
+        )
+    return values
 
 
 def _groups(

@@ -31,6 +31,7 @@ from tacit.mechanisms.neighbours import (
     ScreeningCheck,
 )
 from tacit.mechanisms.noisy_steps import MOST_UNITS, NoisySteps, PrivateSteps, ResumableSteps
+from tacit.mechanisms.released_once import STEP, ExactlySummed, ExactSum
 from tacit.mechanisms.sanitise import Sanitise, SecretCost, secret_cost_of
 from tacit.mechanisms.selective import (
     ConfidentGNMax,
@@ -40,7 +41,7 @@ from tacit.mechanisms.selective import (
 )
 from tacit.mechanisms.selective import disagreement as disagreement
 from tacit.mechanisms.shared import SharedCodes, SharedTotal, SharedVotes, open_shares
-from tacit.mechanisms.sums import STEP, Contributions, NoisySecondMoment, NoisySum, unit_steps
+from tacit.mechanisms.sums import Contributions, NoisySecondMoment, NoisySum, unit_steps
 from tacit.mechanisms.votes import (
     GNMax,
     LNMax,
@@ -59,6 +60,8 @@ __all__ = [
     "ConfidentGNMax",
     "Contributions",
     "DistributedGaussianMean",
+    "ExactSum",
+    "ExactlySummed",
     "GNMax",
     "GaussianMean",
     "InteractiveGNMax",

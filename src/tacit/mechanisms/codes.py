@@ -194,7 +194,7 @@ def clip_rows(vectors: Floats, radius: float) -> Floats:
     """Return each row shortened to the radius; a row with a non-finite entry becomes 0.
 
     min(1, radius / (norm (1 + 1e-9))) v, in float64, for any finite v: entries are divided by the
-    largest first, so that no square overflows.
+    largest first, so that no square overflows. A row's bits are its own, whatever stands beside it.
 
     >>> clip_rows(np.array([[3.0, 4.0], [1e300, 0.0], [np.nan, 1.0]]), 1.0).round(6).tolist()
     [[0.6, 0.8], [1.0, 0.0], [0.0, 0.0]]
@@ -203,9 +203,25 @@ def clip_rows(vectors: Floats, radius: float) -> Floats:
         largest = np.abs(vectors).max(axis=1, keepdims=True)
         usable = np.isfinite(largest) & (largest > 0)
         unit = np.where(usable, vectors / largest, 0.0)
-        norm = np.sqrt(np.square(unit).sum(axis=1, keepdims=True)) * SAFETY
+        norm = np.sqrt(_row_sums(np.square(unit))) * SAFETY
         unit *= radius / np.maximum(norm, 1.0)
         return np.where(usable & (largest * norm <= radius), vectors, unit)
+
+
+def _row_sums(rows: Floats) -> Floats:
+    """Return the sum of each row, a column: halves are added, number by number.
+
+    A library's sum may go another way through two rows than through one, and round otherwise.
+
+    >>> _row_sums(np.array([[1.0, 2.0, 4.0], [8.0, 0.0, 1.0]])).tolist()
+    [[7.0], [9.0]]
+    """
+    while (width := rows.shape[1]) > 1:
+        half = (width + 1) // 2
+        sums = rows[:, :half].copy()
+        sums[:, : width - half] += rows[:, half:]
+        rows = sums
+    return rows
 
 
 def bounded_steps(

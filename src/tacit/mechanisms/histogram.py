@@ -17,16 +17,21 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats, Integers, count, finite_array, noise_scale, refuse, set_checked
+from tacit._checks import Integers, blocks, count, finite_array, noise_scale, refuse, set_checked
 from tacit._quiet import Secret
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.audit_cases import Shift, Suspicion, small
 from tacit.mechanisms.base import Plan
-from tacit.mechanisms.sums import MOST_RECORDS, STEP, ReleasedOnce, copied
-from tacit.noise import Noise, check_ratio
+from tacit.mechanisms.released_once import (
+    A_RECORD,
+    AT_ONCE,
+    STEP,
+    ExactlySummed,
+    check_records,
+    copied,
+)
+from tacit.noise import check_ratio
 
-_GRID = STEP**2
-_ONE = round(1 / _GRID)  # 2^24 records of 2^28 steps each: any sum is below 2^53
 _MOST_CELLS = 2**20
 NOWHERE = -1
 """The bin of a score that is not a number: such a record is counted nowhere."""
@@ -91,8 +96,7 @@ class ScoredRecords(Secret):
                 raise InvalidArgument("Expected classes and bins to be arrays of whole numbers.")
         if self.classes.ndim != 1 or self.classes.shape != self.bins.shape:
             raise InvalidArgument("Expected one class and one bin for each record.")
-        if len(self.classes) > MOST_RECORDS:
-            raise InvalidArgument(f"Expected at most {MOST_RECORDS} records.")
+        check_records(len(self.classes))
         if self.units is None:
             return
         if np.shape(self.units) != self.classes.shape:
@@ -100,6 +104,9 @@ class ScoredRecords(Secret):
         # Objects may differ from themselves, as NaN does: each record would be a unit of its own.
         if len(self.classes) and np.asarray(self.units).dtype.kind not in "iuSU":
             raise InvalidArgument("Expected units to be integers, strings or bytes.")
+
+    def __len__(self) -> int:
+        return len(self.classes)
 
     def steps(self) -> Integers:
         """Return what each record adds, in whole steps: a person's add up to at most one count.
@@ -110,13 +117,13 @@ class ScoredRecords(Secret):
             Whole steps of 2^-28. Secret.
         """
         if self.units is None:
-            return np.full(len(self.classes), _ONE, dtype=np.int64)
+            return np.full(len(self.classes), A_RECORD, dtype=np.int64)
         _, owner, records = np.unique(self.units, return_inverse=True, return_counts=True)
-        return np.asarray(_ONE // records[owner], dtype=np.int64)
+        return np.asarray(A_RECORD // records[owner], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreHistogram(ReleasedOnce):
+class ScoreHistogram(ExactlySummed):
     """Release how many records of each class have a score in each bin, + N(0, sigma^2).
 
     Parameters
@@ -150,6 +157,7 @@ class ScoreHistogram(ReleasedOnce):
         "each record was scored by itself, by models that were fixed, as the edges of the bins "
         "were, without the private records or from earlier releases alone"
     )
+    said: ClassVar[type] = ScoredRecords
     sigma: float
     classes: int
     bins: int
@@ -158,29 +166,23 @@ class ScoreHistogram(ReleasedOnce):
         set_checked(self, sigma=noise_scale, classes=count, bins=count)
         if self.classes * self.bins > _MOST_CELLS:
             raise refuse("bins", self.bins, f"at most {_MOST_CELLS // self.classes}")
-        check_ratio(self.sigma, _GRID)
+        check_ratio(self.sigma, STEP**2)
 
-    def _checked(self, answers: Any) -> ScoredRecords:
-        if not isinstance(answers, ScoredRecords):
-            raise InvalidArgument(
-                f"Expected ScoredRecords for {self.name}, got {type(answers).__name__}."
-            )
-        return answers
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Classes and bins of the table."""
+        return self.classes, self.bins
 
-    def _total(self, said: ScoredRecords) -> Integers:
-        """Return the exact table in whole steps. Secret."""
-        known = (said.classes >= 0) & (said.classes < self.classes)
-        known &= (said.bins >= 0) & (said.bins < self.bins)
-        classes, bins = (part[known].astype(np.int64) for part in (said.classes, said.bins))
-        cells = classes * self.bins + bins
-        # Whole numbers whose sum is below 2^53: exact in any order.
-        table = np.bincount(cells, said.steps()[known], self.classes * self.bins)
-        return table.astype(np.int64).reshape(self.classes, self.bins)
-
-    def _draw(self, total: Integers, noise: Noise, copies: int) -> Floats:
-        noisy = noise.rounded_gaussian_steps(self.sigma, _GRID, (copies, *total.shape))
-        noisy += total
-        return np.asarray(noisy * _GRID)
+    def _added(self, said: ScoredRecords) -> Integers:
+        table = np.zeros(self.classes * self.bins, dtype=np.int64)
+        steps = said.steps()
+        for some in blocks(len(said), AT_ONCE):
+            classes, bins = said.classes[some], said.bins[some]
+            known = (classes >= 0) & (classes < self.classes) & (bins >= 0) & (bins < self.bins)
+            cells = classes[known].astype(np.int64) * self.bins + bins[known].astype(np.int64)
+            # Whole numbers whose sum, of a block, is below 2^53: exact in any order.
+            table += np.bincount(cells, steps[some][known], table.size).astype(np.int64)
+        return table.reshape(self.shape)
 
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield one record in a cell, and a person of four records there; and nobody.

@@ -20,8 +20,8 @@ from tacit._checks import Floats, positive, refuse, renyi_order, set_checked, vo
 from tacit.errors import InvalidArgument
 from tacit.mechanisms.audit_cases import AUDIT_DELTAS, Look, Suspicion
 from tacit.mechanisms.base import NO_ANSWER, Mechanism, Plan
+from tacit.mechanisms.released_once import ReleasedOnce, copied
 from tacit.mechanisms.selective import ConfidentGNMax
-from tacit.mechanisms.sums import ReleasedOnce, copied
 from tacit.mechanisms.votes import GNMax
 from tacit.noise import Noise
 from tacit.privacy import Event, RdpCurve, SanitiseCost

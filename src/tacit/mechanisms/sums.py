@@ -12,19 +12,13 @@ low bits leak (docs/theory/speak-once.md).
 at most the radius, so adding or removing one moves the sum by at most radius^2. It is not centred
 with a private mean (the sensitivity would be 4, not 1) and not divided by the number of records
 (which would be private).
-
-A ledger writes to disk before each release, which takes too long to be done a hundred thousand
-times. So an audit of a mechanism that is `ReleasedOnce` asks for many copies of a release of
-made-up answers under one entry, priced as that many releases. Each is drawn as a single one is, by
-the same method.
 """
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,196 +36,24 @@ from tacit._checks import (
 )
 from tacit._quiet import Secret
 from tacit.errors import InvalidArgument
-from tacit.mechanisms.audit_cases import Look, Shift, Suspicion, small
-from tacit.mechanisms.base import Mechanism, Plan, Release, blocks
+from tacit.mechanisms.audit_cases import Suspicion, small
+from tacit.mechanisms.base import blocks
 from tacit.mechanisms.codes import Frame, bounded_steps, certify, clip_rows
-from tacit.noise import Noise, admit, check_ratio
-from tacit.privacy import RdpCurve, gaussian_rdp
+from tacit.mechanisms.released_once import (
+    STEP,
+    ExactlySummed,
+    ReleasedOnce,
+    check_records,
+    everywhere,
+)
+from tacit.noise import Noise, check_ratio
 
-STEP = 2.0**-14
-"""Grid of a vector of norm 1; products lie on the grid 2^-28."""
-MOST_RECORDS = 2**24  # 2^28 steps each: float64 adds integers below 2^53 exactly, in any order
 _LONGEST = 2**18  # numbers in a vector: squares of 2^17 steps then add up to less than 2^53
 _FAR = 8.0  # a vector with a larger number is shortened before its squares are added
 _SHORTER = 1.0 - 2.0**-40
 _ROWS = 4096
+_JOINT = 2**19  # numbers that units say together before each is bounded
 _SQRT_HALF = math.sqrt(0.5) * (1 + 1e-12)
-_SLOW = 2  # an exact draw takes about as long as two other numbers
-
-
-class ReleasedOnce(Mechanism):
-    """One Gaussian release whose noise is `sigma` sensitivities: mu = 1/sigma."""
-
-    __slots__ = ()
-    noise_level: ClassVar[str] = "exact"
-    sigma: float
-
-    @abstractmethod
-    def _checked(self, answers: Any) -> Any:
-        """Return the answers as this mechanism reads them, or raise without quoting them."""
-
-    def _total(self, checked: Any) -> Any:
-        """Return what noise is added to, of answers that were checked. Secret."""
-        return checked
-
-    @abstractmethod
-    def _draw(self, total: Any, noise: Noise, copies: int) -> Floats:
-        """Return noisy values `(copies, ...)`: one copy for a release, many for an audit."""
-
-    def _draws(self, answers: Any, noise: Noise, copies: int) -> Floats:
-        return self._draw(self._total(self._checked(answers)), noise, copies)
-
-    def release(self, answers: Any, noise: Noise) -> Release:
-        """Draw noise once and return the noisy values.
-
-        Parameters
-        ----------
-        answers : Contributions, array or SecretCost
-            What the mechanism reads; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-
-        Returns
-        -------
-        Release
-            `values`; public.
-        """
-        entry = admit(noise)
-        values = self._draws(answers, noise, 1)[0]
-        return Release(self, values=values, entry=entry, secure=noise.secure)
-
-    def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case: order / (2 sigma^2), whatever the records say.
-
-        Parameters
-        ----------
-        orders : array of floats
-            Renyi orders, each above 1.
-        **sizes : int or None
-            `n_teachers` and `n_classes` of the plan; the price depends on neither.
-
-        Returns
-        -------
-        RdpCurve
-            Of the one release; public.
-        """
-        return RdpCurve(orders, gaussian_rdp(self.sigma, orders))
-
-    def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case: the cost does not depend on the data.
-
-        Parameters
-        ----------
-        answers : Contributions, array or SecretCost
-            What the mechanism reads; secret.
-        orders : array of floats
-            Renyi orders, each above 1.
-
-        Returns
-        -------
-        RdpCurve
-            That of `cost`.
-        """
-        return self.cost(orders)
-
-    def gaussian_cost(self) -> float | None:
-        """mu^2 = 1/sigma^2.
-
-        Returns
-        -------
-        float
-            Public.
-        """
-        return 1 / self.sigma**2
-
-    def accept(self, answers: Any, *, queries: int, **sizes: int | None) -> None:
-        """Raise unless the answers are usable, for the one release of the plan.
-
-        Parameters
-        ----------
-        answers : Contributions, array or SecretCost
-            What the mechanism reads; secret.
-        queries : int
-            It must be 1.
-        **sizes : int or None
-            Not used.
-        """
-        if queries != 1:
-            raise refuse("queries", queries, "1: one matrix, or one cost, is released, once")
-        self._checked(answers)
-
-
-@dataclass(frozen=True, slots=True)
-class MadeUp:
-    """Answers that are nobody's, and how many copies of their release are wanted."""
-
-    answers: Any
-    copies: int
-
-
-class Repeated(ReleasedOnce):
-    """A mechanism whose `queries` are copies of one release of answers that are `MadeUp`.
-
-    The confidence delta is left out: nobody reads a bound from a copy, and no budget could pay for
-    so many. That is why it takes nothing but made-up answers.
-    """
-
-    __slots__ = ()
-
-    def release(self, answers: MadeUp, noise: Noise) -> Release:
-        """Return the copies, `(copies, ...)`."""
-        entry = admit(noise)
-        values = self._draws(answers.answers, noise, answers.copies)
-        return Release(self, values=values, entry=entry, secure=noise.secure)
-
-    def confidence_delta(self) -> float:
-        """0: see above."""
-        return 0.0
-
-    def accept(self, answers: Any, *, queries: int, **sizes: int | None) -> None:
-        """Raise unless the answers are made up and as many copies are wanted as were priced."""
-        if not isinstance(answers, MadeUp) or answers.copies != queries:
-            raise InvalidArgument(f"Expected made-up answers in the {queries} copies of the plan.")
-
-
-def repeated(mechanism: Mechanism) -> Mechanism:
-    """Return the mechanism that releases many copies of what this one releases once.
-
-    >>> from tacit import InsecureNoise
-    >>> from tacit.mechanisms import NoisySecondMoment
-    >>> many = repeated(NoisySecondMoment(sigma=1.0, dimension=2))
-    >>> many.release(MadeUp([[1.0, 0.0]], 5), InsecureNoise(0)).values.shape
-    (5, 2, 2)
-    """
-    kind: Any = type(mechanism)
-    if not issubclass(kind, ReleasedOnce):
-        raise InvalidArgument(f"Expected a mechanism that releases once, got {mechanism.name}.")
-    many: Any = type(kind.__name__, (Repeated, kind), {"__slots__": ()})
-    parameters = {field.name: getattr(mechanism, field.name) for field in fields(kind)}
-    made: Mechanism = many(**parameters)
-    return made
-
-
-def everywhere(
-    what: str, mechanism: ReleasedOnce, pair: tuple[Any, Any], by: float, shape: tuple[int, int]
-) -> Suspicion:
-    """Return an audit of two inputs of which the first moves all numbers of a matrix alike."""
-    size = shape[0] * shape[1]
-    small(**{"rows x columns": size})
-    shift = Shift((size**-0.5,) * size, 0.0, by, by * mechanism.sigma)
-    looks = shift.looks(Plan(mechanism, 1))
-    return copied(what, mechanism, pair, looks, _SLOW * size)
-
-
-def copied(
-    what: str, mechanism: Mechanism, pair: tuple[Any, Any], looks: tuple[Look, ...], numbers: int
-) -> Suspicion:
-    """Return an audit of two inputs, each of which is released in many copies under one entry."""
-    return Suspicion(what, *pair, Plan(mechanism, 1), looks, MadeUp, _copies, numbers)
-
-
-def _copies(one: Plan, trials: int) -> Plan:
-    return Plan(repeated(one.mechanism), trials)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -241,7 +63,7 @@ class Contributions(Secret):
     Parameters
     ----------
     n_records : int
-        How many records there are, at most 2^24; secret.
+        How many records there are, at most 2^34; secret.
     left, right : functions
         left(rows) and right(rows) return the vectors of some records, one a row.
     units : array of shape (n_records,), optional
@@ -268,8 +90,7 @@ class Contributions(Secret):
 
     def __post_init__(self) -> None:
         count = self.n_records
-        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_RECORDS:
-            raise InvalidArgument("Expected a number of records from 0 to 2**24.")
+        check_records(count)
         if not callable(self.left) or not callable(self.right):
             raise InvalidArgument("Expected left and right to be functions of row numbers.")
         if self.units is not None and np.shape(self.units) != (count,):
@@ -278,9 +99,12 @@ class Contributions(Secret):
         if count and self.units is not None and np.asarray(self.units).dtype.kind not in "iuSU":
             raise InvalidArgument("Expected units to be integers, strings or bytes.")
 
+    def __len__(self) -> int:
+        return self.n_records
+
 
 @dataclass(frozen=True, slots=True)
-class NoisySum(ReleasedOnce):
+class NoisySum(ExactlySummed):
     """Release sum_n left_n right_n^T + N(0, sigma^2), a matrix (rows, columns).
 
     Parameters
@@ -314,6 +138,7 @@ class NoisySum(ReleasedOnce):
         "what each record said was computed from that record alone, and that features, prototypes, "
         "bins and centres were fixed without the private records, or from earlier releases alone"
     )
+    said: ClassVar[type] = Contributions
     sigma: float
     rows: int
     columns: int
@@ -325,23 +150,32 @@ class NoisySum(ReleasedOnce):
                 raise refuse(name, getattr(self, name), f"at most {_LONGEST}")
         check_ratio(self.sigma, STEP**2)
 
-    def _draw(self, total: Integers, noise: Noise, copies: int) -> Floats:
-        noisy = noise.rounded_gaussian_steps(self.sigma, STEP**2, (copies, *total.shape))
-        noisy += total
-        return np.asarray(noisy * STEP**2)
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the matrix."""
+        return self.rows, self.columns
 
-    def _total(self, said: Contributions) -> Integers:
-        """Return the exact sum over all units, in squared steps. Secret."""
+    def _added(self, said: Contributions) -> Integers:
         if said.units is None:
             return self._sum(said, np.arange(said.n_records))
-        total = np.zeros((self.rows, self.columns), dtype=np.int64)
-        for records in _records_by_unit(np.asarray(said.units)):
+        total = np.zeros(self.rows * self.columns, dtype=np.int64)
+        for records, starts in _whole_units(np.asarray(said.units), total.size):
             # Bounded after a person's records are added: bounded one by one they would add up.
-            own = self._sum(said, records).reshape(1, -1).astype(np.float64)  # below 2^53: exact
+            own = self._sums(said, records, starts)
             bounded = np.trunc(clip_rows(own * STEP**2, 1.0) / STEP**2).astype(np.int64)
             certify(bounded, 1.0, STEP**2)
-            total += bounded.reshape(total.shape)
-        return total
+            total += bounded.sum(axis=0)
+        return total.reshape(self.shape)
+
+    def _sums(self, said: Contributions, records: Integers, starts: Integers) -> Floats:
+        """Return the sum of each unit's records, which begin at `starts`, a row each."""
+        if starts.size == 1:
+            # Of 2^25 records and more float64 may round: what counts is the bound, certified.
+            return self._sum(said, records).reshape(1, -1).astype(np.float64)
+        left = unit_steps(said.left(records), (len(records), self.rows))
+        right = unit_steps(said.right(records), (len(records), self.columns))
+        products = (left[:, :, None] * right[:, None, :]).reshape(len(records), -1)
+        return np.asarray(np.add.reduceat(products, starts))  # below 2^53: exact
 
     def _sum(self, said: Contributions, records: Integers) -> Integers:
         """Add what some records say; each one's matrix has norm at most 1."""
@@ -350,16 +184,9 @@ class NoisySum(ReleasedOnce):
             block = records[some]
             left = unit_steps(said.left(block), (len(block), self.rows))
             right = unit_steps(said.right(block), (len(block), self.columns))
-            # Exact: integers of which any partial sum is below 2^53.
+            # Exact: integers of which any partial sum of a block is below 2^53.
             total += (left.T @ right).astype(np.int64)
         return total
-
-    def _checked(self, answers: Any) -> Contributions:
-        if not isinstance(answers, Contributions):
-            raise InvalidArgument(
-                f"Expected Contributions for {self.name}, got {type(answers).__name__}."
-            )
-        return answers
 
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield a table to which one record, far too long, adds as much everywhere; and none.
@@ -369,7 +196,7 @@ class NoisySum(ReleasedOnce):
         Suspicion
             Two neighbouring inputs, and the events that tell them apart.
         """
-        shape = self.rows, self.columns
+        shape = self.shape
         small(rows=self.rows, columns=self.columns)
         left, right = (lambda rows, size=size: np.full((len(rows), size), 1e300) for size in shape)
         pair = Contributions(1, left, right), Contributions(0, left, right)
@@ -425,12 +252,21 @@ def _squares(steps: Floats) -> Floats:
     return np.asarray(np.einsum("ij,ij->i", steps, steps))
 
 
-def _records_by_unit(units: NDArray[Any]) -> Iterator[Integers]:
-    """Yield the records of each unit."""
+def _whole_units(units: NDArray[Any], width: int) -> Iterator[tuple[Integers, Integers]]:
+    """Yield records of some whole units, and where each of these begins among them.
+
+    As many units at a time as `_JOINT` numbers hold, where a record says `width` of them.
+    """
     _, owners = np.unique(units, return_inverse=True)
     order = np.argsort(owners, kind="stable")
-    ends = np.flatnonzero(np.diff(owners[order], append=-1)) + 1
-    return iter(np.split(order, ends[:-1]) if order.size else [])
+    starts = np.flatnonzero(np.diff(owners[order], prepend=-1))
+    ends = np.append(starts[1:], order.size)
+    first = 0
+    while first < starts.size:
+        most = starts[first] + _JOINT // width
+        last = max(first + 1, int(np.searchsorted(ends, most, "right")))
+        yield order[starts[first] : ends[last - 1]], starts[first:last] - starts[first]
+        first = last
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,9 +316,9 @@ class NoisySecondMoment(ReleasedOnce):
             raise refuse("radius", self.radius, "between 1e-100 and 1e100; rescale the vectors")
         check_ratio([self.sigma * _SQRT_HALF, self.sigma], STEP**2)
 
-    def _total(self, vectors: Floats) -> Floats:
+    def _total(self, vectors: Floats) -> Integers:
         """Return the exact sum of outer products, in squared steps. Secret."""
-        total = np.zeros((self.dimension, self.dimension))
+        total = np.zeros((self.dimension, self.dimension), dtype=np.int64)
         weights = np.full(vectors.shape[1] * self.dimension, 1 / self.radius)
         for start in range(0, len(vectors), _ROWS):
             part = vectors[start : start + _ROWS].reshape(-1, weights.size)
@@ -490,15 +326,15 @@ class NoisySecondMoment(ReleasedOnce):
             # One bound for all parts of a record: with more of them it moves the sum no farther.
             steps = bounded_steps(part, frame, 1.0, STEP, 1).astype(np.float64)
             steps = steps.reshape(-1, self.dimension)
-            total += steps.T @ steps
+            total += (steps.T @ steps).astype(np.int64)  # of a block: below 2^53
         return total
 
-    def _draw(self, total: Floats, noise: Noise, copies: int) -> Floats:
+    def _draw(self, total: Integers, noise: Noise, copies: int) -> Floats:
         """Return noisy symmetric matrices; they may have negative roots."""
         rows, columns = np.triu_indices(self.dimension)
         deviations = np.where(rows == columns, self.sigma, self.sigma * _SQRT_HALF)
         noisy = noise.rounded_gaussian_steps(deviations, STEP**2, (copies, rows.size))
-        noisy += total[rows, columns].astype(np.int64)
+        noisy += total[rows, columns]
         matrices = np.empty((copies, self.dimension, self.dimension))
         matrices[:, rows, columns] = noisy * (STEP * self.radius) ** 2
         matrices[:, columns, rows] = matrices[:, rows, columns]
@@ -513,8 +349,7 @@ class NoisySecondMoment(ReleasedOnce):
             raise InvalidArgument(
                 f"Expected vectors (records, [parts,] dimension={self.dimension})."
             )
-        if len(vectors) > MOST_RECORDS:
-            raise InvalidArgument(f"Expected at most {MOST_RECORDS} records.")
+        check_records(len(vectors))
         return vectors
 
     def audit_cases(self) -> Iterator[Suspicion]:

@@ -7,6 +7,7 @@ the ledger, and nothing private.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -30,6 +31,7 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit._checks import Integers, finite, positive, refuse
+from tacit.datasets import TableStream, is_table, open_table
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.ledger import (
     LARGE_DELTA,
@@ -48,11 +50,15 @@ from tacit.records import (
     ALLOWED_OVERLAP,
     READ_CLASSES,
     PrivateRecords,
+    RawRows,
+    StreamedRecords,
     class_indices,
     is_from_data,
+    people_of,
     private_rows,
     public_matrix,
     refuse_overlap,
+    streamed,
     units_of,
 )
 from tacit.students import CombinedStudent, ValueStudent, choose_queries
@@ -440,28 +446,32 @@ class RowEstimator(PrivateEstimator):
     _y_checks: ClassVar[dict[str, bool]] = {}
     _needs_public: ClassVar[bool] = True
     _needs_y: ClassVar[bool] = True
+    _streams: ClassVar[bool] = False
+    """Whether private rows need not fit into memory."""
 
     def fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        X_public: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
+        X: Any,
+        y: Any = None,
+        X_public: Any = None,
+        groups: Any = None,
     ) -> Self:
         """Learn what private rows say, through the ledger; see the class for the public inputs.
 
         Parameters
         ----------
-        X : array of shape (rows, features)
-            The private rows. Secret; no error quotes them.
-        y : array of shape (rows,) or (rows, labels), optional
-            What is to be learned of them: labels, numbers, or a matrix of 0 and 1. Secret.
-            Autoencoders take none.
-        X_public : array of shape (public rows, features), optional
+        X : array of shape (rows, features), path or table
+            The private rows. Secret; no error quotes them. A Parquet file or folder, a CSV file, or
+            any table that `tacit.datasets.open_table` opens, which may also have opened it.
+        y : array of shape (rows,) or (rows, labels), or str, optional
+            What is to be learned of them: labels, numbers, or a matrix of 0 and 1. Secret. Of a
+            table the name of a column. Autoencoders take none.
+        X_public : array of shape (public rows, features), path or table, optional
             Public inputs with the same columns, none of them a private row. The student may hold
             them as they are. Required, unless the class says what happens without them.
-        groups : array of shape (rows,), optional
-            Whose each row is: then one person is one unit, with all records. Secret.
+        groups : array of shape (rows,), or str, optional
+            Whose each row is: then one person is one unit, with all records. Secret. Of a table the
+            name of a column; a person's rows may be anywhere in it.
 
         Returns
         -------
@@ -476,8 +486,11 @@ class RowEstimator(PrivateEstimator):
         Notes
         -----
         Everything is validated, the run is priced and the ledger asked before private rows are
-        worked on; the ledger is charged before noise is drawn.
+        worked on; the ledger is charged before noise is drawn. Methods of sums go through a table
+        batch by batch; the others read it into memory.
         """
+        if (table := self._table(X, y, groups)) is not None:
+            return self._fit_table(table, X_public)
         said = y if self._needs_y else "no_validation"
         rows, said = private_rows(self, X, said, **self._y_checks)
         task = self._read(said)
@@ -487,20 +500,92 @@ class RowEstimator(PrivateEstimator):
             names = getattr(self, "feature_names_in_", None)
             outside = public_matrix(X_public, rows.shape[1], names)
         self._keep_apart(rows, outside)
+        return self._begin(PrivateRecords(rows, task.targets, people), task, outside)
+
+    def _begin(self, private: AnyRecords, task: Targets, outside: Any) -> Self:
+        """Learn from records that were checked."""
         self._kept.about = () if outside is None else (outside,)
-        private = PrivateRecords(rows, task.targets, people)
         self._check_unit(private.by_person)
         self._check_delta(private.n_units)
         self._learn(private, task, outside)
         return self
+
+    def _table(self, X: Any, y: Any, groups: Any) -> TableStream | None:
+        """Return the table that X is, or names; None where it is an array."""
+        if isinstance(X, TableStream):
+            if y is not None or groups is not None:
+                raise InvalidArgument("Expected no y and groups beside a table that names them.")
+            return X
+        if not isinstance(X, str | os.PathLike) and not (isinstance(y, str) and is_table(X)):
+            return None
+        if self._needs_y and not isinstance(y, str):
+            raise InvalidArgument("Expected y to be the name of a column, where X is a table.")
+        if is_from_data(classes := getattr(self, "classes", None)):
+            raise InvalidArgument(
+                "Expected classes= to be declared where X is a table: they are not looked for."
+            )
+        bounds = self._bounds() if isinstance(self, PrivateRegressor) else None
+        return open_table(
+            X,
+            target=y if self._needs_y else None,
+            classes=() if classes is None or bounds is not None else classes,
+            target_range=bounds,
+            groups=groups,
+        )
+
+    def _fit_table(self, table: TableStream, X_public: Any) -> Self:
+        """Learn from a table: batch by batch, where the method can."""
+        outside = None
+        if self._needs_public or X_public is not None:
+            inputs = X_public if X_public is None else table.public(X_public)
+            outside = public_matrix(inputs, len(table.columns))
+        if not self._streams:
+            X, y, groups = table.load()
+            return self.fit(X, y, X_public=outside, groups=groups)
+        if not isinstance(self.allow_overlap, bool):
+            raise refuse("allow_overlap", self.allow_overlap, "True or False")
+        task = self._task()
+        alike = clone(self).set_params(ledger=None, noise=None, **self._not_sent())
+        private, buckets = streamed(
+            table.pieces,
+            _Preparing(alike),
+            outside=None if self.allow_overlap else outside,
+            again=table.again,
+            executor=getattr(self, "executor", "serial"),
+        )
+        self.n_features_in_ = len(table.columns)
+        with contextlib.closing(buckets) if buckets is not None else contextlib.nullcontext():
+            return self._begin(private, task, outside)
+
+    def _not_sent(self) -> dict[str, Any]:
+        """Return what a worker does not get of the settings with which it reads targets."""
+        return {"executor": "serial"} if hasattr(self, "executor") else {}
+
+    def _task(self) -> Targets:
+        """Return what is public of y, where no row has been read."""
+        raise NotImplementedError
 
     @abstractmethod
     def _read(self, y: NDArray[Any]) -> Targets:
         """Check y against what was declared about it; nothing private is quoted."""
 
     @abstractmethod
-    def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
+    def _learn(self, private: Any, task: Targets, outside: Any) -> None:
         """Price, ask the ledger, release and learn; `outside` is None without public inputs."""
+
+
+AnyRecords = PrivateRecords | StreamedRecords
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Preparing:
+    """Reads raw rows as an estimator does; it holds settings only, and can be sent to workers."""
+
+    estimator: RowEstimator
+
+    def __call__(self, raw: RawRows) -> PrivateRecords:
+        rows, said = private_rows(self.estimator, raw.X, raw.y, **self.estimator._y_checks)
+        return PrivateRecords(rows, self.estimator._read(said).targets, people_of(raw))
 
 
 @dataclass(eq=False, repr=False)
@@ -556,6 +641,11 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
     def _read(self, y: NDArray[Any]) -> Targets:
         known, targets = class_indices(y, self.classes)
         return Targets(targets, int(known.size), {"classes_": known})
+
+    def _task(self) -> Targets:
+        if self.classes is None or is_from_data(self.classes):
+            raise InvalidArgument("Expected classes= to be declared where X is a table.")
+        return self._read(np.asarray(list(self.classes)))
 
     def _opinion(self, inputs: NDArray[Any]) -> NDArray[np.float64]:
         return np.asarray(self.student_.predict_proba(inputs), dtype=np.float64)
@@ -622,6 +712,9 @@ class PrivateRegressor(RegressorMixin, RowEstimator):  # type: ignore[misc]  # s
     def _read(self, y: NDArray[Any]) -> Targets:
         bounds = self._bounds()
         return Targets(np.clip(y, *bounds), public={"bounds_": bounds})
+
+    def _task(self) -> Targets:
+        return self._read(np.array(self._bounds()))
 
     def _default_student(self) -> Any:
         return ValueStudent()

@@ -15,6 +15,7 @@ what the last public solution leaves unexplained, shortened to a public length.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from tacit._checks import Floats, Integers
 from tacit.features import PublicBins
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import STEP, Contributions, Plan, unit_steps
+from tacit.methods.base import AnyRecords
 from tacit.methods.calibration import shared_sums
 from tacit.methods.forecast import Forecast, strength_forecast
 from tacit.methods.method import Facts, Method, Rule, common
@@ -101,6 +103,10 @@ class MomentClassifier(SummaryClassifier):
     radius : float, optional
         The public norm of a row of features, to which longer ones are shortened; by default the
         largest among the public inputs.
+    executor : str or dask client
+        Where private records are added up: "serial" (here), "local" (processes of this machine), a
+        Dask client or a scheduler's address. The releases have the same bits. In run.toml:
+        `executor`, at the top.
     classes : array or str
         The public label set; required. "from_data" reads it off the private labels, which no cost
         covers: the statement then says so. A run takes the classes that its data declare.
@@ -162,7 +168,7 @@ class MomentClassifier(SummaryClassifier):
         return PublicPart(space, view, plans, prior)
 
     def _release_and_learn(
-        self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
+        self, public: PublicPart, private: AnyRecords, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
         counts = self._count(ledger, public.plans[0], private)
         total, shares = believed_counts(counts)
@@ -170,15 +176,16 @@ class MomentClassifier(SummaryClassifier):
         mechanism: Any = plan.mechanism
         # From the released counts, never from the records: it bounds what each of them may say.
         centre = best_centre(public.view, total, shares, 1 / mechanism.sigma, reach)
-        said = moments_of(private, reach, centre)
-        first = self._release(ledger, plan, said, "a centred moment of the features")
+        say = partial(moments_of, radius=reach, centre=centre)
+        first = self._release(ledger, plan, private, say, "a centred moment of the features")
         values, variance = measured(first, reach * longest_label(centre))
         moment = NoisyMoment(values, variance, total, shares, centre)
         solution = fit_moment(public.view, moment, public.basis)
         releases = [counts, first]
         for plan in public.plans[2:]:
-            said = echo_of(private, reach, solution)
-            releases.append(self._release(ledger, plan, said, "a moment of the residuals"))
+            say = partial(echo_of, radius=reach, solution=solution)
+            purpose = "a moment of the residuals"
+            releases.append(self._release(ledger, plan, private, say, purpose))
             echo = NoisyEcho(*measured(releases[-1], reach * _CLIP), solution)
             solution = fit_moment(public.view, moment, public.basis, echo)
         bias = solution.bias - public.space.centre @ solution.weights
@@ -226,6 +233,10 @@ class MomentRegressor(SummaryRegressor):
     radius : float, optional
         The public norm of a centred row of features, to which longer ones are shortened; by default
         the largest among the public inputs.
+    executor : str or dask client
+        Where private records are added up: "serial" (here), "local" (processes of this machine), a
+        Dask client or a scheduler's address. The releases have the same bits. In run.toml:
+        `executor`, at the top.
     rounds : int
         How many residual moments are released, 2 by default; they share what is left evenly.
     clip : float

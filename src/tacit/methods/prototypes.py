@@ -19,7 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, Integers, at_least, refuse
 from tacit.ledger import Budget, Ledger
-from tacit.mechanisms import Plan
+from tacit.mechanisms import Contributions, Plan
+from tacit.methods.base import AnyRecords
 from tacit.methods.calibration import shared_sums
 from tacit.methods.forecast import UNDECLARED, Forecast, declared, table_forecast
 from tacit.methods.method import Facts, Method, Rule, common, strength
@@ -77,6 +78,10 @@ class PrototypeClassifier(SummaryClassifier):
     radius : float, optional
         The public norm within which features are compared exactly: longer vectors are scaled down
         to it. By default the largest norm among the public inputs.
+    executor : str or dask client
+        Where private records are added up: "serial" (here), "local" (processes of this machine), a
+        Dask client or a scheduler's address. The releases have the same bits. In run.toml:
+        `executor`, at the top.
     classes : array or str
         The public label set; required. "from_data" reads it off the private labels, which no cost
         covers: the statement then says so. A run takes the classes that its data declare.
@@ -157,13 +162,16 @@ class PrototypeClassifier(SummaryClassifier):
         return table_forecast(n_records, self._mu(), self.votes, sizes.rows, sizes.columns)
 
     def _release_and_learn(
-        self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
+        self, public: PublicPart, private: AnyRecords, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
         mechanism: Any = public.plans[0].mechanism
         sizes = {"n_prototypes": mechanism.rows, "n_classes": mechanism.columns}
-        said = prototype_votes(private.rows, private.targets, units=private.people, **sizes)
+
+        def say(some: PrivateRecords) -> Contributions:
+            return prototype_votes(some.rows, some.targets, units=some.people, **sizes)
+
         purpose = f"vote once at {mechanism.rows} public prototypes"
-        release = self._release(ledger, public.plans[0], said, purpose)
+        release = self._release(ledger, public.plans[0], private, say, purpose)
         table, places = np.asarray(release.values), public.basis
         found = {"table_": release, "prototypes_": places, "prototype_inputs_": outside[places]}
         found["shift_"] = table_shift(table, mechanism.sigma, public.typical)

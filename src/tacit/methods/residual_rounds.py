@@ -12,6 +12,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from tacit._checks import Floats, Integers, at_least, positive
 from tacit.errors import InvalidArgument
 from tacit.ledger import Ledger
 from tacit.mechanisms import STEP, Contributions, Plan, Release, unit_steps
-from tacit.methods.base import PrivateRegressor, Targets
+from tacit.methods.base import AnyRecords, PrivateRegressor, Targets
 from tacit.methods.settings import Count, Positive
 from tacit.methods.summary import COUNT_SHARE, PublicPart, SummaryEstimator, measured, said_by
 from tacit.records import PrivateRecords, PublicSpace
@@ -80,6 +81,12 @@ class Shares(NamedTuple):
         return cls(second, left / rounds, CHECK_SHARE)
 
 
+ByRow = Callable[[Integers], Floats]
+"""Something of each of some records, by row numbers. Secret."""
+Gains = Callable[[Integers, Floats], Floats]
+"""How well a public solution does on some records, by row numbers and its scores. Secret."""
+
+
 class Told(NamedTuple):
     """What the first release told, and what follows from it for the records.
 
@@ -90,21 +97,21 @@ class Told(NamedTuple):
     columns : int
         How many numbers a target has.
     targets : callable
-        Of row numbers: the records' targets. Secret.
+        Of some records: their targets by row numbers. Secret.
     longest : float
         A public bound of their length.
     gains : callable
-        Of row numbers and a public solution's scores of them: how well it does on each record, from
-        0 to 1, from that record's own bits. Secret.
+        Of some records; then of row numbers and a public solution's scores of them: how well it
+        does on each record, from 0 to 1, from that record's own bits. Secret.
     variance : float, optional
         Of a target, as released; None for classes.
     """
 
     total: float
     columns: int
-    targets: Callable[[Integers], Floats]
+    targets: Callable[[PrivateRecords], ByRow]
     longest: float
-    gains: Callable[[Integers, Floats], Floats]
+    gains: Callable[[PrivateRecords], Gains]
     variance: float | None = None
 
 
@@ -176,16 +183,16 @@ class ResidualEstimator(SummaryEstimator):
         return plans
 
     def _descend(
-        self, told: Told, public: PublicPart, private: PrivateRecords, ledger: Ledger
+        self, told: Told, public: PublicPart, private: AnyRecords, ledger: Ledger
     ) -> Found:
         """Release what follows the first release, and return what it leads to."""
         plans = self._later_plans(ledger, public, told)
         releases = []
         gap, shift = None, None
         if len(plans) > self.rounds + 1:
-            said = second_moment_of(private)
             purpose = "a second moment of the features"
-            releases.append(self._release(ledger, plans.pop(0), said, purpose))
+            asked = private, second_moment_of, purpose
+            releases.append(self._release(ledger, plans.pop(0), *asked))
             mechanism: Any = releases[0].mechanism
             moment = np.asarray(releases[0].values)
             gap = covariance_gap(moment, public.view, told.total, mechanism.sigma)
@@ -193,9 +200,12 @@ class ResidualEstimator(SummaryEstimator):
                 shift = moment_shift(moment, public.typical, told.total, mechanism.sigma)
         solutions: list[Floats] = []
         releases += self._rounds(plans[:-1], told, public, private, ledger, gap, solutions)
-        said = compared_by(private, solutions, told.gains)
+
+        def say(some: PrivateRecords) -> Contributions:
+            return compared_by(some, solutions, told.gains(some))
+
         purpose = f"how well each of {len(solutions)} solutions does"
-        releases.append(self._release(ledger, plans[-1], said, purpose))
+        releases.append(self._release(ledger, plans[-1], private, say, purpose))
         shares = believed_gains(releases[-1])
         names = _candidate_names(gap is not None, self.rounds)
         weights = sum(share * one for share, one in zip(shares, solutions, strict=True))
@@ -207,7 +217,7 @@ class ResidualEstimator(SummaryEstimator):
         plans: list[Plan],
         told: Told,
         public: PublicPart,
-        private: PrivateRecords,
+        private: AnyRecords,
         ledger: Ledger,
         gap: Floats | None,
         solutions: list[Floats],
@@ -220,9 +230,9 @@ class ResidualEstimator(SummaryEstimator):
         descent = Descent(public.view, told.total, told.columns, gap=gap, **kind)
         clip, releases = told.longest, []
         for number, plan in enumerate(plans, start=1):
-            said = residuals_of(private, told.targets, descent.weights, clip)
+            say = partial(_residuals_of_some, told.targets, descent.weights, clip)
             purpose = f"a moment of residuals, round {number} of {len(plans)}"
-            releases.append(self._release(ledger, plan, said, purpose))
+            releases.append(self._release(ledger, plan, private, say, purpose))
             moment, variance = measured(releases[-1], clip)
             if number == 1 and gap is not None:
                 plain = Descent(public.view, told.total, told.columns, **kind)
@@ -278,18 +288,21 @@ class SummaryRegressor(PrivateRegressor, ResidualEstimator):
         return Targets(targets, public={"bounds_": bounds})
 
     def _release_and_learn(
-        self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
+        self, public: PublicPart, private: AnyRecords, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
         purpose = "count, and add up y and its square"
-        first = self._release(ledger, public.plans[0], level_of(private), purpose)
+        first = self._release(ledger, public.plans[0], private, level_of, purpose)
         count, level, variance = believed_level(first)
 
-        def targets(rows: Integers) -> Floats:
-            return np.asarray(private.targets[rows, None] - level)
+        def targets(some: PrivateRecords) -> ByRow:
+            return lambda rows: np.asarray(some.targets[rows, None] - level)
 
-        def gains(rows: Integers, scores: Floats) -> Floats:
+        def gains(some: PrivateRecords) -> Gains:
+            own = targets(some)
             # In units of twice the released deviation: beyond, an error is an error.
-            return 1 - np.minimum((targets(rows) - scores)[:, 0] ** 2 / (4 * variance), 1)
+            return lambda rows, scores: (
+                1 - np.minimum((own(rows) - scores)[:, 0] ** 2 / (4 * variance), 1)
+            )
 
         told = Told(count, 1, targets, 1 + abs(level), gains, variance)
         found = self._descend(told, public, private, ledger)
@@ -303,9 +316,18 @@ class SummaryRegressor(PrivateRegressor, ResidualEstimator):
         return {**learned, "shift_": found.shift, "student_": student}
 
 
+def _residuals_of_some(
+    targets: Callable[[PrivateRecords], ByRow],
+    weights: Floats,
+    clip: float,
+    some: PrivateRecords,
+) -> Contributions:
+    return residuals_of(some, targets(some), weights, clip)
+
+
 def residuals_of(
     private: PrivateRecords,
-    targets: Callable[[Integers], Floats],
+    targets: ByRow,
     weights: Floats,
     clip: float,
 ) -> Contributions:
@@ -337,7 +359,7 @@ def second_moment_of(private: PrivateRecords) -> Contributions:
 def compared_by(
     private: PrivateRecords,
     solutions: list[Floats],
-    gains: Callable[[Integers, Floats], Floats],
+    gains: Gains,
 ) -> Contributions:
     """Return 1 and (gain_j - mean_j gain)/(sqrt(J)/2), of norm at most 1. Secret.
 
@@ -361,7 +383,7 @@ def believed_gains(release: Release) -> Floats:
     return weighted_by(gains, release.mechanism.sigma)  # type: ignore[attr-defined]
 
 
-def _features_of(private: PrivateRecords) -> Callable[[Integers], Floats]:
+def _features_of(private: PrivateRecords) -> ByRow:
     return lambda rows: np.asarray(private.rows[rows] * STEP)
 
 

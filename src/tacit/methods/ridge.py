@@ -18,10 +18,18 @@ from numpy.typing import NDArray
 from tacit._checks import Floats, Integers, at_least, positive
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import Plan
+from tacit.methods.base import AnyRecords
 from tacit.methods.calibration import shared_sums
 from tacit.methods.forecast import Forecast, strength_forecast
 from tacit.methods.method import Facts, Method, Rule, common
-from tacit.methods.residual_rounds import ResidualEstimator, Shares, SummaryRegressor, Told
+from tacit.methods.residual_rounds import (
+    ByRow,
+    Gains,
+    ResidualEstimator,
+    Shares,
+    SummaryRegressor,
+    Told,
+)
 from tacit.methods.settings import Count, Positive
 from tacit.methods.summary import COUNT_SHARE, PublicPart, SummaryClassifier, believed_counts
 from tacit.privacy import gaussian_mu
@@ -89,6 +97,10 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
     radius : float, optional
         The public norm within which features are compared exactly: longer vectors are scaled down
         to it. By default the largest norm among the public inputs.
+    executor : str or dask client
+        Where private records are added up: "serial" (here), "local" (processes of this machine), a
+        Dask client or a scheduler's address. The releases have the same bits. In run.toml:
+        `executor`, at the top.
     rounds : int
         How many residual moments are released, 2 by default; they share what is left evenly.
     clip : float
@@ -144,15 +156,21 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
         return KernelStudent()
 
     def _release_and_learn(
-        self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
+        self, public: PublicPart, private: AnyRecords, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
         counts = self._count(ledger, public.plans[0], private)
         total, shares = believed_counts(counts)
-        labels = one_hot(private.targets, shares.size, shares)
 
-        def gains(rows: Integers, scores: Floats) -> Floats:
-            said = (scores + shares).argmax(axis=1)
-            return np.asarray(said == private.targets[rows], dtype=np.float64)
+        def labels(some: PrivateRecords) -> ByRow:
+            told_labels: ByRow = one_hot(some.targets, shares.size, shares)
+            return told_labels
+
+        def gains(some: PrivateRecords) -> Gains:
+            def right(rows: Integers, scores: Floats) -> Floats:
+                said = (scores + shares).argmax(axis=1)
+                return np.asarray(said == some.targets[rows], dtype=np.float64)
+
+            return right
 
         told = Told(total, shares.size, labels, longest_label(shares), gains)
         found = self._descend(told, public, private, ledger)
@@ -208,6 +226,10 @@ class ResidualRidgeRegressor(SummaryRegressor, LandmarkEstimator):
     radius : float, optional
         The public norm within which features are compared exactly: longer vectors are scaled down
         to it. By default the largest norm among the public inputs.
+    executor : str or dask client
+        Where private records are added up: "serial" (here), "local" (processes of this machine), a
+        Dask client or a scheduler's address. The releases have the same bits. In run.toml:
+        `executor`, at the top.
     rounds : int
         How many residual moments are released, 2 by default; they share what is left evenly.
     clip : float

@@ -13,7 +13,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,10 @@ from tacit._checks import Floats, Integers
 from tacit.errors import ShiftWarning
 from tacit.ledger import Ledger
 from tacit.mechanisms import Contributions, NoisySum, Plan, Release
-from tacit.methods.base import PrivateClassifier, Targets
+from tacit.methods.base import AnyRecords, PrivateClassifier, Targets
 from tacit.methods.forecast import Forecast, ForecastEstimator, declared, strength_forecast
 from tacit.methods.settings import Features, Positive, Student
-from tacit.records import PrivateRecords, PublicSpace
+from tacit.records import PrivateRecords, PublicSpace, Say, in_pieces
 from tacit.summaries import Shift, one_hot
 
 COUNT_SHARE = 0.05
@@ -69,6 +69,8 @@ class SummaryEstimator(ForecastEstimator):
     _: KW_ONLY
     features: Features = None
     radius: Positive | None = None
+    executor: Any = "serial"
+    _streams: ClassVar[bool] = True
     shift_: Shift | None = field(init=False)
 
     @abstractmethod
@@ -77,7 +79,7 @@ class SummaryEstimator(ForecastEstimator):
 
     @abstractmethod
     def _release_and_learn(
-        self, public: PublicPart, private: PrivateRecords, ledger: Ledger, outside: NDArray[Any]
+        self, public: PublicPart, private: AnyRecords, ledger: Ledger, outside: NDArray[Any]
     ) -> dict[str, Any]:
         """Release through the ledger and learn; return the fitted attributes.
 
@@ -89,7 +91,7 @@ class SummaryEstimator(ForecastEstimator):
         del public
         return strength_forecast(declared(self), self._mu())
 
-    def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
+    def _learn(self, private: AnyRecords, task: Targets, outside: Any) -> None:
         """Let each private record speak once (a round) over public inputs, then train the student.
 
         The ledger is asked before features of private rows are computed.
@@ -99,6 +101,9 @@ class SummaryEstimator(ForecastEstimator):
         self._judge(self._forecast(public))
         ledger = self._open_ledger(by_person=private.by_person)
         self._refuse_early(ledger, public.plans)
+        private = (
+            in_pieces(private, self.executor) if isinstance(private, PrivateRecords) else private
+        )
         private = private.seen_in(public.space, public.look)
         learned = {"shift_": None} | self._release_and_learn(public, private, ledger, outside)
         self.__dict__.update(learned | task.public, ledger_=ledger)
@@ -119,8 +124,11 @@ class SummaryEstimator(ForecastEstimator):
             for share, rows, columns in sums
         ]
 
-    def _release(self, ledger: Ledger, plan: Plan, said: Contributions, purpose: str) -> Release:
-        return self._released(ledger, plan, lambda: said, purpose)
+    def _release(
+        self, ledger: Ledger, plan: Plan, private: AnyRecords, say: Say, purpose: str
+    ) -> Release:
+        """Release what records say; `say` makes that of some records and public things alone."""
+        return self._released(ledger, plan, lambda: private.said(plan.mechanism, say), purpose)
 
     def _taught(self, solution: Any, say: Callable[[Any], Any], outside: NDArray[Any]) -> Any:
         """Return the solution, or the given student, taught what it says of all public inputs."""
@@ -180,12 +188,15 @@ class SummaryClassifier(PrivateClassifier, SummaryEstimator):
     `docs/theory/speak-once.md#the-bound`; CONTRIBUTING.md has a whole subclass
     """
 
-    def _count(self, ledger: Ledger, plan: Plan, private: PrivateRecords) -> Release:
+    def _count(self, ledger: Ledger, plan: Plan, private: AnyRecords) -> Release:
         """Release how many records, or people, each class has."""
-        classes = one_hot(private.targets, plan.mechanism.columns)  # type: ignore[attr-defined]
-        shares = private.shares()[:, None]
-        said = said_by(private, lambda rows: shares[rows], classes)
-        return self._release(ledger, plan, said, "count the classes")
+        columns: int = plan.mechanism.columns  # type: ignore[attr-defined]
+
+        def say(some: PrivateRecords) -> Contributions:
+            shares = some.shares()[:, None]
+            return said_by(some, lambda rows: shares[rows], one_hot(some.targets, columns))
+
+        return self._release(ledger, plan, private, say, "count the classes")
 
 
 def said_by(

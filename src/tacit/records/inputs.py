@@ -21,13 +21,16 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from tacit._checks import Floats, Integers, own_floats
+from tacit._checks import Floats, Integers, blocks, own_floats
 from tacit._progress import training_bar
 from tacit._quiet import kind_of, quiet
 from tacit.errors import InvalidArgument
 from tacit.features import transform_rows
 from tacit.teachers import record_ids, unit_names
 
+_NARROW = ("float32", "float16")
+_LOW = np.uint64(32)
+_CACHED = 2**15  # numbers that are mixed at a time
 FROM_DATA = "from_data"
 """Value of `classes=` that reads the label set off the private labels: the statement says so."""
 
@@ -360,42 +363,109 @@ ALLOWED_OVERLAP = (
 )
 
 
-def refuse_overlap(X: NDArray[Any], others: NDArray[Any], kind: str = "public") -> None:
-    """Refuse private rows, or scans, of which one is also among the others; which is secret.
+class Overlap:
+    """Looks, part by part, for private rows or scans that are also among others; which is secret.
 
     That a run is refused depends on private rows, but nothing was spent, and only the owner sees
     it: a by-product, listed with why in docs/sharp-edges.md.
     """
-    private, public = _ids(X), _ids(others)
-    equal = not private.isdisjoint(public)
-    halves = _may_be_halves(X) or _may_be_halves(others)
-    for narrow in ("float32", "float16") if halves else ("float32",):
-        equal |= not private.isdisjoint(_rounded(others, narrow))
-        equal |= not public.isdisjoint(_rounded(X, narrow))
-    if equal:
-        raise InvalidArgument(
-            f"Expected no private row that equals a {kind} one; take it out of one side. If equal "
-            "rows are other people, say allow_overlap=True (in a configuration: "
-            "allow_overlap = true in [data])."
-        )
+
+    def __init__(self, others: NDArray[Any], kind: str = "public") -> None:
+        self._kind, self._others = kind, _Known(others)
+        self._stored = {narrow: _Known(_rounded(others, narrow)) for narrow in _NARROW}
+        self._equal = dict.fromkeys(("float64", *_NARROW), False)
+        self._halves, self._own_halves = _Halves(), _Halves()
+        self._halves.look(others)
+
+    def look(self, rows: NDArray[Any]) -> None:
+        """Compare some of the private rows."""
+        self._own_halves.look(rows)
+        halves = self._halves.found or self._own_halves.possible  # else half precision is nobody's
+        self._equal["float64"] |= self._others.has(rows)
+        for narrow, stored in self._stored.items():
+            if narrow == "float32" or halves:
+                self._equal[narrow] |= stored.has(rows) or self._others.has(_rounded(rows, narrow))
+
+    def refuse(self) -> None:
+        """Refuse all that was looked at, if one of them is among the others."""
+        equal = self._equal["float64"] or self._equal["float32"]
+        if self._halves.found or self._own_halves.found:
+            equal |= self._equal["float16"]
+        if equal:
+            raise InvalidArgument(
+                f"Expected no private row that equals a {self._kind} one; take it out of one side. "
+                "If equal rows are other people, say allow_overlap=True (in a configuration: "
+                "allow_overlap = true in [data])."
+            )
 
 
-def _ids(rows: NDArray[Any]) -> set[bytes]:
-    return set(record_ids(rows).tolist())
+def refuse_overlap(X: NDArray[Any], others: NDArray[Any], kind: str = "public") -> None:
+    """Refuse private rows, or scans, of which one is also among the others (`Overlap`)."""
+    overlap = Overlap(others, kind)
+    overlap.look(X)
+    overlap.refuse()
 
 
-def _may_be_halves(rows: NDArray[Any]) -> bool:
-    """Tell whether all of them are half precision, and not just small whole numbers.
+class _Known:
+    """Rows that others are looked up among: by a quick mixture of their bits, then by their ids."""
+
+    def __init__(self, rows: NDArray[Any]) -> None:
+        self._ids = set(record_ids(rows).tolist())
+        self._mixed = np.unique(_mixed(rows))
+
+    def has(self, rows: NDArray[Any]) -> bool:
+        """Tell whether one of some rows is among them."""
+        if not self._mixed.size or not len(rows):
+            return False
+        mixed = _mixed(rows)
+        place = np.searchsorted(self._mixed, mixed).clip(max=self._mixed.size - 1)
+        alike = rows[self._mixed[place] == mixed]
+        return len(alike) > 0 and not self._ids.isdisjoint(record_ids(alike).tolist())
+
+
+def _mixed(rows: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return a number for each row, equal for rows with one id; few others share it."""
+    width = int(np.prod(rows.shape[1:]))
+    odd = np.random.default_rng(0).integers(2**63, size=width, dtype=np.uint64) * 2 + 1
+    mixed = np.zeros(len(rows), dtype=np.uint64)
+    for some in blocks(len(rows), _CACHED // max(width, 1)):
+        with np.errstate(all="ignore"):
+            flat = np.array(rows[some], dtype=np.float64).reshape(-1, width)
+        flat[np.isnan(flat)] = np.nan  # one for all, as in ids
+        flat += 0.0  # and no negative zero
+        bits = flat.view(np.uint64)
+        np.einsum("ij,j->i", bits ^ (bits >> _LOW), odd, out=mixed[some])
+    return mixed
+
+
+class _Halves:
+    """Tells whether all rows are half precision, and not just small whole numbers.
 
     Rows are float64 where they come in, so that their type does not tell.
     """
-    with np.errstate(all="ignore"):
-        return bool((rows.astype(np.float16) == rows).all() and (rows != np.floor(rows)).any())
+
+    def __init__(self) -> None:
+        self._all_short, self._any_fraction = True, False
+
+    def look(self, rows: NDArray[Any]) -> None:
+        if self._all_short:
+            with np.errstate(all="ignore"):
+                self._all_short = bool((rows.astype(np.float16) == rows).all())
+                self._any_fraction |= bool((rows != np.floor(rows)).any())
+
+    @property
+    def possible(self) -> bool:
+        """Whether nothing so far is anything else."""
+        return self._all_short
+
+    @property
+    def found(self) -> bool:
+        return self._all_short and self._any_fraction
 
 
-def _rounded(rows: NDArray[Any], narrow: str) -> set[bytes]:
-    """Return ids of the rows that change when they are stored in a narrower type, so stored."""
+def _rounded(rows: NDArray[Any], narrow: str) -> NDArray[Any]:
+    """Return the rows that change when they are stored in a narrower type, so stored."""
     with np.errstate(all="ignore"):
         stored = rows.astype(narrow)
         axes = tuple(range(1, rows.ndim))
-        return _ids(stored[(stored != rows).any(axis=axes)])
+        return np.asarray(stored[(stored != rows).any(axis=axes)], dtype=np.float64)

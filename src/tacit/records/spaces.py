@@ -22,6 +22,8 @@ from tacit.errors import InvalidArgument
 from tacit.features import is_row_wise
 from tacit.records.inputs import count_units, view_alone
 
+Look = Callable[[Floats], NDArray[Any]]
+"""Makes an array with a row for each of some centred features."""
 _AT_ONCE = 2048
 """Private rows that are brought into the space at a time."""
 
@@ -152,9 +154,7 @@ class PublicSpace:
         """
         return rows if self.features is None else view_alone(self.features, rows, self.public)
 
-    def seen(
-        self, rows: NDArray[Any], look: Callable[[Floats], NDArray[Any]]
-    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def seen(self, rows: NDArray[Any], look: Look) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return what `look` sees of private rows in this space, and which rows these are. Secret.
 
         Parameters
@@ -237,7 +237,7 @@ class PrivateRecords(Secret):
         _, owner, count = np.unique(self.people, return_inverse=True, return_counts=True)
         return np.asarray(1.0 / count[owner])
 
-    def seen_in(self, space: PublicSpace, look: Callable[[Floats], NDArray[Any]]) -> PrivateRecords:
+    def seen_in(self, space: PublicSpace, look: Look) -> PrivateRecords:
         """Return them with what `look` sees of each row in the space; who has no place is silent.
 
         Parameters
@@ -255,6 +255,24 @@ class PrivateRecords(Secret):
         seen, placed = space.seen(self.rows, look)
         return replace(self.only(placed), rows=seen)
 
+    def said(self, mechanism: Any, say: Say) -> Any:
+        """Return what they say to a mechanism, as `StreamedRecords` do it part by part. Secret.
+
+        Parameters
+        ----------
+        mechanism : ExactlySummed
+            Which adds it.
+        say : callable
+            Makes what some records say, of these records and public things alone.
+
+        Returns
+        -------
+        Contributions or ScoredRecords
+            What all of them say.
+        """
+        del mechanism
+        return say(self)
+
     def only(self, placed: NDArray[np.bool_]) -> PrivateRecords:
         """Return some of them.
 
@@ -270,3 +288,7 @@ class PrivateRecords(Secret):
         """
         people = None if self.people is None else self.people[placed]
         return PrivateRecords(self.rows[placed], self.targets[placed], people)
+
+
+Say = Callable[[PrivateRecords], Any]
+"""Makes what some records say to a mechanism, of these records and public things alone."""

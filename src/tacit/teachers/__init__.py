@@ -7,6 +7,7 @@ are not in `__all__` are for packages above, which bring other kinds of answers.
 
 from tacit.teachers.checkpoints import fingerprint as fingerprint
 from tacit.teachers.executors import DaskCluster, Executor, LocalProcesses, Serial
+from tacit.teachers.executors import choose_executor as choose_executor
 from tacit.teachers.families import KernelRidgeTeachers, Recipe, TorchTeacher
 from tacit.teachers.families import one_torch_thread as one_torch_thread
 from tacit.teachers.pipeline import Run as Run
@@ -16,6 +17,7 @@ from tacit.teachers.pipeline import sharded as sharded
 from tacit.teachers.shards import place_of, record_ids, shard_key, shard_of, unit_names
 from tacit.teachers.tasks import Answer as Answer
 from tacit.teachers.tasks import Shard, TeacherFamily
+from tacit.teachers.tasks import Task as Task
 from tacit.teachers.tasks import attempt as attempt
 from tacit.teachers.tasks import on_one_thread as on_one_thread
 

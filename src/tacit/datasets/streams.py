@@ -1,0 +1,250 @@
+"""Tables of private records that are gone through batch by batch, and never held.
+
+The same declarations as for `load_table`, and the same cells: only that rows are read when they are
+summed, and again for the next sum. A file must stay as it is meanwhile; one that changes is refused
+before the next sum.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._checks import Floats
+from tacit.datasets.batches import Batches, Opened, TextFormat, batches_of
+from tacit.datasets.dataset import Label, declared_classes
+from tacit.datasets.table import (
+    Roles,
+    check_names,
+    declared_range,
+    read_batch,
+    read_cells,
+    read_labels,
+    read_target_numbers,
+    roles_of,
+)
+from tacit.errors import InvalidArgument, RecordsUnread
+from tacit.features import Column
+from tacit.records import Piece, RawRows
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TablePiece:
+    """A part of a table, which any process that can open it reads alike."""
+
+    name: str
+    opened: Opened
+    roles: Roles
+    text: TextFormat
+    classes: tuple[Label, ...]
+
+    def read(self) -> Iterator[RawRows]:
+        """Go through its rows, a batch at a time. Secret."""
+        table = Batches(self.name, [], self.opened, _somewhere)
+        for batch in table.of(list(self.roles.names)):
+            cells = read_batch(batch, self.roles, self.text, table, 0, labels=False)
+            yield RawRows(cells.X, self._said(batch), cells.groups)
+
+    def portable(self) -> Piece:
+        """Return itself: it holds no row, unless its table was in memory."""
+        return self
+
+    def _said(self, batch: Any) -> NDArray[Any] | None:
+        if self.roles.target is None:
+            return None
+        cells = batch[self.roles.target]
+        if not self.classes:
+            return read_target_numbers(cells, self.text, self.roles.target, repr(self.name))
+        return read_labels(cells, self.classes, f"column {self.roles.target!r} of {self.name!r}")
+
+
+def _somewhere(number: int) -> str:
+    del number
+    return "one of its records"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TableStream:
+    """A table whose private records a fit goes through; `open_table` makes it.
+
+    Parameters
+    ----------
+    table : Batches
+        What can be gone through.
+    roles : Roles
+        What each column is for.
+    text : TextFormat
+        How a text file is written.
+    classes : tuple of str or int
+        The declared labels; empty where numbers are learned.
+    target_range : tuple of float, optional
+        The declared bounds of numbers.
+    state : tuple
+        Size and time of each file when it was opened.
+    """
+
+    table: Batches
+    roles: Roles
+    text: TextFormat
+    classes: tuple[Label, ...] = ()
+    target_range: tuple[float, float] | None = None
+    state: tuple[Any, ...] = field(default=())
+
+    def __repr__(self) -> str:
+        return f"TableStream(name={self.table.name!r}, features={len(self.roles.columns)})"
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The declared columns, in the order of the inputs."""
+        return self.roles.columns
+
+    @property
+    def again(self) -> bool:
+        """Whether it can be gone through more than once."""
+        return self.table.again
+
+    def pieces(self) -> list[Piece]:
+        """Return its parts, each of which can be read by itself.
+
+        Returns
+        -------
+        list of TablePiece
+            One, where nothing tells parts apart. What they read is secret.
+        """
+        if self.state != _state(self.table.files):
+            raise RecordsUnread(
+                f"Expected {self.table.name!r} to stay as it is while it is read; it has changed. "
+                "Nothing was released from what it holds now."
+            )
+        parts = [self.table.open] if self.table.cut is None else self.table.cut()
+        rest = (self.roles, self.text, self.classes)
+        return [TablePiece(self.table.name, part, *rest) for part in parts]
+
+    def load(self) -> RawRows:
+        """Read all of it into memory, for methods that need every record at hand.
+
+        Returns
+        -------
+        RawRows
+            Inputs, labels or numbers, and groups. Secret.
+        """
+        parts = [raw for piece in self.pieces() for raw in piece.read()]
+        if not parts:
+            raise InvalidArgument(f"Expected at least one record in {self.table.name!r}.")
+        X, y, groups = zip(*parts, strict=True)
+        return RawRows(np.concatenate(X), _joined(y), _joined(groups))
+
+    def public(self, source: Any) -> Floats:
+        """Read public inputs with the same columns; labels and groups are not looked for.
+
+        Parameters
+        ----------
+        source : path, table or array
+            An array is taken as it is.
+
+        Returns
+        -------
+        array of shape (rows, features)
+            Public.
+        """
+        if not is_table(source):
+            return np.asarray(source)
+        known = self.roles
+        roles = Roles(None, known.columns, None, known.missing, (), known.other, known.dates)
+        return read_cells(source, roles, self.text).X
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    return None if parts[0] is None else np.concatenate(parts)
+
+
+def _state(files: Iterable[str]) -> tuple[Any, ...]:
+    found: list[tuple[Any, ...]] = []
+    for file in files:
+        try:
+            known = os.stat(file)
+        except OSError:
+            found.append((file, None, None))
+        else:
+            found.append((file, known.st_size, known.st_mtime_ns))
+    return tuple(found)
+
+
+def is_table(source: Any) -> bool:
+    """Tell whether it is something that `open_table` opens."""
+    if isinstance(source, str | os.PathLike):
+        return True
+    kinds = ("__arrow_c_stream__", "get_fragments", "to_delayed")
+    return any(hasattr(source, kind) for kind in kinds)
+
+
+def open_table(
+    source: Any,
+    *,
+    target: str | None,
+    classes: Any = (),
+    target_range: Iterable[float] | None = None,
+    numeric: Any = None,
+    categorical: Any = None,
+    groups: str | None = None,
+    ignored: Any = (),
+    missing: Any = None,
+    other: bool = True,
+    dates: Any = None,
+    delimiter: str = ",",
+    decimal: str = ".",
+    encoding: str = "utf-8",
+) -> TableStream:
+    """Open a table of private records that may be larger than memory, for `fit`.
+
+    Parameters
+    ----------
+    source : path or table
+        As for `load_table`; a reader or a relation of DuckDB is read once, into files without a
+        name that end with this process.
+    target : str or None
+        The column of labels or numbers; None where there is none.
+    classes : iterable of str or int
+        All the labels there are.
+    target_range : pair of float, optional
+        (low, high) instead of `classes`, where numbers are learned.
+    numeric, categorical : mapping or iterable, optional
+        As for `load_table`. Where neither is given, every column but the target and the groups is a
+        number, in the order of the table.
+    groups : str, optional
+        The column that says whose record it is. A person's rows may be anywhere in the table.
+    ignored, missing, other, dates : optional
+        As for `load_table`.
+    delimiter, decimal, encoding : str
+        How a text file is written.
+
+    Returns
+    -------
+    TableStream
+        Give it to `fit` in place of X, without y and groups.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"age": [40.0, 17.0], "rich": ["no", "yes"]})
+    >>> open_table(rows, target="rich", classes=["no", "yes"])
+    TableStream(name='Table', features=1)
+    """
+    text = TextFormat(delimiter, decimal, encoding)
+    table = batches_of(source, text)
+    if numeric is None and categorical is None:
+        unused = {target, groups, *ignored}
+        numeric = [name for name in table.names if name not in unused]
+    roles = roles_of(
+        target, () if numeric is None else numeric, categorical, groups, ignored, missing, other,
+        dates,
+    )  # fmt: skip
+    bounds = None if target_range is None else declared_range(target_range, classes)
+    labels = declared_classes(classes) if target is not None and bounds is None else ()
+    check_names(table, roles)
+    return TableStream(table, roles, text, labels, bounds, _state(table.files))

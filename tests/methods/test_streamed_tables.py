@@ -1,0 +1,226 @@
+"""Tables that are gone through in batches give the bits that all rows at once give."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+from tacit import InsecureNoise
+from tacit.datasets import open_table
+from tacit.errors import InvalidArgument, RecordsUnread
+from tacit.methods import (
+    MomentClassifier,
+    MomentRegressor,
+    PrivateKNNClassifier,
+    PrototypeClassifier,
+    ResidualRidgeClassifier,
+    ResidualRidgeRegressor,
+)
+from tests.methods.summary_shared import tables_of
+
+RNG = np.random.default_rng(0)
+N = 900
+X = RNG.normal(size=(N, 3))
+LABELS = (X[:, 0] + X[:, 1] > 0).astype(int)
+NUMBERS = np.tanh(X[:, 0] - X[:, 2])
+PEOPLE = RNG.integers(0, N // 3, size=N)
+PUBLIC = RNG.normal(size=(120, 3))
+NAMES = ["a", "b", "c"]
+KINDS: dict[str, Any] = {
+    "prototype": (PrototypeClassifier, {"n_prototypes": 12, "classes": [0, 1]}),
+    "moments": (MomentClassifier, {"classes": [0, 1]}),
+    "ridge": (ResidualRidgeClassifier, {"n_landmarks": 10, "classes": [0, 1]}),
+    "moments of numbers": (MomentRegressor, {"target_range": (-1, 1)}),
+    "ridge of numbers": (
+        ResidualRidgeRegressor,
+        {"n_landmarks": 10, "target_range": (-1, 1), "epsilon": 8.0},
+    ),
+}
+
+
+def table(order: Any = slice(None)) -> pa.Table:
+    columns = {name: X[order, place] for place, name in enumerate(NAMES)}
+    said = {"label": LABELS[order], "number": NUMBERS[order], "who": PEOPLE[order]}
+    return pa.table({**columns, **said})
+
+
+def folder(path: Path, files: int, rows: int) -> Path:
+    """Write the rows in another order, into so many files of row groups of so many rows."""
+    path.mkdir()
+    for number, some in enumerate(np.array_split(RNG.permutation(N), files)):
+        pq.write_table(table(some), path / f"{number}.parquet", row_group_size=rows)
+    return path
+
+
+def released(kind: str, X: Any, y: Any = None, groups: Any = None, **changes: Any) -> list[Any]:
+    build, own = KINDS[kind]
+    shared = {"epsilon": 2.0, "delta": 1e-5, "noise": InsecureNoise(1), "random_state": 0}
+    model = build(**{**shared, **own, **changes})
+    return tables_of(model.fit(X, y, X_public=PUBLIC, groups=groups))
+
+
+def opened(source: Any, kind: str, *, people: bool) -> Any:
+    numbers = {"target": "number", "target_range": (-1, 1)}
+    labels = {"target": "label", "classes": [0, 1]}
+    about: Any = numbers if "numbers" in kind else labels
+    return open_table(source, numeric=NAMES, groups="who" if people else None, **about)
+
+
+@pytest.mark.parametrize("people", [False, True], ids=["records", "people"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_partition_gives_the_same_bits(kind, people, tmp_path, monkeypatch):
+    y = NUMBERS if "numbers" in kind else LABELS
+    expected = released(kind, X, y, PEOPLE if people else None)
+    monkeypatch.setattr("tacit.records.streams.AT_ONCE", 64)
+    monkeypatch.setattr("tacit.datasets.batches._PIECE", 200)
+    for number, (files, rows) in enumerate([(1, 10_000), (3, 77)]):
+        source = folder(tmp_path / str(number), files, rows)
+        found = released(kind, opened(source, kind, people=people))
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def _sources(tmp_path: Path) -> dict[str, Any]:
+    import dask.dataframe as dd
+    import duckdb
+    import polars as pl
+
+    frame = table().to_pandas()
+    path = folder(tmp_path / "rows", 2, 100)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    return {
+        "folder": path,
+        "csv": tmp_path / "rows.csv",
+        "table": table(),
+        "reader": table().to_reader(max_chunksize=50),
+        "dataset": pyarrow.dataset.dataset(path, format="parquet"),
+        "pandas": frame,
+        "polars": pl.from_pandas(frame),
+        "dask": dd.from_pandas(frame, npartitions=4),
+        "duckdb": duckdb.from_df(frame),
+    }
+
+
+@pytest.mark.parametrize("people", [False, True], ids=["records", "people"])
+def test_every_kind_of_table_gives_the_same_bits(tmp_path, people):
+    (expected,) = released("prototype", X, LABELS, PEOPLE if people else None)
+    for kind, source in _sources(tmp_path).items():
+        (found,) = released("prototype", opened(source, "prototype", people=people))
+        np.testing.assert_array_equal(found, expected, err_msg=kind)
+
+
+def test_columns_by_their_names(tmp_path):
+    path = tmp_path / "rows.parquet"
+    pq.write_table(table().select([*NAMES, "label", "who"]), path)
+    public = pa.table({name: PUBLIC[:, place] for place, name in enumerate(NAMES)})
+    model = PrototypeClassifier(n_prototypes=12, classes=[0, 1], noise=InsecureNoise(1), delta=1e-5)
+    model.set_params(epsilon=2.0, random_state=0).fit(path, "label", public, "who")
+    (expected,) = released("prototype", X, LABELS, PEOPLE)
+    np.testing.assert_array_equal(model.table_.values, expected)
+    assert model.predict(PUBLIC).shape == (120,)
+
+
+def test_a_method_that_needs_all_rows_reads_them():
+    settings = {"k": 20, "queries": 20, "classes": [0, 1], "epsilon": 3.0, "delta": 1e-4}
+    found = []
+    for rows in ((table().select([*NAMES, "label"]), "label"), (X, LABELS)):
+        model = PrivateKNNClassifier(**settings, noise=InsecureNoise(3), random_state=0)
+        found.append(model.fit(*rows, X_public=PUBLIC).predict_proba(PUBLIC))
+    np.testing.assert_array_equal(*found)
+
+
+class TestRefusals:
+    def test_a_row_that_is_public_too(self, tmp_path):
+        rows = table()
+        public = np.vstack([PUBLIC, X[717]])
+        model = MomentClassifier(classes=[0, 1], ledger=tmp_path / "it.ledger", delta=1e-5)
+        with pytest.raises(InvalidArgument, match="private row that equals a public one"):
+            model.fit(opened(rows, "moments", people=False), X_public=public)
+        assert not (tmp_path / "it.ledger").exists()
+
+    def test_an_undeclared_label_is_not_named(self):
+        model = MomentClassifier(classes=[0, 5], delta=1e-5)
+        with pytest.raises(InvalidArgument, match="declared classes; at least one is not"):
+            model.fit(table().select([*NAMES, "label"]), "label", X_public=PUBLIC)
+
+    def test_a_hole(self, tmp_path):
+        holes = X[:, 0].copy()
+        holes[800] = np.nan
+        rows = table().set_column(0, "a", [holes])
+        with pytest.raises(InvalidArgument, match="finite numbers"):
+            released("moments", opened(rows, "moments", people=False))
+
+    def test_a_large_delta(self):
+        with pytest.raises(InvalidArgument, match="below one over the number of records"):
+            released("moments", opened(table(), "moments", people=True), delta=1 / 250)
+
+    def test_classes_from_data(self):
+        model = MomentClassifier(classes="from_data", delta=1e-5)
+        with pytest.raises(InvalidArgument, match="declared where X is a table"):
+            model.fit(table().select([*NAMES, "label"]), "label", X_public=PUBLIC)
+
+    def test_a_file_that_changes_between_two_sums(self, tmp_path, monkeypatch):
+        path = folder(tmp_path / "rows", 1, 100)
+        rows = opened(path, "moments", people=False)
+        release = MomentClassifier._release
+
+        def meddling(model: Any, ledger: Any, plan: Any, *asked: Any) -> Any:
+            found = release(model, ledger, plan, *asked)
+            os.utime(path / "0.parquet", ns=(0, 0))
+            return found
+
+        monkeypatch.setattr(MomentClassifier, "_release", meddling)
+        model = MomentClassifier(classes=[0, 1], delta=1e-5, ledger=tmp_path / "it.ledger")
+        with pytest.raises(RecordsUnread, match="stay as it is"):
+            model.fit(rows, X_public=PUBLIC)
+
+    def test_y_beside_an_opened_table(self):
+        with pytest.raises(InvalidArgument, match="no y and groups"):
+            released("moments", opened(table(), "moments", people=False), LABELS)
+
+
+def test_other_processes_add_up_the_same_bits():
+    expected = released("moments", X, LABELS, PEOPLE)
+    for rows in ((X, LABELS, PEOPLE), (opened(table(), "moments", people=True),)):
+        found = released("moments", *rows, executor="local")
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
+def test_rows_that_do_not_fit_into_memory(tmp_path):
+    rows, columns = 2**19, 40  # 168 MB of numbers; every copy would be one more
+    few = pa.table({f"x{place}": np.arange(2**13) % 97 / 97 - place / 40 for place in range(columns)})
+    few = few.append_column("label", pa.array(np.arange(2**13) % 2))
+    with pq.ParquetWriter(tmp_path / "rows.parquet", few.schema) as writer:
+        for _ in range(rows // 2**13):
+            writer.write_table(few)
+    pq.write_table(few, tmp_path / "few.parquet")
+    code = f"""
+        import resource, numpy as np
+        from tacit import MomentClassifier, InsecureNoise
+        model = MomentClassifier(rounds=1, classes=[0, 1], delta=1e-7, noise=InsecureNoise(0))
+        public = np.random.default_rng(0).normal(size=(50, {columns}))
+        model.fit({str(tmp_path / "few.parquet")!r}, "label", X_public=public)  # all is imported
+        now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (now + 150 * 2**20,) * 2)
+        model.fit({str(tmp_path / "rows.parquet")!r}, "label", X_public=public)
+        print(round(float(np.sum(model.releases_[0].values)) / 1000))
+        """
+    run = [sys.executable, "-c", textwrap.dedent(code)]
+    # Each thread would reserve 64 MiB of addresses, and Arrow's own allocator starts threads.
+    single = {"MALLOC_ARENA_MAX": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    how: Any = {"capture_output": True, "text": True, "timeout": 300, "check": False}
+    done = subprocess.run(run, env={**os.environ, **single}, **how)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) == round(rows / 1000)
