@@ -81,8 +81,8 @@ class Buckets(Secret):
     names; the key is drawn here and kept nowhere.
     """
 
-    def __init__(self, number: int = BUCKETS) -> None:
-        self._files = [tempfile.TemporaryFile(buffering=0) for _ in range(number)]  # noqa: SIM115
+    def __init__(self) -> None:
+        self._files = [tempfile.TemporaryFile(buffering=0) for _ in range(BUCKETS)]  # noqa: SIM115
         self._key = secrets.token_bytes(32)
         self._row: np.dtype[Any] | None = None
         self._turn = 0
