@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from tacit.masks import (
 )
 from tacit.masks.runs import ScanOptions, _warn_of_nothing, load_scans, make_segmenter
 from tacit.masks.segmenters import SIMULATION
-from tacit.runs import RunConfig, RunResult, run_config
+from tacit.runs import RunConfig, RunResult, evaluate_run, run_config, verify_run
 from tacit.students import saved_extra
 
 pytest.importorskip("monai")
@@ -124,6 +125,24 @@ class TestWhatIsLeftBehind:
             asked.privacy,
             "segmentation",
         )
+
+
+def test_scans_kept_apart_say_how_good_the_student_is(result, hospital, tmp_path):
+    """Each on its own grid, a patient once; the ledger beside the scans pays."""
+    folder = tmp_path / "run"
+    shutil.copytree(result.folder, folder)
+    write_folder(tmp_path / "kept", 60, 9)
+    kept = f"nifti:{tmp_path}/kept"
+    found = evaluate_run(folder, kept, epsilon=8.0, n_records=30, disjoint=True)
+    assert found.found.kind == "masks"
+    assert found.ledger.path == str((tmp_path / "kept.ledger").resolve())
+    assert found.ledger.unit == "person"
+    names = [name for name, _ in found.found.rows()]
+    assert "mean Dice of back" in names
+    assert "mean Dice" in (folder / "evaluation.html").read_text(encoding="utf-8")
+    assert all(check.holds for check in verify_run(folder))
+    with pytest.raises(InvalidArgument, match="another file than source"):
+        evaluate_run(result.folder, f"nifti:{hospital}/hospital", epsilon=1.0, n_records=9)
 
 
 def test_a_simulation_shows_more_and_says_so(hospital, tmp_path):

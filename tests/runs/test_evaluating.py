@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import zipfile
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pytest
 from tacit import Ledger
 from tacit.cli.evaluate import evaluate as command
 from tacit.cli.evaluate import show_forecast
-from tacit.errors import BudgetExceeded, InvalidArgument, LedgerError
+from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.ledger import Budget, best_order
 from tacit.runs import (
     RunConfig,
@@ -58,7 +59,13 @@ def finished(tmp_path_factory):
 @pytest.fixture
 def run(finished, tmp_path):
     shutil.copytree(finished / "run", tmp_path / "run")
-    return tmp_path / "run", str(finished / "apart.csv")
+    shutil.copy(finished / "apart.csv", tmp_path)
+    return tmp_path / "run", str(tmp_path / "apart.csv")
+
+
+def people(apart):
+    """The ledger of those kept apart stands beside them."""
+    return Ledger(f"{apart}.ledger")
 
 
 def failed(folder):
@@ -71,7 +78,7 @@ def test_a_ledger_of_their_own_pays_and_everything_belongs_together(run, capsys)
     result = evaluate_run(folder, apart, epsilon=1.0, n_records=1500, share=0.3, disjoint=True)
     assert failed(folder) == []
     assert Ledger(folder / "run.ledger").spent() == before
-    assert Ledger(folder / "evaluation.ledger").spent() == pytest.approx(1.0, rel=1e-3)
+    assert people(apart).spent() == pytest.approx(1.0, rel=1e-3)
     assert "nobody looked" in str(result.statement)
     page = (folder / "evaluation.html").read_text(encoding="utf-8")
     assert "area under the ROC curve" in page
@@ -98,6 +105,33 @@ def test_a_ledger_of_their_own_pays_and_everything_belongs_together(run, capsys)
         evaluate_run(folder, apart, epsilon=1.0, n_records=1500, disjoint=True)
 
 
+def test_whichever_run_they_judge_the_same_people_pay_from_one_budget(run):
+    folder, apart = run
+    second = folder.parent / "second"
+    shutil.copytree(folder, second)
+    asked = {"epsilon": 1.0, "n_records": 1500, "share": 0.3, "disjoint": True}
+    evaluate_run(folder, apart, **asked)
+    os.symlink(apart, folder.parent / "also.csv")
+    for same in (apart, f"csv:{apart}", str(folder.parent / "also.csv")):
+        with pytest.raises(BudgetExceeded, match="hide it"):
+            evaluate_run(second, same, **asked)
+    assert people(apart).spent() == pytest.approx(1.0, rel=1e-3)
+    with pytest.raises(InvalidArgument, match="--disjoint"):
+        evaluate_run(second, apart, epsilon=0.1, n_records=1500, ledger=f"{apart}.ledger")
+
+
+def test_a_larger_budget_for_them_is_made_beforehand(run):
+    folder, apart = run
+    Ledger(f"{apart}.ledger", budget=Budget(3.0, 1e-5), unit="record", dataset="apart.csv")
+    for name in ("second", "third"):
+        shutil.copytree(folder, folder.parent / name)
+        found = evaluate_run(
+            folder.parent / name, apart, epsilon=1.0, n_records=1500, share=0.3, disjoint=True
+        )
+    assert 1.0 < found.ledger.spent() < 3.0
+    assert found.statement.epsilon == found.ledger.spent()
+
+
 def test_what_was_edited_or_did_not_pay_is_found(run):
     folder, apart = run
     evaluate_run(folder, apart, epsilon=1.0, n_records=1500, share=0.3, disjoint=True)
@@ -106,7 +140,7 @@ def test_what_was_edited_or_did_not_pay_is_found(run):
         (folder / name).write_bytes(data + b" ")
         assert name in failed(folder)
         (folder / name).write_bytes(data)
-    (folder / "evaluation.ledger").unlink()
+    os.unlink(f"{apart}.ledger")
     assert failed(folder) == ["what paid for evaluation.json"]
 
 
@@ -155,10 +189,10 @@ def test_stopped_after_the_release_it_goes_on_for_nothing(run, monkeypatch, dies
             evaluate_run(folder, apart, **asked)
     other = folder.parent / "other.csv"
     shutil.copy(apart, other)
-    with pytest.raises(LedgerError, match="dataset="):  # their ledger names the records
+    with pytest.raises(InvalidArgument, match="another"):  # what is kept belongs to other records
         evaluate_run(folder, str(other), **asked)
     evaluate_run(folder, apart, **asked)
-    assert len([e for e in Ledger(folder / "evaluation.ledger").entries() if e.is_paid]) == 1
+    assert len([e for e in people(apart).entries() if e.is_paid]) == 1
     assert failed(folder) == []
 
 
@@ -182,6 +216,13 @@ def test_plan_tells_widths_from_declared_numbers(capsys):
     assert widths["area under the ROC curve"] == pytest.approx(0.01, abs=0.004)
     with pytest.raises(InvalidArgument, match="--share"):
         show_forecast(Budget(1.0, 1e-5), 500, None, as_json=False)
+    for of, name in (("numbers", "R^2"), ("masks", "mean Dice of class 2")):
+        show_forecast(Budget(1.0, 1e-5), 5000, None, of=of, classes=3, as_json=True)
+        assert 0.001 < json.loads(capsys.readouterr().out)["half_widths"][name] < 0.05
+    show_forecast(Budget(0.1, 1e-5), 20, None, of="masks", as_json=False)
+    assert "not told" in capsys.readouterr().out
+    with pytest.raises(InvalidArgument, match="--of labels"):
+        show_forecast(Budget(1.0, 1e-5), 500, 0.3, of="masks", as_json=False)
 
 
 @pytest.mark.parametrize("disjoint", [True, False])
@@ -192,7 +233,7 @@ def test_the_records_that_taught_are_not_kept_apart(run, finished, tmp_path, dis
     for source in (str(finished / "private.csv"), f"csv:{copy}"):
         with pytest.raises(InvalidArgument, match="another file than source"):
             evaluate_run(folder, source, epsilon=1.0, n_records=2000, disjoint=disjoint)
-    assert not (folder / "evaluation.ledger").exists()
+    assert not (tmp_path / "copy.csv.ledger").exists()
 
 
 def test_what_was_refused_may_be_asked_for_with_more(run):
@@ -216,6 +257,6 @@ def test_a_ledger_that_something_was_begun_with_stays(run, monkeypatch):
         patch.setattr(Ledger, "release", killed)
         with pytest.raises(KeyboardInterrupt):
             evaluate_run(folder, apart, epsilon=1.0, **asked)
-    with pytest.raises(LedgerError, match="as fixed when the ledger was created"):
+    with pytest.raises(BudgetExceeded, match="another one for the same people would hide it"):
         evaluate_run(folder, apart, epsilon=2.0, **asked)
     assert len(evaluate_run(folder, apart, epsilon=1.0, **asked).ledger) == 1

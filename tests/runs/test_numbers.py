@@ -8,9 +8,11 @@ import json
 import numpy as np
 import pytest
 
+from tacit.cli.evaluate import evaluate
 from tacit.datasets import load_csv
 from tacit.errors import InvalidArgument
-from tacit.runs import RunConfig, run_config
+from tacit.evaluate import Evaluation
+from tacit.runs import RunConfig, run_config, verify_run
 
 ROLES = {"target": "price", "target_range": [0.0, 30.0], "numeric": ["size", "age"]}
 
@@ -112,3 +114,17 @@ def test_a_target_that_is_no_number_is_not_quoted(tmp_path):
     data = load_csv(file, **ROLES)
     assert data.labels.tolist() == [3.0, 99.0]  # an estimator clips it
     assert "target_range" in repr(data)
+
+
+def test_records_kept_apart_say_how_good_numbers_are(tmp_path, capsys):
+    run_config(config(tmp_path, "moments", {"rounds": 2}), tmp_path / "run")
+    apart = table(tmp_path / "apart.csv", 3000, 5)
+    evaluate(tmp_path / "run", str(apart), epsilon=2.0, records="3000", disjoint=True)
+    shown = capsys.readouterr().out
+    assert "R^2" in shown
+    assert "mean absolute error" in shown
+    found = Evaluation.read(tmp_path / "run" / "evaluation.json")
+    assert found.kind == "numbers"
+    assert found.figures()["r_squared"].value == pytest.approx(0.97, abs=0.1)
+    assert "Residuals" in (tmp_path / "run" / "evaluation.html").read_text(encoding="utf-8")
+    assert all(check.holds for check in verify_run(tmp_path / "run"))

@@ -23,6 +23,7 @@ def evaluate(
     threshold: float | None = None,
     positive: str | None = None,
     disjoint: bool = False,
+    ledger: Path | None = None,
     again: bool = False,
     as_json: bool = False,
 ) -> None:
@@ -34,15 +35,20 @@ def evaluate(
 
     Later: tacit evaluate runs/first --threshold 0.2
 
+    Labels, numbers (R^2, mean absolute error, residuals) and masks (Dice), as the run learned.
+
     run: A finished run's directory.
-    holdout: Labelled records kept apart, with the columns of the run's source.
+    holdout: Labelled records kept apart, with the columns of the run's source; or scans with masks.
     epsilon: What this may cost by itself, at the run's delta.
     records: How many records (or people) there are, as publicly declared. from_data counts them,
         which no cost covers.
-    share: Of the outcome, as declared or released; else what public inputs suggest.
+    share: Of the outcome, as declared or released; else what public inputs suggest. Of masks, of
+        scans with something to find; 1 by default.
     threshold: Say the outcome from this probability on; 0.5 by default.
     positive: Which of two classes is the outcome; the one declared second by default.
-    disjoint: Declare that nobody there taught the model: a ledger of their own pays.
+    disjoint: Declare that nobody there taught the model: a ledger of their own pays, beside the
+        records, the same whichever run they judge.
+    ledger: Where that ledger is, if not HOLDOUT.ledger; made if missing.
     again: Pay once more, within the budget, for a release that was paid for and lost.
     """
     from tacit.evaluate import Evaluation
@@ -69,6 +75,7 @@ def evaluate(
         threshold=0.5 if threshold is None else threshold,
         positive=positive,
         disjoint=disjoint,
+        ledger=ledger,
         again=again,
     )
     if as_json:
@@ -128,14 +135,23 @@ def _plain(found: Any) -> dict[str, Any]:
 
 
 def show_forecast(
-    budget: Budget, records: int | None, share: float | None, *, as_json: bool
+    budget: Budget,
+    records: int | None,
+    share: float | None,
+    *,
+    of: str | None = None,
+    classes: int = 2,
+    as_json: bool,
 ) -> None:
     """Print how wide the bands of an evaluation would be, for `tacit plan --evaluate`."""
-    from tacit.evaluate import TYPICAL_AUC, forecast
+    from tacit._checks import one_of
 
-    if records is None or share is None:
-        raise InvalidArgument("Expected --records and --share with --evaluate.")
-    seen = forecast(records, share, budget)
+    of = one_of("labels", "numbers", "masks", of=of or "labels")
+    if records is None or (of == "labels" and share is None):
+        raise InvalidArgument("Expected --records, and of labels --share, with --evaluate.")
+    if of != "labels" and share is not None:
+        raise InvalidArgument(f"Expected --share with --of labels only; this is --of {of}.")
+    seen, given = _forecast(of, records, share, budget, classes)
     widths = {name: None if isnan(half) else half for name, half in seen.half_widths.items()}
     if as_json:
         show.print_json({"plan": seen.plan.as_dict(), "half_widths": widths})
@@ -145,4 +161,25 @@ def show_forecast(
     ]
     title = f"{records} records kept apart, epsilon {budget.epsilon:g} at delta {budget.delta:g}"
     show.print_table(title, ("figure", "95 % band"), rows)
-    show.screen().print(f"[dim]For an area under the ROC curve of {TYPICAL_AUC}.[/]")
+    show.screen().print(f"[dim]{given}[/]")
+
+
+def _forecast(
+    of: str, records: int, share: float | None, budget: Budget, classes: int
+) -> tuple[Any, str]:
+    """Return widths, and for what they are told."""
+    from tacit import evaluate as known
+
+    if of == "numbers":
+        given = (
+            f"For an R^2 of {known.TYPICAL_R_SQUARED} and targets with a deviation of "
+            f"{known.TYPICAL_SPREAD} of half of their range; the error in halves of the range."
+        )
+        return known.forecast_numbers(records, budget), given
+    if of == "masks":
+        mean, spread = known.TYPICAL_DICE
+        given = f"For Dice scores of mean {mean} and deviation {spread}, of {classes} classes."
+        return known.forecast_masks(records, budget, n_classes=classes), given
+    assert share is not None
+    given = f"For an area under the ROC curve of {known.TYPICAL_AUC}."
+    return known.forecast(records, share, budget), given

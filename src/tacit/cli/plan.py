@@ -38,6 +38,7 @@ def plan(
     evaluate: bool = False,
     records: int | None = None,
     share: float | None = None,
+    of: str | None = None,
     plot: Path | None = None,
     overwrite: bool = False,
     as_json: bool = False,
@@ -67,6 +68,8 @@ def plan(
     records: How many records, or people, are kept apart (evaluate), or there are in all, where
         that is public (prototype, moments, ridge): for the forecast.
     share: Of positives among them, as far as it is known publicly (evaluate).
+    of: What is evaluated: labels (of two classes; the default), numbers, or masks, of as many
+        classes as --classes says, background included.
     plot: Write a picture: .png, .svg or .pdf.
     """
     from tacit._checks import at_least, one_of
@@ -76,9 +79,9 @@ def plan(
 
     budget = Budget(epsilon, delta)  # refuses what no ledger would take
     if evaluate:
-        show_forecast(budget, records, share, as_json=as_json)
+        show_forecast(budget, records, share, of=of, classes=classes, as_json=as_json)
         return
-    options.refuse_given("a plan without --evaluate", share=share)
+    options.refuse_given("a plan without --evaluate", share=share, of=of)
     if method_named(one_of(*METHODS, method=method)).outline is not None:
         voting = {"queries": queries, "teachers": teachers, "k": k, "sampling_rate": sampling_rate}
         unused = {"mechanism": mechanism, "plot": plot, "reserve_delta": reserve_delta}

@@ -21,6 +21,7 @@ from tacit.evaluate.bands import Band
 from tacit.evaluate.binary import BinaryTable, Told
 from tacit.evaluate.bins import ScoreBins
 from tacit.evaluate.classes import ConfusionTable
+from tacit.evaluate.dice import DiceSums
 from tacit.evaluate.numbers import NumberSums
 
 FORMAT, VERSION = "tacit-evaluation", 1
@@ -36,7 +37,9 @@ NAMES = {
     "share": "share of positives",
     "r_squared": "R^2",
     "mean_absolute_error": "mean absolute error",
-    "dice": "Dice",
+    "dice": "mean Dice",
+    "something": "share of scans with something to find",
+    "left_alone": "nothing found where there is nothing",
 }
 """What figures are called where people read them."""
 
@@ -48,7 +51,7 @@ class Evaluation:
     Parameters
     ----------
     kind : str
-        "binary", "classes" or "numbers".
+        "binary", "classes", "numbers" or "masks".
     tables : dict of str to array
         What was released, by name; public.
     sigma : float
@@ -56,7 +59,7 @@ class Evaluation:
     n_records : int
         How many records (or people) were declared: what is told was decided by it.
     shares : list of float
-        Of the classes, as declared; empty for numbers.
+        Of the classes, as declared; empty for numbers. Of masks: of scans with something to find.
     bins : ScoreBins, optional
         Edges between scores, and the public scores inside them.
     classes : list
@@ -64,7 +67,7 @@ class Evaluation:
     threshold : float
         From which probability on the positive class is said.
     numbers : dict
-        For numbers: `scale` and `predicted` of `NumberSums`.
+        For numbers: `scale` and `predicted` of `NumberSums`. For masks: `scores`, their names.
     entries : list of str
         Hashes of the ledger's entries that paid.
     epsilon, delta : float
@@ -99,7 +102,7 @@ class Evaluation:
 
     def _bins(self) -> ScoreBins:
         if self.bins is None:
-            raise InvalidArgument("Expected an evaluation of classes; this one is of numbers.")
+            raise InvalidArgument(f"Expected an evaluation of classes; this one is of {self.kind}.")
         return self.bins
 
     def _confusion(self) -> ConfusionTable:
@@ -110,6 +113,10 @@ class Evaluation:
         scale, predicted = (tuple(self.numbers[name]) for name in ("scale", "predicted"))
         sums = self.tables["sums"]
         return NumberSums(sums, self.sigma, self.n_records, scale, predicted)
+
+    def _masks(self) -> DiceSums:
+        names = list(self.numbers["scores"])
+        return DiceSums(self.tables["sums"], self.sigma, self.n_records, self.shares[0], names)
 
     def figures(self) -> dict[str, Any]:
         """Return every figure that is told, as Bands.
@@ -122,6 +129,8 @@ class Evaluation:
         """
         if self.kind == "numbers":
             return self._numbers().figures()
+        if self.kind == "masks":
+            return self._masks().figures()
         told = self.scores().figures()
         if self.kind == "classes":
             kept = {"confidence_auc": told.get("auc"), "calibration": told["calibration"]}
@@ -195,9 +204,12 @@ class Evaluation:
             "binary": ("auc", "average_precision", "brier", "share"),
             "classes": ("accuracy", "balanced_accuracy"),
             "numbers": ("r_squared", "mean_absolute_error"),
+            "masks": ("something",),
         }[self.kind]
         told = self.figures()
         missing = [NAMES[name] for name in wanted if name not in told]
+        if self.kind == "masks" and None in told["dice"]:
+            missing.append(NAMES["dice"])
         if self.kind == "binary":
             here = self.at()
             missing += [
@@ -219,6 +231,10 @@ class Evaluation:
         for name, value in told.items():
             if isinstance(value, Band) and np.ndim(value.value) == 0:
                 yield NAMES.get(name, "AUC of the label's own probability"), value
+        if self.kind == "masks":
+            for score, found in zip(self.numbers["scores"], told["dice"], strict=True):
+                if found is not None:
+                    yield f"{NAMES['dice']} of {score}", found
         if self.kind == "binary":
             for name, band in self.at().items():
                 yield f"{NAMES[name]} at {self.threshold:g}", band

@@ -18,8 +18,8 @@ from tacit.evaluate.bands import Band, Z, solved
 from tacit.evaluate.binary import CLEAR
 
 MOMENTS = 5
-HALF = math.sqrt(0.5)
-"""Each part has half of the squared norm."""
+MOMENTS_PART, BINS_PART = math.sqrt(0.8), math.sqrt(0.2)
+"""Most of the squared norm is for the moments, whose ratios have bands; the rest for the bins."""
 RESIDUAL_BINS = 16
 
 
@@ -40,7 +40,7 @@ def said_of_number(target: Floats, residual: Floats) -> Floats:
     moments = np.stack([np.ones(len(t)), t, t * t, np.abs(r), r * r], axis=1) / math.sqrt(MOMENTS)
     edges = np.linspace(-1.0, 1.0, RESIDUAL_BINS + 1)[1:-1]
     bins = np.eye(RESIDUAL_BINS)[np.searchsorted(edges, np.nan_to_num(r), side="right")]
-    rows = np.concatenate([moments, bins], axis=1) * HALF
+    rows = np.concatenate([MOMENTS_PART * moments, BINS_PART * bins], axis=1)
     return np.where(np.isfinite(t + r)[:, None], rows, 0.0)
 
 
@@ -72,7 +72,7 @@ class NumberSums:
     @property
     def noise(self) -> float:
         """Deviation of the noise on a moment's sum."""
-        return self.sigma * math.sqrt(MOMENTS) / HALF
+        return self.sigma * math.sqrt(MOMENTS) / MOMENTS_PART
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ class NumberSums:
         array of shape (..., 5)
             Public.
         """
-        return np.asarray(self.sums[..., :MOMENTS] * (math.sqrt(MOMENTS) / HALF))
+        return np.asarray(self.sums[..., :MOMENTS] * (math.sqrt(MOMENTS) / MOMENTS_PART))
 
     def counts(self) -> Floats:
         """Return noisy counts of residuals in even bins of [-1, 1].
@@ -99,7 +99,7 @@ class NumberSums:
         array of shape (..., bins)
             Public.
         """
-        return np.asarray(self.sums[..., MOMENTS:] / HALF)
+        return np.asarray(self.sums[..., MOMENTS:] / BINS_PART)
 
     def _fourth(self) -> Floats:
         """Return the sum of r^4, from the histogram."""
@@ -162,6 +162,6 @@ class NumberSums:
         """
         told: dict[str, Any] = {name: getattr(self, name)() for name in self.told}
         counts = self.counts()
-        half = Z * np.sqrt((self.sigma / HALF) ** 2 + np.maximum(counts, 0.0))
+        half = Z * np.sqrt((self.sigma / BINS_PART) ** 2 + np.maximum(counts, 0.0))
         told["residuals"] = Band(counts, counts - half, counts + half)
         return told

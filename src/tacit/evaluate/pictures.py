@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.evaluate.bands import Band
-from tacit.evaluate.evaluation import Evaluation
+from tacit.evaluate.evaluation import NAMES, Evaluation
 from tacit.evaluate.numbers import RESIDUAL_BINS
 from tacit.report import COLOURS, INK, Measure, Section, label, new_figure
 
@@ -131,6 +131,9 @@ def evaluation_figures(found: Evaluation) -> list[tuple[str, Figure]]:
     """
     if found.kind == "numbers":
         return [("Residuals, truth minus prediction.", _residuals(found))]
+    if found.kind == "masks":
+        told = [(name, band) for name, band in found.rows() if name.startswith(NAMES["dice"])]
+        return [("Mean Dice with its band.", _dice(told))] if told else []
     scores = found.scores()
     drawn = []
     if found.kind == "binary" and scores.told.ranking:
@@ -205,6 +208,19 @@ def _residuals(found: Evaluation) -> Figure:
     half = [counts.value - counts.low, counts.high - counts.value]
     axes.errorbar(middles * scale, counts.value, yerr=half, fmt="none", color=INK, capsize=2)
     label(axes, x="truth minus prediction", y="records, with noise")
+    return figure
+
+
+def _dice(told: list[tuple[str, Band]]) -> Figure:
+    figure = new_figure("Dice", size=(6.2, 1.2 + 0.5 * len(told)))
+    axes = figure.axes[0]
+    for place, (_, band) in enumerate(told):
+        axes.plot([band.low, band.high], [place, place], color=COLOURS[0], alpha=0.35, lw=7)
+        axes.plot([band.value], [place], color=COLOURS[0], marker="o", markersize=5)
+    axes.set_yticks(range(len(told)), [name.partition(" of ")[2] for name, _ in told])
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(len(told) - 0.5, -0.5)
+    label(axes, x="mean over scans kept apart")
     return figure
 
 

@@ -1,7 +1,9 @@
 """How wide the bands would be, before anything is kept apart or paid for.
 
-From declared numbers alone: scores are taken to be normal in each class, with a given area under
-the ROC curve, and the table that is expected then is read as a released one would be.
+From declared numbers alone. Two classes: scores are taken to be normal in each, with a given area
+under the ROC curve. Numbers: targets and residuals are taken to be normal. Masks: Dice scores are
+taken to have a given mean and deviation. The table that is expected then is read as a released one
+would be.
 """
 
 from __future__ import annotations
@@ -13,12 +15,19 @@ import numpy as np
 from tacit._checks import at_least, probability, refuse
 from tacit.evaluate.binary import BinaryTable, Told, bins_for
 from tacit.evaluate.bins import ScoreBins
-from tacit.evaluate.evaluation import NAMES
+from tacit.evaluate.design import noise_for
+from tacit.evaluate.dice import columns_of, said_of_masks, score_names
+from tacit.evaluate.evaluation import NAMES, Evaluation
+from tacit.evaluate.numbers import MOMENTS, RESIDUAL_BINS, said_of_number
 from tacit.ledger import Budget
-from tacit.mechanisms import Plan, ScoreHistogram
-from tacit.methods import calibrate
+from tacit.mechanisms import NoisySum, Plan, ScoreHistogram
 
 TYPICAL_AUC = 0.85
+TYPICAL_R_SQUARED = 0.7
+TYPICAL_SPREAD = 0.4
+"""Deviation of a target in half of its declared range."""
+TYPICAL_DICE = (0.85, 0.1)
+"""Mean and deviation over scans."""
 _POINTS = 4000
 
 
@@ -68,10 +77,9 @@ def forecast(n_records: int, share: float, budget: Budget, *, auc: float = TYPIC
     size, positives = at_least(2, n_records=n_records), probability(share=share)
     if not 0.5 < auc < 1:
         raise refuse("auc", auc, "above 0.5 and below 1")
-    (plan,) = calibrate(lambda sigma: [Plan(ScoreHistogram(sigma, 2, 2), 1)], budget)
-    sigma = plan.mechanism.sigma  # type: ignore[attr-defined]
+    sigma = noise_for(budget, lambda noise: ScoreHistogram(noise, 2, 2))
     apart = np.sqrt(2) * ndtri(auc)
-    normal = ndtri((np.arange(_POINTS) + 0.5) / _POINTS)
+    normal = _normal()
     odds = np.log(positives / (1 - positives))
     scores = [1 / (1 + np.exp(-(odds + apart * (z - apart / 2)))) for z in (normal, normal + apart)]
     mixed = np.concatenate([scores[0][:: _thin(1 - positives)], scores[1][:: _thin(positives)]])
@@ -99,3 +107,91 @@ def _half_widths(told: dict[str, Any], bins: ScoreBins) -> dict[str, float]:
         name: float("nan") if band is None else float(band.high - band.low) / 2
         for name, band in (named | here).items()
     }
+
+
+def forecast_numbers(
+    n_records: int, budget: Budget, *, r_squared: float = TYPICAL_R_SQUARED
+) -> Forecast:
+    """Return what an evaluation of numbers would tell, from declared numbers alone.
+
+    Parameters
+    ----------
+    n_records : int
+        How many records, or people, are to be kept apart.
+    budget : Budget
+        What the evaluation may cost by itself.
+    r_squared : float
+        For which widths are told; targets have a deviation of 0.4 of half of their range.
+
+    Returns
+    -------
+    Forecast
+        The mean absolute error's width is in halves of the target's range.
+
+    Examples
+    --------
+    >>> from tacit import Budget
+    >>> seen = forecast_numbers(10_000, Budget(1.0, 1e-5))
+    >>> round(seen.half_widths["R^2"], 3)
+    0.016
+    """
+    size = at_least(2, n_records=n_records)
+    if not 0 <= r_squared < 1:
+        raise refuse("r_squared", r_squared, "from 0 to below 1")
+    columns = MOMENTS + RESIDUAL_BINS
+    sigma = noise_for(budget, lambda noise: NoisySum(noise, 1, columns))
+    z = _normal()
+    residual = TYPICAL_SPREAD * np.sqrt(1 - r_squared)
+    told = TYPICAL_SPREAD * np.sqrt(r_squared)
+    sums = said_of_number(TYPICAL_SPREAD * z, residual * z).mean(axis=0) * size
+    numbers = {"scale": [1.0, 1.0], "predicted": [told**2, 3 * told**4]}
+    return _seen("numbers", sums, sigma, size, numbers=numbers)
+
+
+def forecast_masks(n_records: int, budget: Budget, *, n_classes: int = 2) -> Forecast:
+    """Return what an evaluation of masks would tell, from declared numbers alone.
+
+    Parameters
+    ----------
+    n_records : int
+        How many scans, or people, are to be kept apart; all with something to find.
+    budget : Budget
+        What the evaluation may cost by itself.
+    n_classes : int
+        Background included.
+
+    Returns
+    -------
+    Forecast
+        For Dice scores of mean 0.85 and deviation 0.1.
+
+    Examples
+    --------
+    >>> from tacit import Budget
+    >>> seen = forecast_masks(500, Budget(1.0, 1e-5))
+    >>> round(seen.half_widths["mean Dice of all that is not background"], 3)
+    0.017
+    """
+    size, number = at_least(2, n_records=n_records), at_least(2, n_classes=n_classes)
+    names = score_names([f"class {place}" for place in range(number)])
+    columns = columns_of(len(names))
+    sigma = noise_for(budget, lambda noise: NoisySum(noise, 1, columns))
+    mean, spread = TYPICAL_DICE
+    dice = np.repeat([[mean - spread], [mean + spread]], len(names), axis=1)
+    there = np.ones(dice.shape, dtype=bool)
+    sums = said_of_masks(dice, there, there[:, 0]).mean(axis=0) * size
+    return _seen("masks", sums, sigma, size, numbers={"scores": names}, shares=[1.0])
+
+
+def _normal() -> Any:
+    from scipy.special import ndtri
+
+    return ndtri((np.arange(_POINTS) + 0.5) / _POINTS)
+
+
+def _seen(kind: str, sums: Any, sigma: float, size: int, **about: Any) -> Forecast:
+    """Read the expected sums as released ones would be."""
+    found = Evaluation(kind, {"sums": sums}, sigma, size, **about)
+    widths = {name: float(band.high - band.low) / 2 for name, band in found.rows()}
+    widths |= dict.fromkeys(found.refused(), float("nan"))
+    return Forecast(Plan(NoisySum(sigma, 1, len(sums)), 1), widths)

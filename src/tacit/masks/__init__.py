@@ -17,6 +17,7 @@ from tacit.masks.codecs import (
     water_filling,
     wiener_weights,
 )
+from tacit.masks.evaluating import evaluate_masks
 from tacit.masks.pca import BlockPCACodec, DPPCACodec, PCACodec, deformed
 from tacit.masks.results import mask_figure, mask_metrics, organ_dice
 from tacit.masks.rounds import (
@@ -67,6 +68,7 @@ __all__ = [
     "combine_rounds",
     "deformed",
     "encoded_answers",
+    "evaluate_masks",
     "generated_volumes",
     "level_of_volume",
     "load_segmenter",

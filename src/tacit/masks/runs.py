@@ -22,13 +22,15 @@ from numpy.typing import NDArray
 from tacit._checks import at_least, flag, refuse, set_checked, word
 from tacit.datasets import existing_file, reading
 from tacit.errors import InvalidArgument
+from tacit.evaluate import Evaluation
 from tacit.ledger import KeptReleases
+from tacit.masks.evaluating import drawing, told_by_masks
 from tacit.masks.named_codecs import CODECS
 from tacit.masks.results import MOST_SCANS, mask_figure, mask_metrics, organ_dice
 from tacit.masks.rounds import one_hot_masks
 from tacit.masks.segmenters import PATESegmenter, SimulatedSegmenter, one_two_or_four
 from tacit.masks.teachers import AtlasTeacher, UNetTeacher
-from tacit.masks.unet import UNetRecipe, UNetStudent
+from tacit.masks.unet import UNetRecipe, UNetStudent, load_segmenter
 from tacit.masks.volume_files import check_file_names, load_volumes, save_masks
 from tacit.masks.volumes import Volumes, resample_labels
 from tacit.methods import Count, Method, Queries, Strategy, Widths, choices
@@ -440,10 +442,39 @@ def _figure(volumes: Volumes, columns: dict[str, Any], names: tuple[str, ...]) -
     return mask_figure(pictures, columns, names=names)
 
 
+def evaluate_mask_run(
+    config: RunConfig, folder: Path, holdout: str, asked: dict[str, Any]
+) -> Evaluation:
+    """Evaluate the student of a run on private scans, each on its own grid, as held-out ones."""
+    options = ScanOptions.of(config.data)
+    apart = _with_masks(holdout, "source", options)
+    public = _volumes(config.data.public_source, "public_source", options)
+    patients = _patients(options, apart.cases, public.cases)
+    seen, _ = apart.normalised().resampled(options.grid).arrays()
+    outside, _ = public.normalised().resampled(options.grid).arrays()
+    if not asked["allow_overlap"]:
+        refuse_overlap(seen, outside)
+    student = load_segmenter(folder / "student.tacit")
+    drawn = drawing(student, np.zeros_like(seen[:1]), tuple(options.grid), chances=True)
+
+    def draw(place: int) -> NDArray[Any]:
+        return apart.take([place]).restored(drawn(seen[place : place + 1])[None])[0]
+
+    return told_by_masks(
+        draw,
+        list(apart.masks or ()),
+        list(options.classes),
+        model=student,
+        groups=patients,
+        **asked,
+    )
+
+
 METHOD = Method(
     name="segmentation",
     summary="PATE for masks: teachers, each with private scans of its own, draw the public scans; "
     "the noisy mean of their masks' codes is released, and a student learns from it.",
     estimator=SegmentationTable,
     run=run_masks,
+    evaluate=evaluate_mask_run,
 )

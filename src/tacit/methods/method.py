@@ -225,6 +225,9 @@ class Method:
     run : callable, optional
         A run of its own, where the data are no rows: configuration, folder, and whether what was
         lost may be paid for again.
+    evaluate : callable, optional
+        A private evaluation of its own, where the data are no rows: configuration, folder, the
+        records kept apart, and what was asked for.
     """
 
     name: str
@@ -239,6 +242,7 @@ class Method:
     outline: Callable[[Budget, int, int | None], list[tuple[str, Plan]]] | None = None
     forecast: Callable[..., Any] | None = None
     run: Callable[[Any, Path, bool], RunResult] | None = None
+    evaluate: Callable[[Any, Path, str, dict[str, Any]], Any] | None = None
 
     def for_targets(self, numbers: bool) -> Method:
         """Return the method as it learns labels, or numbers.

@@ -3,11 +3,12 @@
 evaluation.json     noisy tables, figures with bands
 evaluation.html     where they were declared to be others: the report on their ledger
 evaluation/         what was released, with the hash of the entry that paid for it
-evaluation.ledger   of the people kept apart, where they were declared to be others
+evaluation.payer    where the ledger of the people kept apart is, if they were declared to be others
 
-report.html is written anew, with the figures and the plots, and what it had of its own. All of it
-is noted in the run's ledger, and the statement is written anew, too: it covers what the evaluation
-cost where the run's own ledger paid.
+That ledger stands beside the records themselves (kept-apart.csv.ledger): whichever run they judge,
+they pay from one budget. report.html is written anew, with the figures and the plots, and what it had
+of its own. All of it is noted in the run's ledger, and the statement is written anew, too: it
+covers what the evaluation cost where the run's own ledger paid.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from tacit._files import held_alone
+from tacit._files import held_alone, write_atomically
 from tacit.datasets import load_dataset, load_public
 from tacit.errors import InvalidArgument
 from tacit.evaluate import Evaluation, evaluate, evaluation_measures, evaluation_section
-from tacit.ledger import Budget, KeptReleases, Ledger, Statement
+from tacit.ledger import KeptReleases, Ledger, Statement
+from tacit.methods import NewLedger, method_named
 from tacit.report import carried_over, render_report, write_report
 from tacit.runs.about import learned_by
 from tacit.runs.config import RunConfig
@@ -32,8 +34,8 @@ from tacit.runs.running import load_rows
 from tacit.runs.verifying import (
     EVALUATED,
     EVALUATION,
-    EVALUATION_LEDGER,
     EVALUATION_PAGE,
+    EVALUATION_PAYER,
     REPORT,
     STATEMENT,
     STUDENT,
@@ -47,7 +49,7 @@ from tacit.students import load_student
 PAID_HERE = "The ledger of this report paid for it: it is among the releases below."
 PAID_APART = (
     "They were declared to be other people than those that taught the model. A ledger of their own "
-    "paid for it, evaluation.ledger, so nothing of it is in the epsilon above; evaluation.html "
+    "paid for it, so nothing of it is in the epsilon above; evaluation.html "
     "beside this page is the report on that ledger, with the statement that covers them."
 )
 
@@ -84,6 +86,7 @@ def evaluate_run(
     threshold: float = 0.5,
     positive: Any = None,
     disjoint: bool = False,
+    ledger: str | Path | None = None,
     again: bool = False,
 ) -> EvaluationResult:
     """Let private records kept apart say, once, how good the student of a finished run is.
@@ -105,7 +108,11 @@ def evaluate_run(
     positive : label, optional
         Which of two classes is the outcome: the one declared second by default.
     disjoint : bool
-        Declares that nobody there taught the model: their own ledger, evaluation.ledger, pays.
+        Declares that nobody there taught the model: a ledger of their own pays, the same for every
+        run that they judge.
+    ledger : path, optional
+        Where that ledger is; beside the records by default, as HOLDOUT.ledger. It is made, for
+        epsilon and the run's delta, where there is none.
     again : bool
         Pay once more, within the budget, for a release that was paid for and lost.
 
@@ -115,34 +122,47 @@ def evaluate_run(
         Everything is in the folder, noted in the run's ledger, before this returns.
     """
     folder = Path(folder)
-    config, student = _finished(folder)
+    config = _finished(folder)
     config.data.keep_apart(holdout=holdout)
-    public = load_rows_public(config)
-    records = load_dataset(holdout, **config.data.options)
+    payer = _payer(folder, config, holdout, disjoint, ledger)
+    asked: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": config.privacy.delta,
+        "n_records": n_records,
+        "share": share,
+        "disjoint": disjoint,
+        "allow_overlap": config.data.allow_overlap,
+    }
     with held_alone(folder) as is_alone:
         if not is_alone:
             raise InvalidArgument(
                 f"Expected {str(folder)!r} to be free: another process is at work there."
             )
-        ledger = _ledger(folder, config, disjoint, epsilon, holdout)
-        found = evaluate(
-            student,
-            records.X,
-            records.labels,
-            epsilon=epsilon,
-            ledger=ledger,
-            n_records=n_records,
-            share=share,
-            X_public=public,
-            threshold=threshold,
-            positive=_outcome(config, student) if positive is None else positive,
-            groups=records.groups,
-            disjoint=disjoint,
-            allow_overlap=config.data.allow_overlap,
-            kept=_kept(folder, holdout, again=again),
-        )
-        statement = _write(folder, config, student, found, ledger)
-    return EvaluationResult(folder, found, statement, ledger)
+        asked |= {"ledger": payer, "kept": _kept(folder, holdout, again=again)}
+        own_way = method_named(config.method).evaluate
+        if own_way is not None:
+            found = own_way(config, folder, holdout, asked)
+        else:
+            how = {"threshold": threshold, "positive": positive}
+            found = _evaluate_rows(config, folder, holdout, asked | how)
+        opened = Ledger(payer.path or "") if isinstance(payer, NewLedger) else payer
+        statement = _write(folder, config, found, opened)
+    return EvaluationResult(folder, found, statement, opened)
+
+
+def _evaluate_rows(
+    config: RunConfig, folder: Path, holdout: str, asked: dict[str, Any]
+) -> Evaluation:
+    """Evaluate a student of rows: of classes, or of numbers within the declared range."""
+    student = load_student(folder / STUDENT)
+    records = load_dataset(holdout, **config.data.options)
+    if config.learns_numbers:
+        asked |= {"target_range": config.data.options["target_range"]}
+    elif asked["positive"] is None:
+        asked |= {"positive": _outcome(config, student)}
+    public = load_rows_public(config)
+    how = {"X_public": public, "groups": records.groups, **asked}
+    return evaluate(student, records.X, records.labels, **how)
 
 
 def _kept(folder: Path, holdout: str, *, again: bool) -> KeptReleases:
@@ -160,8 +180,8 @@ def _outcome(config: RunConfig, student: Any) -> Any:
     return next((label for label in labels.tolist() if str(label) == str(declared[1])), None)
 
 
-def _finished(folder: Path) -> tuple[RunConfig, Any]:
-    """Return configuration and student of a finished run that was not evaluated yet."""
+def _finished(folder: Path) -> RunConfig:
+    """Return the configuration of a finished run that was not evaluated yet."""
     if not (folder / "config.toml").is_file() or not (folder / STATEMENT).is_file():
         raise InvalidArgument(f"Expected the folder of a finished run at {str(folder)!r}.")
     # One that the statement does not cover was left by a process that was killed: it goes on.
@@ -175,10 +195,7 @@ def _finished(folder: Path) -> tuple[RunConfig, Any]:
             f"Expected {str(folder / REPORT)!r} to be the report that the run's ledger names: it "
             "is written anew with the evaluation, and keeps its figures. Nothing was spent."
         )
-    config = RunConfig.of_finished(folder)
-    if config.method == "segmentation":
-        raise InvalidArgument("Expected a run of rows; masks are evaluated in Python.")
-    return config, load_student(folder / STUDENT)
+    return RunConfig.of_finished(folder)
 
 
 def load_rows_public(config: RunConfig) -> Any:
@@ -189,36 +206,51 @@ def load_rows_public(config: RunConfig) -> Any:
     return load_rows(config).public
 
 
-def _ledger(folder: Path, config: RunConfig, disjoint: bool, epsilon: float, name: str) -> Ledger:
-    own = ledger_of(folder)
+def _payer(
+    folder: Path, config: RunConfig, holdout: str, disjoint: bool, place: str | Path | None
+) -> Ledger | NewLedger:
+    """Return the run's ledger, or that of the people kept apart, which is made later if missing."""
     if not disjoint:
-        return own
-    place = folder / EVALUATION_LEDGER
-    # Of an evaluation that was refused: nothing was spent, and another epsilon may be asked for.
-    begun = (folder / EVALUATED).exists() or place.with_name(f"{place.name}-head").exists()
-    if place.exists() and not begun and len(Ledger(place)) == 0:
-        place.unlink()
-    return Ledger(
-        place,
-        budget=Budget(epsilon, config.privacy.delta),
-        unit=own.unit,
-        dataset=name,
-        allow_large_delta=config.privacy.allow_large_delta or None,
-    )
+        if place is not None:
+            raise InvalidArgument(
+                "Expected --ledger with --disjoint only: otherwise the run's own ledger pays."
+            )
+        return ledger_of(folder)
+    path = _beside(holdout) if place is None else Path(place)
+    if path.is_file():
+        found = Ledger(path)
+        if found.origin == ledger_of(folder).origin:
+            raise InvalidArgument("Expected another ledger than the run's own with --disjoint.")
+        return found
+    large = config.privacy.allow_large_delta
+    return NewLedger(path.resolve(), Path(holdout).name, allow_large_delta=large)
 
 
-def _write(
-    folder: Path, config: RunConfig, student: Any, found: Evaluation, ledger: Ledger
-) -> Statement:
+def _beside(holdout: str) -> Path:
+    """Return where the ledger of records kept apart is: beside them, for every run they judge."""
+    path = Path(holdout)
+    path = (path if path.exists() else Path(holdout.partition(":")[2] or holdout)).resolve()
+    if not path.exists():
+        raise InvalidArgument(
+            f"Expected HOLDOUT={holdout!r} to be a file or a folder, beside which the ledger of "
+            "its people stands; or say --ledger PATH, the same for every evaluation of them."
+        )
+    return path.with_name(f"{path.name}.ledger")
+
+
+def _write(folder: Path, config: RunConfig, found: Evaluation, ledger: Ledger) -> Statement:
     """Write file and page, note them in the run's ledger, and state what is true now."""
+    own = ledger_of(folder)
+    if ledger.origin != own.origin:
+        where = str(Path(ledger.path).resolve())
+        write_atomically(folder / EVALUATION_PAYER, f"{where}\n".encode())
     found.write(folder / EVALUATION)
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    classes = getattr(student, "classes_", None)
-    learned = learned_by(config, None if classes is None else classes.tolist(), metrics)
+    learned = learned_by(config, found.classes or None, metrics)
     learned = replace(learned, measures=(*learned.measures, *evaluation_measures(found)))
-    own, said, part = ledger_of(folder), ledger.statement(), evaluation_section(found)
+    said, part = ledger.statement(), evaluation_section(found)
     who = PAID_HERE
-    if apart := ledger.path != own.path:
+    if apart := ledger.origin != own.origin:
         about: dict[str, Any] = {"learned": learned, "sections": [part], "statement": said}
         write_report(folder / EVALUATION_PAGE, ledger, title="Private evaluation", **about)
         who = PAID_APART

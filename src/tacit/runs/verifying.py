@@ -26,7 +26,7 @@ from tacit.runs.ledgers import RELEASES, STUDENTS, ledger_of, noted_as, run_of
 STATEMENT, STUDENT = "statement.json", "student.tacit"
 ONNX = "model.onnx"
 EVALUATION, EVALUATION_PAGE = "evaluation.json", "evaluation.html"
-EVALUATION_LEDGER, EVALUATED = "evaluation.ledger", "evaluation"
+EVALUATION_PAYER, EVALUATED = "evaluation.payer", "evaluation"
 REPORT = "report.html"
 PUBLISHED = (
     *("config.toml", STUDENT, ONNX, "metrics.json", REPORT),
@@ -314,16 +314,24 @@ def _evaluation_check(folder: Path, ledger: Ledger) -> Check:
     what = f"what paid for {EVALUATION}"
     try:
         named = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))["entries"]
-        own = (folder / EVALUATION_LEDGER).exists()
-        payer = Ledger(folder / EVALUATION_LEDGER) if own else ledger
+        payer, where = _payer(folder, ledger)
         paid = {entry.hash for entry in payer.entries() if entry.is_paid}
     except (OSError, ValueError, KeyError, TypeError, LedgerError) as error:
         return Check(what, False, f"cannot be read: {type(error).__name__}")
-    where = EVALUATION_LEDGER if own else "the run's ledger"
     if not named or not set(named) <= paid:
         return Check(what, False, f"{where} holds no such entries")
     spent = epsilon_text(payer.spent())
     return Check(what, True, f"is in {where}: epsilon = {spent} in all")
+
+
+def _payer(folder: Path, ledger: Ledger) -> tuple[Ledger, str]:
+    """Return the ledger that paid for an evaluation, and what it is called."""
+    if not (folder / EVALUATION_PAYER).is_file():
+        return ledger, "the run's ledger"
+    path = Path((folder / EVALUATION_PAYER).read_text(encoding="utf-8").strip())
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    return Ledger(path), "the ledger of the people kept apart"
 
 
 def _compared(said: Statement, true: Statement) -> Check:

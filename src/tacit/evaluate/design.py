@@ -1,0 +1,320 @@
+"""What an evaluation will release and who pays for it: public, fixed before anything is scored.
+
+Whatever is evaluated (rows, masks), a `Design` has its plans and how they will be read, a `Payer`
+the ledger that is there or will be made; `carry_out` refuses, then lets the records speak, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._checks import Floats, Integers, positive, probability, refuse
+from tacit.errors import BudgetExceeded, InvalidArgument
+from tacit.evaluate.dice import columns_of
+from tacit.evaluate.evaluation import Evaluation
+from tacit.evaluate.numbers import MOMENTS, RESIDUAL_BINS
+from tacit.ledger import Budget, KeptReleases, Ledger
+from tacit.mechanisms import Contributions, NoisySum, Plan, ScoreHistogram
+from tacit.methods import NewLedger, calibrate
+from tacit.noise import InsecureNoise
+from tacit.records import ALLOWED_OVERLAP, PrivateRecords, is_from_data
+
+DISJOINT = (
+    "the people of the records that evaluated the model were declared to be others than those it "
+    "learned from, and are counted in a ledger of their own; nobody looked, and whatever else they "
+    "have said is in this total only if this ledger paid for it"
+)
+READ_NUMBER = (
+    "the number of records, or the share of a class, was read from the private records to decide "
+    "which figures are told, which no cost covers"
+)
+WithNoise = Callable[[float], ScoreHistogram | NoisySum]
+"""A mechanism of an evaluation, but for the deviation of its noise."""
+_TABLES = {
+    "binary": ["scores"],
+    "classes": ["scores", "confusion"],
+    "numbers": ["sums"],
+    "masks": ["sums"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Payer:
+    """Who pays for an evaluation: a ledger that is there, or the terms of one that is made.
+
+    Parameters
+    ----------
+    ledger : Ledger or NewLedger
+        It is made only once nothing speaks against the evaluation.
+    budget : Budget
+        What the evaluation may cost by itself, at the delta that releases are counted at.
+    unit : str
+        Whose privacy a ledger that is made counts.
+    disjoint : bool
+        Whether it was declared that nobody here taught the model.
+    """
+
+    ledger: Ledger | NewLedger
+    budget: Budget
+    unit: str
+    disjoint: bool
+
+    @classmethod
+    def of(
+        cls,
+        ledger: Any,
+        epsilon: float,
+        delta: float | None,
+        *,
+        model: Any,
+        by_person: bool,
+        each: str,
+        disjoint: bool,
+    ) -> Payer:
+        """Check who pays, and whose privacy is counted."""
+        unit = "person" if by_person else each
+        if isinstance(ledger, NewLedger):
+            if not disjoint:
+                raise InvalidArgument(
+                    "Expected ledger=model.ledger_, which paid for what the model learned, unless "
+                    "disjoint=True says that nobody here taught it."
+                )
+            if delta is None:
+                raise InvalidArgument("Expected delta= for a ledger that is to be made.")
+            asked = Budget(positive(epsilon=epsilon), probability(delta=delta))
+            return cls(ledger, asked, unit, disjoint)
+        if not isinstance(ledger, Ledger):
+            raise refuse("ledger", ledger, "a Ledger: the one that paid for the model's records")
+        _refuse_another(model, ledger, disjoint)
+        if by_person != (ledger.unit not in ("record", "scan")):
+            raise InvalidArgument(
+                f"Expected groups=, whose each {each} is, if and only if the ledger's unit is not "
+                f"a {each}; it is {ledger.unit!r}."
+            )
+        asked = Budget(positive(epsilon=epsilon), ledger.usable_delta)
+        return cls(ledger, asked, unit, disjoint)
+
+    @property
+    def existing(self) -> Ledger | None:
+        """The ledger, if there is one already: noise is fixed as it adds up entries."""
+        return self.ledger if isinstance(self.ledger, Ledger) else None
+
+    def check_delta(self, size: int) -> None:
+        """Refuse a delta at which a release may be one whole record."""
+        delta = self.budget.delta if self.existing is None else self.existing.budget.delta
+        if not self.ledger.allow_large_delta and delta * size >= 1:
+            raise InvalidArgument(
+                f"Expected delta={delta!r} of the ledger to be below one over n_records={size}: at "
+                "such a delta a release may be one whole record."
+            )
+
+    def opened(self) -> Ledger:
+        """Return the ledger; one that has to be made is made now."""
+        if isinstance(self.ledger, Ledger):
+            return self.ledger
+        new = self.ledger
+        if new.path is None:
+            raise InvalidArgument("Expected NewLedger(path): a ledger of these people is kept.")
+        return Ledger(
+            new.path,
+            budget=self.budget,
+            unit=self.unit,
+            dataset=new.dataset,
+            allow_large_delta=new.allow_large_delta or None,
+        )
+
+    def noise_for(self, *mechanisms: WithNoise) -> float:
+        """Return the deviation with which one release by each costs what the evaluation may."""
+        return noise_for(self.budget, *mechanisms, ledger=self.existing)
+
+
+def noise_for(budget: Budget, *mechanisms: WithNoise, ledger: Ledger | None = None) -> float:
+    """Return the deviation with which one release by each of the mechanisms costs the budget."""
+    plans = calibrate(
+        lambda sigma: [Plan(made(sigma), 1) for made in mechanisms], budget, ledger=ledger
+    )
+    first = plans[0].mechanism
+    assert isinstance(first, ScoreHistogram | NoisySum)
+    return first.sigma
+
+
+def _refuse_another(model: Any, ledger: Ledger, disjoint: bool) -> None:
+    own = getattr(model, "ledger_", None)
+    if own is not None and own.path != ledger.path and not disjoint:
+        raise InvalidArgument(
+            "Expected ledger= to be the model's own, ledger=model.ledger_, so that what all these "
+            "people lose is added up; if nobody here taught the model, say disjoint=True."
+        )
+
+
+def faults_of(
+    disjoint: bool, allow_overlap: bool, n_records: Any, share: Any = None
+) -> tuple[str, ...]:
+    """Return what no cost covers of what was asked for; never of what was found."""
+    asked = {
+        DISJOINT: disjoint,
+        ALLOWED_OVERLAP: allow_overlap,
+        READ_NUMBER: is_from_data(n_records) or is_from_data(share),
+    }
+    return tuple(fault for fault, is_asked in asked.items() if is_asked)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """What will be released and how it will be read.
+
+    Parameters
+    ----------
+    kind : str
+        Of `Evaluation`.
+    sigma : float
+        Deviation of the noise on each number.
+    plans : list of Plan
+        What is paid for, one for each table.
+    purposes : list of str
+        What the ledger calls them.
+    about : dict
+        Further arguments of `Evaluation`.
+    """
+
+    kind: str
+    sigma: float
+    plans: list[Plan]
+    purposes: list[str]
+    about: dict[str, Any]
+
+    def refuse_hopeless(self) -> None:
+        """Refuse, from public numbers alone, what would tell nothing; nothing is spent."""
+        empty = {name: np.zeros(shape) for name, shape in self._shapes().items()}
+        untold = Evaluation(self.kind, empty, self.sigma, **self.about)
+        if not any(True for _ in untold.rows()):
+            raise InvalidArgument(
+                f"Expected n_records={self.about['n_records']} to tell something at this epsilon: "
+                f"noise has the deviation {self.sigma:.3g} on each count. Keep more records "
+                "apart, or spend more. Nothing was spent."
+            )
+
+    def reading(self) -> list[Any]:
+        """Return what a table that is kept must be read with: edges, order of the classes."""
+        bins, classes = self.about.get("bins"), self.about.get("classes", [])
+        return [np.zeros(0) if bins is None else bins.edges, np.array(list(map(str, classes)))]
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        if self.kind == "numbers":
+            return {"sums": (MOMENTS + RESIDUAL_BINS,)}
+        if self.kind == "masks":
+            return {"sums": (columns_of(len(self.about["numbers"]["scores"])),)}
+        number = len(self.about["shares"])
+        shapes = {"scores": (2, self.about["bins"].count), "confusion": (number, number)}
+        return {name: shapes[name] for name in _TABLES[self.kind]}
+
+    def read(self, releases: list[Any], cost: Budget) -> Evaluation:
+        """Return what was told."""
+        tables: dict[str, Floats] = {
+            name: np.asarray(one.values)
+            for name, one in zip(_TABLES[self.kind], releases, strict=True)
+        }
+        if "sums" in tables:
+            tables["sums"] = tables["sums"][0]
+        entries = [str(one.entry) for one in releases if one.entry is not None]
+        paid: dict[str, Any] = {"entries": entries, "epsilon": cost.epsilon, "delta": cost.delta}
+        return Evaluation(self.kind, tables, self.sigma, **paid, **self.about)
+
+
+def carry_out(
+    design: Design,
+    payer: Payer,
+    answers: Callable[[], list[Any]],
+    *,
+    faults: tuple[str, ...],
+    public: NDArray[Any] | None = None,
+    noise: InsecureNoise | None = None,
+    kept: KeptReleases | None = None,
+) -> Evaluation:
+    """Refuse what tells nothing or costs too much; then let the records speak, once.
+
+    Parameters
+    ----------
+    design : Design
+        What is released.
+    payer : Payer
+        Who pays.
+    answers : callable
+        Returns what the records say, for each plan. Secret; asked after everything was checked.
+    faults : tuple of str
+        What no cost covers.
+    public : array, optional
+        Public inputs, which a kept release must have been made with.
+    noise : InsecureNoise, optional
+        For tests and research.
+    kept : KeptReleases, optional
+        Where releases are kept.
+
+    Returns
+    -------
+    Evaluation
+        Public.
+    """
+    payer.check_delta(design.about["n_records"])
+    design.refuse_hopeless()
+    ledger = payer.opened()
+    kept = KeptReleases() if kept is None else kept
+    already = kept.start(ledger, *(() if public is None else (public,)))
+    if ledger.would_exceed(*design.plans[already:]):
+        raise BudgetExceeded(_beyond(ledger, payer.disjoint))
+    said = answers()
+    told: dict[str, Any] = {"noise": noise, "faults": faults, "inputs": design.reading()}
+    releases = [
+        kept.release(ledger, plan, partial(_itself, one), purpose=what, **told)
+        for plan, one, what in zip(design.plans, said, design.purposes, strict=True)
+    ]
+    return design.read(releases, payer.budget)
+
+
+def mean_of_own(rows: Floats, private: PrivateRecords) -> Contributions:
+    """Return what records say in a sum; a person says the mean of the own ones. Secret.
+
+    Parameters
+    ----------
+    rows : array of shape (records, columns)
+        Of norm at most 1 each.
+    private : PrivateRecords
+        Whose they are.
+
+    Returns
+    -------
+    Contributions
+        For a `NoisySum` of one row.
+    """
+    said = rows * private.shares()[:, None]
+
+    def left(some: Integers) -> Floats:
+        return np.ones((len(some), 1))
+
+    return Contributions(len(said), left, lambda some: said[some], private.people)
+
+
+def _itself(answers: Any) -> Any:
+    return answers
+
+
+def _beyond(ledger: Ledger, disjoint: bool) -> str:
+    refused = (
+        f"Expected an evaluation within the budget of {ledger!r}: it would exceed what is left. "
+        "Nothing was spent. Ask for a smaller epsilon=, "
+    )
+    if disjoint:
+        return refused + (
+            "or keep other people apart: whatever these have said is in this ledger, and another "
+            "one for the same people would hide it."
+        )
+    return refused + (
+        "or, if nobody here taught the model, say disjoint=True (--disjoint), with a ledger of "
+        "their own."
+    )

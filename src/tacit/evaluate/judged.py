@@ -1,0 +1,212 @@
+"""A model of rows that is evaluated: what it says of each row, and which tables that fills.
+
+Two classes, several, or numbers: each has its design, from public scores and declared numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._checks import Floats, Integers, finite, probability, refuse
+from tacit.errors import InvalidArgument
+from tacit.evaluate.binary import bins_for
+from tacit.evaluate.bins import ScoreBins
+from tacit.evaluate.design import Design, Payer, mean_of_own
+from tacit.evaluate.numbers import MOMENTS, RESIDUAL_BINS, said_of_number
+from tacit.mechanisms import (
+    Contributions,
+    NoisySum,
+    Plan,
+    ScoredRecords,
+    ScoreHistogram,
+    score_bins,
+)
+from tacit.records import PrivateRecords, is_from_data
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """The model that is evaluated; its `transform` gives the scores of rows."""
+
+    model: Any
+    classes: NDArray[Any] | None
+    bounds: tuple[float, float] | None
+    turn: bool = False
+    order: Integers | None = None
+    """Which column of the model's is that of each class."""
+
+    @classmethod
+    def of(cls, model: Any, classes: Any, target_range: Any, positive: Any) -> Judged:
+        """Check the model, its classes or bounds, and which class is the outcome."""
+        if hasattr(model, "predict_proba"):
+            labels, order = _columns(getattr(model, "classes_", None), classes)
+            return cls(model, labels, None, _is_first(labels, positive), order)
+        if not hasattr(model, "predict"):
+            raise refuse("model", type(model).__name__, "a model with predict_proba or predict")
+        bounds = getattr(model, "bounds_", None) if target_range is None else target_range
+        if bounds is None:
+            raise InvalidArgument("Expected target_range=(low, high), the public bounds of y.")
+        low, high = (finite(target_range=end) for end in bounds)
+        if not low < high:
+            raise refuse("target_range", bounds, "(low, high) with low below high")
+        return cls(model, None, (low, high))
+
+    def transform(self, rows: NDArray[Any]) -> Floats:
+        """Return probabilities, or numbers within the bounds, a row each."""
+        if self.bounds is None:
+            chances = np.asarray(self.model.predict_proba(rows), dtype=np.float64)
+            assert self.order is not None
+            if chances.shape != (len(rows), len(self.order)):
+                raise InvalidArgument("Expected a model with one probability for each class.")
+            return chances[:, self.order[::-1] if self.turn else self.order]
+        found = np.asarray(self.model.predict(rows), dtype=np.float64).reshape(len(rows), -1)
+        return np.clip(found, *self.bounds)
+
+    def design(
+        self,
+        size: int,
+        share: Any,
+        outside: Floats | None,
+        private: PrivateRecords,
+        threshold: float,
+        payer: Payer,
+    ) -> Design:
+        """Fix bins, tables and noise from public and declared numbers."""
+        public = None if outside is None else self.transform(outside)
+        if self.bounds is not None:
+            return self._design_numbers(size, public, payer)
+        assert self.classes is not None
+        shares = self._shares(share, public, private)
+        if len(self.classes) == 2:
+            return self._design_binary(size, shares, public, threshold, payer)
+        return self._design_classes(size, shares, public, payer)
+
+    def _shares(self, share: Any, public: Floats | None, private: PrivateRecords) -> Floats:
+        assert self.classes is not None
+        number = len(self.classes)
+        if is_from_data(share):
+            counts = np.bincount(private.targets, private.shares(), number)
+            return np.asarray(counts / counts.sum())
+        if share is None:
+            return np.full(number, 1 / number) if public is None else public.mean(axis=0)
+        if number == 2 and np.ndim(share) == 0:
+            positives = probability(share=share)
+            return np.array([1 - positives, positives])
+        given = np.asarray(share, dtype=np.float64)
+        if given.shape != (number,) or not (given > 0).all() or abs(given.sum() - 1) > 1e-6:
+            raise refuse("share", share, f"{number} shares above 0 that add up to 1")
+        return given
+
+    def _design_binary(
+        self,
+        size: int,
+        shares: Floats,
+        public: Floats | None,
+        threshold: float,
+        payer: Payer,
+    ) -> Design:
+        cut = probability(threshold=threshold)
+        sigma = payer.noise_for(lambda s: ScoreHistogram(s, 2, 2))
+        number = bins_for(size, float(shares[1]), sigma)
+        edges = sorted({cut, 0.5})
+        bins = (
+            ScoreBins.even(number, thresholds=edges)
+            if public is None
+            else ScoreBins.of(public[:, 1], number, thresholds=edges)
+        )
+        plans = [Plan(ScoreHistogram(sigma, 2, bins.count), 1)]
+        about = {"n_records": size, "shares": shares.tolist(), "bins": bins, "threshold": cut}
+        labels = np.asarray(self.classes).tolist()
+        about["classes"] = labels[::-1] if self.turn else labels
+        return Design("binary", sigma, plans, ["evaluate: outcomes by score"], about)
+
+    def _design_classes(
+        self, size: int, shares: Floats, public: Floats | None, payer: Payer
+    ) -> Design:
+        number = len(shares)
+        sigma = payer.noise_for(
+            lambda s: ScoreHistogram(s, 2, 2), lambda s: ScoreHistogram(s, number, number)
+        )
+        sure = None if public is None else public.max(axis=1)
+        right = 0.5 if sure is None else float(np.clip(sure.mean(), 0.05, 0.95))
+        fine = bins_for(size, right, sigma)
+        bins = ScoreBins.even(fine) if sure is None else ScoreBins.of(sure, fine)
+        tables = ((2, bins.count), (number, number))
+        plans = [Plan(ScoreHistogram(sigma, *shape), 1) for shape in tables]
+        about: dict[str, Any] = {"n_records": size, "shares": shares.tolist(), "bins": bins}
+        about |= {"classes": np.asarray(self.classes).tolist(), "numbers": {"right": right}}
+        purposes = ["evaluate: right labels by probability", "evaluate: true and said classes"]
+        return Design("classes", sigma, plans, purposes, about)
+
+    def _design_numbers(self, size: int, public: Floats | None, payer: Payer) -> Design:
+        assert self.bounds is not None
+        low, high = self.bounds
+        half, middle = high / 2 - low / 2, low / 2 + high / 2
+        centre = middle if public is None else float(public.mean())
+        spread = np.zeros(1) if public is None else (public[:, 0] - centre) / half
+        if public is None:  # as if predictions were spread evenly
+            spread = np.linspace(-1.0, 1.0, 101)
+        columns = MOMENTS + RESIDUAL_BINS
+        sigma = payer.noise_for(lambda s: NoisySum(s, 1, columns))
+        numbers = {
+            "scale": [half, half],
+            "predicted": [float((spread**2).mean()), float((spread**4).mean())],
+            "centre": centre,
+        }
+        about = {"n_records": size, "numbers": numbers}
+        plans = [Plan(NoisySum(sigma, 1, columns), 1)]
+        return Design("numbers", sigma, plans, ["evaluate: numbers and their residuals"], about)
+
+    def answers(self, scored: Floats, private: PrivateRecords, design: Design) -> list[Any]:
+        """Return what the records say, for each plan. Secret."""
+        if design.kind == "numbers":
+            return [_said_of_numbers(scored, private, design.about["numbers"])]
+        edges = design.about["bins"].edges
+        if design.kind == "binary":
+            bins = score_bins(scored[:, 1], edges)
+            return [ScoredRecords(private.targets, bins, private.people)]
+        failed = ~np.isfinite(scored).all(axis=1)
+        said = np.where(failed, -1, np.nan_to_num(scored).argmax(axis=1))
+        sure = np.where(failed, np.nan, np.nan_to_num(scored).max(axis=1))
+        right = (said == private.targets).astype(np.int64)
+        return [
+            ScoredRecords(right, score_bins(sure, edges), private.people),
+            ScoredRecords(private.targets, said.astype(np.int64), private.people),
+        ]
+
+
+def _columns(own: Any, classes: Any) -> tuple[NDArray[Any], Integers]:
+    """Return the labels, sorted as those of records are, and which column of the model is whose."""
+    if own is None and classes is None:
+        raise InvalidArgument("Expected classes=, the public label set: the model has none.")
+    columns = np.asarray(classes if own is None else own)
+    labels, order = np.unique(columns, return_index=True)
+    if len(labels) != columns.size or len(labels) < 2:
+        raise InvalidArgument("Expected classes= to be two labels or more, each once.")
+    if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), labels):
+        raise InvalidArgument("Expected classes= to be the model's own, classes_.")
+    return labels, order
+
+
+def _is_first(labels: NDArray[Any], positive: Any) -> bool:
+    """Tell whether the first of two classes is the outcome, and has to be put last."""
+    if positive is None:
+        return False
+    if len(labels) != 2 or positive not in labels.tolist():
+        raise refuse("positive", positive, f"one of two classes; there are {labels.tolist()}")
+    return bool(labels[0] == positive)
+
+
+def _said_of_numbers(
+    scored: Floats, private: PrivateRecords, numbers: dict[str, Any]
+) -> Contributions:
+    """Return what records say of their numbers; a person says the mean of the own ones. Secret."""
+    scale, residual_scale = numbers["scale"]
+    with np.errstate(all="ignore"):
+        target = (private.targets - numbers["centre"]) / scale
+        residual = (private.targets - scored[:, 0]) / residual_scale
+        return mean_of_own(said_of_number(target, residual), private)

@@ -1,0 +1,237 @@
+"""Private evaluation of masks: scans kept apart say once, through the ledger, their Dice scores.
+
+Each scan is segmented by itself, so that its scores are its own, bit for bit; it adds one vector of
+norm at most 1 to one noisy sum, and a person adds the mean of the own scans
+(docs/theory/evaluation.md#masks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tacit._checks import Floats, at_least, probability
+from tacit._progress import training_bar
+from tacit.errors import InvalidArgument
+from tacit.evaluate import (
+    Design,
+    Evaluation,
+    Payer,
+    carry_out,
+    columns_of,
+    faults_of,
+    mean_of_own,
+    said_of_masks,
+    score_names,
+)
+from tacit.ledger import KeptReleases, Ledger
+from tacit.masks.results import dice_scores, organ_dice
+from tacit.masks.unet import scan_floats
+from tacit.masks.volumes import holds_classes
+from tacit.mechanisms import NoisySum, Plan
+from tacit.methods import NewLedger
+from tacit.noise import InsecureNoise
+from tacit.records import PrivateRecords, is_from_data, refuse_overlap, units_of, unquoted
+
+Draw = Callable[[int], NDArray[Any]]
+"""From the number of a private scan to the model's mask of it."""
+
+
+def evaluate_masks(
+    model: Any,
+    images: ArrayLike,
+    masks: ArrayLike,
+    *,
+    epsilon: float,
+    ledger: Ledger | NewLedger,
+    n_records: int | str,
+    n_classes: int,
+    delta: float | None = None,
+    share: float = 1.0,
+    X_public: ArrayLike | None = None,
+    classes: Sequence[str] = (),
+    groups: ArrayLike | None = None,
+    disjoint: bool = False,
+    allow_overlap: bool = False,
+    noise: InsecureNoise | None = None,
+    kept: KeptReleases | None = None,
+) -> Evaluation:
+    """Let private scans that were kept apart say, once, how well a model segments them.
+
+    Parameters
+    ----------
+    model : segmenter
+        Public: a fitted `PATESegmenter`, its student, or anything whose `predict` makes masks of
+        scans (n, *spatial).
+    images : array of shape (n, *spatial) or (n, channels, *spatial)
+        Scans kept apart, normalised as those of `fit`. Secret; no error quotes them.
+    masks : array of int, of shape (n, *spatial)
+        Their true classes, 0 the background. Secret.
+    epsilon : float
+        What this evaluation may cost by itself, at the ledger's delta.
+    ledger : Ledger or NewLedger
+        Who pays, as for `tacit.evaluate.evaluate`.
+    n_records : int or str
+        How many scans (people, with `groups`) there are, as publicly declared. "from_data" counts
+        them, which no cost covers.
+    n_classes : int
+        Background included; public.
+    delta : float, optional
+        Of a ledger that is made.
+    share : float
+        Of scans with something to find, as far as it is known publicly: it decides what is told.
+    X_public : array of scans, optional
+        Public scans: a private one that equals one of them is refused.
+    classes : sequence of str, optional
+        Their names, the background's first.
+    groups : array of shape (n,), optional
+        Whose each scan is; everybody counts once, with the mean of the own scans. Secret.
+    disjoint : bool
+        Declares that nobody here taught the model; see `tacit.evaluate.evaluate`.
+    allow_overlap : bool
+        Do not look for scans that equal public ones; the ledger then says so.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy.
+    kept : KeptReleases, optional
+        Where a run keeps what was released.
+
+    Returns
+    -------
+    Evaluation
+        Mean Dice of all that is not background, and of each class where there are several, over the
+        scans whose truth holds it; the share of scans with something to find; and how often nothing
+        is found where there is nothing. Public.
+
+    Notes
+    -----
+    An empty mask of a scan with nothing to find is no Dice of 1 here: it is counted apart. A scan
+    on which the model fails is counted nowhere, silently: to refuse it would tell of it.
+
+    References
+    ----------
+    docs/theory/evaluation.md#masks
+    """
+    scans = scan_floats(images=images)
+    truth: NDArray[Any] = unquoted(lambda: np.asarray(masks))
+    size = at_least(2, n_classes=n_classes)
+    if truth.ndim < 3 or len(truth) != len(scans) or not holds_classes(truth, size):
+        raise InvalidArgument(
+            f"Expected masks (n, *spatial) of classes 0 .. {size - 1}, one for each scan."
+        )
+    if X_public is not None and not allow_overlap:
+        refuse_overlap(scans, scan_floats(X_public=X_public))
+
+    draws = drawing(model, np.zeros_like(scans[:1]), truth.shape[1:])
+
+    def draw(place: int) -> NDArray[Any]:
+        return draws(scans[place : place + 1])
+
+    return told_by_masks(
+        draw,
+        list(truth),
+        list(classes) or [f"class {place}" for place in range(size)],
+        model=model,
+        groups=groups,
+        epsilon=epsilon,
+        ledger=ledger,
+        delta=delta,
+        n_records=n_records,
+        share=share,
+        disjoint=disjoint,
+        allow_overlap=allow_overlap,
+        noise=noise,
+        kept=kept,
+    )
+
+
+def drawing(
+    model: Any, blank: NDArray[Any], shape: tuple[int, ...], *, chances: bool = False
+) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """Return a function from one scan to its mask, or to the chances of each class there.
+
+    It is tried out on a scan without anything: what fails must fail before anything is paid.
+    """
+    own = getattr(model, "student_", model)
+
+    def drawn(scan: NDArray[Any]) -> NDArray[Any]:
+        # A copy each: what a model remembers of one scan must not reach another's mask.
+        alone: Any = deepcopy(own)
+        found = (alone.predict_proba if chances else alone.predict)(scan)
+        return np.asarray(np.asarray(found)[0])
+
+    if drawn(blank).shape[-len(shape) :] != shape:
+        raise InvalidArgument(
+            f"Expected model={type(model).__name__} to make one mask of shape {shape} of a scan."
+        )
+    return drawn
+
+
+def told_by_masks(
+    draw: Draw,
+    truth: list[NDArray[Any]],
+    classes: list[str],
+    *,
+    model: Any,
+    groups: Any,
+    epsilon: float,
+    ledger: Ledger | NewLedger,
+    delta: float | None,
+    n_records: int | str,
+    share: float | None,
+    disjoint: bool,
+    allow_overlap: bool,
+    noise: InsecureNoise | None = None,
+    kept: KeptReleases | None = None,
+) -> Evaluation:
+    """Fix the release from declared numbers, then let each scan say its scores."""
+    people = units_of(groups, len(truth))
+    private = PrivateRecords(np.zeros((len(truth), 1)), np.zeros(len(truth)), people)
+    about_unit: dict[str, Any] = {"by_person": people is not None, "each": "scan"}
+    payer = Payer.of(ledger, epsilon, delta, model=model, disjoint=disjoint, **about_unit)
+    size = private.n_units if is_from_data(n_records) else at_least(2, n_records=n_records)
+    something = 1.0 if share is None or share == 1 else probability(share=share)
+    scores = score_names(classes)
+    columns = columns_of(len(scores))
+    sigma = payer.noise_for(lambda noise: NoisySum(noise, 1, columns))
+    about = {"n_records": size, "shares": [something], "numbers": {"scores": scores}}
+    about["classes"] = classes
+    plans = [Plan(NoisySum(sigma, 1, columns), 1)]
+    design = Design("masks", sigma, plans, ["evaluate: Dice of each scan"], about)
+
+    def answers() -> list[Any]:
+        return [mean_of_own(_said_alone(draw, truth, len(classes)), private)]
+
+    faults = faults_of(disjoint, allow_overlap, n_records)
+    return carry_out(design, payer, answers, faults=faults, noise=noise, kept=kept)
+
+
+def _said_alone(draw: Draw, truth: list[NDArray[Any]], n_classes: int) -> Floats:
+    """Return what each scan says of its own mask; nothing where the model fails. Secret."""
+    rows = np.zeros((len(truth), columns_of(n_classes if n_classes > 2 else 1)))
+    with training_bar("Masks of private scans", total=len(truth)) as step:
+        for place, mask in enumerate(truth):
+
+            def say(place: int = place, mask: NDArray[Any] = mask) -> Floats:
+                return _said(draw(place), mask, n_classes)
+
+            try:
+                rows[place] = unquoted(say)
+            except InvalidArgument:  # without words: whether it fails is the scan's own
+                rows[place] = 0.0
+            step()
+    return rows
+
+
+def _said(drawn: NDArray[Any], mask: NDArray[Any], n_classes: int) -> Floats:
+    """Return the row of one scan."""
+    dice, there = organ_dice(drawn[None], mask[None]), [bool(mask.any())]
+    if n_classes > 2:
+        each = dice_scores(drawn[None], mask[None], n_classes=n_classes)[0]
+        dice = np.concatenate([dice, each])
+        there += [bool((mask == one).any()) for one in range(1, n_classes)]
+    (row,) = said_of_masks(dice[None], np.array([there]), np.array([bool(drawn.any())]))
+    return np.asarray(row)
