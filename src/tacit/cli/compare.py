@@ -41,6 +41,7 @@ def compare(
 
     NOT private: it reads the labels of all rows. For public data, or rows declared public.
     Methods: pate, knn, prototype, moments, ridge, mac, dpsgd, layerwise.
+    Numbers (target_range in the loader's options): knn, moments, ridge, by R^2.
     More methods, epsilons or seeds may be added to a folder later.
     Example: tacit compare --data digits --methods prototype,ridge --epsilon 1,8 --out compared
 
@@ -53,7 +54,7 @@ def compare(
     public: Public inputs, if not by rule.
     held_out: Held-out rows, if not by rule.
     loader: TOML with \[data.options], as for `tacit train`: a CSV's roles.
-    by: accuracy; for rare classes balanced, or of two classes auc.
+    by: accuracy; for rare classes balanced, or of two classes auc. Numbers go by R^2.
     limit: Seconds after which a cell counts as failed.
     minutes: After so many no cell is begun any more; run it again for the rest.
     jobs: Cells at a time, one thread each.

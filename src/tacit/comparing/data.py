@@ -116,7 +116,7 @@ class ComparedData:
         kind = kind if data.image_shape is None else "images"
         part, width = self.parts(0).private, data.X.shape[1]
         private = len(part) if part.groups is None else int(np.unique(part.groups).size)
-        known = (data.classes, data.image_shape, data.columns)
+        known = (data.classes, data.image_shape, data.columns, data.target_range)
         return Facts(kind, private, rule.public, width, *known)
 
     def held_out_rows(self, seeds: int) -> int:
@@ -149,6 +149,8 @@ class ComparedData:
             digest.update(f"{array.dtype}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)
         digest.update(repr((self.data.classes, self.data.n_train, self.rule)).encode())
+        if self.data.target_range is not None:
+            digest.update(repr(self.data.target_range).encode())
         if self.data.groups is not None:
             digest.update(repr(np.unique(self.data.groups, return_inverse=True)[1]).encode())
         if self.by != "accuracy":  # folders of earlier versions go on
@@ -186,7 +188,14 @@ def compared_data(
         usual.held_out if held_out is None else at_least(1, held_out=held_out),
         usual.shuffled,
     )
-    task = ComparedData(loaded, rule, one_of(*SCORES, by=by))
+    task = ComparedData(loaded, rule, _score(loaded, by))
     if len(task.parts(0).private) < 2 or rule.held_out < 1 or rule.public < 2:
         raise InvalidArgument("Expected rows enough for private, public and held-out parts.")
     return task
+
+
+def _score(data: Dataset, by: str) -> str:
+    """Return by what methods are compared: numbers by R^2, and labels by nothing of numbers."""
+    numbers = data.target_range is not None
+    able = ("r2",) if numbers else tuple(name for name in SCORES if name != "r2")
+    return "r2" if numbers and by == "accuracy" else one_of(*able, by=by)

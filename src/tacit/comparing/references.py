@@ -21,6 +21,22 @@ def _build_reference(facts: Facts, epsilon: float, delta: float, seed: int) -> A
     return HistGradientBoostingClassifier(random_state=seed)
 
 
+def _build_number_reference(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
+    """Learn numbers without privacy from the same private records."""
+    del facts, epsilon, delta
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    return HistGradientBoostingRegressor(random_state=seed)
+
+
+def _build_mean(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
+    """Say the mean: what can be had for nothing."""
+    del facts, epsilon, delta, seed
+    from sklearn.dummy import DummyRegressor
+
+    return DummyRegressor()
+
+
 def _build_majority(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     """Say the most frequent label: what can be had for nothing."""
     del facts, epsilon, delta, seed
@@ -39,6 +55,16 @@ REFERENCES: dict[str, Rule] = {
     "majority": Rule("most frequent label", _build_majority, "Says one label always."),
 }
 
+NUMBER_REFERENCES: dict[str, Rule] = {
+    "non-private": Rule(
+        "not private",
+        _build_number_reference,
+        "Gradient boosting of the inputs; scikit-learn's defaults.",
+    ),
+    "majority": Rule("mean of all targets", _build_mean, "Says one number always."),
+}
+"""What is compared with where numbers are learned."""
+
 
 def custom_methods(estimators: Mapping[str, Any] | None) -> dict[str, Rule]:
     """Return methods of the caller's own: estimators, or functions that build them."""
@@ -55,5 +81,7 @@ def _copy(estimator: Any, facts: Facts, epsilon: float, delta: float, seed: int)
 
     copy = clone(estimator)
     known = {"epsilon": epsilon, "delta": delta, "random_state": seed, "classes": facts.classes}
+    if facts.target_range is not None:
+        known["target_range"] = facts.target_range
     own = copy.get_params(deep=False)
     return copy.set_params(**{key: value for key, value in known.items() if key in own})

@@ -33,7 +33,7 @@ from tacit.comparing.cells import (
 )
 from tacit.comparing.data import ComparedData, compared_data
 from tacit.comparing.processes import Job, Starter, one_line
-from tacit.comparing.references import REFERENCES, custom_methods
+from tacit.comparing.references import NUMBER_REFERENCES, REFERENCES, custom_methods
 from tacit.comparing.scores import SCORES, rows_behind
 from tacit.comparing.summary import Comparison, Description
 from tacit.datasets import Dataset
@@ -101,7 +101,8 @@ def compare(
     watch : callable, optional
         Told the label of the cell that was just finished, how many are, and of how many.
     by : str
-        "accuracy"; for rare classes "balanced" accuracy, or of two classes "auc".
+        "accuracy"; for rare classes "balanced" accuracy, or of two classes "auc". Numbers (data
+        with a `target_range`) are always compared by R^2.
     minutes : float, optional
         After so many no cell is begun any more; what is missing is run when asked again.
 
@@ -117,14 +118,16 @@ def compare(
     True
 
     """
-    known = all_rules() | custom_methods(estimators)
-    chosen = _chosen(methods, known, estimators)
     task = compared_data(data, public=public, held_out=held_out, options=options, by=by)
+    numbers = task.data.target_range is not None
+    rules, references = all_rules(numbers=numbers), NUMBER_REFERENCES if numbers else REFERENCES
+    known = rules | custom_methods(estimators)
+    chosen = _chosen(list(rules) if methods is None else methods, known, estimators)
     levels = sorted({positive(epsilon=value) for value in epsilon})
     if not levels:
         raise InvalidArgument("Expected epsilon to hold at least one number.")
     delta, seeds = probability(delta=delta), at_least(1, seeds=seeds)
-    plan = _Plan(task, known | REFERENCES, delta)
+    plan = _Plan(task, known | references, delta)
     pairs: list[tuple[str, float | None]] = [(name, level) for level in levels for name in chosen]
     pairs += [(name, None) for name in REFERENCES]
     work = [(name, level, seed) for seed in range(seeds) for name, level in pairs]
@@ -140,10 +143,10 @@ def compare(
 
 
 def _chosen(
-    methods: Sequence[str] | None, known: dict[str, Rule], own: Mapping[str, Any] | None
+    methods: Sequence[str], known: dict[str, Rule], own: Mapping[str, Any] | None
 ) -> list[str]:
     """Return the methods to run, each once, in the order given."""
-    names = list(all_rules()) if methods is None else list(methods)
+    names = list(methods)
     if unknown := [name for name in names if name not in known]:
         raise refuse("methods", unknown[0], f"one of {', '.join(sorted(known))}")
     names = list(dict.fromkeys([*names, *(own or {})]))
@@ -201,6 +204,7 @@ class _Plan:
             titles={name: rule.title for name, rule in self.methods.items()},
             references=tuple(REFERENCES),
             score=SCORES[task.by],
+            by=task.by,
             notes=tuple(filter(None, [task.overlap()])),
         )
         return Comparison(description, tuple(found))

@@ -1,7 +1,8 @@
-"""By what methods are compared: right labels, or what a rare outcome needs."""
+"""By what methods are compared: right labels, what a rare outcome needs, or R^2 of numbers."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ SCORES = {
     "accuracy": "held-out accuracy",
     "balanced": "balanced accuracy on held-out rows",
     "auc": "area under the ROC curve on held-out rows",
+    "r2": "R^2 on held-out rows",
 }
 """What a comparison may go by, and how a table is headed."""
 
@@ -29,15 +31,30 @@ def score_of(by: str, model: Any, inputs: NDArray[Any], truth: NDArray[Any]) -> 
         lower = np.sort(no)
         ties = np.searchsorted(lower, yes, "left") + np.searchsorted(lower, yes, "right")
         return float(ties.mean() / 2 / len(no))
+    if by == "r2":
+        left = np.asarray(model.predict(inputs), dtype=np.float64) - truth
+        return float(1 - np.mean(left**2) / np.var(truth))
     right = np.asarray(model.predict(inputs)) == truth
     if by == "balanced":
         return float(np.mean([right[truth == label].mean() for label in np.unique(truth)]))
     return float(np.mean(right))
 
 
+def sampling_error(by: str, mean: float, rows: int) -> float:
+    """Return the standard error that scoring on so many rows leaves.
+
+    >>> sampling_error("accuracy", 0.9, 900), round(sampling_error("r2", 0.5, 400), 3)
+    (0.01, 0.035)
+    """
+    held = min(max(mean, 0.0), 1.0)
+    if by == "r2":  # of normal residuals; at R^2 = 0 that of the mean's own error
+        return max(2 * math.sqrt(held) * (1 - held), 1 / math.sqrt(rows)) / math.sqrt(rows)
+    return math.sqrt(held * (1 - held) / rows)
+
+
 def rows_behind(by: str, truth: NDArray[Any], rows: int) -> int:
     """Return on how many rows a score's error of sampling rests: twice the rarest class's."""
-    if by == "accuracy":
+    if by in ("accuracy", "r2"):
         return rows
     _, counts = np.unique(truth, return_counts=True)
     return max(1, round(2 * rows * float(counts.min() / counts.sum())))

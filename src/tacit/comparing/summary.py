@@ -26,6 +26,7 @@ import numpy as np
 
 from tacit._files import write_atomically
 from tacit.comparing.cells import OK, Cell, Outcome, Result
+from tacit.comparing.scores import sampling_error
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -59,7 +60,13 @@ class Description:
     titles: dict[str, str]
     references: tuple[str, ...] = ()
     score: str = "held-out accuracy"
+    by: str = "accuracy"
     notes: tuple[str, ...] = ()
+
+    @property
+    def nothing(self) -> str:
+        """What somebody says who learned nothing."""
+        return self.titles.get("majority", "most frequent label")
 
     def title(self, method: str) -> str:
         """Return a method's name for people."""
@@ -243,7 +250,7 @@ class Comparison:
             spread=float(scores.std(ddof=1)) if scores.size > 1 else None,
             least=float(scores.min()),
             most=float(scores.max()),
-            error=standard_error(scores, self.about.held_out_rows),
+            error=standard_error(scores, self.about.held_out_rows, self.about.by),
             cpu=float(np.mean(cpu)) if cpu else None,
             wall=float(np.mean(wall)) if wall else None,
             memory=max(_known(good, "peak_mib"), default=None),
@@ -278,14 +285,13 @@ class Comparison:
         return _as_plain(self)
 
 
-def standard_error(scores: np.ndarray[Any, Any], held_out_rows: int) -> float:
+def standard_error(scores: np.ndarray[Any, Any], held_out_rows: int, by: str = "accuracy") -> float:
     """Return the larger of the repetitions' and the held-out rows' standard error of a mean.
 
     >>> round(standard_error(np.array([0.9, 0.9, 0.9]), 900), 6)
     0.01
     """
-    mean = min(max(float(scores.mean()), 0.0), 1.0)
-    of_rows = math.sqrt(mean * (1 - mean) / held_out_rows)
+    of_rows = sampling_error(by, float(scores.mean()), held_out_rows)
     of_runs = float(scores.std(ddof=1)) / math.sqrt(scores.size) if scores.size > 1 else 0.0
     return max(of_rows, of_runs)
 
@@ -351,7 +357,7 @@ def advice(result: Comparison) -> list[str]:
 def _at(result: Comparison, epsilon: float) -> str:
     best = recommended(result, epsilon)
     if best is None:
-        return f"At epsilon {epsilon:g} no method was better than the most frequent label."
+        return f"At epsilon {epsilon:g} no method was better than the {result.about.nothing}."
     name = result.about.title
 
     def shown(row: Row) -> str:
@@ -402,7 +408,7 @@ def _useless(result: Comparison) -> str:
         levels = [f"{row.epsilon:g}" for row in result.of(name) if learned_nothing(result, row)]
         if levels:
             found.append(f"{result.about.title(name)} (epsilon {', '.join(levels)})")
-    return f"No better than the most frequent label: {'; '.join(found)}." if found else ""
+    return f"No better than the {result.about.nothing}: {'; '.join(found)}." if found else ""
 
 
 def _troubled(result: Comparison) -> str:
@@ -460,12 +466,15 @@ def _accuracy_figure(result: Comparison) -> Figure:
     for name in result.methods:
         if rows := [row for row in result.of(name) if row.accuracy is not None]:
             parts = ("epsilon", "accuracy", "least", "most")
-            lists = ([getattr(row, part) for row in rows] for part in parts)
+            lists = ([max(0.0, getattr(row, part)) for row in rows] for part in parts)
             curves[result.about.title(name)] = Points(*lists)
     lines = {result.about.title(name): reference(result, name) for name in result.about.references}
-    known = {name: value for name, value in lines.items() if value is not None}
-    title = f"{result.about.data}: {result.about.score} at worst-case epsilon"
-    return comparison_figure(curves, title=title, delta=result.about.delta, references=known)
+    # R^2 may be below 0, which is drawn as 0: how much worse than the mean helps nobody.
+    known = {name: max(0.0, value) for name, value in lines.items() if value is not None}
+    about = result.about
+    title = f"{about.data}: {about.score} at worst-case epsilon"
+    how: dict[str, Any] = {"delta": about.delta, "references": known, "score": about.score}
+    return comparison_figure(curves, title=title, **how)
 
 
 def _as_plain(result: Comparison) -> dict[str, Any]:
@@ -507,8 +516,8 @@ def _to_markdown(result: Comparison) -> str:
         "## Which to use",
         "\n".join(f"- {sentence}" for sentence in advice(result)),
         RULES,
-        "![Accuracy against epsilon](comparison.png)",
-        "## Accuracy",
+        f"![{_heading(about)} against epsilon](comparison.png)",
+        f"## {_heading(about)}",
         "Mean over the repetitions, then the smallest; in bold the best and all within one "
         "standard error of it.",
         _accuracy_table(result),
@@ -525,6 +534,10 @@ def _to_markdown(result: Comparison) -> str:
         *_troubles(result),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _heading(about: Description) -> str:
+    return "Accuracy" if about.by == "accuracy" else f"{about.score[0].upper()}{about.score[1:]}"
 
 
 def _accuracy_table(result: Comparison) -> str:

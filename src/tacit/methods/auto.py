@@ -18,9 +18,7 @@ from tacit.errors import InvalidArgument
 from tacit.features import Column
 from tacit.methods.base import PrivateClassifier, PrivateRegressor, Targets
 from tacit.methods.forecast import ForecastEstimator, declared
-from tacit.methods.method import Facts, Method, features_of, method_named
-from tacit.methods.moments import MomentRegressor
-from tacit.methods.ridge import ResidualRidgeRegressor
+from tacit.methods.method import Facts, Method, all_rules
 from tacit.methods.settings import Words
 from tacit.records import PrivateRecords
 
@@ -168,11 +166,12 @@ class AutoEstimator(ForecastEstimator):
         size = (0, 0) if X_public is None else (len(X_public), _width(X_public))  # type: ignore[arg-type]
         classes = getattr(self, "classes", None)
         labels = () if classes is None else tuple(classes)  # an array has no truth
-        return Facts(kind, declared(self) or 0, *size, labels, shape, columns)
+        bounds = getattr(self, "target_range", None)
+        return Facts(kind, declared(self) or 0, *size, labels, shape, columns, bounds)
 
     def _made(self, name: str, facts: Facts) -> Any:
         """Return the chosen estimator, with the settings that its rule in a comparison gives."""
-        rule = method_named(name).rules[name]
+        rule = all_rules(numbers=not facts.classes)[name]
         model = rule.build(facts, self.epsilon, self.delta, self.random_state or 0)
         return self._shared(model)
 
@@ -339,12 +338,6 @@ class AutoRegressor(PrivateRegressor, AutoEstimator):
     ----------
     `docs/choose-a-method.md`
     """
-
-    def _made(self, name: str, facts: Facts) -> Any:
-        kind = {"moments": MomentRegressor, "ridge": ResidualRidgeRegressor}[name]
-        features = features_of(facts)
-        budget: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta}
-        return self._shared(kind(features=features, target_range=self.target_range, **budget))
 
 
 METHOD = Method(

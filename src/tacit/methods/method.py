@@ -57,6 +57,8 @@ class Facts:
         Height and width, where inputs are images.
     columns : tuple of Column, optional
         What was declared of each column, where they are a table.
+    target_range : tuple of float, optional
+        The declared bounds of what is to be learned, where it is numbers; there are no classes.
     """
 
     kind: str
@@ -66,6 +68,7 @@ class Facts:
     classes: tuple[Any, ...]
     image_shape: tuple[int, int] | None = None
     columns: tuple[Column, ...] | None = None
+    target_range: tuple[float, float] | None = None
 
     @property
     def n_classes(self) -> int:
@@ -337,12 +340,32 @@ def method_named(name: str) -> Method:
     return found
 
 
-def all_rules() -> dict[str, Rule]:
+def all_rules(*, numbers: bool = False) -> dict[str, Rule]:
     """Return the rows of a comparison, by name, in the order of the registry.
+
+    Parameters
+    ----------
+    numbers : bool
+        Whether numbers are to be learned, not labels.
 
     Returns
     -------
     dict from str to Rule
         All that `tacit compare --methods` knows.
     """
+    if numbers:
+        learn = [method_named(name) for name in METHODS]
+        return {one.name: _number_rule(one) for one in learn if one.regressor and one.rules}
     return {key: rule for name in METHODS for key, rule in method_named(name).rules.items()}
+
+
+def _number_rule(method: Method) -> Rule:
+    """Return how a comparison sets the regressor of a method: defaults, in the view of the data."""
+    kind: Any = method.regressor
+
+    def build(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
+        given = {"epsilon": epsilon, "delta": delta, "random_state": seed}
+        return kind(features=features_of(facts), target_range=facts.target_range, **given)
+
+    title = next(iter(method.rules.values())).title
+    return Rule(title, build, "The estimator's defaults, for numbers.")

@@ -268,8 +268,9 @@ def comparison_figure(
     title: str,
     delta: float | None = None,
     references: Mapping[str, float] | None = None,
+    score: str = "held-out accuracy",
 ) -> Figure:
-    """Draw accuracy against epsilon; a bar spans the repetitions from the worst to the best.
+    """Draw a score against epsilon; a bar spans the repetitions from the worst to the best.
 
     Parameters
     ----------
@@ -282,6 +283,8 @@ def comparison_figure(
     references : mapping of str to float, optional
         Accuracies drawn as horizontal lines: what is reached without privacy, or by saying one
         label.
+    score : str
+        What the vertical axis shows; from 0 to 1.
 
     Returns
     -------
@@ -320,7 +323,7 @@ def comparison_figure(
     levels = np.unique(np.concatenate([arrays[0] for arrays in drawn.values()]))
     axes.set_xticks(levels, [f"{level:g}" for level in levels])
     axes.minorticks_off()
-    label(axes, x=f"worst-case epsilon{at_delta(delta)}", y="held-out accuracy")
+    label(axes, x=f"worst-case epsilon{at_delta(delta)}", y=score)
     figure.legend(loc="outside right upper", frameon=False, fontsize=9, labelcolor=INK)
     return figure
 
