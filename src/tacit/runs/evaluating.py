@@ -6,8 +6,8 @@ evaluation/         what was released, with the hash of the entry that paid for 
 evaluation.payer    where the ledger of the people kept apart is, if they were declared to be others
 
 That ledger stands beside the records themselves (kept-apart.csv.ledger): whichever run they judge,
-they pay from one budget. report.html is written anew, with the figures and the plots, and what it had
-of its own. All of it is noted in the run's ledger, and the statement is written anew, too: it
+they pay from one budget. report.html is written anew, with the figures and the plots, and what it
+had of its own. All of it is noted in the run's ledger, and the statement is written anew, too: it
 covers what the evaluation cost where the run's own ledger paid.
 """
 
