@@ -144,7 +144,9 @@ def make_site(folder: Path, coordinator: Coordinator, name: str, clock=time.time
     return site
 
 
-def draft(coordinator: Coordinator, *, teachers=2, quorum=2, seconds=3600, **changes) -> Study:
+def draft(
+    coordinator: Coordinator, *, teachers=2, quorum=2, seconds=3600, frame=b"", **changes
+) -> Study:
     """A study of a few inputs, whose window has just opened."""
     opens = int(coordinator.now()) - 1
     file = inputs_file(INPUTS)
@@ -163,7 +165,7 @@ def draft(coordinator: Coordinator, *, teachers=2, quorum=2, seconds=3600, **cha
         **changes,
     }
     study = new_document(**told)
-    coordinator.add(study, file)
+    coordinator.add(study, file, frame)
     return study
 
 

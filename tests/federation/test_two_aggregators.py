@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +19,9 @@ from network import (
     served_aggregator,
 )
 
-from tacit.errors import NotYet, Refused
-from tacit.federation import SigningKey, read_release, release_study
-from tacit.mechanisms import Plan, SharedVotes, count_votes
+from tacit.errors import InvalidArgument, NotYet, Refused
+from tacit.federation import SigningKey, frame_file, read_release, release_study
+from tacit.mechanisms import Plan, SharedCodes, SharedVotes, count_votes
 
 TEACHERS = 3000
 SIGMA = 4.0
@@ -158,3 +161,35 @@ def test_nothing_opens_before_both_have_signed(parties):
         second.approve(study.hash, hash=study.hash)
     sites[0].run_once()
     assert sites[0].studies() == []
+
+
+def test_codes_are_added_the_same_way(parties, clock):
+    """Two rounds are two studies on one ledger: the second is clipped about the first's release."""
+    coordinator, first, second, sites = parties
+    mechanism = SharedCodes(0.01, 1.0, 6, joint=QUERIES)
+    codes = [np.random.default_rng(n).normal(size=(2, QUERIES, 4)) / 10 for n in range(3)]
+    centres: Any = np.zeros((1, 4))
+    for number in range(2):
+        frame = frame_file(centres, np.ones((1, 4)), (QUERIES, 4))
+        about = {"length": 4, "frame": hashlib.sha256(frame).hexdigest()}
+        changes = {"classes": None, "codes": about, "plan": Plan(mechanism, 1), "frame": frame}
+        study = opened(coordinator, first, second, teachers=2, **changes)
+        for site, told in zip(sites, codes, strict=True):
+            site.run_once()
+            site.approve(study.hash, hash=study.hash)
+            site.run_once()
+            site.answer(study.hash, answers=told)
+        clock.ahead += study.window.closes - 1 - clock()
+        for site in sites:
+            site.run_once()
+        pass_the_end(clock, study)
+        go_on(first, second)
+        found = read_release(study, release_study(coordinator, study.hash), frame)
+        exact = np.concatenate(codes).mean(axis=0)
+        off = np.asarray(found.release.values) - exact
+        assert np.abs(off).max() < 8 * math.sqrt(2) * 0.01
+        assert np.abs(off).max() > 0
+        with pytest.raises(InvalidArgument, match="frame"):
+            read_release(study, release_study(coordinator, study.hash))
+        centres = found.release.values
+        assert len(first.ledger) == len(sites[0].ledger) == number + 1

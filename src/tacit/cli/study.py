@@ -318,7 +318,9 @@ def release(
     place = opened(folder)
     name = place.find(study)["hash"]
     stored = release_study(place, name)
-    found = read_release(Study.read(place.find(name)["text"]), stored)
+    frame = place.frame_of(name)
+    about = frame.read_bytes() if frame.exists() else None
+    found = read_release(Study.read(place.find(name)["text"]), stored, about)
     if out is not None:
         write_atomically(out, stored)
     if csv is not None:
@@ -366,7 +368,9 @@ def verify(
         if row["release"] is None:
             raise NotYet("Expected a study that was released.")
         read = Study.read(row["text"])
-        found = read_release(read, bytes(row["release"]))
+        frame = place.frame_of(read.hash)
+        about = frame.read_bytes() if frame.exists() else None
+        found = read_release(read, bytes(row["release"]), about)
         if read.mode == "coordinator":
             if found.release.entry not in {entry.hash for entry in place.ledger.entries()}:
                 raise Refused("Expected the ledger to hold the entry that paid for this release.")

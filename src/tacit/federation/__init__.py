@@ -13,7 +13,7 @@ from tacit.federation.approval import Asked
 from tacit.federation.approval import moment as moment
 from tacit.federation.audit_log import lines as audit_lines
 from tacit.federation.coordinator import Coordinator
-from tacit.federation.inputs import describe_inputs, inputs_file
+from tacit.federation.inputs import describe_inputs, frame_file, inputs_file
 from tacit.federation.keys import SigningKey
 from tacit.federation.keys import fingerprint as fingerprint
 from tacit.federation.releasing import StudyRelease, read_release, release_study
@@ -41,6 +41,7 @@ __all__ = [
     "Window",
     "audit_lines",
     "describe_inputs",
+    "frame_file",
     "inputs_file",
     "new_document",
     "read_release",

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Integers
+from tacit._checks import Floats, Integers
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import count_votes
 from tacit.teachers import record_ids, shard_of
@@ -83,16 +83,7 @@ def ask_teachers(
     array of int of shape (teachers, queries)
         Class 0 everywhere for a teacher that failed. Secret.
     """
-    X, y = np.asarray(records[0]), np.asarray(records[1])
-    ids: Any = record_ids(X) if records[2] is None else records[2]
-    shards = np.array([_teacher_of(one, n_teachers, key) for one in ids], dtype=np.int64)
-    if X.ndim < 1 or not len(X) == len(y) == len(shards):
-        raise InvalidArgument("Expected X, y and groups with one row for each record.")
-    if X.shape[1:] != inputs.shape[1:]:
-        raise InvalidArgument(
-            f"Expected records of the shape of the study's inputs, {inputs.shape[1:]}, got "
-            f"{X.shape[1:]}."
-        )
+    X, y, shards = _sharded(records, inputs, n_teachers, key)
     rehearse(teacher, inputs, n_classes=n_classes, limits=limits)
     answers = np.zeros((n_teachers, len(inputs)), dtype=np.int64)
     for number in range(n_teachers):
@@ -104,6 +95,93 @@ def ask_teachers(
     return answers
 
 
+def _sharded(
+    records: tuple[ArrayLike, ArrayLike, ArrayLike | None],
+    inputs: NDArray[Any],
+    n_teachers: int,
+    key: bytes,
+) -> tuple[NDArray[Any], NDArray[Any], Integers]:
+    """Return rows, labels and each row's teacher; shapes are checked, which are public."""
+    X, y = np.asarray(records[0]), np.asarray(records[1])
+    flat = X.reshape(len(X), -1) if X.ndim else X
+    ids: Any = record_ids(flat) if records[2] is None else records[2]
+    shards = np.array([_teacher_of(one, n_teachers, key) for one in ids], dtype=np.int64)
+    if X.ndim < 1 or not len(X) == len(y) == len(shards):
+        raise InvalidArgument("Expected X, y and groups with one row for each record.")
+    if X.shape[1:] != inputs.shape[1:]:
+        raise InvalidArgument(
+            f"Expected records of the shape of the study's inputs, {inputs.shape[1:]}, got "
+            f"{X.shape[1:]}."
+        )
+    return X, y, shards
+
+
+def ask_for_codes(
+    teacher: Any,
+    records: tuple[ArrayLike, ArrayLike, ArrayLike | None],
+    inputs: NDArray[Any],
+    *,
+    encode: Any,
+    n_teachers: int,
+    length: int,
+    key: bytes,
+    limits: Limits,
+) -> Floats:
+    """Return the codes of each teacher's masks: (teachers, queries, length). Secret.
+
+    Parameters
+    ----------
+    teacher : MaskTeacher or callable
+        As `tacit.masks.segment_with_teachers` takes it.
+    records : tuple of scans, masks and groups
+        Private, and whose they are (None: each scan is its own unit). Secret.
+    inputs : array of shape (queries, ...)
+        The study's scans; public.
+    encode : EncodeMasks
+        The public codec; it knows the number of classes.
+    n_teachers, length : int
+        As the study says.
+    key : bytes
+        The site's own for `shard_of`; secret.
+    limits : Limits
+        Of each teacher.
+
+    Returns
+    -------
+    array of shape (teachers, queries, length)
+        NaN, which is read as the centre, for a teacher that failed. Secret.
+    """
+    X, y, shards = _sharded(records, inputs, n_teachers, key)
+    made_up = (inputs > np.median(inputs)).astype(np.int64)
+    if y.ndim < inputs.ndim:  # scans with channels in front
+        made_up = made_up[:, 0]
+    rehearsed = (teacher, inputs, made_up, inputs, encode.n_classes, encode)
+    _rehearsed(_is_code(_one_teacher(rehearsed, limits), len(inputs), length), limits)
+    codes = np.full((n_teachers, len(inputs), length), np.nan)
+    for number in range(n_teachers):
+        own = shards == number
+        job = (teacher, X[own], y[own], np.asarray(inputs), encode.n_classes, encode)
+        said = _one_teacher(job, limits) if own.any() else None
+        if said is not None and _is_code(said, len(inputs), length):
+            codes[number] = said
+    return codes
+
+
+def _is_code(said: Any, queries: int, length: int) -> bool:
+    return isinstance(said, np.ndarray) and said.shape == (queries, length) and said.dtype == "f8"
+
+
+def codes_of_answers(answers: ArrayLike, shape: tuple[int, int, int]) -> Floats:
+    """Return given codes (teachers, queries, length), whose shape and type are public. Secret."""
+    told = np.asarray(answers)
+    if told.shape != shape or told.dtype.kind not in "iuf":
+        raise InvalidArgument(
+            f"Expected codes to be numbers of shape {shape}, got dtype {told.dtype} and shape "
+            f"{told.shape}."
+        )
+    return told.astype(np.float64)
+
+
 def rehearse(teacher: Any, inputs: NDArray[Any], *, n_classes: int, limits: Limits) -> None:
     """Train the teacher on the public inputs with made-up labels, and refuse one that cannot.
 
@@ -112,7 +190,11 @@ def rehearse(teacher: Any, inputs: NDArray[Any], *, n_classes: int, limits: Limi
     """
     made_up = np.arange(len(inputs)) % n_classes
     said = _one_teacher((teacher, inputs, made_up, inputs, n_classes), limits)
-    if said is None or not is_answer(said, len(inputs), n_classes):
+    _rehearsed(said is not None and is_answer(said, len(inputs), n_classes), limits)
+
+
+def _rehearsed(went_well: bool, limits: Limits) -> None:
+    if not went_well:
         raise InvalidArgument(
             f"Expected a teacher that learns the public inputs in a process of its own within "
             f"{limits.seconds} processor seconds and {limits.megabytes} megabytes; a rehearsal "

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import struct
 from collections.abc import Mapping
 from typing import Any, BinaryIO
@@ -56,14 +57,19 @@ def count_dtype(teachers: int) -> str:
 
 def answers_header(study: Study, site: StudySite) -> bytes:
     """Return the npy header that a site's answers must have."""
-    return array_header(count_dtype(site.teachers), (study.queries, study.classes))
+    return array_header(answers_dtype(study, site), study.shape)
+
+
+def answers_dtype(study: Study, site: StudySite) -> str:
+    """Return the type of a site's answers: counts, or sums of codes in whole steps."""
+    return "<i8" if study.codes else count_dtype(site.teachers)
 
 
 def answers_size(study: Study, site: StudySite) -> int:
     """Return how many bytes a site sends, exactly: a function of the study."""
     header = answers_text(study, site.id, "0" * 32, "0" * 64, "0" * 128)
-    itemsize = np.dtype(count_dtype(site.teachers)).itemsize
-    values = study.queries * study.classes * itemsize
+    itemsize = np.dtype(answers_dtype(study, site)).itemsize
+    values = study.shape[0] * study.shape[1] * itemsize
     return len(MAGIC) + 4 + len(header) + len(answers_header(study, site)) + values
 
 
@@ -76,8 +82,8 @@ def answers_text(study: Study, site: str, sharing: str, digest: str, signature: 
 def seal_answers(
     study: Study, site: StudySite, counts: Integers, key: SigningKey, sharing: str
 ) -> bytes:
-    """Return the one body that a site sends: its counts, signed. Secret."""
-    values = np.ascontiguousarray(counts, dtype=count_dtype(site.teachers))
+    """Return the one body that a site sends: its counts, or sums of steps, signed. Secret."""
+    values = np.ascontiguousarray(counts, dtype=answers_dtype(study, site))
     payload = answers_header(study, site) + values.tobytes()
     digest = hashlib.sha256(payload).hexdigest()
     note = {"study": study.hash, "site": site.id, "sharing": sharing, "digest": digest}
@@ -141,15 +147,23 @@ def is_sharing_id(value: Any) -> bool:
 
 
 def counts_of(study: Study, site: StudySite, payload: bytes) -> NDArray[Any]:
-    """Return the counts of one site, each row of which sums to its teachers. Secret."""
+    """Return the counts of one site, each row of which sums to its teachers. Secret.
+
+    Of codes, sums of steps: none is larger than its teachers could make it.
+    """
     expected = answers_header(study, site)
     if not payload.startswith(expected):
         raise InvalidArgument("Expected the array that the study describes.")
-    dtype = count_dtype(site.teachers)
-    counts = np.frombuffer(payload, dtype=dtype, offset=len(expected))
-    if counts.size != study.queries * study.classes:
+    dtype = answers_dtype(study, site)
+    if len(payload) != len(expected) + np.dtype(dtype).itemsize * study.shape[0] * study.shape[1]:
         raise InvalidArgument("Expected the array that the study describes.")
-    counts = counts.reshape(study.queries, study.classes)
+    counts = np.frombuffer(payload, dtype=dtype, offset=len(expected)).reshape(study.shape)
+    if study.codes:
+        mechanism: Any = study.plan.mechanism
+        most = site.teachers * math.ceil(mechanism.radius / mechanism.grid)
+        if counts.min() < -most or counts.max() > most:
+            raise InvalidArgument("Expected sums of codes that were clipped.")
+        return counts
     if (counts.sum(axis=1, dtype=np.int64) != site.teachers).any():
         raise InvalidArgument("Expected rows that sum to the site's number of teachers.")
     return counts

@@ -7,6 +7,7 @@ import os
 import pickle
 import resource
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -22,17 +23,29 @@ def main() -> None:
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
-    teacher, X, y, inputs, n_classes = pickle.load(sys.stdin.buffer)
-    from tacit.teachers import predict_with_teachers
-
-    nowhere = np.zeros(len(y), dtype=np.int64)
-    (said,) = predict_with_teachers(
-        teacher, X, y, nowhere, 1, inputs, n_classes=n_classes, progress=False
-    )
+    said = _answers(*pickle.load(sys.stdin.buffer))
     file = io.BytesIO()
-    np.save(file, said.astype(np.int64), allow_pickle=False)
+    np.save(file, said, allow_pickle=False)
     answers.write(file.getvalue())
     answers.close()
+
+
+def _answers(teacher: Any, X: Any, y: Any, inputs: Any, n_classes: int, encode: Any = None) -> Any:
+    """Return one row of classes, or the codes of masks."""
+    nowhere = np.zeros(len(y), dtype=np.int64)
+    if encode is None:
+        from tacit.teachers import predict_with_teachers
+
+        told = predict_with_teachers(
+            teacher, X, y, nowhere, 1, inputs, n_classes=n_classes, progress=False
+        )
+        return told[0].astype(np.int64)
+    from tacit.masks import segment_with_teachers
+
+    told = segment_with_teachers(
+        teacher, X, y, nowhere, 1, inputs, n_classes=n_classes, encode=encode
+    )
+    return told[0].astype(np.float64)
 
 
 if __name__ == "__main__":

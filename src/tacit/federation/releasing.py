@@ -41,7 +41,7 @@ from tacit.federation.statements import ANSWERS_STAY, SHOWN_TO_NOBODY, WITHDRAWN
 from tacit.federation.study import Study
 from tacit.federation.sums import SPOILED, is_spoiled, opened_total, split_release
 from tacit.ledger import canonical
-from tacit.mechanisms import Release
+from tacit.mechanisms import GaussianMean, Release, SharedCodes, SummedSteps
 
 MOST_HEADER = 4 << 20
 """Bytes of a release's header, which names every site in the sum."""
@@ -117,11 +117,16 @@ def _opened(row: Row) -> bytes:
 
 def _release(coordinator: Coordinator, row: Row) -> None:
     study, survivors = Study.read(row["text"]), json.loads(row["survivors"])
-    votes, sharing = _total(coordinator, study, survivors)
+    total, sharing = _total(coordinator, study, survivors)
     warnings = _warnings(coordinator, study.hash)
     purpose = f"study {study.hash[:16]}: {study.title}"
     with coordinator.ledger.release(study.plan, purpose=purpose, faults=warnings) as grant:
-        release = grant.release(votes)
+        if study.codes:
+            said = SummedSteps(total, study.teachers_of(survivors))
+            about = read_frame(study, coordinator.frame_of(study.hash).read_bytes())
+            release = grant.release(said, **about)
+        else:
+            release = grant.release(total)
     stored = _stored(coordinator, study, release, sharing, warnings)
     with coordinator.database.writing() as rows:
         query = (
@@ -136,7 +141,7 @@ def _total(
     coordinator: Coordinator, study: Study, survivors: list[str]
 ) -> tuple[Integers, dict[str, str]]:
     """Add up what the survivors sent, checked once more. Secret."""
-    total = np.zeros((study.queries, study.classes), dtype=np.int64)
+    total = np.zeros(study.shape, dtype=np.int64)
     sharing: dict[str, str] = {}
     query = "SELECT site, sharing FROM answers WHERE study = ? AND dropped IS NULL"
     ids = {row["site"]: row["sharing"] for row in coordinator.database.rows(query, study.hash)}
@@ -246,7 +251,7 @@ def _array(header: Mapping[str, Any], payload: bytes) -> NDArray[Any]:
 
 
 def release_csv(found: Release) -> str:
-    """Return a release as a table: query and label, or query and noisy counts.
+    """Return a release as a table: query and label, noisy counts, or noisy mean codes.
 
     Parameters
     ----------
@@ -258,10 +263,13 @@ def release_csv(found: Release) -> str:
     str
         CSV with a header.
     """
-    told = np.asarray(found).astype(np.int64)
+    told = np.asarray(found)
+    codes = isinstance(found.mechanism, GaussianMean | SharedCodes)
+    if not codes:
+        told = told.astype(np.int64)
     rows = told.reshape(len(told), -1).tolist()
-    single = told.ndim == 1
-    names = ["label"] if single else [f"class_{number}" for number in range(told.shape[1])]
+    single, what = told.ndim == 1, "code" if codes else "class"
+    names = ["label"] if single else [f"{what}_{number}" for number in range(told.shape[1])]
     lines = [",".join(["query", *names])]
     lines += [",".join(map(str, [number, *row])) for number, row in enumerate(rows)]
     return "\n".join(lines) + "\n"

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument
-from tacit.federation.answering import Limits, ask_teachers
+from tacit.federation.answering import Limits, ask_for_codes, ask_teachers
 from tacit.federation.approval import sending_time
-from tacit.federation.inputs import read_inputs
+from tacit.federation.inputs import read_frame, read_inputs
 from tacit.federation.keys import SECRET
 from tacit.federation.messages import seal_answers
 from tacit.federation.sharing import seal_shares
 from tacit.federation.site_folder import SiteFolder
 from tacit.federation.study import Study, StudySite
-from tacit.federation.visiting import inputs_of
+from tacit.federation.visiting import frame_of, inputs_of
 from tacit.mechanisms import count_votes
 
 
@@ -31,8 +31,9 @@ def trained_counts(
     here: StudySite,
     teacher: Any,
     records: tuple[Any, Any, Any],
+    encode: Any = None,
 ) -> NDArray[Any]:
-    """Let this site's teachers train and answer; return their counts. Secret."""
+    """Let this site's teachers train and answer; return counts, or sums of steps. Secret."""
     if teacher is None or records[0] is None or records[1] is None:
         raise InvalidArgument("Expected answers=..., or teacher=... with X=... and y=....")
     if records[2] is None and study.unit not in ("record", "site"):
@@ -45,9 +46,23 @@ def trained_counts(
     _make_room(site, study, here, limits)
     inputs = read_inputs(study, inputs_of(site, study))
     key = (site.folder / "keys" / "shards.key").read_bytes()
+    if study.codes:
+        if getattr(encode, "n_classes", None) is None:
+            raise InvalidArgument("Expected encode=EncodeMasks(codec, n_classes): public.")
+        about = {"n_teachers": here.teachers, "length": study.shape[1], "encode": encode}
+        codes = ask_for_codes(teacher, records, inputs, **about, key=key, limits=limits)
+        return clipped_sum(site, study, codes)
     sizes: dict[str, Any] = {"n_teachers": here.teachers, "n_classes": study.classes}
     told = ask_teachers(teacher, records, inputs, **sizes, key=key, limits=limits)
     return count_votes(told, study.classes)
+
+
+def clipped_sum(site: SiteFolder, study: Study, codes: NDArray[Any]) -> NDArray[Any]:
+    """Return the sum of this site's codes in whole steps, each teacher's clipped here. Secret."""
+    mechanism: Any = study.plan.mechanism
+    about = read_frame(study, frame_of(site, study))
+    steps: NDArray[Any] = mechanism.summed_steps(codes, **about)
+    return steps
 
 
 def _make_room(site: SiteFolder, study: Study, here: StudySite, limits: Limits) -> None:

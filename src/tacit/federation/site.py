@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument, NotYet, Refused, TacitError
-from tacit.federation.answering import counts_of_answers
+from tacit.federation.answering import codes_of_answers, counts_of_answers
 from tacit.federation.approval import (
     Asked,
     asked_of,
@@ -32,13 +32,13 @@ from tacit.federation.inputs import read_inputs
 from tacit.federation.keys import SECRET, SigningKey
 from tacit.federation.members import Invitation
 from tacit.federation.releasing import StudyRelease, read_release
-from tacit.federation.sealing import seal, trained_counts
+from tacit.federation.sealing import clipped_sum, seal, trained_counts
 from tacit.federation.sending import withdraw_study
 from tacit.federation.settings import Policy
 from tacit.federation.site_folder import SiteFolder, SiteStudy
 from tacit.federation.statements import TAKES_PART, WITHDRAWN, with_presumptions
 from tacit.federation.study import MODES
-from tacit.federation.visiting import inputs_of, visit
+from tacit.federation.visiting import frame_of, inputs_of, visit
 from tacit.ledger import Budget, Ledger, Statement
 
 
@@ -199,6 +199,8 @@ class Site(SiteFolder):
             return self._checked(known)
         asked = self._checked(known)
         inputs_of(self, known.study)
+        if known.study.codes:
+            frame_of(self, known.study)
         now = self.clock()
         if now >= self.row(known.hash)["closes"]:
             raise Refused("Expected a study whose window is open: this one has closed.")
@@ -233,6 +235,7 @@ class Site(SiteFolder):
         X: ArrayLike | None = None,
         y: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        encode: Any = None,
     ) -> None:
         """Answer an approved study: shard, train and seal here; `run_once` sends it when due.
 
@@ -241,13 +244,17 @@ class Site(SiteFolder):
         study : SiteStudy or str
             Or at least the first eight digits of its hash.
         answers : array of shape (teachers, queries), optional
-            What teachers that were trained elsewhere answered: class indices. Secret.
+            What teachers that were trained elsewhere answered: class indices. For a study of codes
+            numbers (teachers, queries, length), not clipped yet. Secret.
         teacher : estimator or family, optional
             What each shard trains, instead of answers.
         X, y : arrays, optional
-            Private rows and their class indices. Secret.
+            Private rows and their class indices; scans and their masks for a study of codes.
+            Secret.
         groups : array, optional
             Whose each row is; needed unless the study's unit is "record" or "site". Secret.
+        encode : EncodeMasks, optional
+            The public codec of a study of codes, with the number of classes.
 
         Notes
         -----
@@ -260,11 +267,14 @@ class Site(SiteFolder):
         if known.state != "approved":
             raise NotYet(f"Expected a study that was approved: this one is {known.state}.")
         site = self.site_of(known)
-        if answers is not None:
+        if answers is not None and known.study.codes:
+            codes = codes_of_answers(answers, (site.teachers, *known.study.shape))
+            counts = clipped_sum(self, known.study, codes)
+        elif answers is not None:
             shape = {"teachers": site.teachers, "queries": known.study.queries}
             counts = counts_of_answers(answers, classes=known.study.classes, **shape)
         else:
-            counts = trained_counts(self, known.study, site, teacher, (X, y, groups))
+            counts = trained_counts(self, known.study, site, teacher, (X, y, groups), encode)
         seal(self, known.study, site, counts)
 
     def withdraw(self, study: SiteStudy | str) -> None:
@@ -323,7 +333,8 @@ class Site(SiteFolder):
         stored = self.row(known.hash)["release"]
         if stored is None:
             raise NotYet("Expected a study that was released and fetched; `tacit site run`.")
-        return read_release(known.study, bytes(stored))
+        frame = frame_of(self, known.study) if known.study.codes else None
+        return read_release(known.study, bytes(stored), frame)
 
     def inputs(self, study: SiteStudy | str) -> NDArray[Any]:
         """Return the public inputs of a study.

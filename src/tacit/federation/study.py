@@ -453,7 +453,10 @@ def _check_parts(study: Study, document: Mapping[str, Any]) -> None:
         (document["overlap"] <= len(names), "an overlap of no more sites than there are"),
         (list(ends) == sorted(set(ends)), "a window that closes after it opens, and extensions"),
         (_asks(plan) == study.queries, "a plan of as many queries as there are inputs"),
-        (plan.n_teachers is None, "a plan without n_teachers: who answers is not known before"),
+        (
+            plan.n_teachers is None or study.codes,
+            "a plan without n_teachers: who answers is not known before",
+        ),
         (plan.n_classes in (None, study.classes), "a plan of as many classes as answers have"),
         (
             not study.codes or getattr(plan.mechanism, "n_teachers", 0) == sum(teachers),

@@ -15,7 +15,7 @@ from tacit._files import write_atomically
 from tacit.errors import InvalidArgument, Refused
 from tacit.federation.client import Client
 from tacit.federation.database import Row
-from tacit.federation.inputs import read_inputs
+from tacit.federation.inputs import check_frame, read_inputs
 from tacit.federation.releasing import read_release
 from tacit.federation.sending import send_parcels, tell_decision
 from tacit.federation.site_folder import SiteFolder
@@ -113,7 +113,8 @@ def _fetch_release(site: SiteFolder, client: Client, row: Row) -> list[str]:
     reply = client.ask("GET", f"/studies/{row['hash']}/release", most=_MOST_RELEASE)
     if reply.status != 200:
         return []
-    found = read_release(Study.read(row["text"]), reply.body)
+    study = Study.read(row["text"])
+    found = read_release(study, reply.body, frame_of(site, study) if study.codes else None)
     counted = found.sharing.get(site.servers()[row["server"]]["name"])
     if row["state"] == "confirmed" and counted != row["sharing"]:
         raise Refused("Expected the release to count what this site sent: it does not.")
@@ -123,6 +124,21 @@ def _fetch_release(site: SiteFolder, client: Client, row: Row) -> list[str]:
         query = "UPDATE studies SET release = ? WHERE hash = ?"
         rows.execute(query, (reply.body, row["hash"]))
     return [f"{row['hash'][:8]}: released over {len(found.survivors)} sites"]
+
+
+def frame_of(site: SiteFolder, study: Study) -> bytes:
+    """Return the centres and weights of a study of codes, fetched once and checked each time."""
+    path = site.folder / "inputs" / f"{study.hash}.frame.npy"
+    if path.exists():
+        file = path.read_bytes()
+    else:
+        most = 1024 + 16 * study.shape[0] * study.shape[1]
+        with closing(site.client(study.server("coordinator").url)) as client:
+            file = client.ask("GET", f"/studies/{study.hash}/frame", most=most).body
+    check_frame(study, file)
+    if not path.exists():
+        write_atomically(path, file)
+    return file
 
 
 def inputs_of(site: SiteFolder, study: Study) -> bytes:

@@ -21,6 +21,7 @@ from tacit.masks.evaluating import evaluate_masks
 from tacit.masks.pca import BlockPCACodec, DPPCACodec, PCACodec, deformed
 from tacit.masks.results import mask_figure, mask_metrics, organ_dice
 from tacit.masks.rounds import (
+    EncodeMasks,
     ImageRegression,
     MaskRounds,
     Smoothed,
@@ -52,6 +53,7 @@ __all__ = [
     "Codec",
     "DPPCACodec",
     "DPSGDSegmenter",
+    "EncodeMasks",
     "IdentityCodec",
     "ImageRegression",
     "LinearCodec",

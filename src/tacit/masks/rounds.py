@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from tacit._checks import Floats, at_least, finite_array
 from tacit.errors import InvalidArgument
 from tacit.masks.codecs import LinearCodec, answer_rows, code_rows, combine_rounds, wiener_weights
-from tacit.mechanisms import GaussianMean, Plan, Release, UnitMean
+from tacit.mechanisms import GaussianMean, Plan, Release, SharedCodes, UnitMean
 
 SHARES = {1: (1.0,), 2: (0.3, 0.7), 4: (0.1, 0.15, 0.25, 0.5)}  # shares of mu^2 for so many rounds
 _LEAST_LEVEL = 0.01
@@ -43,6 +43,8 @@ class MaskRounds:
         mu^2 of all rounds together is 1/noise^2.
     rounds : int
         1, 2 or 4; each has a fixed share of mu^2, the later ones more.
+    shared : bool
+        Two aggregators add the codes of many sites, and a noise each (`SharedCodes`).
 
     References
     ----------
@@ -56,9 +58,14 @@ class MaskRounds:
     each_alone: bool
     noise: float
     rounds: int
+    shared: bool = False
 
     def __post_init__(self) -> None:
-        self.kind = UnitMean if self.each_alone else GaussianMean
+        self.kind: Any = UnitMean if self.each_alone else GaussianMean
+        if self.shared:
+            if self.each_alone:
+                raise InvalidArgument("Expected each_alone=False where two aggregators add.")
+            self.kind = SharedCodes
         self.linear = isinstance(self.codec, LinearCodec)
         if self.rounds not in SHARES or (self.rounds > 1 and not self.linear):
             raise InvalidArgument(
@@ -95,33 +102,40 @@ class MaskRounds:
     def _plan(self, codec: Any, share: float) -> Plan:
         """Return a round: one bound for all queries, or each its own if the codec is not linear."""
         queries = len(self.scans)
-        return self.kind.with_noise(
+        plan: Plan = self.kind.with_noise(
             self.noise / math.sqrt(share),
             queries=queries,
             radius=codec.joint_radius(queries) if self.linear else codec.diameter / 2,
             n_teachers=self.n_teachers,
             joint=self.linear,
         )
+        return plan
 
     def _shaped(self, codec: Any, share: float) -> Any:
         """Return a linear codec with the weights of water-filling for this share of mu^2."""
         reach = self.kind.RADII * math.sqrt(len(self.scans)) / self.n_teachers
+        reach *= math.sqrt(2) if self.shared else 1.0  # what is released has both noises
         return codec.ellipsoid((self.noise * reach) ** 2 / share) if self.linear else codec
 
-    def learn(self, release: Release) -> None:
+    def learn(self, release: Release, teachers: int | None = None) -> None:
         """Take in what a round released, and what the public scans say of it.
 
         Parameters
         ----------
         release : Release
             Of the plan that the iteration gave last.
+        teachers : int, optional
+            How many teachers are in it, where sites were absent: fewer leave more noise.
         """
         values = np.asarray(release.values)
         if not self.linear:
             self._answers = self.codec.decode(values)
             return
         mechanism: Any = release.mechanism
-        self._released.append((values, self._round.deviations(mechanism.sigma)))
+        sigma = mechanism.sigma * self.n_teachers / (teachers or self.n_teachers)
+        if isinstance(mechanism, SharedCodes):
+            sigma *= math.sqrt(2)  # both aggregators' noise is in it
+        self._released.append((values, self._round.deviations(sigma)))
         codes, deviations = combine_rounds(*self._released)
         if self._regression is None:
             self._regression = ImageRegression(self.scans, self.codec.mean)
@@ -138,6 +152,31 @@ class MaskRounds:
         """
         return np.asarray(self._answers)
 
+    def teach(
+        self, student: Any, scans: ArrayLike, *, n_classes: int = 2, cut: str = "volume"
+    ) -> Any:
+        """Train a student on the masks of the queries after all rounds.
+
+        Parameters
+        ----------
+        student : estimator
+            A `UNetStudent`, say: it sees public scans and releases only.
+        scans : array of shape (queries, *spatial) or (queries, channels, *spatial)
+            The public scans that were asked.
+        n_classes : int
+            Background included; public.
+        cut : str
+            "volume" where the codec knows the mean volume of public masks, or "half".
+
+        Returns
+        -------
+        estimator
+            The student, fitted and publishable.
+        """
+        volume = None if cut == "half" else self.public_volume
+        masks = cut_masks(self.answers(), n_classes, volume)
+        return student.fit(scans, one_hot_masks(masks, n_classes))
+
     @property
     def public_volume(self) -> float | None:
         """How many voxels an organ has in the codec's public masks, on average, if it knows.
@@ -152,6 +191,15 @@ class MaskRounds:
 class EncodeMasks:
     """What teachers send of their soft masks: the code of all but the background.
 
+    Parameters
+    ----------
+    codec : Codec
+        Public.
+    n_classes : int
+        Background included; public.
+
+    Notes
+    -----
     An object of plain fields, so that another process has the same fingerprint of it, and a
     checkpoint is found again.
     """
@@ -160,7 +208,18 @@ class EncodeMasks:
     n_classes: int
 
     def __call__(self, soft: NDArray[Any]) -> Floats:
-        """Return codes (queries, length) of soft masks (queries, n_classes, *spatial)."""
+        """Return the codes of some soft masks.
+
+        Parameters
+        ----------
+        soft : array of shape (queries, n_classes, *spatial)
+            Secret.
+
+        Returns
+        -------
+        array of shape (queries, length)
+            Secret.
+        """
         return np.asarray(self.codec.encode(foreground(soft, self.n_classes)))
 
 
