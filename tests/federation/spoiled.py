@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 import numpy as np
 
@@ -26,8 +25,6 @@ class Spoiled:
                 raise ValueError("a record that cannot be read")
             if row[0] == 667.0:
                 os._exit(3)
-            if row[0] == 668.0:
-                time.sleep(600)
             if row[0] == 669.0:
                 bytearray(1 << 40)
             print("a teacher that talks about its records", row)

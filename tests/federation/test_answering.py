@@ -14,6 +14,7 @@ from tacit.errors import InvalidArgument
 from tacit.federation import answering
 from tacit.federation.answering import (
     Limits,
+    _one_teacher,
     _run,
     _teacher_of,
     ask_teachers,
@@ -34,21 +35,29 @@ def asked(rows, teachers=2, limits=LIMITS, y=Y):
     return ask_teachers(Spoiled(), (rows, y, PATIENTS), INPUTS, **sizes, key=KEY, limits=limits)
 
 
-def test_a_teacher_that_fails_or_takes_too_long_answers_class_0_and_touches_no_other(monkeypatch):
+def test_a_teacher_that_fails_answers_class_0_and_touches_no_other():
     """Every way to fail at once, each in the shard of one teacher; the last one is well."""
-    monkeypatch.setattr(answering, "WALL_EXTRA", 2)
-    teachers = 5
+    teachers = 4
     shards = shard_of(PATIENTS, teachers, KEY)
     assert set(shards) == set(range(teachers))
     rows = X.copy()
-    for teacher, way in enumerate((666.0, 667.0, 668.0, 669.0)):
+    for teacher, way in enumerate((666.0, 667.0, 669.0)):
         rows[np.flatnonzero(shards == teacher)[0], 0] = way
-    limits = Limits(seconds=8, megabytes=4096)
-    told = asked(rows, teachers, limits)
+    told = asked(rows, teachers)
     single = [len(set(Y[shards == teacher])) == 1 for teacher in range(teachers)]
     assert not any(single)  # a shard of one class is not trained, and would not fail
-    assert (told[:4] == 0).all()
-    assert (told[4] == 2).all()
+    assert (told[:3] == 0).all()
+    assert (told[3] == 2).all()
+
+
+def test_a_teacher_that_takes_too_long_is_ended_and_says_nothing(tmp_path, monkeypatch):
+    waiting = tmp_path / "waiting"
+    waiting.write_text("#!/bin/sh\nsleep 600\n")
+    waiting.chmod(0o700)
+    monkeypatch.setattr(answering.sys, "executable", str(waiting))
+    monkeypatch.setattr(answering, "WALL_PER_CPU", 0)
+    monkeypatch.setattr(answering, "WALL_EXTRA", 1)
+    assert _one_teacher(("a job",), Limits(seconds=1, megabytes=4096)) is None
 
 
 def test_one_patient_moves_one_teacher_and_a_patient_without_a_name_none(capfd):

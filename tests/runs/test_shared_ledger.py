@@ -34,10 +34,10 @@ def shared(tmp_path) -> Ledger:
 
 def config(ledger: Ledger | None, epsilon: float = 0.9, **settings: object) -> RunConfig:
     return RunConfig(
-        data=DataConfig(source="digits", private=500, public=60),
+        data=DataConfig(source="digits", private=300, public=60),
         privacy=PrivacyConfig(epsilon, 1e-5, ledger=ledger.path if ledger else ""),
         method="prototype",
-        settings={"n_prototypes": 20, "features": "digits", **settings},
+        settings={"n_prototypes": 20, **settings},
     )
 
 
