@@ -8,14 +8,19 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from tacit._checks import Floats
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget, GaussianAccountant, Ledger, RdpAccountant, best_order
 from tacit.mechanisms import NoisySum, Plan, SelectiveMechanism, price_of_list
-from tacit.privacy import calibrate_gaussian, calibrate_steps
+from tacit.privacy import DEFAULT_ORDERS, calibrate_gaussian, calibrate_steps
 
 _PRECISE = 1e-5
 _EXACT = 1e-6
 _FAR = 50.0
+_FEW = 12  # of so many orders the first search takes one; the best lies within as many of it
+_ROUNDS = 4
 _ROUNDING = 1 + 2.0**-40  # so that shares, rounded, do not add up to more
 _LEAST, _MOST = 2.0**-10, 2.0**30
 
@@ -94,26 +99,70 @@ def calibrate(
         spent = math.fsum(square or 0.0 for square in squares[:-1])
         terms = {"steps": steps.steps, "rate": steps.sampling_rate, "mu_squared": spent}
         return list(plans_with(calibrate_steps(budget.epsilon, budget.delta, **terms)))
-    found = _least_fitting(lambda noise: excess(plans_with(noise)), budget, least, most)
-    return list(plans_with(found))
+    if listed:
+        return list(plans_with(_least_of_list(plans_with, budget, least, most)))
+    low, high = _bracket(lambda noise: excess(plans_with(noise)), budget, least, most)
+    return list(plans_with(_least_fitting(lambda noise: excess(plans_with(noise)), low, high)))
 
 
-def _least_fitting(
-    excess: Callable[[float], float], budget: Budget, least: float, most: float
-) -> float:
-    """Return the least noise whose excess is at most 0."""
+def _least_of_list(plans_with: PlansWith, budget: Budget, least: float, most: float) -> float:
+    """Return the least noise with which a list fits: by few orders, then by those near the best.
+
+    A price at some of the orders is never below the price at all of them, so what fits there fits;
+    and it is the price at all of them once the best of all is among them.
+    """
+
+    def excess_at(orders: Floats, noise: float) -> float:
+        price = price_of_list(plans_with(noise), budget.delta, orders)
+        return _log_ratio(price.epsilon, budget.epsilon)
+
+    few = partial(excess_at, DEFAULT_ORDERS[::_FEW])
+    found = _least_fitting(few, *_bracket(few, budget, least, most))
+    for _ in range(_ROUNDS):
+        costs = [plan.cost() for plan in plans_with(found)]
+        best = sum(costs[1:], start=costs[0]).best_order(budget.delta)
+        place = int(np.searchsorted(DEFAULT_ORDERS, best))
+        near = partial(excess_at, DEFAULT_ORDERS[max(0, place - _FEW) : place + _FEW + 1])
+        before = found
+        found = _least_fitting(near, *_bracket(near, budget, least, found, found, 1.02))
+        if found >= before * (1 - _PRECISE):
+            break
+    return found
+
+
+def _bracket(
+    excess: Callable[[float], float],
+    budget: Budget,
+    least: float,
+    most: float,
+    start: float = 1.0,
+    factor: float = 4.0,
+) -> tuple[float, float]:
+    """Return noise that does not fit and noise that does, or twice the least if that fits."""
+    high = start
+    if excess(high) > 0:
+        while high < most:
+            low, high = high, min(factor * high, most)
+            if excess(high) <= 0:
+                return low, high
+        raise InvalidArgument(
+            f"Expected epsilon={budget.epsilon!r} at delta={budget.delta!r} to be within "
+            "reach of some noise; ask fewer queries."
+        )
+    while high > least:
+        low = max(high / factor, least)
+        if excess(low) > 0:
+            return low, high
+        high, factor = low, factor * factor
+    return least, least
+
+
+def _least_fitting(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Return the least noise whose excess is at most 0; that of `high` is."""
     from scipy.optimize import brentq
 
-    low, high = least, 1.0
-    while excess(high) > 0:
-        if high >= most:
-            raise InvalidArgument(
-                f"Expected epsilon={budget.epsilon!r} at delta={budget.delta!r} to be within "
-                "reach of some noise; ask fewer queries."
-            )
-        low, high = high, min(4 * high, most)
-    if low == least and excess(least) <= 0:
-        return least
+    if low == high:
+        return low
     root = brentq(lambda log: excess(math.exp(log)), math.log(low), math.log(high), xtol=_PRECISE)
     noise = math.exp(float(root))
     while noise < high:  # the root may lie on either side: only what fits is returned
