@@ -139,7 +139,7 @@ def _bracket(
     factor: float = 4.0,
 ) -> tuple[float, float]:
     """Return noise that does not fit and noise that does, or twice the least if that fits."""
-    high = start
+    high = min(max(start, least), most)
     if excess(high) > 0:
         while high < most:
             low, high = high, min(factor * high, most)
