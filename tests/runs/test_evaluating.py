@@ -200,6 +200,8 @@ def test_what_is_missing_is_named(run, tmp_path):
     folder, apart = run
     with pytest.raises(InvalidArgument, match="HOLDOUT"):
         command(folder)
+    with pytest.raises(InvalidArgument, match="no such folder"):
+        command(tmp_path / "absent")
     with pytest.raises(InvalidArgument, match="--epsilon"):
         command(folder, apart)
     with pytest.raises(InvalidArgument, match="--records"):

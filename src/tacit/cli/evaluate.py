@@ -56,6 +56,8 @@ def evaluate(
 
     if holdout is None:
         path = run / "evaluation.json"
+        if not run.is_dir():
+            raise InvalidArgument(f"Expected the folder of a run at {str(run)!r}; no such folder.")
         if not path.is_file():
             raise InvalidArgument(
                 f"Expected HOLDOUT, the records kept apart: {str(run)!r} was not evaluated yet."
