@@ -63,13 +63,16 @@ def test_the_top_says_what_was_learned_and_what_chance_reaches(ledger):
 
 def test_what_a_page_had_of_its_own_is_carried_over_byte_for_byte(ledger):
     figure = trade_off_figure([1, 2], {"sigma 40": [0.8, 1.5]}, budget=3)
+    table = {"columns": ["class", "Dice & more"], "rows": [["a < b", "1"], ["c", "2"]]}
+    told = {"title": "Each class", "paragraphs": ["p < q."], "figures": [("own", figure)], **table}
     own = {"figures": [("a < b & c", figure), ("two", figure)], "notes": ["x < 1.", "y & z"]}
+    own["sections"] = [Section(**told), Section(title="Short", paragraphs=["Nothing."])]
     page = render_report(ledger, **own)
     found = carried_over(page)
     assert [caption for caption, _ in found["figures"]] == ["a < b & c", "two"]
     assert found["notes"] == own["notes"]
     assert render_report(ledger, **found) == page
-    assert carried_over(render_report(ledger)) == {"figures": [], "notes": []}
+    assert carried_over(render_report(ledger)) == {"sections": [], "figures": [], "notes": []}
 
 
 def test_a_model_that_learned_nothing_is_said_to(ledger):

@@ -256,8 +256,8 @@ def _write(folder: Path, config: RunConfig, found: Evaluation, ledger: Ledger) -
         who = PAID_APART
     kept = carried_over((folder / REPORT).read_text(encoding="utf-8"))
     now = _as_before(own.statement(), folder)
-    sections = [replace(part, paragraphs=[*part.paragraphs, who])]
-    page = render_report(own, statement=now, learned=learned, sections=sections, **kept)
+    kept["sections"].insert(0, replace(part, paragraphs=[*part.paragraphs, who]))
+    page = render_report(own, statement=now, learned=learned, **kept)
     replace_noted(own, folder, REPORT, page.encode("utf-8"))
     statement = publish_files(own, folder, now)
     statement.write(folder / STATEMENT)
