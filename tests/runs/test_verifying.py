@@ -20,10 +20,10 @@ from tacit.runs import standalone_verify as standalone
 
 def run_in(folder: Path, epsilon: float, **settings: object) -> Path:
     config = RunConfig(
-        data=DataConfig(source="digits", private=1000, public=200),
+        data=DataConfig(source="digits", private=300, public=60),
         privacy=PrivacyConfig(epsilon=epsilon, delta=1e-5),
         method="prototype",
-        settings={"n_prototypes": 40, "features": "digits", **settings},
+        settings={"n_prototypes": 20, **settings},
     )
     run_config(config, folder)
     return folder
