@@ -25,7 +25,7 @@ _OFFERED = {
     "tacit.mechanisms": "ConfidentGNMax GNMax GaussianMean InteractiveGNMax LNMax NoisyScreening "
     "NoisyVotes Plan Sanitise count_votes",
     "tacit.methods": "AutoClassifier AutoRegressor DPSGDAutoencoder DPSGDClassifier "
-    "MACAutoencoder MACClassifier MACSteps "
+    "DescentClassifier MACAutoencoder MACClassifier MACSteps "
     "MomentClassifier MomentRegressor NewLedger PATEClassifier PrivateKNNClassifier "
     "PrivateKNNMultiLabelClassifier PrivateKNNRegressor PrototypeClassifier Queries "
     "ResidualRidgeClassifier ResidualRidgeRegressor Training calibrate",
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from tacit.methods import (
         AutoClassifier,
         AutoRegressor,
+        DescentClassifier,
         DPSGDAutoencoder,
         DPSGDClassifier,
         MACAutoencoder,

@@ -44,6 +44,7 @@ METHODS = {
     "ridge": "tacit.methods.ridge:METHOD",
     "mac": "tacit.methods.mac:METHOD",
     "dpsgd": "tacit.methods.dpsgd:METHOD",
+    "gd": "tacit.methods.gd:METHOD",
     "segmentation": "tacit.masks:METHOD",
     "auto": "tacit.methods.auto:METHOD",
 }

@@ -11,6 +11,7 @@ from tacit.errors import InvalidArgument
 from tacit.export import export_onnx
 from tacit.export.exporting import _OTHERS
 from tacit.export.students import _SCORES
+from tacit.features import PublicKernel, PublicWhitening, ScaledHOG
 
 KINDS = dict(measured.catalogue())
 SCANS = dict(measured.of_scans())
@@ -91,6 +92,19 @@ class TestScikitLearn:
             fitted = step.fit(rows[:20])
             said = self.outcome(fitted, rows, tmp_path)
             assert said == pytest.approx(np.asarray(fitted.transform(rows)), abs=1e-6), step
+
+    def test_public_maps_agree_to_the_rounding_of_their_whole_numbers(self, tmp_path):
+        from sklearn.pipeline import make_pipeline
+
+        rows = np.random.default_rng(0).normal(size=(40, 16)).round(3)
+        scaled = ScaledHOG((4, 4), cells=(2,), pixels=2)
+        for step in (
+            PublicWhitening(3, standardise=True, clip=1.5),
+            make_pipeline(scaled, PublicWhitening(4), PublicKernel(15), PublicWhitening(3)),
+        ):
+            fitted = step.fit(rows[:20])
+            said = self.outcome(fitted, rows, tmp_path)
+            assert said == pytest.approx(fitted.transform(rows), abs=2e-5), step
 
     def test_a_function_a_foreign_class_and_a_subclass_are_refused_by_name(self, tmp_path):
         from sklearn.neighbors import KNeighborsClassifier

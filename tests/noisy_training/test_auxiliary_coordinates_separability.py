@@ -11,17 +11,10 @@ from mac_shared import examples, network, parameters, parts_of, weights
 from scipy import special
 
 from tacit.errors import InvalidArgument
-from tacit.noisy_training import auxiliary_coordinates, clipped_sums, exact_rows
+from tacit.features import WholeMatrix, WholeRows, row_bits, whole_rows
+from tacit.noisy_training import auxiliary_coordinates, clipped_sums
 from tacit.noisy_training.auxiliary_coordinates import AuxiliaryCoordinates, slopes, target_rows
-from tacit.noisy_training.exact_rows import (
-    WholeMatrix,
-    logistic,
-    relu,
-    row_bits,
-    softplus,
-    tanh,
-    whole_rows,
-)
+from tacit.noisy_training.exact_rows import logistic, relu, softplus, tanh
 
 BOTH = pytest.mark.parametrize("activation", ["tanh", "relu", "softplus"])
 
@@ -51,7 +44,7 @@ SECRET = [
     auxiliary_coordinates.Slopes,
     auxiliary_coordinates._Layer,
     auxiliary_coordinates.LayerRows,
-    exact_rows.WholeRows,
+    WholeRows,
     clipped_sums._Rows,
 ]
 

@@ -16,11 +16,21 @@ import numpy as np
 import pytest
 from saved_files import rewrite
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from students_shared import Lesson, certain
 
 from tacit.errors import InvalidArgument, MissingExtra
-from tacit.features import HOG, Categorical, Deskew, Numeric, PublicBins, digit_features
+from tacit.features import (
+    HOG,
+    Categorical,
+    Deskew,
+    Numeric,
+    PublicBins,
+    PublicKernel,
+    PublicWhitening,
+    digit_features,
+)
 from tacit.students import (
     CNNStudent,
     LabelSpreadingStudent,
@@ -127,8 +137,9 @@ def test_without_a_label_for_each_class_it_predicts_indices(
         HOG((8, 8), cells=2),
         digit_features((8, 8)),
         PublicBins([Numeric(f"p{i}", [-0.5, 0.5]) for i in range(63)] + [Categorical("q", ["a"])]),
+        make_pipeline(PublicWhitening(9), PublicKernel(20), PublicWhitening(3)),
     ],
-    ids=["hog", "pipeline", "bins"],
+    ids=["hog", "pipeline", "bins", "learned"],
 )
 def test_tacits_own_features_are_saved_by_name(
     features: Any, clouds: Lesson, tmp_path: Path

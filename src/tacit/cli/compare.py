@@ -40,7 +40,7 @@ def compare(
     r"""Run methods on the same rows and budget; say which to use when. Resumes when run again.
 
     NOT private: it reads the labels of all rows. For public data, or rows declared public.
-    Methods: pate, knn, prototype, moments, ridge, mac, dpsgd, layerwise.
+    Methods: pate, knn, prototype, moments, ridge, mac, dpsgd, layerwise, gd.
     Numbers (target_range in the loader's options): knn, moments, ridge, by R^2.
     More methods, epsilons or seeds may be added to a folder later.
     Example: tacit compare --data digits --methods prototype,ridge --epsilon 1,8 --out compared

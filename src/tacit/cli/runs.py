@@ -46,7 +46,7 @@ def train(
     method = "prototype", "moments" or "ridge" lets each speak once, over public inputs.
     method = "segmentation" takes folders of scans and masks (NIfTI); then see tacit segment.
     A table needs \[data.options]: target, classes, numeric, categorical, groups (whose record).
-    method = "dpsgd" or "mac" trains a network on the records, with or without public inputs.
+    method = "dpsgd", "gd" or "mac" trains on the records, with or without public inputs.
     Paths in the configuration are relative to the current directory, not to the file.
     A run that was interrupted goes on with the same command: what it had released is kept.
     Example: tacit train run.toml --out runs/first

@@ -17,6 +17,7 @@ from tacit.features import (
     PIXEL_VARIANCE,
     RESIZE_RANGE,
     STEEPEST_SKEW,
+    box_windows,
     tent_windows,
 )
 
@@ -79,6 +80,25 @@ def hog(graph: Graph, step: Any, rows: str) -> str:
     total = graph.total(features, 1)
     total = graph("Where", graph("Equal", total, 0.0), 1.0, total)
     return graph.cast(graph("Sqrt", graph("Div", features, total)), _SINGLE)
+
+
+def scaled_hog(graph: Graph, step: Any, rows: str) -> str:
+    """Describe each image by grids of several sizes, and by large pixels of unit length."""
+    parts = [hog(graph, grid, rows) for grid in step.grids()]
+    if step.pixels:
+        height, width = step.image_shape
+        planes = graph.cast(_planes(graph, rows, height, width), np.float64)
+        down, across = (box_windows(side, step.pixels) for side in (height, width))
+        large = graph("MatMul", graph("MatMul", down, planes), across.T)
+        large = graph.reshaped(large, -1, step.pixels**2)
+        parts.append(unit_length(graph, large))
+    return graph("Concat", *parts, axis=1)
+
+
+def unit_length(graph: Graph, rows: str) -> str:
+    """Return float64 rows of length 1; a row of zeros stays."""
+    size = graph.total(rows, 1, operator="ReduceL2")
+    return graph("Div", rows, graph("Where", graph("Equal", size, 0.0), 1.0, size))
 
 
 def _from_middle(size: int) -> Any:

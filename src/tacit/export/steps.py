@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tacit.errors import InvalidArgument
 from tacit.export.graph import Graph, squares
-from tacit.export.images import deskew, hog
+from tacit.export.images import deskew, hog, scaled_hog, unit_length
 from tacit.features import Numeric
 
 Step = Callable[[Graph, Any, str], str]
@@ -174,6 +174,19 @@ def _polynomial(graph: Graph, step: Any, rows: str) -> str:
     return graph("Concat", *parts, axis=1)
 
 
+def _whitened(graph: Graph, step: Any, rows: str) -> str:
+    framed = _scaled(graph, rows, step.centre_, step.scale_)
+    if step.standardise:
+        framed = graph("Min", graph("Max", framed, -float(step.clip)), float(step.clip))
+    return unit_length(graph, graph("MatMul", framed, step.matrix_))
+
+
+def _public_kernel(graph: Graph, step: Any, rows: str) -> str:
+    apart = squares(graph, _wide(graph, rows), step.landmarks_)
+    kernel = graph("Exp", graph("Mul", apart, -float(step.gamma_[0])))
+    return graph("MatMul", kernel, step.whitening_)
+
+
 def _selected(graph: Graph, step: Any, rows: str) -> str:
     return graph("Gather", rows, np.flatnonzero(step.get_support()), axis=1)
 
@@ -190,7 +203,10 @@ def _function(graph: Graph, step: Any, rows: str) -> str:
 _STEPS: dict[str, Step] = {
     "Deskew": deskew,
     "HOG": hog,
+    "ScaledHOG": scaled_hog,
     "PublicBins": _bins,
+    "PublicWhitening": _whitened,
+    "PublicKernel": _public_kernel,
     "Pipeline": _pipeline,
     "StandardScaler": _standard,
     "RobustScaler": _robust,

@@ -1,4 +1,4 @@
-"""Public, data-independent views of the inputs: nothing here learns from the data it is given.
+"""Public views of the inputs: most learn nothing, some learn from public rows alone.
 
 Each row's features depend on that row alone, bit for bit, whatever stands beside it: a private
 record that comes or goes changes nobody else's features, so they cost no privacy. Names resolve on
@@ -14,6 +14,8 @@ from tacit.features.columns import Categorical, Column, Numeric
 
 if TYPE_CHECKING:
     from tacit.features.bins import PublicBins
+    from tacit.features.encoders import FrozenEncoder, PrecomputedEmbeddings
+    from tacit.features.encoders import presumptions as presumptions
     from tacit.features.images import FAINTEST as FAINTEST
     from tacit.features.images import HOG, Deskew, digit_features
     from tacit.features.images import PIXEL_VARIANCE as PIXEL_VARIANCE
@@ -21,26 +23,66 @@ if TYPE_CHECKING:
     from tacit.features.images import STEEPEST_SKEW as STEEPEST_SKEW
     from tacit.features.images import tent_windows as tent_windows
     from tacit.features.rows import is_row_wise, transform_rows
+    from tacit.features.scales import ScaledHOG, image_features
+    from tacit.features.scales import box_windows as box_windows
+    from tacit.features.text import StaticTextEncoder
+    from tacit.features.whitening import PublicKernel, PublicWhitening
+    from tacit.features.whitening import bearable_dimensions as bearable_dimensions
+    from tacit.features.whitening import needs_strength as needs_strength
+    from tacit.features.whitening import with_strength as with_strength
+    from tacit.features.whole_numbers import WholeMatrix as WholeMatrix
+    from tacit.features.whole_numbers import WholeRows as WholeRows
+    from tacit.features.whole_numbers import exp_of_negative as exp_of_negative
+    from tacit.features.whole_numbers import row_bits as row_bits
+    from tacit.features.whole_numbers import whole_rows as whole_rows
 
 __all__ = [
     "HOG",
     "Categorical",
     "Column",
     "Deskew",
+    "FrozenEncoder",
     "Numeric",
+    "PrecomputedEmbeddings",
     "PublicBins",
+    "PublicKernel",
+    "PublicWhitening",
+    "ScaledHOG",
+    "StaticTextEncoder",
     "digit_features",
+    "image_features",
     "is_row_wise",
     "transform_rows",
 ]
 
-_HOME = {"PublicBins": "bins", "is_row_wise": "rows", "transform_rows": "rows"}  # or "images"
-# What an exported model computes again, for the package that writes it.
+_HOME = {
+    "FrozenEncoder": "encoders",
+    "PrecomputedEmbeddings": "encoders",
+    "presumptions": "encoders",
+    "StaticTextEncoder": "text",
+    "PublicBins": "bins",
+    "is_row_wise": "rows",
+    "transform_rows": "rows",
+    "ScaledHOG": "scales",
+    "image_features": "scales",
+    "box_windows": "scales",
+    "PublicKernel": "whitening",
+    "PublicWhitening": "whitening",
+    "bearable_dimensions": "whitening",
+    "needs_strength": "whitening",
+    "with_strength": "whitening",
+    "WholeMatrix": "whole_numbers",
+    "WholeRows": "whole_numbers",
+    "exp_of_negative": "whole_numbers",
+    "row_bits": "whole_numbers",
+    "whole_rows": "whole_numbers",
+}  # or "images"
+# For the packages above: what an exported model computes again, and exact products of rows.
 _INNER = ("FAINTEST", "PIXEL_VARIANCE", "RESIZE_RANGE", "STEEPEST_SKEW", "tent_windows")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in (*__all__, *_INNER):
+    if name not in (*__all__, *_INNER, *_HOME):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = importlib.import_module(f"{__name__}.{_HOME.get(name, 'images')}")
     return getattr(home, name)

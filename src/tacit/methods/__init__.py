@@ -9,6 +9,7 @@ from tacit.methods.calibration import calibrate
 from tacit.methods.dpsgd import DPSGDAutoencoder, DPSGDClassifier
 from tacit.methods.forecast import Forecast, no_forecast
 from tacit.methods.forecast import ForecastEstimator as ForecastEstimator
+from tacit.methods.gd import DescentClassifier
 from tacit.methods.knn import Neighbourly as Neighbourly
 from tacit.methods.knn import (
     PrivateKNNClassifier,
@@ -38,6 +39,7 @@ __all__ = [
     "Count",
     "DPSGDAutoencoder",
     "DPSGDClassifier",
+    "DescentClassifier",
     "Described",
     "Facts",
     "Forecast",

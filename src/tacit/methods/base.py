@@ -33,6 +33,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tacit._checks import Integers, finite, positive, refuse
 from tacit.datasets import TableStream, is_table, open_table
 from tacit.errors import BudgetExceeded, InvalidArgument
+from tacit.features import needs_strength, presumptions, with_strength
 from tacit.ledger import (
     LARGE_DELTA,
     ONE_RUN,
@@ -292,7 +293,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
             ALLOWED_OVERLAP: self.allow_overlap,
             READ_CLASSES: is_from_data(getattr(self, "classes", None)),
         }
-        return (*(fault for fault, is_asked in asked.items() if is_asked), *self._faults_of_run)
+        said = presumptions(getattr(self, "features", None))
+        faults = (fault for fault, is_asked in asked.items() if is_asked)
+        return (*faults, *said, *self._faults_of_run)
 
     def _released(
         self,
@@ -373,8 +376,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
 
     def _with_features(self, student: Any) -> Any:
         if self.features is not None and getattr(student, "features", 0) is None:
-            student.set_params(features=clone(self.features))
+            student.set_params(features=clone(self._view()))
         return student
+
+    def _view(self) -> Any:
+        """Return the public features; where their size is left to n mu, it is told here.
+
+        From the declared number of records alone: a size that was read off them would tell of them.
+        """
+        known = getattr(self, "n_records", None)
+        if not needs_strength(self.features) or not isinstance(known, int):
+            return self.features
+        return with_strength(self.features, known / self._gaussian_noise())
 
     def _default_student(self) -> Any:
         return CombinedStudent()

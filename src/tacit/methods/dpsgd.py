@@ -36,6 +36,8 @@ from tacit.noisy_training import (
     cross_entropy,
     half_squares,
     need_torch,
+    set_parameters,
+    trained_parameters,
 )
 from tacit.records import PrivateRecords
 from tacit.students import (
@@ -102,7 +104,8 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier):
     features : transformer, optional
         A public one for private and public inputs alike, fitted on `X_public`; without public
         inputs it must be fitted already, or one of tacit's that learn nothing. None for the inputs
-        themselves. In run.toml: "none", "digits" (images) or "bins" (declared columns).
+        themselves. In run.toml: "none", "digits" or "images",
+        "bins" (declared columns) or "whitened".
 
     Attributes
     ----------
@@ -143,7 +146,7 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier):
     def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
         """Train on the private rows; public inputs, if given, tell features, centre and scale."""
         n_features, n_classes = private.rows.shape[1], task.n_classes or 0
-        frame = PublicFrame.around(self.features, outside, n_features)
+        frame = PublicFrame.around(self._view(), outside, n_features)
         width = frame.width()
         network, ledger = self._train(
             self._network(width, n_classes),
@@ -153,7 +156,7 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier):
             n_units=private.n_units,
             by_person=private.by_person,
         )
-        student = NetworkStudent(describe_layers(network), self.features)
+        student = NetworkStudent(describe_layers(network), self._view())
         self.student_ = frame.told(student, network, n_features, n_classes)
         self.__dict__.update(task.public, ledger_=ledger)
 
@@ -346,6 +349,16 @@ def layers_of(estimator: Any, width: int, outputs: int) -> Any:
 def first_state(estimator: Any, layers: Any) -> Module:
     """Return such layers with the weights that the estimator's seed tells, in float64."""
     return seeded(lambda: build_layers(layers), seed_of(estimator.random_state)).double()
+
+
+def zero_layers(width: int, outputs: int) -> Module:
+    """Return one linear layer whose weights are 0, in float64: a softmax regression at its start.
+
+    No seed has a part in it, and no class is ahead of another.
+    """
+    network = build_layers(perceptron((width, outputs), "tanh")).double()
+    set_parameters(trained_parameters(network), np.zeros((width + 1) * outputs))
+    return network
 
 
 def compared_steps(facts: Facts, **shape: Any) -> dict[str, Any]:

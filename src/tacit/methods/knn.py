@@ -233,7 +233,7 @@ class PrivateNeighbours(RowEstimator):
         number = len(queries.strategy) if queries.number is None else queries.number
         plan = self._plan(asked, number, listed=False)
         self._foresee([plan], asked)
-        space = PublicSpace.given(self.features, self.radius, private.rows.shape[1])
+        space = PublicSpace.given(self._view(), self.radius, private.rows.shape[1])
         terms = {} if plan.mu_squared() is not None else {"accountant": "rdp"}
         ledger = self._open_ledger(by_person=private.by_person, **terms)
         # The ledger refuses before any private row is looked at: a refusal tells nothing of them.
@@ -252,7 +252,7 @@ class PrivateNeighbours(RowEstimator):
         """
         rounds = self._settings("queries").rounds
         self._check_student(rounds)
-        space = PublicSpace.around(self.features, outside, self.radius)
+        space = PublicSpace.around(self._view(), outside, self.radius)
         chosen = self._choose(space, outside)
         plan = self._plan(asked, rounds * chosen.size, listed=True)
         # A round's share of the whole; of the answers that it allows, rounded down.
@@ -405,7 +405,8 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, JudgedEstimator
     features : transformer, optional
         A public one for private and public inputs alike, fitted on public inputs; None for the
         inputs themselves. Without `X_public` it must be fitted already, or one of tacit's that
-        learn nothing. In run.toml: "none", "digits" (images) or "bins" (declared columns).
+        learn nothing. In run.toml: "none", "digits" or "images",
+        "bins" (declared columns) or "whitened".
     radius : float, optional
         The public norm within which features are compared exactly: longer vectors are scaled down
         to it. By default the largest norm among the public inputs; without them it is required.

@@ -326,7 +326,8 @@ class MACClassifier(MACTraining, DPSGDClassifier):
     features : transformer, optional
         A public one for private and public inputs alike, fitted on `X_public`; without public
         inputs it must be fitted already, or one of tacit's that learn nothing. None for the inputs
-        themselves. In run.toml: "none", "digits" (images) or "bins" (declared columns).
+        themselves. In run.toml: "none", "digits" or "images",
+        "bins" (declared columns) or "whitened".
     steps : MACSteps, optional
         `MACSteps(z_steps=..., z_rate=...)`: auxiliary coordinates, thresholds, order; each of its
         parts is a key of its own in run.toml.

@@ -99,7 +99,7 @@ class MomentClassifier(SummaryClassifier):
     features : transformer, optional
         A public transformer whose rows have a public norm, `PublicBins(columns, unit_norm=True)`
         for tables; by default the inputs themselves about their public mean. In run.toml: "none",
-        "digits" (images) or "bins" (declared columns).
+        "digits" or "images", "bins" (declared columns) or "whitened".
     radius : float, optional
         The public norm of a row of features, to which longer ones are shortened; by default the
         largest among the public inputs.
@@ -157,7 +157,7 @@ class MomentClassifier(SummaryClassifier):
         one_or_two(rounds=self.rounds)
         # Features keep the norm that they were made with; its largest is the radius.
         plain = self.features is None
-        space = PublicSpace.around(self.features, outside, self.radius, centred=plain)
+        space = PublicSpace.around(self._view(), outside, self.radius, centred=plain)
         view = space.view(outside)
         shares = [1.0] if self.rounds == 1 else [_FIRST_SHARE, 1 - _FIRST_SHARE]
         moments = [(share * (1 - COUNT_SHARE), view.shape[1], columns) for share in shares]
@@ -189,7 +189,7 @@ class MomentClassifier(SummaryClassifier):
             echo = NoisyEcho(*measured(releases[-1], reach * _CLIP), solution)
             solution = fit_moment(public.view, moment, public.basis, echo)
         bias = solution.bias - public.space.centre @ solution.weights
-        linear = LinearStudent(self.features).told(outside, solution.weights, bias)
+        linear = LinearStudent(self._view()).told(outside, solution.weights, bias)
         student = self._taught(linear, linear.predict_proba, outside)
         return {"releases_": releases, "solution_": solution, "student_": student}
 
@@ -291,7 +291,7 @@ class MomentRegressor(SummaryRegressor):
     ) -> Any:
         slopes = weights / public.space.radius
         level = level - float(np.sum(public.space.centre * slopes))
-        return ValueStudent(features=self.features).told_line(outside, slopes, level)
+        return ValueStudent(features=self._view()).told_line(outside, slopes, level)
 
 
 def moments_of(private: PrivateRecords, radius: float, centre: Floats) -> Contributions:

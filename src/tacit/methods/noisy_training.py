@@ -105,7 +105,7 @@ class Training(Parameters):
     split : str, optional
         How layers share the noise: "minimal" (the least total power) or "equal".
     optimizer : str, optional
-        "adam" or "sgd".
+        "adam", "sgd" or "momentum" (that of SGD, 0.9).
     learning_rate : float, optional
         Of the first step.
     decay : float, optional
@@ -242,6 +242,11 @@ class NoisyTrainingEstimator(PrivateEstimator):
         steps = steps_of(training.pop("epochs"), rate)
         return Recipe(steps=steps, lot=float(lot), **training), rate
 
+    def _recipe_for(self, module: Module, size: int) -> tuple[Recipe, float]:
+        """Return the same for a network in its first state, which is public."""
+        del module
+        return self._recipe(size)
+
     def _plans(self, recipe: Recipe, rate: float, before: Sequence[Plan] = ()) -> list[Plan]:
         """Return plans of the whole run: the noise that was asked for, or that epsilon needs.
 
@@ -270,7 +275,7 @@ class NoisyTrainingEstimator(PrivateEstimator):
         Everything that can be refused is refused before the ledger is charged, and before the
         features of a private row are computed.
         """
-        recipe, rate = self._recipe(self._declared_size(n_units))
+        recipe, rate = self._recipe_for(module, self._declared_size(n_units))
         blocks = blocks_of(recipe, module)
         (plan,) = self._plans(recipe, rate)
         engine = choose_engine(recipe, module, blocks, loss, probes, by_person=by_person)

@@ -74,7 +74,8 @@ class PrototypeClassifier(SummaryClassifier):
         which can then refuse. Never count them for it.
     features : transformer, optional
         A public one for private and public inputs alike, fitted on public inputs; None for the
-        inputs themselves. In run.toml: "none", "digits" (images) or "bins" (declared columns).
+        inputs themselves. In run.toml: "none", "digits" or "images",
+        "bins" (declared columns) or "whitened".
     radius : float, optional
         The public norm within which features are compared exactly: longer vectors are scaled down
         to it. By default the largest norm among the public inputs.
@@ -137,7 +138,7 @@ class PrototypeClassifier(SummaryClassifier):
 
     def _prepare(self, outside: NDArray[Any], columns: int) -> PublicPart:
         votes = at_least(1, votes=self.votes)
-        space = PublicSpace.around(self.features, outside, self.radius)
+        space = PublicSpace.around(self._view(), outside, self.radius)
         view = space.view(outside)
         named = not isinstance(self.strategy, str)
         count = None if named else at_least(1, n_prototypes=self.n_prototypes)

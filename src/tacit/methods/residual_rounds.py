@@ -138,7 +138,7 @@ class ResidualEstimator(SummaryEstimator):
         """Return the features, made of public inputs; None for these themselves."""
 
     def _prepare(self, outside: NDArray[Any], columns: int) -> PublicPart:
-        space = PublicSpace.around(self.features, outside, self.radius)
+        space = PublicSpace.around(self._view(), outside, self.radius)
         view = space.view(outside)
         kernel = self._kernel(space, view)
 

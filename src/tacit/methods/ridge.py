@@ -93,7 +93,8 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
         which can then refuse. Never count them for it.
     features : transformer, optional
         A public one for private and public inputs alike, fitted on public inputs; None for the
-        inputs themselves. In run.toml: "none", "digits" (images) or "bins" (declared columns).
+        inputs themselves. In run.toml: "none", "digits" or "images",
+        "bins" (declared columns) or "whitened".
     radius : float, optional
         The public norm within which features are compared exactly: longer vectors are scaled down
         to it. By default the largest norm among the public inputs.
@@ -174,7 +175,7 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
 
         told = Told(total, shares.size, labels, longest_label(shares), gains)
         found = self._descend(told, public, private, ledger)
-        kernel = KernelStudent(self.features).told(
+        kernel = KernelStudent(self._view()).told(
             outside,
             landmarks=_landmarks(public),
             gamma=public.basis.gamma,
@@ -285,7 +286,7 @@ class ResidualRidgeRegressor(SummaryRegressor, LandmarkEstimator):
         self, public: PublicPart, outside: NDArray[Any], weights: Floats, level: float
     ) -> Any:
         kernel: ExactNystroem = public.basis
-        student = ValueStudent(features=self.features)
+        student = ValueStudent(features=self._view())
         return student.told_kernel(
             outside, _landmarks(public), kernel.whitening @ weights, level, kernel.gamma
         )

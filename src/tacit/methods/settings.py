@@ -46,11 +46,19 @@ class Words:
     known: Mapping[str, Made | str | None]
 
     def __call__(self, **named: Any) -> str:
-        """Return the argument, which must be one of the words."""
+        """Return the argument, which must be one of the words; `kind:FILE` may name a file."""
+        ((_, value),) = named.items()
+        kind, colon, file = str(value).partition(":")
+        if colon and file and f"{kind}:FILE" in self.known:
+            return str(value)
         return one_of(*self.known, **named)
 
     def make(self, word: str, data: Dataset, settings: Mapping[str, Any]) -> Any:
         """Return what the word stands for."""
+        kind, _, file = word.partition(":")
+        if file:
+            made_of: Any = self.known[f"{kind}:FILE"]
+            return made_of(data, {**settings, "file": file})
         made = self.known[word]
         if isinstance(made, str):
             return found(made).for_data(data, settings)
@@ -113,6 +121,42 @@ def digits_view(shape: tuple[int, int] | None) -> Any:
     return digit_features(shape)
 
 
+def images_view(shape: tuple[int, int] | None) -> Any:
+    """Return gradients at several scales, and what public images teach about them."""
+    from tacit.features import image_features
+
+    if shape is None:
+        raise InvalidArgument("Expected images for features = 'images'; use features = 'none'.")
+    return image_features(shape)
+
+
+def whitened_view() -> Any:
+    """Return public whitening of standardised columns, such as the outputs of a network."""
+    from tacit.features import PublicWhitening
+
+    return PublicWhitening(standardise=True)
+
+
+def encoder_view(file: str) -> Any:
+    """Return the outputs of an ONNX file for each row alone, whitened by public rows."""
+    from pathlib import Path
+
+    from sklearn.pipeline import make_pipeline
+
+    from tacit.features import FrozenEncoder
+
+    return make_pipeline(FrozenEncoder(file, name=Path(file).name), whitened_view())
+
+
+def embeddings_view() -> Any:
+    """Return rows that are a network's outputs already, whitened by public rows."""
+    from sklearn.pipeline import make_pipeline
+
+    from tacit.features import PrecomputedEmbeddings
+
+    return make_pipeline(PrecomputedEmbeddings(), whitened_view())
+
+
 def bins_view(columns: Sequence[Any] | None) -> Any:
     """Return public bins of declared columns."""
     from tacit.features import PublicBins
@@ -125,6 +169,10 @@ def bins_view(columns: Sequence[Any] | None) -> Any:
 _VIEWS: dict[str, Made | None] = {
     "none": lambda *_: None,
     "digits": lambda data, _: digits_view(data.image_shape),
+    "images": lambda data, _: images_view(data.image_shape),
+    "whitened": lambda *_: whitened_view(),
+    "embeddings": lambda *_: embeddings_view(),
+    "onnx:FILE": lambda _, settings: encoder_view(settings["file"]),
     "bins": lambda data, _: bins_view(data.columns),
 }
 Features = Annotated[Any, Words(_VIEWS)]

@@ -26,15 +26,10 @@ import numpy as np
 
 from tacit._checks import Floats, Integers, at_least, one_of, positive
 from tacit.errors import InvalidArgument
+from tacit.features import WholeRows, whole_rows
 from tacit.mechanisms import Contributions, NoisySum, Plan
 from tacit.noisy_training.clipped_sums import MARGIN, Blocks, Parts
-from tacit.noisy_training.exact_rows import (
-    ACTIVATIONS,
-    ExactLayer,
-    WholeRows,
-    logistic,
-    whole_rows,
-)
+from tacit.noisy_training.exact_rows import ACTIVATIONS, ExactLayer, logistic
 from tacit.noisy_training.examples import PrivateExamples
 from tacit.noisy_training.training import Adam, GradientSteps
 

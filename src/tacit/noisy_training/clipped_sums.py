@@ -27,7 +27,8 @@ from tacit._checks import Floats, Integers, one_of, positive, refuse
 from tacit._extras import need
 from tacit._quiet import Secret, kind_of, quiet
 from tacit.errors import InvalidArgument
-from tacit.noisy_training.exact_rows import ACTIVATIONS, ExactLayer, WholeRows, whole_rows
+from tacit.features import WholeRows, whole_rows
+from tacit.noisy_training.exact_rows import ACTIVATIONS, ExactLayer
 from tacit.noisy_training.examples import (
     Loss,
     PrivateExamples,

@@ -9,98 +9,16 @@ IEEE 754 rounds correctly. Precision is about that of float32 (docs/theory/direc
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from tacit._checks import Floats, blocks
+from tacit.features import WholeMatrix, WholeRows, exp_of_negative
 
-EXACT_BITS = 53
-_TINIEST = 2.0**-900
-"""A row whose largest number is smaller counts as 0: its scale would not be a float."""
-_LN2_HIGH, _LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
-_LOWEST = -700.0
-_EXP_SERIES = [1 / math.factorial(power) for power in range(11, -1, -1)]
 _LOG_TERMS = 12
 _BLOCK = 2**14  # numbers whose few temporary arrays stay in the processor's cache
-
-
-class WholeRows(NamedTuple):
-    """Rows as whole steps (integers in float64) times a power of two for each row.
-
-    A row that is not finite has steps 0 and the unit NaN: whatever is made of it is NaN.
-    """
-
-    steps: Floats
-    units: Floats
-
-    def __repr__(self) -> str:
-        return "WholeRows(secret)"
-
-    def values(self) -> Floats:
-        """Return the rows that these steps stand for."""
-        return self.steps * self.units
-
-    def norms(self) -> Floats:
-        """Return each row's length: the sum of squares is an exact integer."""
-        squares = np.einsum("ij,ij->i", self.steps, self.steps)
-        return np.asarray(np.sqrt(squares)[:, None] * self.units)
-
-
-def row_bits(width: int) -> int:
-    """Return how many bits a number of a row keeps: squares and products then add exactly.
-
-    >>> row_bits(256), row_bits(257)
-    (22, 22)
-    """
-    return (EXACT_BITS - math.ceil(math.log2(max(width, 2)))) // 2
-
-
-def whole_rows(rows: Floats) -> WholeRows:
-    """Round each row to whole steps of a power of two, by its own largest number.
-
-    >>> made = whole_rows(np.array([[1.0, 0.5], [np.nan, 1.0]]))
-    >>> made.values().tolist(), made.norms().round(6).tolist()
-    ([[1.0, 0.5], [nan, nan]], [[1.118034], [nan]])
-    """
-    largest = np.abs(rows).max(axis=1, keepdims=True)
-    usable = np.isfinite(largest) & (largest > _TINIEST)
-    _, exponents = np.frexp(np.where(usable, largest, 1.0))
-    exponents -= row_bits(rows.shape[1])
-    # Powers of two: the product is exact, as a quotient would be.
-    steps = rows * np.ldexp(1.0, -exponents)
-    np.rint(steps, out=steps)
-    units = np.ldexp(1.0, exponents)
-    if not usable.all():
-        steps[~usable[:, 0]] = 0.0
-        units[~np.isfinite(largest)] = np.nan
-    return WholeRows(steps, units)
-
-
-class WholeMatrix:
-    """A public matrix (inputs, outputs) in whole steps, for exact products with rows.
-
-    >>> matrix = WholeMatrix(np.array([[0.25], [2.0]]))
-    >>> matrix.times(whole_rows(np.array([[4.0, 1.0]]))).tolist()
-    [[3.0]]
-    """
-
-    def __init__(self, matrix: Floats) -> None:
-        inputs = matrix.shape[0]
-        bits = EXACT_BITS - math.ceil(math.log2(max(inputs, 2))) - row_bits(inputs)
-        largest = float(np.abs(matrix).max(initial=0.0))
-        _, exponent = math.frexp(largest if largest > _TINIEST else 1.0)
-        self._unit = math.ldexp(1.0, exponent - bits)
-        self._steps = np.rint(matrix / self._unit)
-
-    def times(self, rows: WholeRows) -> Floats:
-        """Return rows times this matrix; the whole steps are multiplied exactly."""
-        product = rows.steps @ self._steps
-        product *= rows.units
-        product *= self._unit
-        return product
 
 
 class ExactLayer(NamedTuple):
@@ -187,32 +105,6 @@ def logistic(values: Floats) -> Floats:
 
 def _logistic(values: Floats, power: Floats) -> Floats:
     return np.asarray(np.where(values >= 0, 1.0, power) / (1.0 + power))
-
-
-def exp_of_negative(values: Floats) -> Floats:
-    """e^x for x <= 0: 2^k times a Taylor series in x - k log 2, by correctly rounded operations."""
-    flat = np.ascontiguousarray(values).reshape(-1)
-    powers = np.empty_like(flat)
-    for block in blocks(flat.size, _BLOCK):
-        powers[block] = _exp_of_block(flat[block])
-    return powers.reshape(values.shape)
-
-
-def _exp_of_block(values: Floats) -> Floats:
-    x = np.maximum(values, _LOWEST)
-    whole = np.rint(x * (1 / math.log(2.0)))
-    x -= whole * _LN2_HIGH
-    x -= whole * _LN2_LOW
-    series = np.full_like(x, _EXP_SERIES[0])
-    for coefficient in _EXP_SERIES[1:]:
-        series *= x
-        series += coefficient
-    with np.errstate(invalid="ignore"):  # of NaN, which stays NaN by the series
-        exponents = np.where(np.isfinite(whole), whole, 0.0).astype(np.int64)
-    exponents += 1023
-    exponents <<= 52
-    series *= exponents.view(np.float64)
-    return series
 
 
 ACTIVATIONS = {"tanh": tanh, "relu": relu, "softplus": softplus}

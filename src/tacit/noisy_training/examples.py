@@ -17,8 +17,8 @@ from tacit._checks import Floats, Integers
 from tacit._extras import need
 from tacit._quiet import Secret
 from tacit.errors import InvalidArgument
+from tacit.features import exp_of_negative
 from tacit.mechanisms import MOST_UNITS
-from tacit.noisy_training.exact_rows import exp_of_negative
 
 if TYPE_CHECKING:
     from torch import Tensor

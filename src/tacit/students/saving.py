@@ -59,6 +59,8 @@ def save_student(
             parameters[key] = fitted = getattr(student, f"{key}_")
             if fitted is not None and not is_row_wise(fitted):  # what is tacit's own is described
                 parameters[key], blobs[f"{key}.skops"] = None, _skops().dumps(fitted)
+            else:
+                arrays = {**arrays, **_learned_arrays(key, fitted)}
     parameters.pop("estimator", None)
     manifest = {
         "student": name,
@@ -104,6 +106,8 @@ def load_student(path: PathLike, *, trusted: Iterable[str] = ()) -> Any:
     manifest, arrays, blobs = read_container(path)
     try:
         student = _rebuilt(manifest, blobs, tuple(trusted))
+        for key in _FITTED:
+            arrays = _taken_up(key, getattr(student, f"{key}_", None), arrays)
         student._restore(arrays)
         if hasattr(student, "n_classes_"):  # a student of classes, not of numbers
             student.classes_ = _labels(manifest.get("extra"), student.n_classes_)
@@ -112,6 +116,30 @@ def load_student(path: PathLike, *, trusted: Iterable[str] = ()) -> Any:
     except Exception:  # the parts are whole but do not make a student
         raise damaged(path) from None
     return student
+
+
+def _learned_arrays(key: str, fitted: Any) -> dict[str, NDArray[Any]]:
+    """Return what tacit's own features have learned from public rows, by places in a file."""
+    return {
+        f"{key}.{place}.{name}": array
+        for place, step in _learning_steps(fitted)
+        for name, array in step.learned_arrays().items()
+    }
+
+
+def _taken_up(key: str, fitted: Any, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Give features what they had learned; return what is left for the student."""
+    left = dict(arrays)
+    for place, step in _learning_steps(fitted):
+        start = f"{key}.{place}."
+        own = [name for name in left if name.startswith(start)]
+        step.take_up({name.removeprefix(start): left.pop(name) for name in own})
+    return left
+
+
+def _learning_steps(fitted: Any) -> list[tuple[int, Any]]:
+    steps = [step for _, step in getattr(fitted, "steps", [("", fitted)])]
+    return [(place, step) for place, step in enumerate(steps) if hasattr(step, "learned_arrays")]
 
 
 def _labels(extra: Any, n_classes: int) -> NDArray[Any] | None:
@@ -178,7 +206,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if type(value).__module__.startswith(f"{_FEATURES}."):
-        parameters = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        own = {field.name: getattr(value, field.name) for field in fields(value)}
+        own = value.described() if hasattr(value, "described") else own
+        parameters = {key: _plain(part) for key, part in own.items()}
         return {"feature": type(value).__name__, "parameters": parameters}
     return value
 

@@ -1,0 +1,230 @@
+"""`DescentClassifier`: softmax regression by noisy gradient descent, all records in every step.
+
+No record is sampled: each takes part in all T steps, whose sums have Gaussian noise, and T of them
+compose exactly, mu^2 = T/sigma^2. Nothing hangs on who was drawn, the ledger counts the run exactly
+beside other Gaussian releases, and rows could come from a stream, one pass a step. On features of
+unit length (`PublicWhitening`) hardly anything is clipped.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tacit.errors import InvalidArgument
+from tacit.mechanisms import NoisySteps, Plan
+from tacit.methods.base import PrivateClassifier, Targets
+from tacit.methods.dpsgd import zero_layers
+from tacit.methods.forecast import UNDECLARED, Forecast, JudgedEstimator, strength_forecast
+from tacit.methods.method import Facts, Method, Rule, common
+from tacit.methods.noisy_training import (
+    NoisyTrainingEstimator,
+    PublicFrame,
+    Training,
+    public_rows,
+)
+from tacit.methods.settings import Features, Parameters
+from tacit.noisy_training import PrivateExamples, Recipe, cross_entropy
+from tacit.privacy import gaussian_mu
+from tacit.records import PrivateRecords, is_from_data
+from tacit.students import NetworkStudent, describe_layers
+
+if TYPE_CHECKING:
+    from torch.nn import Module
+
+    from tacit.ledger import Budget
+
+_WEAK, _STEPS_OF_WEAK, _MOST_STEPS = 2000.0, 20, 200
+_REACH = 50.0
+"""By how much a step moves the scores of a row that all others resemble, without momentum."""
+
+
+def steps_borne(known: float) -> int:
+    """Return how many steps a strength n mu bears: 20 at 2,000, growing with its root.
+
+    Parameters
+    ----------
+    known : float
+        n mu, from a declared number of records.
+
+    Returns
+    -------
+    int
+        From 2 to 200.
+
+    Notes
+    -----
+    Each step more adds noise to all of them, and fits what fewer leave; chosen on the training part
+    of Fashion-MNIST.
+
+    Examples
+    --------
+    >>> steps_borne(2000.0), steps_borne(32_000.0)
+    (20, 80)
+    """
+    borne = round(_STEPS_OF_WEAK * math.sqrt(known / _WEAK))
+    return max(2, min(borne, _MOST_STEPS))
+
+
+@dataclass(eq=False, repr=False)
+class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator):
+    """Softmax regression by noisy gradient descent on all records, without sampling.
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon of the worst-case budget. Unless `noise_multiplier` is given, it sets the noise,
+        also where a `Ledger` is given: the whole run costs at most this. In run.toml: `[privacy]`.
+    delta : float
+        Delta of that budget, below one over the number of records or people; a given `Ledger`
+        counts with its own instead. In run.toml: `[privacy]`.
+    ledger : Ledger, NewLedger or path, optional
+        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
+    allow_overlap : bool
+        True: do not look for private rows that equal public ones; the ledger then says, for ever,
+        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+    noise : InsecureNoise, optional
+        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        secure noise, the only one of a run.
+    random_state : int, optional
+        Without effect here: weights start at 0, and noise is never seeded. In run.toml: `seed`, at
+        the top.
+    allow_hopeless : bool
+        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
+        such a run before anything is spent.
+    classes : array or str
+        The public label set; required. "from_data" reads it off the private labels, which no cost
+        covers: the statement then says so. A run takes the classes that its data declare.
+    n_records : int or str
+        About how many records (with `groups=`: people) there are, a public number that sets steps,
+        rate and, where features leave it open, their size; required. "from_data" counts them, which
+        the statement then says.
+    noise_multiplier : float, optional
+        Deviation of the noise on each sum, in units of what one record can add to it; by default
+        chosen from epsilon and delta.
+    training : Training, optional
+        `Training(epochs=..., learning_rate=...)`: how it is trained; each of its parts is a key of
+        its own in run.toml. An epoch is a step here, of all records: `batch_size` is left out. By
+        default the steps that n mu bears (20 at 2,000, growing with its root), clip sqrt(features),
+        rate 50/sqrt(features), momentum 0.9, and rates that fall to a fiftieth.
+    features : transformer, optional
+        A public one for private and public inputs alike, fitted on `X_public`; without public
+        inputs it must be fitted already, or one of tacit's that learn nothing. None for the inputs
+        themselves. In run.toml: "none", "digits" or "images", "bins" (declared columns) or
+        "whitened".
+
+    Attributes
+    ----------
+    student_ : NetworkStudent
+        The softmax regression, the model to publish.
+    classes_ : array of shape (classes,)
+        The label set, in order: the columns of `predict_proba`.
+    ledger_ : Ledger
+        Who paid.
+    statement_ : Statement
+        What may be said of all that this ledger has released so far.
+    n_features_in_ : int
+        How many columns X had; `feature_names_in_` are their names, where it had any.
+
+    Notes
+    -----
+    It needs no public inputs; `X_public`, if given, tells features, centre and scale.
+
+    Unit: one record, or one person with `groups=`, whose records' mean gradient is clipped as one.
+
+    In run.toml: `method = "gd"`, and a table `[gd]` with `n_records`, `noise_multiplier`,
+    `allow_hopeless`, `features` and the parts of `training`: `clipping`, `clip`, `split`,
+    `optimizer`, `learning_rate`, `decay`, `epochs`, `engine`.
+
+    References
+    ----------
+    `docs/theory/direct.md#all-records-in-every-step`
+    """
+
+    _: KW_ONLY
+    features: Features = None
+    _own: ClassVar[dict[str, Parameters]] = {
+        "training": Training(
+            clipping="flat", split="minimal", optimizer="momentum", decay=0.02, engine="auto"
+        )
+    }
+    _fixed: ClassVar[frozenset[str]] = frozenset({"batch_size"})
+    _needs_public: ClassVar[bool] = False
+
+    def _recipe_for(self, module: Module, size: int) -> tuple[Recipe, float]:
+        """Return the recipe of steps in which all records take part, from public numbers alone."""
+        training = self._settings("training").get_params()
+        del training["batch_size"]
+        epochs = training.pop("epochs") or steps_borne(size / self._gaussian_noise())
+        if epochs != int(epochs):
+            raise InvalidArgument(f"Expected epochs={epochs!r} to be a whole number of steps.")
+        linear: Any = module
+        root = math.sqrt(linear[0].in_features)
+        training["clip"] = training["clip"] or root
+        training["learning_rate"] = training["learning_rate"] or _REACH / root
+        return Recipe(steps=int(epochs), lot=float(size), **training), 1.0
+
+    def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
+        """Train on the private rows; public inputs, if given, tell features, centre and scale."""
+        n_features, n_classes = private.rows.shape[1], task.n_classes or 0
+        self._judge(self._foreseen())
+        view = self._view()
+        frame = PublicFrame.around(view, outside, n_features)
+        width = frame.width()
+        network, ledger = self._train(
+            zero_layers(width, n_classes),
+            cross_entropy,
+            public_rows(width, lambda draw, made: draw.integers(n_classes, size=len(made))),
+            lambda: PrivateExamples(frame.inside(private.rows), private.targets, private.people),
+            n_units=private.n_units,
+            by_person=private.by_person,
+        )
+        student = NetworkStudent(describe_layers(network), view)
+        self.student_ = frame.told(student, network, n_features, n_classes)
+        self.__dict__.update(task.public, ledger_=ledger)
+
+    def _foreseen(self) -> Forecast:
+        if is_from_data(self.n_records) or self.n_records is None:
+            return UNDECLARED
+        return strength_forecast(self._declared_size(0), self._mu())
+
+
+def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
+    """Noisy descent on all records, with the defaults."""
+    shared = common(facts, epsilon, delta, seed)
+    return DescentClassifier(n_records=facts.n_private, **shared)
+
+
+def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
+    """Return the one release of a run with default settings."""
+    del classes
+    mu = float(gaussian_mu(budget.epsilon, budget.delta))
+    steps = steps_borne((n_records or _WEAK / mu) * mu)
+    noise = math.sqrt(steps) / mu * (1 + 2.0**-40)
+    return [(f"{steps} steps of all records", Plan(NoisySteps(noise, 1.0), steps))]
+
+
+def _forecast(budget: Budget, classes: int, n_records: int | None) -> Forecast:
+    del classes
+    return strength_forecast(n_records, float(gaussian_mu(budget.epsilon, budget.delta)))
+
+
+METHOD = Method(
+    name="gd",
+    summary="Noisy gradient descent: a softmax regression is fitted to the private records in "
+    "steps in which all of them take part.",
+    estimator=DescentClassifier,
+    outline=_outline,
+    forecast=_forecast,
+    rules={
+        "gd": Rule(
+            "noisy descent",
+            _compared,
+            "Softmax regression on the same features, all records in every step, steps and rate "
+            "from n mu (training part of Fashion-MNIST).",
+        ),
+    },
+    needs_public=False,
+)

@@ -1,0 +1,186 @@
+"""Frozen networks: rows alone, weights by their hash, what a statement says, a private cache."""
+
+import os
+import stat
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from tacit import DescentClassifier, InsecureNoise, Training
+from tacit.errors import InvalidArgument
+from tacit.features import (
+    FrozenEncoder,
+    PrecomputedEmbeddings,
+    PublicWhitening,
+    StaticTextEncoder,
+    is_row_wise,
+    transform_rows,
+)
+from tacit.students import load_student
+
+DRAW = np.random.default_rng(1)
+ROWS = DRAW.normal(size=(9, 4)).astype(np.float32)
+
+
+def module():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Dropout(0.5), torch.nn.Tanh())
+
+
+def onnx_file(folder):
+    """A small product, as a file."""
+    from tacit.export.graph import Graph
+
+    graph = Graph()
+    rows = graph.add_input("X", np.float32, ["rows", 4])
+    graph.add_output(
+        "out", graph("MatMul", rows, np.ones((4, 2), np.float32)), np.float32, ["rows", 2]
+    )
+    path = folder / "small.onnx"
+    path.write_bytes(graph.model(name="a", about="", facts={}).SerializeToString())
+    return path
+
+
+class TestIsolation:
+    def test_rows_go_through_alone_and_without_dropout(self):
+        encoder = FrozenEncoder(module()).fit(ROWS)
+        made = encoder.transform(ROWS)
+        with torch.inference_mode():
+            plain = module().eval()(torch.from_numpy(ROWS)).numpy()
+        assert made == pytest.approx(plain, abs=1e-6)
+        assert np.array_equal(made[3:5], encoder.transform(ROWS[3:5]))
+        assert is_row_wise(encoder)
+
+    def test_a_batch_that_mixes_rows_is_never_seen(self):
+        seen = []
+
+        def mixes(rows):
+            seen.append(len(rows))
+            return rows - rows.mean(axis=0)
+
+        made = FrozenEncoder(mixes).fit(ROWS).transform(ROWS)
+        assert set(seen) == {1}
+        assert not made.any()
+
+    @pytest.mark.parametrize(("network", "kept"), [(lambda r: r * 2, "block"), (None, "alone")])
+    def test_blocks_are_used_only_where_they_agree_with_rows_alone(self, network, kept):
+        mixes = network or (lambda rows: rows + 1e-7 * len(rows))
+        encoder = FrozenEncoder(mixes, isolation="block", block=4).fit(ROWS)
+        assert encoder.isolation_ == kept
+        alone = FrozenEncoder(mixes).fit(ROWS).transform(ROWS)
+        assert np.array_equal(encoder.transform(ROWS), alone)
+
+    @pytest.mark.parametrize("isolation", ["alone", "block"])
+    def test_a_row_that_fails_is_lost_alone(self, isolation):
+        def fails(rows):
+            if (rows > 90).any():
+                raise ValueError(f"a cell is {rows.max()}")
+            return rows
+
+        encoder = FrozenEncoder(fails, isolation=isolation).fit(ROWS)
+        private = ROWS.copy()
+        private[2, 1] = 99
+        made = transform_rows(encoder, private, ROWS)
+        assert np.isnan(made[2]).all()
+        assert np.array_equal(np.delete(made, 2, 0), np.delete(ROWS, 2, 0))
+
+    @pytest.mark.parametrize(
+        ("wrong", "named"),
+        [
+            ({"isolation": "batch"}, "isolation"),
+            ({"name": " "}, "name"),
+            ({"network": 3}, "network"),
+            ({"network": "missing.onnx"}, "ONNX"),
+            ({"network": lambda rows: 1 / 0}, "zeros"),
+        ],
+    )
+    def test_refuses_by_name(self, wrong, named):
+        with pytest.raises(InvalidArgument, match=named):
+            FrozenEncoder(**({"network": module()} | wrong)).fit(ROWS)
+
+
+class TestWeights:
+    def test_the_hash_is_that_of_the_weights(self, tmp_path):
+        one, other = module(), module()
+        assert FrozenEncoder(one).weights_hash() == FrozenEncoder(other).weights_hash()
+        other[0].bias.data += 1
+        assert FrozenEncoder(one).weights_hash() != FrozenEncoder(other).weights_hash()
+        expected = FrozenEncoder(one).weights_hash()
+        with pytest.raises(InvalidArgument, match="not the network"):
+            FrozenEncoder(other, weights=expected).fit(ROWS)
+        path = onnx_file(tmp_path)
+        made = clone(FrozenEncoder(path)).fit(ROWS).transform(ROWS)
+        assert made == pytest.approx(np.repeat(ROWS.sum(axis=1, keepdims=True), 2, 1), abs=1e-5)
+
+    def test_statement_and_student_name_it(self, tmp_path):
+        path = onnx_file(tmp_path)
+        labels = (ROWS.sum(axis=1) > 0).astype(int)
+        fitted = DescentClassifier(
+            classes=[0, 1],
+            n_records=9,
+            noise=InsecureNoise(0),
+            allow_hopeless=True,
+            training=Training(epochs=2),
+            features=make_pipeline(FrozenEncoder(path, name="sums"), PublicWhitening(1)),
+        )
+        with pytest.warns(UserWarning, match="n mu"):
+            fitted.fit(ROWS, labels, DRAW.normal(size=(6, 4)))
+        said = str(fitted.statement_)
+        assert "features by sums" in said
+        assert FrozenEncoder(path).weights_hash()[:16] in said
+        assert "trained without the private records" in said
+        fitted.save(tmp_path / "student")
+        loaded = load_student(tmp_path / "student")
+        assert np.array_equal(loaded.predict_proba(ROWS), fitted.predict_proba(ROWS))
+        path.write_bytes(path.read_bytes() + b"\x00")
+        with pytest.raises(InvalidArgument, match="not the network"):
+            load_student(tmp_path / "student").predict(ROWS)
+
+    def test_what_is_presumed_of_blocks_and_of_given_embeddings(self):
+        lines = FrozenEncoder(module(), isolation="block").presumed()
+        assert "not proved" in lines[1]
+        (line,) = PrecomputedEmbeddings("lite0").presumed()
+        assert "own record alone" in line.replace("\n", " ")
+
+
+class TestCache:
+    def test_is_secret_found_again_and_deleted_on_request(self, tmp_path):
+        calls = []
+
+        def counted(rows):
+            calls.append(len(rows))
+            return rows[:, :2]
+
+        path = tmp_path / "features.npz"
+        encoder = FrozenEncoder(counted, cache=path).fit(ROWS)
+        first = encoder.transform(ROWS[:5])
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        before = len(calls)
+        again = encoder.transform(ROWS[[7, 0, 4]])
+        assert np.array_equal(again[1:], first[[0, 4]])
+        assert len(calls) - before <= 4  # one new row, and rows of zeros
+        other = FrozenEncoder(lambda rows: rows[:, :2] + 1, name="other", cache=path).fit(ROWS)
+        assert np.array_equal(other.transform(ROWS[:2]), ROWS[:2, :2] + 1)
+        path.write_bytes(b"cut")
+        assert np.array_equal(encoder.transform(ROWS[:5]), first)
+        encoder.forget()
+        assert not path.exists()
+
+
+def test_texts_are_means_of_their_tokens(tmp_path):
+    from safetensors.numpy import save_file
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.WordLevel({"good": 0, "bad": 1, "?": 2}, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    save_file({"vectors": np.eye(3, dtype=np.float32)}, tmp_path / "table.safetensors")
+    encoder = StaticTextEncoder(tmp_path / "tokenizer.json", table=tmp_path / "table.safetensors")
+    made = encoder.fit(None).transform(["good bad bad bad", "", None])
+    assert made[:2].tolist() == [[0.25, 0.75, 0.0], [0.0, 0.0, 0.0]]
+    assert np.isnan(made[2]).all()
+    with pytest.raises(InvalidArgument, match="tokenizer"):
+        StaticTextEncoder(tmp_path / "none.json", table=tmp_path / "table.safetensors").fit(None)

@@ -1,0 +1,84 @@
+"""Noisy descent on all records: no sample, exact composition, refusals, and what it learns."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tacit import Budget, DescentClassifier, InsecureNoise, Ledger, Training
+from tacit.errors import InvalidArgument
+from tacit.features import PublicWhitening
+from tacit.methods.gd import METHOD, steps_borne
+from tacit.privacy import gaussian_mu
+
+DRAW = np.random.default_rng(3)
+CENTRES = 2.5 * DRAW.normal(size=(3, 6))
+
+
+def clouds(n, seed):
+    draw = np.random.default_rng(seed)
+    y = draw.integers(3, size=n)
+    return CENTRES[y] + draw.normal(size=(n, 6)), y
+
+
+X, Y = clouds(400, 0)
+PUBLIC, _ = clouds(60, 1)
+LATER, TRUTH = clouds(300, 2)
+
+
+def model(**changes):
+    given = {"epsilon": 2.0, "classes": [0, 1, 2], "n_records": 400, "noise": InsecureNoise(0)}
+    return DescentClassifier(**given | changes)
+
+
+@pytest.mark.parametrize("features", [None, PublicWhitening()])
+def test_learns_clouds(features):
+    fitted = model(features=features).fit(X, Y, PUBLIC)
+    assert (fitted.predict(LATER) == TRUTH).mean() > 0.9
+    assert fitted.forecast_.verdict == "fair"
+
+
+def test_without_public_inputs_and_by_person():
+    fitted = model(training=Training(epochs=3), n_records=200).fit(
+        X[:60], Y[:60], groups=np.arange(60) // 2
+    )
+    assert fitted.ledger_.unit == "person"
+
+
+def test_a_run_costs_what_gaussian_composition_says(tmp_path):
+    """T steps with noise sqrt(T)/mu: exactly the budget, in a ledger that counts Gaussians."""
+    ledger = Ledger(tmp_path / "a.ledger", budget=Budget(1.0, 1e-5), accountant="gaussian")
+    model(epsilon=1.0, ledger=ledger, noise=None).fit(X, Y, PUBLIC)
+    (entry,) = [each for each in ledger.entries() if each.is_paid]
+    steps = steps_borne(400 * gaussian_mu(1.0, 1e-5))
+    said = json.dumps(entry.plan)
+    assert '"sampling_rate": 1.0' in said
+    assert f'"queries": {steps}' in said
+    assert ledger.spent().epsilon == pytest.approx(1.0, rel=1e-3)
+    assert ledger.spent().epsilon <= 1.0
+
+
+def test_the_outline_is_what_a_run_pays():
+    ((_, plan),) = METHOD.outline(Budget(1.0, 1e-5), 3, 400)
+    assert plan.queries == steps_borne(400 * gaussian_mu(1.0, 1e-5))
+    assert plan.mu_squared() == pytest.approx(gaussian_mu(1.0, 1e-5) ** 2, rel=1e-6)
+
+
+def test_steps_grow_with_the_root_of_the_strength():
+    assert [steps_borne(each) for each in (1.0, 500.0, 8000.0, 1e9)] == [2, 10, 40, 200]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"n_records": None}, "n_records"),
+        ({"training": Training(epochs=2.5)}, "epochs"),
+        ({"training": Training(batch_size=10)}, "batch_size"),
+        ({"epsilon": 0.001, "n_records": 20}, "learn something"),
+        ({"features": PublicWhitening(), "n_records": "from_data"}, "n_records"),
+    ],
+)
+def test_refuses_before_anything_is_spent(wrong, named, tmp_path):
+    with pytest.raises(InvalidArgument, match=named):
+        model(ledger=tmp_path / "a.ledger", **wrong).fit(X, Y, PUBLIC)
+    assert not (tmp_path / "a.ledger").exists()
