@@ -14,7 +14,7 @@ from tacit.errors import InvalidArgument, NotYet, Refused
 from tacit.federation import read_release
 from tacit.federation.aggregator import HELD, LOCK, Aggregator
 from tacit.federation.database import StateUnavailable
-from tacit.federation.exchanging import advance, shown, take_note
+from tacit.federation.exchanging import VOID, advance, shown, take_note
 from tacit.federation.messages import signed
 from tacit.federation.sharing import seal_shares
 from tacit.federation.sums import SPOILED, both_sums, read_sum
@@ -207,7 +207,7 @@ def test_a_crash_after_the_entry_pays_again_or_ends(tmp_path, monkeypatch):
 
         def failing(self, honest=honest, calls=calls):
             calls.append(1)
-            if len(calls) == 1:
+            if len(calls) == 2:  # the first is the rehearsal
                 raise StateUnavailable("the disk is full")
             return honest(self)
 
@@ -294,3 +294,57 @@ def test_the_database_says_so_itself(two):
     path = two.places[0].folder / "state.sqlite"
     with sqlite3.connect(path) as raw, pytest.raises(sqlite3.IntegrityError, match="once"):
         raw.execute("UPDATE studies SET sum = x'00'")
+
+
+def test_the_end_at_one_is_the_end_at_both(two):
+    """Signed, and only before a sum is shown."""
+    closed(two)
+    first, second = two.places
+    name = two.study.hash
+    with pytest.raises(NotYet):
+        shown(second, name, "void")
+    told = signed(second.key, VOID, {"study": name, "role": "second"})
+    with pytest.raises(Refused):
+        take_note(first, name, "void", signed(first.key, VOID, {"study": name, "role": "second"}))
+    take_note(first, name, "void", told)
+    assert two.state(0) == "void"
+    assert not list((first.folder / "answers").iterdir())
+    take_note(second, name, "void", shown(first, name, "void"))
+    assert two.state(1) == "void"
+    with pytest.raises(NotYet):
+        shown(second, name, "sum")
+
+
+def test_an_end_that_comes_after_the_opening_changes_nothing(two):
+    two.send_all(COUNTS)
+    two.finish()
+    first, second = two.places
+    name = two.study.hash
+    take_note(first, name, "void", signed(second.key, VOID, {"study": name, "role": "second"}))
+    assert two.state(0) == "released"
+
+
+def test_a_full_disk_costs_no_entry(two, monkeypatch):
+    closed(two)
+    first, second = two.places
+    take_note(first, two.study.hash, "held", shown(second, two.study.hash, "held"))
+
+    def full(descriptor):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tacit.federation.exchanging.os.fsync", full)
+        for _ in range(3):
+            with pytest.raises(OSError, match="no space"):
+                advance(first, two.study.hash)
+    assert len(first.ledger) == 0
+    assert advance(first, two.study.hash) == "locked"
+    assert len(first.ledger) == 1
+
+
+def test_a_first_aggregator_that_was_not_invited_is_refused(two):
+    second = two.places[1]
+    with second.database.writing() as rows:
+        rows.execute("UPDATE members SET revoked = 1 WHERE id = 'the-first'")
+    with pytest.raises(Refused, match="invited"):
+        second.asked(two.study.hash)

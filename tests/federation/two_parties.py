@@ -76,6 +76,10 @@ class TwoParties:
         second = self.study.server("second")
         known.append((second.url, second.ca, second.key, ""))
         with place.database.writing() as rows:
+            first = self.study.server("first").key
+            rows.execute(
+                "INSERT INTO members VALUES ('the-first', 'aggregator', ?, 0, NULL)", (first,)
+            )
             for url, ca, key, officers in known:
                 values = (url, "us", ca, key, officers)
                 rows.execute("INSERT INTO parties VALUES (?, ?, ?, ?, ?)", values)

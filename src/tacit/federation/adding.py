@@ -12,13 +12,12 @@ from typing import Any
 from tacit.errors import InvalidArgument, NotYet, Refused
 from tacit.federation.audit_log import note
 from tacit.federation.database import Row
+from tacit.federation.exchanging import VOID
 from tacit.federation.keys import check_signature
 from tacit.federation.messages import check_signed
 from tacit.federation.server_folder import ServerFolder
 from tacit.federation.study import AGGREGATORS, SIGNED_AS, Study
 from tacit.federation.sums import both_sums, read_sum
-
-VOID = "tacit-void/1"
 
 
 def _found(place: ServerFolder, name: str) -> tuple[Study, Row]:

@@ -286,8 +286,15 @@ class Aggregator(ServerFolder):
             other = known.get(second.url)
             if other is None or (other["ca"], other["key"]) != (second.ca, second.key):
                 raise Refused("Expected the second aggregator that this one joined.")
+        elif not self._knows(study.server(AGGREGATORS[0])):
+            raise Refused("Expected a first aggregator that this one invited, with that very key.")
         if study.unit not in (self.ledger.unit, "site"):
             raise Refused(f"Expected the unit of this ledger, {self.ledger.unit!r}.")
+
+    def _knows(self, first: Server) -> bool:
+        """Tell whether the first aggregator enrolled here, by an invitation of its own."""
+        query = "SELECT 1 FROM members WHERE role = 'aggregator' AND key = ? AND revoked IS NULL"
+        return self.database.row(query, first.key) is not None
 
     def approve(self, name: str, *, hash: str) -> None:
         """Sign a study and take shares for it; nothing is charged before noise is drawn.

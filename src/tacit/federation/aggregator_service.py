@@ -19,11 +19,19 @@ from starlette.routing import Route
 
 from tacit.errors import InvalidArgument, TacitError
 from tacit.federation import audit_log
-from tacit.federation.adding import VOID
 from tacit.federation.aggregator import Aggregator
 from tacit.federation.client import Client
 from tacit.federation.database import Row
-from tacit.federation.exchanging import KINDS, MOST_NOTE, advance, exchange, shown, take_note
+from tacit.federation.exchanging import (
+    ENDS,
+    KINDS,
+    MOST_NOTE,
+    VOID,
+    advance,
+    exchange,
+    shown,
+    take_note,
+)
 from tacit.federation.messages import signed
 from tacit.federation.service import MemberService, ports_of, renew_server, small_body
 from tacit.federation.study import Study
@@ -49,7 +57,7 @@ class AggregatorService(MemberService):
             self._route("/v1/renew", self.renew, "POST", ("site", "aggregator")),
             Route(f"{study}/share", self._answers, methods=["PUT", "DELETE"]),
         ]
-        for kind in KINDS:
+        for kind in (*KINDS, ENDS):
             routes += [
                 self._route(f"{study}/{kind}", self._take(kind), "PUT", ("aggregator",)),
                 self._route(f"{study}/{kind}", self._show(kind), "GET", ("aggregator",)),
@@ -94,7 +102,10 @@ def round_of(place: Aggregator) -> list[str]:
     """
     said: list[str] = []
     place.close_due()
-    query = "SELECT hash FROM studies WHERE state IN ('closed', 'locked', 'opened')"
+    query = (
+        "SELECT hash FROM studies WHERE state IN ('closed', 'locked', 'opened') "
+        "OR (state = 'void' AND role = 'first' AND told NOT LIKE '%end%')"
+    )
     for row in place.database.rows(query):
         try:
             advance(place, row["hash"])

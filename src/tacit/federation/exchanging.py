@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -33,6 +34,11 @@ from tacit.noise import Shares
 MOST_NOTE = 4 << 20
 """Bytes of a list of who is held."""
 KINDS = ("held", "lock", "sum")
+ENDS = "void"
+"""The note of an aggregator that ends a study without a sum."""
+VOID = "tacit-void/1"
+MOST_PROOFS = 3
+"""Notes that contradict the first are kept up to here: one is proof enough."""
 Pairs = list[list[str]]
 
 
@@ -79,6 +85,7 @@ def _lock(place: Aggregator, row: Row) -> None:
     total = _total(place, study, row["role"], pairs)
     warnings = _warnings(place, study.hash)
     purpose = f"study {study.hash[:16]}: {study.title}"
+    _rehearse_write(place, study)
     try:
         with place.ledger.release(study.plan, purpose=purpose, faults=warnings) as grant:
             released = grant.release(total)
@@ -103,6 +110,21 @@ def _lock(place: Aggregator, row: Row) -> None:
         values = (canonical(pairs), released.entry, stored, lock, study.hash)
         if rows.execute(query, values).rowcount:
             note(rows, place.now(), "locked", study=study.hash, entry=released.entry)
+
+
+def _rehearse_write(place: Aggregator, study: Study) -> None:
+    """Write as much as a sum takes, and remove it: a full disk must not cost an entry a second."""
+    trial = place.folder / "uploads" / "rehearsal"
+    trial.parent.mkdir(mode=0o700, exist_ok=True)
+    try:
+        with trial.open("wb") as file:
+            file.write(bytes(4096 + 8 * study.shape[0] * study.shape[1]))
+            file.flush()
+            os.fsync(file.fileno())
+    finally:
+        trial.unlink(missing_ok=True)
+    with place.database.writing() as rows:
+        rows.execute("UPDATE clock SET latest = MAX(latest, ?)", (place.now(),))
 
 
 def _total(place: Aggregator, study: Study, role: str, pairs: Pairs) -> Shares:
@@ -147,6 +169,9 @@ def take_note(place: Aggregator, name: str, kind: str, raw: bytes) -> None:
     `Refused` if its key did not sign it; nothing is changed then.
     """
     study, row = place.open_study(name)
+    if kind == ENDS:
+        _take_end(place, study, row, raw)
+        return
     text = _checked_sum(study, row, raw) if kind == "sum" else _checked_note(study, row, kind, raw)
     column = f"peer_{kind}"
     with place.database.writing() as rows:
@@ -160,9 +185,23 @@ def take_note(place: Aggregator, name: str, kind: str, raw: bytes) -> None:
         if kept is None or kept == raw:
             return
         evidence = (study.hash, kind, _shown(kept), _shown(raw))
-        rows.execute("INSERT OR IGNORE INTO evidence VALUES (?, ?, ?, ?)", evidence)
-        note(rows, place.now(), "equivocation", study=study.hash, kind=kind)
+        query = "SELECT COUNT(*) AS n FROM evidence WHERE study = ? AND kind = ?"
+        if rows.execute(query, (study.hash, kind)).fetchone()["n"] < MOST_PROOFS:
+            query = "INSERT OR IGNORE INTO evidence VALUES (?, ?, ?, ?)"
+            if rows.execute(query, evidence).rowcount:
+                note(rows, place.now(), "equivocation", study=study.hash, kind=kind)
     raise Refused(f"Expected the {kind} that was sent before: this one is another, and is kept.")
+
+
+def _take_end(place: Aggregator, study: Study, row: Row, raw: bytes) -> None:
+    """End a study that the other aggregator has ended; a sum that is shown stays shown."""
+    peer = peer_of(study, row["role"])
+    plain = check_signed(study.server(peer).key, VOID, read_note(raw))
+    if plain != {"study": study.hash, "role": peer}:
+        raise InvalidArgument("Expected a note on this study, of the other aggregator.")
+    for state in ("open", "closed", "locked"):
+        _move(place, study.hash, state, "void", "the other aggregator ended it")
+    place.sweep()
 
 
 def _as_bytes(stored: Any) -> bytes:
@@ -218,8 +257,11 @@ def _checked_sum(study: Study, row: Row, raw: bytes) -> str:
 
 def shown(place: Aggregator, name: str, kind: str) -> bytes:
     """Return what the other aggregator may see of this one's: `NotYet` before its time."""
-    _, row = place.open_study(name)
+    study, row = place.open_study(name)
+    if kind == ENDS and row["state"] == "void":
+        return signed_note(place.key, VOID, {"study": study.hash, "role": row["role"]})
     allowed = {
+        ENDS: False,
         "held": row["held"] is not None,
         "lock": row["lock"] is not None,
         "sum": row["state"] in ("opened", "released"),
@@ -231,12 +273,14 @@ def shown(place: Aggregator, name: str, kind: str) -> bytes:
 
 def exchange(place: Aggregator, name: str) -> list[str]:
     """Let the first aggregator give and fetch what is due: lists, locks, sums; return what came."""
-    said = []
+    said: list[str] = []
     for kind in KINDS:
         row = place.find(name)
         study = Study.read(row["text"])
-        if row["role"] != AGGREGATORS[0] or row["state"] in ("void", "released"):
+        if row["role"] != AGGREGATORS[0] or row["state"] == "released":
             break
+        if row["state"] == "void":
+            return said + _tell_end(place, study, row)
         try:
             mine = shown(place, row["hash"], kind)
         except NotYet:
@@ -248,8 +292,26 @@ def exchange(place: Aggregator, name: str) -> list[str]:
             break
         got = client.ask("GET", path, most=most_of_sum(study) if kind == "sum" else MOST_NOTE)
         if got.status != 200:
+            ended = client.ask("GET", f"/studies/{study.hash}/{ENDS}")
+            if ended.status == 200:
+                take_note(place, study.hash, ENDS, ended.body)
+                said.append(f"{study.hash[:8]}: ended by the other aggregator")
             break
         take_note(place, study.hash, kind, got.body)
         state = advance(place, study.hash)
         said.append(f"{study.hash[:8]}: {kind} exchanged; {state}")
     return said
+
+
+def _tell_end(place: Aggregator, study: Study, row: Row) -> list[str]:
+    """Tell the second aggregator, once, that the first has ended a study."""
+    if "end" in row["told"].split():
+        return []
+    client = place.client(study.server(AGGREGATORS[1]).url)
+    note_of_end = shown(place, study.hash, ENDS)
+    if client.ask("PUT", f"/studies/{study.hash}/{ENDS}", note_of_end).status != 201:
+        return []
+    with place.database.writing() as rows:
+        query = "UPDATE studies SET told = told || 'end ' WHERE hash = ?"
+        rows.execute(query, (study.hash,))
+    return [f"{study.hash[:8]}: end told"]

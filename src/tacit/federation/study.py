@@ -43,6 +43,8 @@ MOST_BYTES = 1 << 20
 LAST_SECOND = 253_402_300_799
 """Of the year 9999, the last that can be shown to people."""
 MOST_SITES, MOST_TEACHERS = 10_000, 1 << 24
+MOST_NUMBERS = 1 << 24
+"""In one site's answers: shares of 8 bytes each, and sums, are held in memory."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 _DTYPES = ("<f4", "<f8", "|u1", "<i8")
 
@@ -447,6 +449,7 @@ def _check_parts(study: Study, document: Mapping[str, Any]) -> None:
     for holds, what in (
         (len(set(names)) == len(names), "sites with names of their own"),
         (len({each.key for each in study.sites}) == len(names), "sites with keys of their own"),
+        (study.shape[0] * study.shape[1] <= MOST_NUMBERS, f"at most {MOST_NUMBERS} numbers a site"),
         (sum(teachers) <= MOST_TEACHERS, f"at most {MOST_TEACHERS} teachers"),
         (study.quorum["sites"] <= len(names), "a quorum of no more sites than there are"),
         (study.quorum["teachers"] <= sum(teachers), "a quorum of no more teachers than there are"),
