@@ -282,10 +282,13 @@ class TestReport:
 
 class TestDemo:
     def test_each_run_has_its_own_directory(self, tacit):
-        first, second = (json.loads(tacit("demo", "--json").out) for _ in range(2))
-        assert first["folder"] != second["folder"]
-        assert Path(second["folder"], "report.html").is_file()
-        assert first["statement"]["epsilon"] <= 2.0
+        Path("tacit-demo/run-1").mkdir(parents=True)
+        Path("tacit-demo/run-1/report.html").write_text("of another run")
+        told = json.loads(tacit("demo", "--json").out)
+        assert Path(told["folder"]) == Path("tacit-demo/run-2")
+        assert Path(told["folder"], "report.html").is_file()
+        assert told["statement"]["epsilon"] <= 2.0
+        assert Path("tacit-demo/run-1/report.html").read_text() == "of another run"
 
 
 class TestRoot:
