@@ -3,12 +3,12 @@
     python -m benchmarks.federation_soak --sites 60 --rounds 200   # kills, on either side
     python -m benchmarks.federation_soak --speed                   # 1,000 sites x 11,000 x 10
 
-Everything is on loopback. Sites and coordinator are processes (forked, so that a restart costs
-milliseconds) that die by SIGKILL at random moments and are started again; a third of the rounds are
-released by two processes that race. After each round the script asserts what must hold: the
-release is the exact sum of its survivors (the noise is made too small to move a count), it is there
-once, every site that approved was charged once, every receipt is the first one's. It prints what
-it saw; docs/results/federation.md has the figures.
+Everything is on loopback. Sites and coordinator are processes (forked from one that has imported
+everything, so that a restart costs milliseconds) that die by SIGKILL at random moments and are
+started again; a third of the rounds are released by two processes that race. After each round the
+script asserts what must hold: the release is the exact sum of its survivors (the noise is made too
+small to move a count), it is there once, every site that approved was charged once, every receipt
+is the server's and signed by it. It prints what it saw; docs/results/federation.md has the figures.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ import os
 import random
 import resource
 import signal
+import socket
 import ssl
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
 import numpy as np
 
 from tacit import Budget, NoisyVotes, Plan, count_votes
+from tacit.errors import NotYet, Refused, Unreachable
 from tacit.federation import (
     Coordinator,
     Policy,
@@ -51,7 +53,7 @@ from tacit.federation import (
 )
 from tacit.federation.certificates import new_request, server_context
 from tacit.federation.members import ENROLMENT, enrol, new_token
-from tacit.federation.messages import seal_answers
+from tacit.federation.messages import RECEIPT, check_signed, seal_answers
 from tacit.federation.service import EnrolmentService, MemberService, serve_coordinator
 from tacit.federation.transport import Listener, free_ports, serve
 
@@ -61,32 +63,82 @@ EXACT = 0.05
 WIDE = Budget(1e8, 1e-6)
 
 
-def forked(work: Callable[[], None]) -> int:
-    """Run work in a forked process; return its id."""
-    process = os.fork()
-    if process:
-        return process
-    try:
-        os.nice(1)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        work()
-    except BaseException:
-        os._exit(1)
+class Zygote:
+    """A process that has imported everything, opened nothing, and forks the others.
+
+    Each of those is a process of its own whose state is on disk alone; a start costs milliseconds.
+    Only the zygote buries them, so that an id that is killed is never somebody else's.
+    """
+
+    def __init__(self) -> None:
+        self._ours, theirs = socket.socketpair()
+        self.process = os.fork()
+        if not self.process:
+            self._ours.close()
+            _fork_for_ever(theirs)
+        theirs.close()
+        self._lines = self._ours.makefile("rw")
+
+    def _ask(self, *words: object) -> int:
+        self._lines.write(json.dumps(words) + "\n")
+        self._lines.flush()
+        return int(self._lines.readline())
+
+    def start(self, work: str, *arguments: str) -> int:
+        """Run a function of this file in a process of its own; return its id."""
+        return self._ask("start", work, *arguments)
+
+    def kill(self, process: int) -> bool:
+        """End this very process by SIGKILL; tell whether it was still running."""
+        return bool(self._ask("kill", process))
+
+    def ended(self, process: int) -> bool:
+        """Tell whether a process has ended by itself."""
+        return bool(self._ask("ended", process))
+
+    def close(self) -> None:
+        """Let the zygote end."""
+        self._ours.close()
+        self._lines.close()
+        os.waitpid(self.process, 0)
+
+
+def _fork_for_ever(line: socket.socket) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    running: set[int] = set()
+    pipe = line.makefile("rw")
+    for asked in map(json.loads, pipe):
+        told = 0
+        if asked[0] == "start":
+            told = os.fork()
+            if not told:
+                _work(line, asked[1], asked[2:])
+            running.add(told)
+        elif asked[1] in running:
+            if asked[0] == "kill":
+                os.kill(asked[1], signal.SIGKILL)
+            who, status = os.waitpid(asked[1], 0 if asked[0] == "kill" else os.WNOHANG)
+            told = int(who == asked[1] and (asked[0] == "ended" or os.WIFSIGNALED(status)))
+            if asked[0] == "kill" or told:
+                running.discard(asked[1])
+        else:
+            told = int(asked[0] == "ended")
+        pipe.write(f"{told}\n")
+        pipe.flush()
+    for each in running:
+        os.kill(each, signal.SIGKILL)
     os._exit(0)
 
 
-def ended(process: int) -> bool:
-    """Tell whether a process has ended; it is buried then."""
-    return os.waitpid(process, os.WNOHANG)[0] != 0
-
-
-def kill(process: int) -> None:
-    """End this very process, and bury it."""
+def _work(line: socket.socket, name: str, arguments: list[str]) -> None:
+    line.close()
+    random.seed()
     try:
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
-    except (ChildProcessError, ProcessLookupError):
-        pass
+        globals()[name](*arguments)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
 
 
 def make_coordinator(folder: Path, most: int = 1000) -> Coordinator:
@@ -109,35 +161,47 @@ def answers_of(study: str, site: str) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, CLASSES, (TEACHERS, QUERIES))
 
 
-def site_agent(folder: Path) -> None:
+def site_agent(folder: str, every: str) -> None:
     """Approve and answer whatever comes, for ever."""
     while True:
         site = Site.open(folder)
+        pause = random.uniform(0.5, 1) * float(every)
         try:
-            name = next(iter(site.servers().values()))["name"]
             site.run_once()
-            for each in site.studies():
-                if each.state == "seen" and each.remote == "open":
-                    site.approve(each, hash=each.hash)
-                if site.find(each).state == "approved":
-                    site.answer(each, answers=answers_of(each.hash, name))
-        except Exception:
+            query = "SELECT hash FROM studies WHERE remote = 'open' AND state <> 'confirmed'"
+            for each in site.database.rows(query):
+                pause = bring_forward(site, each["hash"], pause)
+        except (Unreachable, NotYet):
             pass  # a server that was just killed; asked again
+        except Refused as refused:
+            if "has closed" not in str(refused):
+                raise
         site.close()
-        time.sleep(random.uniform(0.1, 0.4))
+        time.sleep(pause)
 
 
-def serve_for_ever(folder: Path) -> None:
+def bring_forward(site: Site, name: str, pause: float) -> float:
+    """Approve and answer one study; return how long to wait before the next visit."""
+    if site.find(name).state == "seen":
+        site.approve(name, hash=name)
+    if site.find(name).state == "approved":
+        here = next(iter(site.servers().values()))["name"]
+        site.answer(name, answers=answers_of(name, here))
+        site.run_once()
+    due = site.find(name).send_at
+    waits = due is not None and site.find(name).state == "sealed"
+    return max(0.05, due - time.time() + random.uniform(0, 0.5)) if waits else pause
+
+
+def serve_for_ever(folder: str) -> None:
     asyncio.run(serve_coordinator(Coordinator(folder)))
 
 
-def release(folder: Path, study: str) -> None:
+def release(folder: str, study: str) -> None:
     release_study(Coordinator(folder), study)
 
 
 def wait_for(port: int) -> None:
-    import socket
-
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
@@ -168,87 +232,153 @@ def open_study(place: Coordinator, seconds: int, quorum: int) -> Study:
     return study
 
 
-def soak(n_sites: int, rounds: int, seconds: int) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="tacit-soak-"))
-    place = make_coordinator(folder / "coordinator")
-    server = forked(lambda: serve_for_ever(place.folder))
-    wait_for(place.settings.enrol_port)
-    folders = []
-    for number in range(n_sites):
-        name = f"site-{number:03d}"
-        site = Site.create(folder / name, budget=WIDE, unit="patient")
-        site.join(place.invite(name))
-        Policy(list(place.officers), ["coordinator"], 1e8, 100, 2, 2).write(
-            folder / name / "policy.toml"
-        )
+class Soak:
+    """A coordinator, its sites, and whoever releases: started, killed, started again."""
+
+    def __init__(self, n_sites: int, seconds: int, where: str | None) -> None:
+        self.zygote, self.every = Zygote(), str(seconds / 2)
+        folder = Path(tempfile.mkdtemp(prefix="tacit-soak-", dir=where))
+        self.place = make_coordinator(folder / "coordinator")
+        self.server = self._serve()
+        wait_for(self.place.settings.enrol_port)
+        self.folders = [self._join(folder / f"site-{number:03d}") for number in range(n_sites)]
+        self.agents = {each: self._agent(each) for each in self.folders}
+        self.releasers: list[int] = []
+        self.kills: Counter[str] = Counter()
+        self.seen: Counter[str] = Counter()
+
+    def _serve(self) -> int:
+        return self.zygote.start("serve_for_ever", str(self.place.folder))
+
+    def _agent(self, folder: Path) -> int:
+        return self.zygote.start("site_agent", str(folder), self.every)
+
+    def _join(self, folder: Path) -> Path:
+        site = Site.create(folder, budget=WIDE, unit="patient")
+        site.join(self.place.invite(folder.name))
+        policy = Policy(list(self.place.officers), ["coordinator"], 1e8, 100, 2, 2)
+        policy.write(folder / "policy.toml")
         site.close()
-        folders.append(folder / name)
+        return folder
+
+    def kill_site(self) -> None:
+        """Kill a site, often again while it is just asking, and start it anew."""
+        victim = random.choice(self.folders)
+        for again in (True, random.random() < 0.5):
+            if again:
+                assert self.zygote.kill(self.agents[victim]), "an agent had ended by itself"
+                self.agents[victim] = self._agent(victim)
+                self.kills["site"] += 1
+                time.sleep(random.uniform(0.005, 0.2))
+
+    def kill_server(self) -> None:
+        """Kill the coordinator's service and start it anew."""
+        assert self.zygote.kill(self.server), "the service had ended by itself"
+        self.server = self._serve()
+        self.kills["coordinator"] += 1
+
+    def release(self, study: Study, racing: int) -> None:
+        """Release by so many processes at once; half of the time one of them is killed."""
+        arguments = (str(self.place.folder), study.hash)
+        new = [self.zygote.start("release", *arguments) for _ in range(racing)]
+        time.sleep(random.uniform(0, 0.1))
+        if random.random() < 0.5:
+            self.kills["release"] += self.zygote.kill(new.pop())
+        self.releasers += new
+        self.releasers = [each for each in self.releasers if not self.zygote.ended(each)]
+
+    def round(self, number: int, seconds: int) -> None:
+        """Carry one study to its end under fire, and check it."""
+        study = open_study(self.place, seconds, max(2, len(self.folders) // 2))
+        while True:
+            time.sleep(random.uniform(0.05, 0.4))
+            self.kill_site()
+            if random.random() < 0.12:
+                self.kill_server()
+            state = self.place.find(study.hash)["state"]
+            if state in ("released", "void"):
+                break
+            if state == "closed":
+                self.release(study, 2 if number % 3 == 0 else 1)
+        check(self.place, study, self.folders, self.seen)
+
+    def end(self) -> None:
+        """Kill all that is left."""
+        for process in (self.server, *self.agents.values(), *self.releasers):
+            self.zygote.kill(process)
+        self.zygote.close()
+
+
+def soak(n_sites: int, rounds: int, seconds: int, minutes: float, where: str | None) -> None:
+    """Run rounds until they, or the minutes, are over; print what was seen."""
+    begun, under_fire = time.monotonic(), Soak(n_sites, seconds, where)
     print(f"{n_sites} sites have joined", flush=True)
-    agents = {each: forked(lambda each=each: site_agent(each)) for each in folders}
-    kills: Counter[str] = Counter()
-    seen: Counter[str] = Counter()
-    releasers: list[int] = []
     try:
         for number in range(rounds):
-            study = open_study(place, seconds, max(2, n_sites // 2))
-            while True:
-                time.sleep(random.uniform(0.05, 0.3))
-                victim = random.choice(folders)
-                kill(agents[victim])
-                agents[victim] = forked(lambda victim=victim: site_agent(victim))
-                kills["site"] += 1
-                if random.random() < 0.15:
-                    kill(server)
-                    kills["coordinator"] += 1
-                    server = forked(lambda: serve_for_ever(place.folder))
-                state = place.find(study.hash)["state"]
-                if state in ("released", "void"):
-                    break
-                if state == "closed":
-                    racing = 2 if number % 3 == 0 else 1
-                    releasers += [
-                        forked(partial(release, place.folder, study.hash)) for _ in range(racing)
-                    ]
-                    time.sleep(random.uniform(0, 0.05))
-                    if random.random() < 0.5:
-                        kill(releasers.pop())
-                        kills["release"] += 1
-                    releasers = [each for each in releasers if not ended(each)]
-            check(place, study, folders, seen)
-            if (number + 1) % 5 == 0 or number + 1 == rounds:
-                print(f"{number + 1} rounds: {dict(kills)} killed; {dict(seen)}", flush=True)
+            under_fire.round(number, seconds)
+            spent = time.monotonic() - begun
+            if (number + 1) % 5 == 0 or number + 1 == rounds or spent > 60 * minutes:
+                print(
+                    f"{number + 1} rounds in {spent:.0f} s: {dict(under_fire.kills)} killed; "
+                    f"{dict(under_fire.seen)}",
+                    flush=True,
+                )
+            if spent > 60 * minutes:
+                break
     finally:
-        for process in (server, *agents.values(), *releasers):
-            kill(process)
-    extra = len(place.ledger) - seen["released"]
+        under_fire.end()
+    extra = len(under_fire.place.ledger) - under_fire.seen["released"]
     print(f"{extra} entries of the coordinator's ledger more than releases (killed draws)")
+    used = sum(resource.getrusage(who).ru_utime for who in (0, resource.RUSAGE_CHILDREN))
+    print(f"{used:.0f} CPU-s of user time in all")
 
 
 def check(place: Coordinator, study: Study, folders: list[Path], seen: Counter[str]) -> None:
     """Assert what must hold of a study that has ended, whatever was killed."""
     row = place.find(study.hash)
     seen[row["state"]] += 1
+    query = "SELECT site, receipt FROM answers WHERE study = ?"
+    receipts = {each["site"]: each["receipt"] for each in place.database.rows(query, study.hash)}
+    counted: Mapping[str, str] = {}
     if row["state"] == "released":
         found = read_release(study, bytes(row["release"]))
+        counted = found.sharing
         expected = sum(
             count_votes(answers_of(study.hash, name), CLASSES) for name in found.survivors
         )
         assert np.array_equal(np.asarray(found.release), expected), "another sum"
         assert list(found.survivors) == json.loads(row["survivors"])
-        entries = [
-            e for e in place.ledger.entries() if e.purpose.startswith(f"study {study.hash[:16]}")
-        ]
-        assert len(entries) >= 1
+        purpose = f"study {study.hash[:16]}"
+        entries = [each for each in place.ledger.entries() if each.purpose.startswith(purpose)]
+        assert row["entry"] == entries[-1].hash, "released under another entry"
         seen["in the sum"] += len(found.survivors)
     for folder in folders:
-        site = Site.open(folder)
-        charged = [e for e in site.ledger.entries() if e.about.get("study") == study.hash]
-        assert len(charged) <= 1, "charged twice"
-        told = {each.hash: each.state for each in site.studies()}
-        if told.get(study.hash) not in (None, "seen", "refused", "absent"):
-            assert len(charged) == 1, "answered without a charge"
-        seen["charges"] += len(charged)
-        site.close()
+        check_site(folder, study, receipts.get(folder.name), counted.get(folder.name), seen)
+
+
+def check_site(
+    folder: Path, study: Study, receipt: str | None, counted: str | None, seen: Counter[str]
+) -> None:
+    """Assert that a site was charged once, holds the server's receipt, and is in the sum."""
+    site = Site.open(folder)
+    charged = [each for each in site.ledger.entries() if each.about.get("study") == study.hash]
+    assert len(charged) <= 1, "charged twice"
+    row = site.database.row("SELECT * FROM studies WHERE hash = ?", study.hash)
+    state = None if row is None else row["state"]
+    if state not in (None, "seen", "refused", "absent"):
+        assert len(charged) == 1, "answered without a charge"
+    if row is not None and state == "confirmed":
+        parcel = site.database.row("SELECT * FROM parcels WHERE study = ?", study.hash)
+        assert parcel, "confirmed without a parcel"
+        assert parcel["receipt"] == receipt, "another receipt"
+        check_signed(study.server("coordinator").key, RECEIPT, json.loads(receipt or "{}"))
+        assert counted in (None, row["sharing"]), "another answer in the sum"
+        seen["confirmed"] += 1
+    if counted is not None:
+        assert row, "counted, but never seen"
+        assert counted == row["sharing"], "a sum without this site's answer"
+    seen["charges"] += len(charged)
+    site.close()
 
 
 def server_seconds(process: int) -> float:
@@ -313,30 +443,31 @@ def speed(n_sites: int, queries: int, classes: int) -> None:  # noqa: PLR0915 - 
     place.close()
     print(f"{n_sites} sites, bodies of {len(bodies[0])} bytes", flush=True)
     code = f"from benchmarks.federation_soak import *; only_members(Path({str(place.folder)!r}))"
-    server = subprocess.Popen([sys.executable, "-c", code]).pid  # a process with its own memory
+    server = subprocess.Popen([sys.executable, "-c", code])  # a process with its own memory
     wait_for(place.settings.port)
-    before, base = server_seconds(server), f"{place.settings.url}/v1/studies"
+    before, base = server_seconds(server.pid), f"{place.settings.url}/v1/studies"
     headers = {"Tacit-Protocol": "1", "Content-Type": "application/octet-stream"}
     begun = time.perf_counter()
     for context, body in zip(contexts, bodies, strict=True):
         with httpx.Client(verify=context, trust_env=False, timeout=60) as http:
             reply = http.put(f"{base}/{study.hash}/answers", content=body, headers=headers)
             assert reply.status_code == 201, reply.text
-    used = server_seconds(server) - before
+    used = server_seconds(server.pid) - before
     print(f"uploads: {used:.1f} s of server CPU, {time.perf_counter() - begun:.0f} s of wall clock")
-    print(f"server: {memory_mb(server):.0f} MB at the most", flush=True)
-    before, polls = server_seconds(server), 500
+    print(f"server: {memory_mb(server.pid):.0f} MB at the most", flush=True)
+    before, polls = server_seconds(server.pid), 500
     for number in range(polls):
         with httpx.Client(verify=contexts[number % n_sites], trust_env=False, timeout=60) as http:
             assert http.get(base, headers=headers).status_code == 200
-    used = server_seconds(server) - before
+    used = server_seconds(server.pid) - before
     share = 100 * used / polls * n_sites / 60
     print(
         f"polls: {1000 * used / polls:.1f} ms of server CPU each; {n_sites} sites a minute "
         f"take {share:.1f} % of a core",
         flush=True,
     )
-    kill(server)
+    os.kill(server.pid, signal.SIGKILL)
+    server.wait()
     again = Coordinator(place.folder)
     with again.database.writing() as rows:
         rows.execute("UPDATE studies SET closes = ?", (int(time.time()),))
@@ -380,13 +511,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sites", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--seconds", type=int, default=8)
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--minutes", type=float, default=1e9)
+    parser.add_argument("--where", help="where the folders are made")
     parser.add_argument("--speed", action="store_true")
     asked = parser.parse_args()
     if asked.speed:
         speed(1000 if asked.sites == 60 else asked.sites, 11_000, 10)
     else:
-        soak(asked.sites, asked.rounds, asked.seconds)
+        soak(asked.sites, asked.rounds, asked.seconds, asked.minutes, asked.where)
 
 
 if __name__ == "__main__":

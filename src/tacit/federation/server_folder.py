@@ -317,7 +317,8 @@ class ServerFolder:
         dict
             hash, text, state and what else is on record.
         """
-        found = [row for row in self.studies() if row["hash"].startswith(beginning)]
+        query = "SELECT * FROM studies WHERE substr(hash, 1, ?) = ?"  # not all are read
+        found = self.database.rows(query, len(beginning), beginning)
         if len(beginning) < 8 or len(found) != 1:
             raise InvalidArgument(
                 f"Expected the first eight or more digits of one study's hash, got "

@@ -181,7 +181,8 @@ class SiteFolder:
             The one that is meant.
         """
         beginning = study.hash if isinstance(study, SiteStudy) else str(study)
-        found = [each for each in self.studies() if each.hash.startswith(beginning)]
+        query = "SELECT * FROM studies WHERE substr(hash, 1, ?) = ?"  # not all are read
+        found = [_known(row) for row in self.database.rows(query, len(beginning), beginning)]
         if len(beginning) < 8 or len(found) != 1:
             raise InvalidArgument(
                 f"Expected the first eight or more digits of one study's hash, got "
@@ -223,6 +224,8 @@ class SiteFolder:
 
     def sweep(self) -> None:
         """Delete parcels that will never leave again, and what a killed process left half way."""
+        if not any((self.folder / "sealed").iterdir()):
+            return
         with self.database.writing() as rows:  # parcels are written under this lock alone
             query = (
                 "SELECT study || '.' || role AS name FROM parcels JOIN studies ON hash = study "

@@ -33,9 +33,21 @@ def visit(site: SiteFolder, url: str) -> list[str]:
     said = client.ask("GET", f"/studies?seen={server['length']}").json()
     _check_log(site, url, server, said.get("audit"))
     lines = _check_skew(site, url, said.get("time"))
+    settled = _settled(site)
     for each in _listed(said.get("studies")):
-        lines += _follow(site, url, client, each)
+        if settled.get(each["hash"]) != each["state"]:
+            lines += _follow(site, url, client, each)
     return lines
+
+
+def _settled(site: SiteFolder) -> dict[str, str]:
+    """Return the studies of which nothing is left to do here, with how they ended there."""
+    query = (
+        "SELECT hash, remote FROM studies WHERE (told <> '' OR state IN ('seen', 'absent')) "
+        "AND (remote = 'void' AND state NOT IN ('seen', 'approved', 'sealed', 'sent') "
+        "OR release IS NOT NULL AND state <> 'sent')"
+    )
+    return {row["hash"]: row["remote"] for row in site.database.rows(query)}
 
 
 def _check_log(site: SiteFolder, url: str, server: Row, log: Any) -> None:
@@ -47,9 +59,10 @@ def _check_log(site: SiteFolder, url: str, server: Row, log: Any) -> None:
             f"The audit log of {url} went back, or is another one: its operator must explain "
             "it. Nothing is sent there."
         )
-    with site.database.writing() as rows:
-        query = "UPDATE servers SET length = ?, head = ? WHERE url = ?"
-        rows.execute(query, (log["length"], str(log.get("head")), url))
+    if log["length"] > server["length"]:
+        with site.database.writing() as rows:
+            query = "UPDATE servers SET length = ?, head = ? WHERE url = ?"
+            rows.execute(query, (log["length"], str(log.get("head")), url))
 
 
 def _check_skew(site: SiteFolder, url: str, theirs: Any) -> list[str]:
@@ -67,9 +80,10 @@ def _follow(site: SiteFolder, url: str, client: Client, each: Mapping[str, Any])
         return _meet(site, url, client, each)
     if row["server"] != url:
         return []
-    with site.database.writing() as rows:
-        query = "UPDATE studies SET remote = ?, closes = ? WHERE hash = ?"
-        rows.execute(query, (remote, closes, name))
+    if (row["remote"], row["closes"]) != (remote, closes):  # most studies ended long ago
+        with site.database.writing() as rows:
+            query = "UPDATE studies SET remote = ?, closes = ? WHERE hash = ?"
+            rows.execute(query, (remote, closes, name))
     said = tell_decision(site, client, row)
     row = site.row(name)
     unsent = row["state"] in ("seen", "approved", "sealed")
