@@ -42,8 +42,8 @@ def test_no_record_and_no_vote_is_where_it_should_not_be(network, clock, monkeyp
     travelled: list[tuple[str, bytes]] = []
     ask = client.Client.ask
 
-    def overheard(self, method, path, body=None, most=client.MOST_REPLY):
-        reply = ask(self, method, path, body, most)
+    def overheard(self, method, path, body=None, most=client.MOST_REPLY, more=None):
+        reply = ask(self, method, path, body, most, more or {})
         travelled.append((f"{method} {path}", body or b""))
         travelled.append((f"reply to {method} {path}", reply.body))
         return reply

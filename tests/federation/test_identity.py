@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import ssl
 
@@ -203,6 +204,15 @@ def test_a_name_is_invited_once_it_is_free(network):
             coordinator.invite(wrong)
     with pytest.raises(InvalidArgument, match="role"):
         coordinator.invite("somebody", "officer")
+
+
+def test_an_invitation_to_a_line_that_anybody_can_read_is_none(coordinator):
+    invited = Invitation.read(coordinator.invite("hospital-a"))
+    for address in ("http://127.0.0.1:1", "https://a@b", "https://a/b", "https://", "ftp://a", "a"):
+        for field in ("url", "enrol"):
+            other = dataclasses.replace(invited, **{field: address})
+            with pytest.raises(InvalidArgument, match="Expected an invitation"):
+                Invitation.read(other.text())
 
 
 def test_an_impostor_of_the_server_is_not_talked_to(network, tmp_path):

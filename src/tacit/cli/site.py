@@ -210,6 +210,7 @@ def answer(
     if (answers is None) == (config is None):
         raise InvalidArgument("Expected --answers or --config, one of them.")
     given: dict[str, Any] = {}
+    said = ""
     if answers is not None:
         from tacit.federation import read_answers
 
@@ -218,8 +219,10 @@ def answer(
         from tacit.federation import records_of
 
         assert config is not None
-        given.update(records_of(config, site.find(study).study))
+        given, said = records_of(config, site.find(study).study)
     site.answer(study, **given)
+    if said:  # for the steward, who may read the records; it goes nowhere else
+        screen().print(escape(said), soft_wrap=True)
     print_result({"sealed": site.find(study).hash}, "Sealed.", as_json=as_json)
 
 

@@ -56,6 +56,7 @@ class AggregatorService(MemberService):
             self._route("/v1/studies", self.studies, "GET", ("site", "aggregator")),
             self._route("/v1/renew", self.renew, "POST", ("site", "aggregator")),
             Route(f"{study}/share", self._answers, methods=["PUT", "DELETE"]),
+            self._route(f"{study}/share/parts/{{number:int}}", self.part, "PUT", ("site",)),
         ]
         for kind in (*KINDS, ENDS):
             routes += [

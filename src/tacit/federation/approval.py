@@ -221,6 +221,10 @@ def _check_policy(study: Study, policy: Policy, ledger: Ledger) -> None:
         (study.mode in policy.modes, f"mode {study.mode!r} to be among modes"),
         (study.queries <= policy.most_queries, f"at most most_queries={policy.most_queries}"),
         (
+            study.inputs["bytes"] <= policy.most_input_megabytes << 20,
+            f"inputs of at most most_input_megabytes={policy.most_input_megabytes}",
+        ),
+        (
             study.quorum["sites"] >= policy.least_sites,
             f"a quorum of at least least_sites={policy.least_sites}",
         ),

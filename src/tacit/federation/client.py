@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -27,6 +28,7 @@ from tacit.ledger import digest
 
 MOST_REPLY = 16 << 20
 _TIMEOUT = httpx.Timeout(30.0, connect=10.0)
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _HEADERS = {"Tacit-Protocol": PROTOCOL, "Accept-Encoding": "identity"}
 
 
@@ -97,10 +99,15 @@ class Client:
         return self._http
 
     def ask(
-        self, method: str, path: str, body: bytes | None = None, most: int = MOST_REPLY
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        most: int = MOST_REPLY,
+        more: Mapping[str, str] = _NOTHING,
     ) -> Reply:
         """Send one request; `Unreachable` if nobody answers, `Refused` if this member may not."""
-        headers = dict(_HEADERS)
+        headers = {**_HEADERS, **more}
         if body is not None:
             headers["Content-Type"] = "application/octet-stream"
         reply = _exchange(self._opened(), method, f"{self.url}/v1{path}", body, headers, most)

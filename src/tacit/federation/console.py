@@ -14,9 +14,11 @@ from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tacit.errors import TacitError
 from tacit.federation import audit_log, members
@@ -61,7 +63,22 @@ def console_app(coordinator: Coordinator) -> Any:
     ASGI application
         To be served over TLS.
     """
-    return _Console(coordinator).app()
+    return _WithHeaders(_Console(coordinator).app())
+
+
+class _WithHeaders:
+    """Give every reply its headers, also those to what is not there."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        await self.app(scope, receive, with_headers)
 
 
 class _Console:
@@ -91,7 +108,7 @@ class _Console:
     def _safe(
         self, handler: Callable[[Request], Awaitable[Response]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Give every reply its headers; what goes wrong is one line without any detail."""
+        """Whatever goes wrong is one line without any detail."""
 
         async def endpoint(request: Request) -> Response:
             try:
@@ -100,7 +117,6 @@ class _Console:
                 raise
             except Exception:
                 response = PlainTextResponse("The page could not be shown.\n", 400)
-            response.headers.update(HEADERS)
             return response
 
         return endpoint
@@ -137,9 +153,7 @@ class _Console:
 
     async def _style(self, request: Request) -> Response:
         del request
-        return Response(
-            style(), media_type="text/css", headers={"X-Content-Type-Options": "nosniff"}
-        )
+        return Response(style(), media_type="text/css")
 
     async def _login(self, request: Request) -> Response:
         if request.method == "GET":

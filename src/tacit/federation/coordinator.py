@@ -20,7 +20,12 @@ from tacit.federation.keys import SigningKey, check_signature
 from tacit.federation.receiving import present_sites
 from tacit.federation.server_folder import ServerFolder
 from tacit.federation.settings import ServerSettings
-from tacit.federation.statements import ANSWERS_STAY, SHOWN_TO_NOBODY, with_presumptions
+from tacit.federation.statements import (
+    ANSWERS_STAY,
+    SHOWN_TO_NOBODY,
+    WITHDRAWN,
+    with_presumptions,
+)
 from tacit.federation.study import AGGREGATORS, SIGNED_AS, Server, Study, StudySite
 from tacit.ledger import Budget, Statement
 
@@ -260,12 +265,14 @@ class Coordinator(ServerFolder):
         told = self.database.rows("SELECT * FROM answers WHERE study = ?", study.hash)
         decisions = {row["site"]: row["decision"] for row in decided}
         answered = {row["site"]: row["dropped"] for row in told}
+        gone = self.database.rows("SELECT site FROM withdrawals WHERE study = ?", study.hash)
+        dropped = {**answered, **{row["site"]: "withdrawn" for row in gone}}
         return {
             site.id: {
                 "teachers": site.teachers,
                 "decision": decisions.get(site.id),
                 "answered": site.id in answered and answered[site.id] is None,
-                "dropped": answered.get(site.id),
+                "dropped": dropped.get(site.id),
             }
             for site in study.sites
         }
@@ -278,4 +285,8 @@ class Coordinator(ServerFolder):
         Statement
             For any patient of any site, over all studies of this ledger.
         """
-        return with_presumptions(self.ledger.statement(), ANSWERS_STAY, SHOWN_TO_NOBODY)
+        # Told too late for the release, it stands here all the same.
+        withdrawn = self.database.row("SELECT 1 FROM withdrawals") is not None
+        warnings = [WITHDRAWN] if withdrawn else []
+        presumed = (ANSWERS_STAY, SHOWN_TO_NOBODY)
+        return with_presumptions(self.ledger.statement(), *presumed, warnings=warnings)

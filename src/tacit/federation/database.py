@@ -6,6 +6,7 @@ refuse to change them, whoever asks.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
 import threading
@@ -127,6 +128,17 @@ class Database:
                 f"Cannot use the state in {str(self.path)!r} ({error}): check its folder, its "
                 "permissions and the disk. Nothing was done."
             ) from error
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Wait until nobody else, in this process or another, does what this file stands for."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _statements(script: str) -> Iterator[str]:

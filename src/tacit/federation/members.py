@@ -26,7 +26,7 @@ from tacit.federation.certificates import (
 )
 from tacit.federation.database import Database, Row, write_once
 from tacit.federation.keys import check_signature, is_key
-from tacit.federation.study import is_name
+from tacit.federation.study import is_address, is_name
 from tacit.ledger import canonical
 
 ROLES = ("site", "analyst", "aggregator")
@@ -130,6 +130,9 @@ class Invitation:
             words = all(isinstance(value, str) for value in plain.values())
             keys = is_key(plain["key"]) and all(is_key(each) for each in officers)
             if {*plain, "officers"} != _FIELDS or not (words and keys and is_name(plain["name"])):
+                raise ValueError
+            # Answers go there: never over a line that anybody can read.
+            if not (is_address(plain["url"]) and is_address(plain["enrol"])):
                 raise ValueError
         except (AttributeError, KeyError, TypeError, ValueError, binascii.Error):
             raise InvalidArgument(

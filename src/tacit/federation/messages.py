@@ -28,7 +28,8 @@ from tacit.ledger import canonical
 MAGIC = b"TACIT1\n"
 PROTOCOL = "1"
 MOST_HEADER = 16 * 1024
-MOST_BODY = 256 * 1024 * 1024
+MOST_PART = 8 * 1024 * 1024
+"""Bytes above which a body is sent, or fetched, in parts of this size."""
 ANSWERS, APPROVAL, RECEIPT, RELEASE = (
     "tacit-answers/1",
     "tacit-approval/1",

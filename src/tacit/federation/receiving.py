@@ -24,11 +24,11 @@ from tacit.federation.messages import (
     signed,
 )
 from tacit.federation.server_folder import ServerFolder, drop_answer
-from tacit.federation.study import Study
+from tacit.federation.study import Study, StudySite
 
 
-def keep_decision(server: ServerFolder, name: str, member: Row, sent: Mapping[str, Any]) -> bool:
-    """Keep a site's approval or refusal; the first one stays.
+def keep_decision(server: ServerFolder, name: str, member: Row, sent: Mapping[str, Any]) -> int:
+    """Keep a site's approval or refusal; the first one stays, and after closing none is taken.
 
     Parameters
     ----------
@@ -43,28 +43,45 @@ def keep_decision(server: ServerFolder, name: str, member: Row, sent: Mapping[st
 
     Returns
     -------
-    bool
-        Whether this is what was kept.
+    int
+        201; 200 if this very decision was kept before, 409 if another one was; 410 if the study has
+        closed.
     """
-    study, row = server.open_study(name)
-    site = study.site(member["id"])
-    if site is None:
-        raise Refused("Expected a site that the study names.")
+    study, site = _named(server, name, member)
     plain = check_signed(site.key, APPROVAL, sent)
     decision = plain.get("decision")
     expected = {"study": name, "site": site.id, "decision": decision}
     if plain != expected or decision not in ("approved", "refused"):
         raise InvalidArgument("Expected an approval or a refusal of this study.")
-    text = json.dumps(dict(sent), sort_keys=True)
+    text, now = json.dumps(dict(sent), sort_keys=True), server.now()
     with server.database.writing() as rows:
         query = "SELECT decision FROM approvals WHERE study = ? AND site = ?"
         kept = rows.execute(query, (name, site.id)).fetchone()
-        if kept is None:
-            new = (name, site.id, decision, text)
-            rows.execute("INSERT INTO approvals VALUES (?, ?, ?, ?)", new)
-            note(rows, server.now(), str(decision), study=name, site=site.id)
-            close_early(rows, study, row["closes"], server.now())
-    return kept is None or kept["decision"] == decision
+        if kept is not None:
+            return 200 if kept["decision"] == decision else 409
+        if not _is_open(rows, study, now):
+            return 410
+        new = (name, site.id, decision, text)
+        rows.execute("INSERT INTO approvals VALUES (?, ?, ?, ?)", new)
+        note(rows, now, str(decision), study=name, site=site.id)
+        close_early(rows, study, now)
+    return 201
+
+
+def _named(server: ServerFolder, name: str, member: Row) -> tuple[Study, StudySite]:
+    """Return an opened study, and the site in it that this member is."""
+    study, _ = server.open_study(name)
+    site = study.site(member["id"])
+    if site is None:
+        raise Refused("Expected a site that the study names.")
+    return study, site
+
+
+def _is_open(rows: Connection, study: Study, now: float) -> bool:
+    """Tell whether a study takes decisions and answers at this moment."""
+    query = "SELECT state, closes FROM studies WHERE hash = ?"
+    row = rows.execute(query, (study.hash,)).fetchone()
+    return bool(row["state"] == "open" and now < row["closes"])
 
 
 def receipt_of(
@@ -115,10 +132,7 @@ def take_answers(server: ServerFolder, name: str, member: Row, upload: Path) -> 
         201 and a receipt; 200 and the same receipt; 409 (another answer, or no approval); 410
         (too late).
     """
-    study, _ = server.open_study(name)
-    site = study.site(member["id"])
-    if site is None:
-        raise Refused("Expected a site that the study names.")
+    study, site = _named(server, name, member)
     with upload.open("rb") as file:
         header = read_header(file)
         payload = file.read()
@@ -153,55 +167,59 @@ def _record(
     """
     now, key = server.now(), (study.hash, site)
     with server.database.writing() as rows:
-        row = rows.execute("SELECT * FROM studies WHERE hash = ?", key[:1]).fetchone()
-        told = "SELECT sharing FROM answers WHERE study = ? AND site = ?"
-        decision = _decided(rows, key) if server.APPROVES else None
-        shut_out = "SELECT 1 FROM members WHERE id = ? AND revoked IS NOT NULL"
-        if rows.execute(shut_out, (site,)).fetchone() is not None:
+        if _has(rows, "SELECT 1 FROM members WHERE id = ? AND revoked IS NOT NULL", site):
             raise Refused("Expected a member that was not revoked while it sent.")
-        if rows.execute(told, key).fetchone() is not None:
+        if _has(rows, "SELECT 1 FROM answers WHERE study = ? AND site = ?", *key):
             return 409
-        if row["state"] != "open" or not study.window.opens <= now < row["closes"]:
+        if not _is_open(rows, study, now) or now < study.window.opens:
             return 410
-        if server.APPROVES and (decision is None or decision["decision"] != "approved"):
+        approved = "SELECT 1 FROM approvals WHERE study = ? AND site = ? AND decision = 'approved'"
+        withdrew = "SELECT 1 FROM withdrawals WHERE study = ? AND site = ?"
+        if server.APPROVES and not _has(rows, approved, *key):
+            return 409
+        if _has(rows, withdrew, *key):
             return 409
         move()
         rows.execute("INSERT INTO answers VALUES (?, ?, ?, ?, NULL)", (*key, *told_by))
         rows.execute("UPDATE clock SET latest = MAX(latest, ?)", (now,))
         note(rows, now, "answered", study=study.hash, site=site, sharing=told_by[0])
-        close_early(rows, study, row["closes"], now, refusals=server.APPROVES)
+        close_early(rows, study, now, refusals=server.APPROVES)
     return 201
 
 
-def _decided(rows: Connection, key: tuple[str, str]) -> Row | None:
-    query = "SELECT decision FROM approvals WHERE study = ? AND site = ?"
-    found: Row | None = rows.execute(query, key).fetchone()
-    return found
+def _has(rows: Connection, query: str, *values: str) -> bool:
+    return rows.execute(query, values).fetchone() is not None
 
 
-def withdraw_answers(server: ServerFolder, name: str, member: Row) -> bool:
-    """Drop a site's answer, as long as the study is open; the release then warns of it.
+def withdraw_site(server: ServerFolder, name: str, member: Row) -> bool:
+    """Note that a site withdrew what it had approved or sent; whatever comes of it warns of it.
 
     Parameters
     ----------
     server : ServerFolder
-        Who takes it.
+        Who is told.
     name : str
         The study's hash.
     member : dict
-        Whose answer.
+        Which site.
 
     Returns
     -------
     bool
-        False if the study is closed: what was summed stays.
+        False if its answer is in a sum that has closed: that stays.
     """
+    study, site = _named(server, name, member)
+    now, key = server.now(), (study.hash, site.id)
     with server.database.writing() as rows:
-        row = rows.execute("SELECT state FROM studies WHERE hash = ?", (name,)).fetchone()
-        if row is None or row["state"] != "open":
+        is_open = _has(rows, "SELECT 1 FROM studies WHERE hash = ? AND state = 'open'", name)
+        counted = "SELECT 1 FROM answers WHERE study = ? AND site = ? AND dropped IS NULL"
+        if not is_open and _has(rows, counted, *key):
             return False
-        if drop_answer(rows, name, member["id"], "withdrawn"):
-            note(rows, server.now(), "withdrawn", study=name, site=member["id"])
+        drop_answer(rows, *key, "withdrawn")
+        if rows.execute("INSERT OR IGNORE INTO withdrawals VALUES (?, ?)", key).rowcount:
+            note(rows, now, "withdrawn", study=name, site=site.id)
+        if is_open:
+            close_early(rows, study, now, refusals=server.APPROVES)
     server.sweep()
     return True
 
@@ -212,15 +230,15 @@ def present_sites(rows: Connection, study: str) -> list[str]:
     return [row["site"] for row in rows.execute(query, (study,)).fetchall()]
 
 
-def close_early(
-    rows: Connection, study: Study, closes: int, now: float, *, refusals: bool = True
-) -> None:
+def close_early(rows: Connection, study: Study, now: float, *, refusals: bool = True) -> None:
     """Once nobody is left to answer, let the study close at the next slot."""
-    refused: set[str] = set()
+    query = (
+        "SELECT site FROM answers WHERE study = :study "
+        "UNION SELECT site FROM withdrawals WHERE study = :study"
+    )
     if refusals:  # an aggregator hears of shares alone
-        silent = "SELECT site FROM approvals WHERE study = ? AND decision = 'refused'"
-        refused = {row["site"] for row in rows.execute(silent, (study.hash,)).fetchall()}
-    told = rows.execute("SELECT site FROM answers WHERE study = ?", (study.hash,)).fetchall()
-    if refused | {row["site"] for row in told} >= {each.id for each in study.sites}:
-        earlier = min(closes, study.window.next_slot(now))
-        rows.execute("UPDATE studies SET closes = ? WHERE hash = ?", (earlier, study.hash))
+        query += " UNION SELECT site FROM approvals WHERE study = :study AND decision = 'refused'"
+    done = {row["site"] for row in rows.execute(query, {"study": study.hash}).fetchall()}
+    if done >= {each.id for each in study.sites}:
+        query = "UPDATE studies SET closes = MIN(closes, ?) WHERE hash = ?"
+        rows.execute(query, (study.window.next_slot(now), study.hash))

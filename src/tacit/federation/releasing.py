@@ -7,15 +7,11 @@ entry. docs/theory/federation.md#a-sum-is-opened-once.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import json
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +22,7 @@ from tacit.errors import InvalidArgument, NotYet, Refused
 from tacit.federation.approval import trusted_with
 from tacit.federation.audit_log import note
 from tacit.federation.coordinator import Coordinator
-from tacit.federation.database import Row
+from tacit.federation.database import Row, alone
 from tacit.federation.inputs import check_frame, read_frame
 from tacit.federation.keys import check_signature
 from tacit.federation.messages import (
@@ -158,7 +154,7 @@ def _total(
 
 
 def _warnings(coordinator: Coordinator, name: str) -> list[str]:
-    query = "SELECT 1 FROM answers WHERE study = ? AND dropped = 'withdrawn'"
+    query = "SELECT 1 FROM withdrawals WHERE study = ?"
     return [WITHDRAWN] if coordinator.database.row(query, name) else []
 
 
@@ -273,14 +269,3 @@ def release_csv(found: Release) -> str:
     lines = [",".join(["query", *names])]
     lines += [",".join(map(str, [number, *row])) for number, row in enumerate(rows)]
     return "\n".join(lines) + "\n"
-
-
-@contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Wait until nobody else draws noise here."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -15,13 +15,13 @@ from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument
 from tacit.federation.answering import Limits, ask_for_codes, ask_teachers
 from tacit.federation.approval import sending_time
+from tacit.federation.fetching import frame_of, inputs_of
 from tacit.federation.inputs import read_frame, read_inputs
 from tacit.federation.keys import SECRET
 from tacit.federation.messages import seal_answers
 from tacit.federation.sharing import seal_shares
 from tacit.federation.site_folder import SiteFolder
 from tacit.federation.study import Study, StudySite
-from tacit.federation.visiting import frame_of, inputs_of
 from tacit.mechanisms import count_votes
 
 

@@ -6,21 +6,32 @@ it was; what nobody takes any more is deleted.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from tacit.errors import NotYet, Refused, TacitError, Unreachable
 from tacit.federation.client import Client, Reply
 from tacit.federation.database import Row
-from tacit.federation.messages import APPROVAL, RECEIPT, check_signed, read_note, signed
+from tacit.federation.messages import (
+    APPROVAL,
+    MOST_PART,
+    RECEIPT,
+    check_signed,
+    read_note,
+    signed,
+)
 from tacit.federation.site_folder import SiteFolder, SiteStudy
+from tacit.federation.statements import WITHDRAWN
 from tacit.federation.study import Server, Study
+from tacit.ledger import canonical, digest
 
-_TAKEN, _TOO_LATE = (200, 201), (409, 410)
+_TAKEN, _TOO_LATE, _KEPT = (200, 201), (409, 410), 202
 
 
 def send_parcels(site: SiteFolder, row: Row) -> list[str]:
     """Send what is sealed to every server that has not confirmed it; one that is down waits."""
     study, said = Study.read(row["text"]), []
-    if row["state"] == "sealed":
-        site.move(study.hash, "sent")
+    if row["state"] == "sealed" and not site.step(study.hash, "sealed", "sent"):
+        return []  # withdrawn at this very moment
     problem: TacitError | None = None
     for server in site.unconfirmed(study):
         try:
@@ -43,15 +54,24 @@ def _send_one(site: SiteFolder, row: Row, study: Study, server: Server) -> list[
         _confirm(site, row, study, server, reply)
         return [f"{study.hash[:8]}: answers confirmed by the {server.role}"]
     if reply.status in _TOO_LATE:
-        site.move(study.hash, "absent")
+        site.step(study.hash, "sent", "absent")
         site.sweep()
         return [f"{study.hash[:8]}: too late, or not taken ({reply.status})"]
     return [f"{study.hash[:8]}: not taken ({reply.status}); tried again later"]
 
 
 def put_parcel(client: Client, study: Study, server: Server, body: bytes) -> Reply:
-    """Send one parcel to its server."""
-    return client.ask("PUT", f"/studies/{study.hash}/{server.takes}", body)
+    """Send one parcel to its server, in parts if it is long; the last one brings the receipt."""
+    address = f"/studies/{study.hash}/{server.takes}"
+    if len(body) <= MOST_PART:
+        return client.ask("PUT", address, body)
+    reply = Reply(422, b"")
+    for number in range(-(-len(body) // MOST_PART)):
+        part = body[number * MOST_PART : (number + 1) * MOST_PART]
+        reply = client.ask("PUT", f"{address}/parts/{number}", part)
+        if reply.status not in (*_TAKEN, _KEPT):
+            break
+    return reply
 
 
 def _confirm(site: SiteFolder, row: Row, study: Study, server: Server, reply: Reply) -> None:
@@ -71,30 +91,57 @@ def _confirm(site: SiteFolder, row: Row, study: Study, server: Server, reply: Re
 
 
 def tell_decision(site: SiteFolder, client: Client, row: Row) -> list[str]:
-    """Send the approval or refusal, signed, until the server has it."""
-    decision = "refused" if row["state"] == "refused" else "approved"
-    if row["told"] or row["state"] in ("seen", "absent"):
+    """Send the approval or refusal, signed, or the withdrawal, until the server has it."""
+    name, state = row["hash"], row["state"]
+    if state == "withdrawn":
+        told = row["told"] != "withdrawn" and _tell_withdrawal(site, Study.read(row["text"]))
+        return [f"{name[:8]}: withdrawn"] if told else []
+    if row["told"] or state in ("seen", "absent"):
         return []
-    name = site.servers()[row["server"]]["name"]
-    said = {"study": row["hash"], "site": name, "decision": decision}
-    path = f"/studies/{row['hash']}/approval"
-    if client.ask("PUT", path, signed(site.key, APPROVAL, said)).status not in _TAKEN:
+    decision = "refused" if state == "refused" else "approved"
+    here = site.servers()[row["server"]]["name"]
+    said = {"study": name, "site": here, "decision": decision}
+    reply = client.ask("PUT", f"/studies/{name}/approval", signed(site.key, APPROVAL, said))
+    if reply.status not in (*_TAKEN, *_TOO_LATE):
         return []
+    late = reply.status in _TOO_LATE
+    _note_told(site, name, "too late" if late else decision)
+    return [f"{name[:8]}: {decision}{', too late' if late else ''}"]
+
+
+def _note_told(site: SiteFolder, name: str, what: str) -> None:
     with site.database.writing() as rows:
-        query = "UPDATE studies SET told = ? WHERE hash = ?"
-        rows.execute(query, (decision, row["hash"]))
-    return [f"{row['hash'][:8]}: {decision}"]
+        rows.execute("UPDATE studies SET told = ? WHERE hash = ?", (what, name))
+
+
+def _tell_withdrawal(site: SiteFolder, study: Study) -> bool:
+    """Tell everybody who may have been told of an approval; whoever has answers drops them."""
+    for server in dict.fromkeys((*study.receivers, study.server("coordinator"))):
+        reply = site.client(server.url).ask("DELETE", f"/studies/{study.hash}/{server.takes}")
+        if reply.status != 200:
+            return False
+    _note_told(site, study.hash, "withdrawn")
+    return True
 
 
 def withdraw_study(site: SiteFolder, known: SiteStudy) -> None:
-    """Take back what was approved, sealed or sent; servers that have it must drop it first."""
-    if known.state in ("sent", "confirmed"):
-        for server in known.study.receivers:
-            reply = site.client(server.url).ask("DELETE", f"/studies/{known.hash}/{server.takes}")
-            if reply.status != 200:
-                raise Refused("Expected a study that is still open: its answers stay.")
-    with site.database.writing() as rows:
-        query = "UPDATE studies SET state = 'withdrawn' WHERE hash = ? AND state = ?"
-        if not rows.execute(query, (known.hash, known.state)).rowcount:
-            raise NotYet("Expected nothing to be sent at this very moment; withdraw it again.")
+    """Take back what was approved, sealed or sent; servers that have it must drop it first.
+
+    The site's own ledger says so before anything else does, in every later statement. A server
+    that cannot be reached now, and has nothing yet, is told at the next visit.
+    """
+    if known.state == "withdrawn":
+        return
+    if known.state not in ("approved", "sealed", "sent", "confirmed"):
+        raise Refused(f"Expected a study that was approved: this one is {known.state}.")
+    if known.state in ("sent", "confirmed") and not _tell_withdrawal(site, known.study):
+        raise Refused("Expected a study that is still open: its answers stay.")
+    said = canonical({"study": known.hash, "decision": "withdrawn"})
+    purpose = f"withdraw from study {known.hash[:16]}: {known.study.title}"
+    site.ledger.publish(digest(said), purpose=purpose, faults=[WITHDRAWN])
+    if not site.step(known.hash, known.state, "withdrawn"):
+        raise NotYet("Expected nothing to be sent at this very moment; withdraw it again.")
     site.sweep()
+    if known.state in ("approved", "sealed"):
+        with suppress(TacitError):
+            _tell_withdrawal(site, known.study)

@@ -45,11 +45,17 @@ CREATE TABLE answers (
     dropped TEXT,
     PRIMARY KEY (study, site)
 );
+CREATE TABLE withdrawals (
+    study TEXT NOT NULL,
+    site TEXT NOT NULL,
+    PRIMARY KEY (study, site)
+);
 CREATE TABLE clock (one INTEGER PRIMARY KEY CHECK (one = 1), latest REAL NOT NULL);
 INSERT INTO clock VALUES (1, 0);
 """ + "".join(
     write_once("answers", column) for column in ("study", "site", "sharing", "receipt", "dropped")
 )
+ANSWERS += append_only("withdrawals")
 """Tables of whoever takes answers: who gave one, and a clock that never goes back."""
 TABLES = (
     """
@@ -436,6 +442,21 @@ class ServerFolder:
             dropped = self._is_dropped(path.name)
             if ended or dropped:
                 path.unlink(missing_ok=True)
+        self._sweep_parts()
+
+    def _sweep_parts(self) -> None:
+        """Delete parts of answers that will never be complete."""
+        uploads = self.folder / "uploads"
+        parts = [each for each in uploads.glob("*.part") if is_part(each.name)]
+        for path in parts:
+            study, site = path.name.split(".")[:2]
+            query = (
+                "SELECT 1 FROM studies, members WHERE hash = ? AND state = 'open' "
+                "AND id = ? AND revoked IS NULL "
+                "AND NOT EXISTS (SELECT 1 FROM withdrawals WHERE study = hash AND site = id)"
+            )
+            if self.database.row(query, study, site) is None:
+                path.unlink(missing_ok=True)
 
     def _state(self, name: str) -> str | None:
         row = self.database.row("SELECT state FROM studies WHERE hash = ?", name)
@@ -449,6 +470,16 @@ class ServerFolder:
     def close(self) -> None:
         """Close the files; what was written stays."""
         self.database.close()
+
+
+def part_name(study: str, site: str, number: int) -> str:
+    """Return the file name of one part of a site's answers."""
+    return f"{study}.{site}.{number}.part"
+
+
+def is_part(name: str) -> bool:
+    """Tell whether a file in `uploads` is such a part."""
+    return name.endswith(".part") and name.count(".") == 3
 
 
 def _has_port(url: str) -> bool:

@@ -33,14 +33,14 @@ from tacit.federation.certificates import (
 )
 from tacit.federation.coordinator import Coordinator
 from tacit.federation.database import Row, StateUnavailable
-from tacit.federation.messages import MOST_BODY, MOST_HEADER, PROTOCOL, read_note
+from tacit.federation.messages import MOST_HEADER, MOST_PART, PROTOCOL, read_note
 from tacit.federation.receiving import (
     keep_decision,
     receipt_of,
     take_answers,
-    withdraw_answers,
+    withdraw_site,
 )
-from tacit.federation.server_folder import ServerFolder
+from tacit.federation.server_folder import ServerFolder, is_part, part_name
 from tacit.federation.sums import most_of_sum
 from tacit.federation.transport import Listener, serve, until_signalled
 
@@ -83,9 +83,10 @@ class MemberService:
         self.uploads.mkdir(mode=0o700, exist_ok=True)
 
     def forget_uploads(self) -> None:
-        """Remove what a killed process left half way: nobody was told that it was taken."""
+        """Remove what a killed process left half way; parts were taken, and stay."""
         for left in self.uploads.iterdir():
-            left.unlink(missing_ok=True)
+            if not is_part(left.name):
+                left.unlink(missing_ok=True)
 
     def app(self) -> Starlette:
         """Return the application."""
@@ -102,6 +103,7 @@ class MemberService:
             self._route(f"{study}/release", self.release, "GET", ("site", "analyst")),
             self._route(f"{study}/approval", self.approval, "PUT", ("site",)),
             Route(f"{study}/answers", self._answers, methods=["PUT", "DELETE"]),
+            self._route(f"{study}/answers/parts/{{number:int}}", self.part, "PUT", ("site",)),
         ]
         return Starlette(routes=routes)
 
@@ -227,10 +229,12 @@ class MemberService:
         """Keep an approval or a refusal."""
         sent = read_note(await small_body(request, MOST_HEADER))
         name = request.path_params["name"]
-        kept = await run_in_threadpool(keep_decision, self.coordinator, name, member, sent)
-        if not kept:
+        code = await run_in_threadpool(keep_decision, self.coordinator, name, member, sent)
+        if code == 409:
             raise Declined(409, "Another decision of this site was kept before.")
-        return PlainTextResponse("kept\n", 201)
+        if code == 410:
+            raise Declined(410, "The study has closed: it asks for no decision any more.")
+        return PlainTextResponse("kept\n", code)
 
     async def _answers(self, request: Request) -> Response:
         handler = self.answers if request.method == "PUT" else self.withdraw
@@ -239,12 +243,48 @@ class MemberService:
     async def withdraw(self, request: Request, member: Row) -> Response:
         """Drop a site's answers while the study is open."""
         name = request.path_params["name"]
-        if not await run_in_threadpool(withdraw_answers, self.coordinator, name, member):
+        if not await run_in_threadpool(withdraw_site, self.coordinator, name, member):
             raise Declined(410, "The study has closed: its answers stay.")
         return PlainTextResponse("withdrawn\n")
 
     async def answers(self, request: Request, member: Row) -> Response:
         """Take a site's answers: to disk first, then looked at, then on record."""
+        size = self._expected(request, member)
+        if size > MOST_PART:
+            raise Declined(413, f"Expected parts of {MOST_PART} bytes: more is not sent at once.")
+        path = self.uploads / secrets.token_hex(16)
+        try:
+            await _to_disk(request, path, size)
+            return await self._take(request, path)
+        finally:
+            path.unlink(missing_ok=True)
+
+    async def part(self, request: Request, member: Row) -> Response:
+        """Keep one part of long answers, as often as it comes; the last that comes completes it."""
+        size, number = self._expected(request, member), request.path_params["number"]
+        count = -(-size // MOST_PART)
+        if size <= MOST_PART or number >= count:
+            raise Declined(422, "Expected a part of answers that are long enough to have it.")
+        name = request.path_params["name"]
+        kept = [self.uploads / part_name(name, member["id"], each) for each in range(count)]
+        path = self.uploads / secrets.token_hex(16)
+        whole = self.uploads / secrets.token_hex(16)
+        try:
+            await _to_disk(request, path, min(MOST_PART, size - number * MOST_PART))
+            os.replace(path, kept[number])
+            if not all(each.exists() for each in kept):
+                return PlainTextResponse("kept\n", 202)
+            await run_in_threadpool(_joined, kept, whole)
+            taken = await self._take(request, whole)
+        finally:
+            path.unlink(missing_ok=True)
+            whole.unlink(missing_ok=True)
+        for each in kept:
+            each.unlink(missing_ok=True)
+        return taken
+
+    def _expected(self, request: Request, member: Row) -> int:
+        """Return how long this site's answers are; whoever need not send any is told at once."""
         name = request.path_params["name"]
         study, row = self.coordinator.open_study(name)
         site = study.site(member["id"])
@@ -252,22 +292,26 @@ class MemberService:
             raise Declined(403, "Expected a site that the study names.")
         if row["state"] != "open" and receipt_of(self.coordinator, name, site.id) is None:
             raise Declined(410, "The study has closed without this site.")
-        size = self.coordinator.parcel_size(study, site)
-        _check_plain(request, size)
-        path = self.uploads / secrets.token_hex(16)
-        try:
-            await _to_disk(request, path, size)
-            # Asked again: a member may have been revoked while it sent.
-            member = self._member(request, ("site",))
-            place = self.coordinator
-            code, receipt = await run_in_threadpool(take_answers, place, name, member, path)
-        finally:
-            path.unlink(missing_ok=True)
+        return self.coordinator.parcel_size(study, site)
+
+    async def _take(self, request: Request, path: Path) -> Response:
+        """Put a complete upload on record, unless its sender was revoked while it sent."""
+        member, name = self._member(request, ("site",)), request.path_params["name"]
+        code, receipt = await run_in_threadpool(take_answers, self.coordinator, name, member, path)
         if code == 409:
             raise Declined(409, "Another answer of this site was taken, or none was approved.")
         if code == 410:
             raise Declined(410, "The study is not open now.")
         return Response(receipt, code, media_type="application/json")
+
+
+def _joined(parts: list[Path], whole: Path) -> None:
+    """Write parts behind each other into one file, synchronised."""
+    with os.fdopen(os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        for part in parts:
+            file.write(part.read_bytes())
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _check_plain(request: Request, size: int) -> None:
@@ -280,7 +324,7 @@ def _check_plain(request: Request, size: int) -> None:
     told = headers.get("content-length", "")
     if not told.isdigit():
         raise Declined(411, "Expected a Content-Length.")
-    if int(told) > min(size, MOST_BODY):
+    if int(told) > size:
         raise Declined(413, f"Expected {size} bytes, as the study implies.")
     if int(told) != size:
         raise Declined(422, f"Expected {size} bytes, as the study implies.")
@@ -288,6 +332,7 @@ def _check_plain(request: Request, size: int) -> None:
 
 async def _to_disk(request: Request, path: Path, size: int) -> None:
     """Write a body to a file, synchronised; more or less than its length is refused."""
+    _check_plain(request, size)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         written = 0

@@ -16,7 +16,7 @@ from tacit._checks import at_least, positive, refuse, set_checked, word
 from tacit._files import write_atomically
 from tacit.errors import InvalidArgument
 from tacit.federation.keys import is_key
-from tacit.federation.study import MODES
+from tacit.federation.study import MODES, is_address
 
 _PORTS = (1, 65_535)
 
@@ -93,8 +93,8 @@ class ServerSettings(_Table):
             value = getattr(self, key)
             if type(value) is not int or not _PORTS[0] <= value <= _PORTS[1]:
                 raise refuse(key, value, "a port, 1 to 65535")
-        if not self.url.startswith("https://"):
-            raise refuse("url", self.url, "https:// and a host")
+        if not is_address(self.url):
+            raise refuse("url", self.url, "https:// and a host, perhaps with a port")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,8 @@ class Policy(_Table):
         Processor seconds that each teacher may take; one that takes more answers class 0.
     teacher_megabytes : int
         Memory that each teacher may take.
+    most_input_megabytes : int
+        The most public inputs of one study that are fetched.
     """
 
     officers: list[str]
@@ -130,6 +132,7 @@ class Policy(_Table):
     least_teachers: int = 3
     teacher_seconds: int = 600
     teacher_megabytes: int = 4096
+    most_input_megabytes: int = 1024
 
     def __post_init__(self) -> None:
         listed = isinstance(self.officers, list) and all(is_key(key) for key in self.officers)
@@ -138,7 +141,7 @@ class Policy(_Table):
         if not isinstance(self.modes, list) or not set(self.modes) <= set(MODES):
             raise refuse("modes", self.modes, f"a list of {', '.join(MODES)}")
         set_checked(self, most_epsilon=positive)
-        for key in ("most_queries", "least_sites", "least_teachers"):
+        for key in ("most_queries", "most_input_megabytes", "least_sites", "least_teachers"):
             set_checked(self, **{key: partial(at_least, 1)})
         set_checked(self, teacher_seconds=partial(at_least, 1))
         set_checked(self, teacher_megabytes=partial(at_least, 64))

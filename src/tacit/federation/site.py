@@ -28,6 +28,7 @@ from tacit.federation.approval import (
 )
 from tacit.federation.audit_log import START
 from tacit.federation.client import enrol
+from tacit.federation.fetching import frame_of, inputs_of
 from tacit.federation.inputs import read_inputs
 from tacit.federation.keys import SECRET, SigningKey
 from tacit.federation.members import Invitation
@@ -38,7 +39,7 @@ from tacit.federation.settings import Policy
 from tacit.federation.site_folder import SiteFolder, SiteStudy
 from tacit.federation.statements import TAKES_PART, WITHDRAWN, with_presumptions
 from tacit.federation.study import MODES
-from tacit.federation.visiting import frame_of, inputs_of, visit
+from tacit.federation.visiting import visit
 from tacit.ledger import Budget, Ledger, Statement
 
 
@@ -278,7 +279,7 @@ class Site(SiteFolder):
         seal(self, known.study, site, counts)
 
     def withdraw(self, study: SiteStudy | str) -> None:
-        """Take an answer back before the study closes; what was charged stays charged.
+        """Withdraw from an approved study before it closes; what was charged stays charged.
 
         Parameters
         ----------
@@ -287,7 +288,8 @@ class Site(SiteFolder):
 
         Notes
         -----
-        Statements warn of it for ever: if records decided it, it is a release without noise.
+        Statements warn of it for ever, here and at the coordinator, also if nothing had been sent:
+        if records decided it, it is a release without noise.
         """
         try:
             withdraw_study(self, self.find(study))

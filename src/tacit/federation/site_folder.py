@@ -204,6 +204,12 @@ class SiteFolder:
             query = f"UPDATE studies SET state = :state{names} WHERE hash = :hash"
             rows.execute(query, {**more, "state": state, "hash": name})
 
+    def step(self, name: str, old: str, new: str) -> bool:
+        """Go from one state to the next, unless somebody else has gone another way meanwhile."""
+        with self.database.writing() as rows:
+            query = "UPDATE studies SET state = ? WHERE hash = ? AND state = ?"
+            return bool(rows.execute(query, (new, name, old)).rowcount)
+
     def site_of(self, known: SiteStudy) -> StudySite:
         """Return this site as a study names it."""
         name = self.servers()[self.row(known.hash)["server"]]["name"]

@@ -21,8 +21,8 @@ TAKES_PART = (
     "site took part, or not, for reasons that have nothing to do with its records"
 )
 WITHDRAWN = (
-    "a site withdrew an answer that it had given: why is not known here, and if it depends on "
-    "records, the guarantee does not hold"
+    "a site withdrew from a study that it had approved: why is not known here, and if it depends "
+    "on records, the guarantee does not hold"
 )
 
 
@@ -35,5 +35,5 @@ def with_presumptions(
     return dataclasses.replace(
         statement,
         assumes=(*statement.assumes, *presumed),
-        warnings=(*statement.warnings, *warnings),
+        warnings=tuple(dict.fromkeys([*statement.warnings, *warnings])),
     )

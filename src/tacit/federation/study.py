@@ -549,7 +549,8 @@ def _times(value: Any) -> bool:
     )
 
 
-def _url(value: Any) -> bool:
+def is_address(value: Any) -> bool:
+    """Tell whether it may be a server's address: https, a host, perhaps a port, nothing else."""
     return _line(value) and re.fullmatch(r"https://[^/\s?#@]+", value) is not None
 
 
@@ -604,7 +605,7 @@ _DOCUMENT: Mapping[str, Any] = {
     "servers": [
         {
             "role": _line,
-            "url": _url,
+            "url": is_address,
             "ca": _hash,
             "key": is_key,
             "ledger": _hash,

@@ -7,8 +7,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from tacit.datasets import load_dataset
 from tacit.errors import InvalidArgument
+from tacit.federation.readable import example_of, readable_records
 from tacit.federation.study import Study
 from tacit.runs import RunConfig, make_classifier
 
@@ -17,9 +17,17 @@ _UNUSED = {
     "public_source": "csv:inputs-of-the-study.csv",
 }
 """What a run.toml need not say here: the site's ledger and the study say it."""
+SOME_LEFT_OUT = (
+    "Some records are not as run.toml declares them: no teacher has learned from those. The "
+    "answers are sealed and will be sent; mend file or declaration for the next study."
+)
+ALL_LEFT_OUT = (
+    "No record is as run.toml declares it: every teacher answers class 0. The answers are sealed "
+    "and will be sent; mend file or declaration for the next study."
+)
 
 
-def records_of(path: Path, study: Study) -> dict[str, Any]:
+def records_of(path: Path, study: Study) -> tuple[dict[str, Any], str]:
     """Return teacher, X, y and groups for `Site.answer`, as a run.toml describes them. Secret.
 
     Parameters
@@ -31,9 +39,32 @@ def records_of(path: Path, study: Study) -> dict[str, Any]:
 
     Returns
     -------
-    dict
-        Keyword arguments of `Site.answer`.
+    tuple of dict and str
+        Keyword arguments of `Site.answer`, and what the steward must know of records that could
+        not be used; nothing of it may leave.
     """
+    config = _read(path)
+    source, options = config.data.source, config.data.options
+    example = example_of(source, options)
+    if len(example.classes) != study.classes:
+        raise InvalidArgument(
+            f"Expected data that declare the {study.classes} classes of the study, in its order."
+        )
+    with tempfile.TemporaryDirectory() as nowhere:
+        # Of a record that is nobody's: what the teacher is depends on no record.
+        model: Any = make_classifier(config, example, Path(nowhere))
+        teacher = model._teacher()
+    if model.features is not None:
+        raise InvalidArgument(
+            "Expected no features in [pate]: teachers here answer the study's inputs as they are."
+        )
+    data, all_read = readable_records(source, options)
+    told = example.take(slice(0, 0)) if data is None else data
+    said = "" if all_read else SOME_LEFT_OUT if data is not None else ALL_LEFT_OUT
+    return {"teacher": teacher, "X": told.X, "y": told.y, "groups": told.groups}, said
+
+
+def _read(path: Path) -> RunConfig:
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -47,16 +78,4 @@ def records_of(path: Path, study: Study) -> dict[str, Any]:
             "Expected method = 'pate' and a source whose rows are all private: the study brings "
             "the public inputs."
         )
-    data = load_dataset(config.data.source, **config.data.options)
-    if len(data.classes) != study.classes:
-        raise InvalidArgument(
-            f"Expected data that declare the {study.classes} classes of the study, in its order."
-        )
-    with tempfile.TemporaryDirectory() as nowhere:
-        model: Any = make_classifier(config, data, Path(nowhere))
-        teacher = model._teacher()
-    if model.features is not None:
-        raise InvalidArgument(
-            "Expected no features in [pate]: teachers here answer the study's inputs as they are."
-        )
-    return {"teacher": teacher, "X": data.X, "y": data.y, "groups": data.groups}
+    return config

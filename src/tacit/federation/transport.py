@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import resource
 import signal
 import socket
 import ssl
@@ -155,6 +156,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 async def serve(listeners: Sequence[Listener], *, tick: Any, stop: asyncio.Event) -> None:
     """Serve until told to stop; `tick` is called every second, in a thread."""
+    _allow_many_files()
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # a failed handshake is nobody's news
     servers = [_Server(each.config) for each in listeners]
@@ -175,6 +177,12 @@ async def serve(listeners: Sequence[Listener], *, tick: Any, stop: asyncio.Event
         for connection in list(server.server_state.connections):
             connection.transport.abort()
     await asyncio.sleep(0.1)  # what was aborted is closed by the loop, a moment later
+
+
+def _allow_many_files() -> None:
+    """Let idle connections use as many descriptors as the system allows; others need some, too."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _run(server: _Server, listener: Listener) -> None:

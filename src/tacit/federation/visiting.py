@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import closing
 from typing import Any
 
-from tacit._files import write_atomically
 from tacit.errors import InvalidArgument, Refused
 from tacit.federation.client import Client
 from tacit.federation.database import Row
-from tacit.federation.inputs import check_frame, read_inputs
 from tacit.federation.releasing import read_release
 from tacit.federation.sending import send_parcels, tell_decision
 from tacit.federation.site_folder import SiteFolder
@@ -44,6 +41,7 @@ def _settled(site: SiteFolder) -> dict[str, str]:
     """Return the studies of which nothing is left to do here, with how they ended there."""
     query = (
         "SELECT hash, remote FROM studies WHERE (told <> '' OR state IN ('seen', 'absent')) "
+        "AND (told = 'withdrawn' OR state <> 'withdrawn') "
         "AND (remote = 'void' AND state NOT IN ('seen', 'approved', 'sealed', 'sent') "
         "OR release IS NOT NULL AND state <> 'sent')"
     )
@@ -88,7 +86,7 @@ def _follow(site: SiteFolder, url: str, client: Client, each: Mapping[str, Any])
     row = site.row(name)
     unsent = row["state"] in ("seen", "approved", "sealed")
     if unsent and remote in ("closed", "released", "void"):  # what nobody needs never leaves
-        site.move(name, "absent")
+        site.step(name, row["state"], "absent")
         site.sweep()
         said.append(f"{name[:8]}: closed without this site")
     elif row["state"] in ("sealed", "sent") and row["told"] and site.clock() >= row["send_at"]:
@@ -138,36 +136,6 @@ def _fetch_release(site: SiteFolder, client: Client, row: Row) -> list[str]:
         query = "UPDATE studies SET release = ? WHERE hash = ?"
         rows.execute(query, (reply.body, row["hash"]))
     return [f"{row['hash'][:8]}: released over {len(found.survivors)} sites"]
-
-
-def frame_of(site: SiteFolder, study: Study) -> bytes:
-    """Return the centres and weights of a study of codes, fetched once and checked each time."""
-    path = site.folder / "inputs" / f"{study.hash}.frame.npy"
-    if path.exists():
-        file = path.read_bytes()
-    else:
-        most = 1024 + 16 * study.shape[0] * study.shape[1]
-        with closing(site.client(study.server("coordinator").url)) as client:
-            file = client.ask("GET", f"/studies/{study.hash}/frame", most=most).body
-    check_frame(study, file)
-    if not path.exists():
-        write_atomically(path, file)
-    return file
-
-
-def inputs_of(site: SiteFolder, study: Study) -> bytes:
-    """Return the study's inputs, fetched once and checked each time."""
-    path = site.folder / "inputs" / f"{study.hash}.npy"
-    if path.exists():
-        file = path.read_bytes()
-    else:
-        most = int(study.inputs["bytes"])
-        with closing(site.client(study.server("coordinator").url)) as client:
-            file = client.ask("GET", f"/studies/{study.hash}/inputs", most=most).body
-    read_inputs(study, file)
-    if not path.exists():
-        write_atomically(path, file)
-    return file
 
 
 def _listed(studies: Any) -> list[Mapping[str, Any]]:

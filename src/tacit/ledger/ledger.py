@@ -569,7 +569,7 @@ class Ledger:
             )
         return entry
 
-    def publish(self, sha256: str, *, purpose: str) -> Entry:
+    def publish(self, sha256: str, *, purpose: str, faults: Sequence[str] = ()) -> Entry:
         """Note that a file was published, by the hash of its bytes: it costs nothing.
 
         Whoever receives file and ledger can then tell whether they belong together. Ledgers of
@@ -581,6 +581,8 @@ class Ledger:
             SHA-256 of the file, 64 hexadecimal digits.
         purpose : str
             What was published, in a line: "publish student.tacit".
+        faults : sequence of str
+            What is wrong with it, a sentence each: every later statement repeats them as warnings.
 
         Returns
         -------
@@ -588,14 +590,17 @@ class Ledger:
             The entry, durably written.
         """
         purpose, about = one_line("purpose", purpose), {"sha256": checked_hash(sha256=sha256)}
-        return self._append(
-            lambda chain: self._free(chain, kind="publication", purpose=purpose, about=about)
-        )
+        line: dict[str, Any] = {
+            "purpose": purpose,
+            "about": about,
+            "faults": checked_faults(faults),
+        }
+        return self._append(lambda chain: self._free(chain, kind="publication", **line))
 
     def _free(self, chain: Chain, **line: Any) -> dict[str, Any]:
         """Return a line that costs nothing: runs under the write lock."""
-        nothing = {"noise": "", "faults": (), "plan": {}, "cost": 0.0, "confidence_delta": 0.0}
-        return {**line, **nothing, "priced_by": {}, "library": __version__}
+        nothing = {"noise": "", "plan": {}, "cost": 0.0, "confidence_delta": 0.0}
+        return {"faults": (), **line, **nothing, "priced_by": {}, "library": __version__}
 
     def _quote(
         self, chain: Chain, plan: Plan, before: Sequence[tuple[float, float]] = ()
