@@ -172,7 +172,7 @@ def site_agent(folder: str, every: str) -> None:
             for each in site.database.rows(query):
                 pause = bring_forward(site, each["hash"], pause)
         except (Unreachable, NotYet):
-            pass  # a server that was just killed; asked again
+            pause = random.uniform(0.5, 2)  # a server that was just killed; asked again
         except Refused as refused:
             if "has closed" not in str(refused):
                 raise
@@ -245,6 +245,7 @@ class Soak:
         self.agents = {each: self._agent(each) for each in self.folders}
         self.releasers: list[int] = []
         self.kills: Counter[str] = Counter()
+        self.spared, self.spared_until = True, 0.0
         self.seen: Counter[str] = Counter()
 
     def _serve(self) -> int:
@@ -272,10 +273,26 @@ class Soak:
                 time.sleep(random.uniform(0.005, 0.2))
 
     def kill_server(self) -> None:
-        """Kill the coordinator's service and start it anew."""
+        """Kill the coordinator's service some seconds after it began to serve; start it anew."""
+        if time.monotonic() < self.spared_until:
+            return
+        if not self.serves():
+            self.spared_until = time.monotonic() + 1
+            return
+        if self.spared:
+            self.spared, self.spared_until = False, time.monotonic() + random.uniform(1, 8)
+            return
         assert self.zygote.kill(self.server), "the service had ended by itself"
-        self.server = self._serve()
+        self.server, self.spared = self._serve(), True
         self.kills["coordinator"] += 1
+
+    def serves(self) -> bool:
+        """Tell whether the service has begun to listen."""
+        try:
+            socket.create_connection(("127.0.0.1", self.place.settings.port), timeout=1).close()
+        except OSError:
+            return False
+        return True
 
     def release(self, study: Study, racing: int) -> None:
         """Release by so many processes at once; half of the time one of them is killed."""
@@ -287,20 +304,23 @@ class Soak:
         self.releasers += new
         self.releasers = [each for each in self.releasers if not self.zygote.ended(each)]
 
-    def round(self, number: int, seconds: int) -> None:
-        """Carry one study to its end under fire, and check it."""
-        study = open_study(self.place, seconds, max(2, len(self.folders) // 2))
-        while True:
+    def round(self, number: int, seconds: int, at_once: int) -> None:
+        """Carry studies to their ends under fire, and check them."""
+        quorum = max(2, len(self.folders) // 2)
+        studies = [open_study(self.place, seconds, quorum) for _ in range(at_once)]
+        left = list(studies)
+        while left:
             time.sleep(random.uniform(0.05, 0.4))
             self.kill_site()
-            if random.random() < 0.12:
-                self.kill_server()
-            state = self.place.find(study.hash)["state"]
-            if state in ("released", "void"):
-                break
-            if state == "closed":
-                self.release(study, 2 if number % 3 == 0 else 1)
-        check(self.place, study, self.folders, self.seen)
+            self.kill_server()
+            for study in list(left):
+                state = self.place.find(study.hash)["state"]
+                if state in ("released", "void"):
+                    left.remove(study)
+                elif state == "closed":
+                    self.release(study, 2 if number % 3 == 0 else 1)
+        for study in studies:
+            check(self.place, study, self.folders, self.seen)
 
     def end(self) -> None:
         """Kill all that is left."""
@@ -309,20 +329,21 @@ class Soak:
         self.zygote.close()
 
 
-def soak(n_sites: int, rounds: int, seconds: int, minutes: float, where: str | None) -> None:
-    """Run rounds until they, or the minutes, are over; print what was seen."""
+def soak(
+    n_sites: int, rounds: int, seconds: int, at_once: int, minutes: float, where: str | None
+) -> None:
+    """Run rounds, one study each, until they, or the minutes, are over; print what was seen."""
     begun, under_fire = time.monotonic(), Soak(n_sites, seconds, where)
     print(f"{n_sites} sites have joined", flush=True)
     try:
-        for number in range(rounds):
-            under_fire.round(number, seconds)
+        for number in range(-(-rounds // at_once)):
+            under_fire.round(number, seconds, at_once)
             spent = time.monotonic() - begun
-            if (number + 1) % 5 == 0 or number + 1 == rounds or spent > 60 * minutes:
-                print(
-                    f"{number + 1} rounds in {spent:.0f} s: {dict(under_fire.kills)} killed; "
-                    f"{dict(under_fire.seen)}",
-                    flush=True,
-                )
+            print(
+                f"{(number + 1) * at_once} rounds in {spent:.0f} s: {dict(under_fire.kills)} "
+                f"killed; {dict(under_fire.seen)}",
+                flush=True,
+            )
             if spent > 60 * minutes:
                 break
     finally:
@@ -512,6 +533,7 @@ def main() -> None:
     parser.add_argument("--sites", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--at-once", type=int, default=1, help="studies that are open at a time")
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--where", help="where the folders are made")
     parser.add_argument("--speed", action="store_true")
@@ -519,7 +541,14 @@ def main() -> None:
     if asked.speed:
         speed(1000 if asked.sites == 60 else asked.sites, 11_000, 10)
     else:
-        soak(asked.sites, asked.rounds, asked.seconds, asked.minutes, asked.where)
+        soak(
+            asked.sites,
+            asked.rounds,
+            asked.seconds,
+            asked.at_once,
+            asked.minutes,
+            asked.where,
+        )
 
 
 if __name__ == "__main__":
