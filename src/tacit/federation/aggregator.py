@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tacit.errors import InvalidArgument, Refused
+from tacit.errors import Refused
 from tacit.federation import audit_log, members
 from tacit.federation.audit_log import note
 from tacit.federation.client import Client, enrol, folder_for
-from tacit.federation.database import Row, append_only, forward, write_once
+from tacit.federation.database import Row, append_only, forward, new_folder, write_once
 from tacit.federation.keys import check_signature, fingerprint
 from tacit.federation.members import Invitation
 from tacit.federation.messages import read_header, signed
@@ -24,7 +24,12 @@ from tacit.federation.receiving import present_sites
 from tacit.federation.server_folder import ANSWERS, ServerFolder
 from tacit.federation.settings import ServerSettings
 from tacit.federation.sharing import beginning_of, check_share, share_size
-from tacit.federation.statements import ANSWERS_STAY, SHARES_STAY, with_presumptions
+from tacit.federation.statements import (
+    ANSWERS_STAY,
+    SHARES_STAY,
+    WITHDRAWN,
+    with_presumptions,
+)
 from tacit.federation.study import AGGREGATORS, SIGNED_AS, Server, Study, StudySite
 from tacit.ledger import Budget, Statement, epsilon_text
 
@@ -144,11 +149,10 @@ class Aggregator(ServerFolder):
             Which has joined nobody yet.
         """
         place = Path(folder)
-        if place.exists() and any(place.iterdir()):
-            raise InvalidArgument(f"Expected {str(place)!r} to be new or empty.")
-        (place / "servers").mkdir(parents=True, mode=0o700)
-        cls.make(place, settings, hosts=hosts, budget=budget, unit=unit, officers=())
-        return cls(place, clock=clock)
+        with new_folder(place):
+            (place / "servers").mkdir(mode=0o700)
+            cls.make(place, settings, hosts=hosts, budget=budget, unit=unit, officers=())
+            return cls(place, clock=clock)
 
     def join(self, invitation: str) -> str:
         """Enrol with a coordinator, or as the first aggregator with the second.
@@ -461,7 +465,10 @@ class Aggregator(ServerFolder):
         Statement
             For any patient of an honest site, over all studies of this ledger.
         """
-        return with_presumptions(self.ledger.statement(), ANSWERS_STAY, SHARES_STAY)
+        withdrawn = self.database.row("SELECT 1 FROM withdrawals") is not None
+        warnings = [WITHDRAWN] if withdrawn else []
+        presumed = (ANSWERS_STAY, SHARES_STAY)
+        return with_presumptions(self.ledger.statement(), *presumed, warnings=warnings)
 
     def close(self) -> None:
         """Close connections and files; what was written stays."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from tacit._files import write_atomically
 from tacit.errors import InvalidArgument, NotYet, Refused
 from tacit.federation.audit_log import note
-from tacit.federation.database import Row
+from tacit.federation.database import Row, new_folder, on_disk
 from tacit.federation.inputs import check_frame, check_inputs
 from tacit.federation.keys import SigningKey, check_signature
 from tacit.federation.receiving import present_sites
@@ -82,14 +82,12 @@ class Coordinator(ServerFolder):
             Ready to serve. `officer.key`, which signs studies, may be taken elsewhere.
         """
         place = Path(folder)
-        if place.exists() and any(place.iterdir()):
-            raise InvalidArgument(f"Expected {str(place)!r} to be new or empty.")
-        place.mkdir(parents=True, exist_ok=True)
-        officer = SigningKey.generate()
-        officer.write(place / "officer.key")
-        signs = [officer.public]
-        cls.make(place, settings, hosts=hosts, budget=budget, unit=unit, officers=signs)
-        return cls(place, clock=clock)
+        with new_folder(place):
+            officer = SigningKey.generate()
+            officer.write(place / "officer.key")
+            signs = [officer.public]
+            cls.make(place, settings, hosts=hosts, budget=budget, unit=unit, officers=signs)
+            return cls(place, clock=clock)
 
     def server(self) -> Server:
         """Return how studies name this coordinator.
@@ -142,8 +140,10 @@ class Coordinator(ServerFolder):
             )
         if study.codes:
             check_frame(study, frame)
-            write_atomically(self.frame_of(study.hash), frame)
-        write_atomically(self.inputs_of(study.hash), inputs)
+        with on_disk(self.folder):
+            if study.codes:
+                write_atomically(self.frame_of(study.hash), frame)
+            write_atomically(self.inputs_of(study.hash), inputs)
         row = (study.hash, study.text, "draft", study.window.closes)
         with self.database.writing() as rows:
             query = "INSERT OR IGNORE INTO studies (hash, text, state, closes) VALUES (?, ?, ?, ?)"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -67,7 +68,7 @@ class Database:
         self._process = os.getpid()
         new = not path.exists()
         self._connection = self._open()
-        with self._translated():
+        with on_disk(self.path):
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
             if new:
@@ -84,7 +85,7 @@ class Database:
                     database.execute(f"PRAGMA user_version = {version}")
 
     def _open(self) -> sqlite3.Connection:
-        with self._translated():
+        with on_disk(self.path):
             connection = sqlite3.connect(
                 self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
@@ -94,7 +95,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Lend the connection inside one synchronised transaction: all happens, or nothing."""
-        with self._lock, self._translated():
+        with self._lock, on_disk(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -106,7 +107,7 @@ class Database:
 
     def rows(self, query: str, *values: Any) -> list[Row]:
         """Return rows of one query."""
-        with self._lock, self._translated():
+        with self._lock, on_disk(self.path):
             return self._connection.execute(query, values).fetchall()
 
     def row(self, query: str, *values: Any) -> Row | None:
@@ -119,15 +120,33 @@ class Database:
         with self._lock:
             self._connection.close()
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
+
+@contextmanager
+def on_disk(path: Path) -> Iterator[None]:
+    """Say in one line that a disk is full, or what else keeps this from being read or written."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise StateUnavailable(
+            f"Cannot use the state in {str(path)!r} ({error}): check its folder, its "
+            "permissions and the disk. Nothing was done."
+        ) from error
+
+
+@contextmanager
+def new_folder(place: Path) -> Iterator[None]:
+    """Let a party's folder be made, which must be new or empty; if that fails, it is so again."""
+    if place.exists() and any(place.iterdir()):
+        raise InvalidArgument(f"Expected {str(place)!r} to be new or empty.")
+    try:
+        with on_disk(place):
+            place.mkdir(parents=True, exist_ok=True)
+            place.chmod(0o700)
             yield
-        except (sqlite3.Error, OSError) as error:
-            raise StateUnavailable(
-                f"Cannot use the state in {str(self.path)!r} ({error}): check its folder, its "
-                "permissions and the disk. Nothing was done."
-            ) from error
+    except BaseException:
+        for made in place.iterdir() if place.exists() else ():
+            shutil.rmtree(made) if made.is_dir() else made.unlink()
+        raise
 
 
 @contextmanager

@@ -20,10 +20,9 @@ import numpy as np
 from tacit.errors import BudgetExceeded, InvalidArgument, NotYet, Refused
 from tacit.federation.aggregator import HELD, LOCK, Aggregator
 from tacit.federation.audit_log import note
-from tacit.federation.database import Row
+from tacit.federation.database import Row, alone
 from tacit.federation.messages import check_signed, frame, is_sharing_id, read_header, read_note
 from tacit.federation.messages import signed as signed_note
-from tacit.federation.database import alone
 from tacit.federation.sharing import check_share, noisy_array, share_of
 from tacit.federation.statements import WITHDRAWN
 from tacit.federation.study import AGGREGATORS, Study

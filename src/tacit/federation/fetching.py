@@ -10,7 +10,7 @@ from typing import BinaryIO
 from tacit._files import sync_directory, write_atomically
 from tacit.errors import Refused
 from tacit.federation.client import Client
-from tacit.federation.database import alone
+from tacit.federation.database import alone, on_disk
 from tacit.federation.inputs import check_frame, check_inputs
 from tacit.federation.messages import MOST_PART
 from tacit.federation.site_folder import SiteFolder
@@ -32,7 +32,7 @@ def inputs_of(site: SiteFolder, study: Study) -> bytes:
 def _download(client: Client, study: Study, path: Path) -> None:
     part = path.with_suffix(".part")
     try:
-        with part.open("ab") as file:
+        with on_disk(path), part.open("ab") as file:
             _fetch_pieces(client, study, file)
             file.flush()
             os.fsync(file.fileno())
@@ -40,8 +40,9 @@ def _download(client: Client, study: Study, path: Path) -> None:
     except Refused:
         part.unlink(missing_ok=True)  # whatever it is, it is not what the study names
         raise
-    os.replace(part, path)
-    sync_directory(path.parent)
+    with on_disk(path):
+        os.replace(part, path)
+        sync_directory(path.parent)
 
 
 def _fetch_pieces(client: Client, study: Study, file: BinaryIO) -> None:
@@ -67,5 +68,6 @@ def frame_of(site: SiteFolder, study: Study) -> bytes:
             file = client.ask("GET", f"/studies/{study.hash}/frame", most=most).body
     check_frame(study, file)
     if not path.exists():
-        write_atomically(path, file)
+        with on_disk(path):
+            write_atomically(path, file)
     return file

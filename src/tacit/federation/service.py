@@ -255,7 +255,7 @@ class MemberService:
         path = self.uploads / secrets.token_hex(16)
         try:
             await _to_disk(request, path, size)
-            return await self._take(request, path)
+            return await self._put_on_record(request, path)
         finally:
             path.unlink(missing_ok=True)
 
@@ -275,7 +275,7 @@ class MemberService:
             if not all(each.exists() for each in kept):
                 return PlainTextResponse("kept\n", 202)
             await run_in_threadpool(_joined, kept, whole)
-            taken = await self._take(request, whole)
+            taken = await self._put_on_record(request, whole)
         finally:
             path.unlink(missing_ok=True)
             whole.unlink(missing_ok=True)
@@ -294,7 +294,7 @@ class MemberService:
             raise Declined(410, "The study has closed without this site.")
         return self.coordinator.parcel_size(study, site)
 
-    async def _take(self, request: Request, path: Path) -> Response:
+    async def _put_on_record(self, request: Request, path: Path) -> Response:
         """Put a complete upload on record, unless its sender was revoked while it sent."""
         member, name = self._member(request, ("site",)), request.path_params["name"]
         code, receipt = await run_in_threadpool(take_answers, self.coordinator, name, member, path)

@@ -28,6 +28,7 @@ from tacit.federation.approval import (
 )
 from tacit.federation.audit_log import START
 from tacit.federation.client import enrol
+from tacit.federation.database import new_folder, on_disk
 from tacit.federation.fetching import frame_of, inputs_of
 from tacit.federation.inputs import read_inputs
 from tacit.federation.keys import SECRET, SigningKey
@@ -92,15 +93,13 @@ class Site(SiteFolder):
             Which has joined nobody yet.
         """
         place = Path(folder)
-        if place.exists() and any(place.iterdir()):
-            raise InvalidArgument(f"Expected {str(place)!r} to be new or empty.")
-        for part in ("keys", "inputs", "sealed", "servers"):
-            (place / part).mkdir(parents=True, mode=0o700)
-        place.chmod(0o700)
-        Ledger(place / "site.ledger", budget=budget, unit=unit, dataset=dataset)
-        write_atomically(place / "keys" / "shards.key", secrets.token_bytes(32), SECRET)
-        SigningKey.generate().write(place / "keys" / "signing.key")
-        return cls(place, clock=clock)
+        with new_folder(place):
+            for part in ("keys", "inputs", "sealed", "servers"):
+                (place / part).mkdir(mode=0o700)
+            Ledger(place / "site.ledger", budget=budget, unit=unit, dataset=dataset)
+            write_atomically(place / "keys" / "shards.key", secrets.token_bytes(32), SECRET)
+            SigningKey.generate().write(place / "keys" / "signing.key")
+            return cls(place, clock=clock)
 
     @classmethod
     def open(cls, folder: PathLike) -> Site:
@@ -136,9 +135,10 @@ class Site(SiteFolder):
             The server's address.
         """
         invited = Invitation.read(invitation)
-        if invited.officers and not (self.folder / "policy.toml").exists():
-            Policy(list(invited.officers), list(MODES)).write(self.folder / "policy.toml")
-        pin = enrol(self.server_folder(invited.url), invited, self.key)
+        with on_disk(self.folder):
+            if invited.officers and not (self.folder / "policy.toml").exists():
+                Policy(list(invited.officers), list(MODES)).write(self.folder / "policy.toml")
+            pin = enrol(self.server_folder(invited.url), invited, self.key)
         row = (invited.url, invited.name, pin, invited.key, 0, START)
         with self.database.writing() as rows:
             rows.execute("INSERT OR IGNORE INTO servers VALUES (?, ?, ?, ?, ?, ?)", row)

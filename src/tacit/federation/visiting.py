@@ -13,6 +13,7 @@ from typing import Any
 from tacit.errors import InvalidArgument, Refused
 from tacit.federation.client import Client
 from tacit.federation.database import Row
+from tacit.federation.fetching import frame_of
 from tacit.federation.releasing import read_release
 from tacit.federation.sending import send_parcels, tell_decision
 from tacit.federation.site_folder import SiteFolder
