@@ -4,11 +4,10 @@
 
 130 private volumes of the Decathlon's hippocampus at 26 sites, one teacher each (an atlas of about
 five patients; registered once, a few CPU-minutes; or, with `--teachers mean`, the mean of their
-masks), 50 public scans, a student. Every run goes
-through the whole protocol on loopback: invitations, approvals, shares over TLS, lists, locks, sums;
-each round is a study, clipped about the last one's release. Beside it a single house that adds the
-same codes with noise of sqrt(2) sigma. Prints Dice of released masks and of students, both with
-their standard error over runs.
+masks), 50 public scans, a student. Every run goes through the whole protocol on loopback:
+invitations, approvals, shares over TLS, lists, locks, sums; each round is a study, clipped about
+the last one's release. Beside it a single house that adds the same codes with noise of sqrt(2)
+sigma. Prints Dice of released masks and of students, both with their standard error over runs.
 """
 
 from __future__ import annotations

@@ -193,3 +193,37 @@ def test_codes_are_added_the_same_way(parties, clock):
             read_release(study, release_study(coordinator, study.hash))
         centres = found.release.values
         assert len(first.ledger) == len(sites[0].ledger) == number + 1
+
+
+def test_who_may_ask_an_aggregator(parties, clock):
+    """Sites bring shares and see nothing; the other aggregator sees no share; lengths are exact."""
+    coordinator, first, second, sites = parties
+    study = opened(coordinator, first, second)
+    answered(sites, clock, study, send=False)
+    site, name = sites[0], study.hash
+    client = site.client(first.settings.url)
+    for kind in ("held", "lock", "sum", "void"):
+        with pytest.raises(Refused, match="aggregator"):
+            client.ask("GET", f"/studies/{name}/{kind}")
+        with pytest.raises(Refused, match="aggregator"):
+            client.ask("PUT", f"/studies/{name}/{kind}", b"{}")
+    as_first = first.client(second.settings.url)
+    with pytest.raises(Refused, match="site"):
+        as_first.ask("PUT", f"/studies/{name}/share", b"x")
+    bodies = {role: site.sealed(name, role).read_bytes() for role in ("first", "second")}
+    asked = site.asked(study.hash)
+    assert asked.parcels == {role: len(body) for role, body in bodies.items()}
+    wrong = [bodies["first"][:-1], bodies["first"] + b"x", bodies["second"], b""]
+    codes = {client.ask("PUT", f"/studies/{name}/share", body).status for body in wrong}
+    assert codes <= {411, 413, 422}
+    swapped = bodies["second"][: -len(bodies["second"])] + bytes(len(bodies["first"]))
+    assert client.ask("PUT", f"/studies/{name}/share", swapped).status == 422
+    at_coordinator = site.client(coordinator.settings.url)
+    code = at_coordinator.ask("PUT", f"/studies/{name}/answers", bodies["first"]).status
+    assert code in (413, 422)
+    with pytest.raises(Refused, match="aggregator"):
+        at_coordinator.ask("PUT", f"/studies/{name}/sum", b"x")
+    assert not list((first.folder / "answers").iterdir())
+    first.revoke(site.folder.name)
+    with pytest.raises(Refused, match="revoked"):
+        client.ask("PUT", f"/studies/{name}/share", bodies["first"])
