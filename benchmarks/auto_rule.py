@@ -64,18 +64,15 @@ def fitted(method: str, task: Shifted, records: int, epsilon: float, seed: int) 
     if method == "prototype":
         wanted = 300 if strength >= 1000 else 100 if strength >= 300 else 50
         own["n_prototypes"] = max(3, min(wanted, len(task.public) // 3))
-    model = METHODS[method](
-        epsilon=epsilon,
-        delta=DELTA,
-        classes=task.classes,
-        noise=InsecureNoise(seed),
-        random_state=seed,
-        n_records=records,
-        allow_hopeless=True,
-        allow_overlap=True,
-        **own,
-    )
+    model = METHODS[method](classes=task.classes, **shared(records, epsilon, seed), **own)
     return model.fit(task.X[:records], task.y[:records], X_public=task.public)
+
+
+def shared(records: int, epsilon: float, seed: int) -> dict[str, Any]:
+    """Return what every estimator of these benchmarks is given."""
+    simulated = {"noise": InsecureNoise(seed), "random_state": seed, "n_records": records}
+    anyway = {"allow_hopeless": True, "allow_overlap": True}
+    return {"epsilon": epsilon, "delta": DELTA, **simulated, **anyway}
 
 
 def parse() -> argparse.Namespace:

@@ -1,9 +1,10 @@
 """Data sets whose public inputs are of another kind than the private ones, in several ways.
 
-Six sets: scikit-learn's digits, USPS, 25,000 images of MNIST, Adult, California housing (classes: a
-price above 265,000 dollars; or the price itself), and the survey of affairs. Rows are shuffled by a
-seed; some are held out, some are public inputs, the others are private. Private and held-out rows
-are never changed: only what is public shifts.
+Seven sets: scikit-learn's digits, USPS, images of MNIST and of Fashion-MNIST (where Debian's
+package dataset-fashion-mnist has put it; 25,000 and 12,000 of them), Adult, California housing
+(classes: a price above 265,000 dollars; or the price itself), the survey of affairs. Rows are
+shuffled by a seed; some are held out, some are public inputs, the others are private. Private and
+held-out rows are never changed: only what is public shifts.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Shifted(NamedTuple):
         return tuple(np.unique(self.truth).tolist())
 
 
-IMAGES = {"digits": (8, 8), "usps": (16, 16), "mnist": (28, 28)}
+IMAGES = {"digits": (8, 8), "usps": (16, 16), "mnist": (28, 28), "fashion": (28, 28)}
+FASHION = Path("/usr/share/datasets/fashion-mnist")
 TABLES = ("adult", "housing", "affairs", "prices")
 SETS = (*IMAGES, *TABLES)
 _SIZES = {
@@ -48,7 +50,7 @@ _SIZES = {
     "affairs": (1000, 1000),
 }
 _OTHERS = (3000, 3000)
-_MNIST = 25_000
+_MNIST, _FASHION = 25_000, 12_000
 _FEW = 100
 
 
@@ -62,6 +64,9 @@ def raw(name: str, data: Path) -> tuple[np.ndarray, np.ndarray, Any]:
     if name == "mnist":
         train = load_idx(data / "mnist").train
         return np.asarray(train.X[:_MNIST], dtype=float), train.y[:_MNIST], None
+    if name == "fashion":
+        clothes = load_idx(FASHION).train
+        return np.asarray(clothes.X[:_FASHION], dtype=float), clothes.y[:_FASHION], None
     if name in ("housing", "prices"):
         X, prices = housing_rows(data)
         return X, prices if name == "prices" else (prices > 265_000).astype(int), HOUSING

@@ -111,6 +111,23 @@ def test_the_second_class_is_the_one_that_was_declared_second():
     assert _places(chances, 0.2, 1).tolist() == [1, 1]
 
 
+def test_labelled_rows_say_how_good_it_is(run, tacit):
+    write(run / "checked.csv", 40, 5, labelled=True)
+    asked = ("predict", "run", "csv:checked.csv", "--out")
+    shown = tacit(*asked, "a.csv", "--labelled")
+    assert shown.code == 0
+    assert "ROC AUC" in shown.out
+    assert "chance 0.5" in shown.out
+    told = json.loads(tacit(*asked, "b.csv", "--labelled", "--threshold", "0.3", "--json").out)
+    assert told["figures"]["balanced accuracy"]["value"] > 0.9
+    assert "recall at 0.3" in told["figures"]
+    assert (run / "a.csv").read_text().count("\n") == 41
+    write(run / "new.csv", 30, 2, labelled=False)
+    for source in ("csv:new.csv", "csv:private.csv"):  # without labels, or not public
+        assert tacit("predict", "run", source, "--out", "c.csv", "--labelled").code == 2
+    assert not (run / "c.csv").exists()
+
+
 def test_machines_get_json(run, tacit):
     write(run / "new.csv", 3, 2, labelled=False)
     said = tacit("predict", "run", "csv:new.csv", "--out", "labels.csv", "--json")

@@ -14,7 +14,13 @@ from sklearn.metrics import (
 
 from tacit import InsecureNoise, MomentClassifier
 from tacit.errors import InvalidArgument
-from tacit.evaluate import confusion_shares, measure, released_shares, threshold_by
+from tacit.evaluate import (
+    confusion_shares,
+    measure,
+    measure_numbers,
+    released_shares,
+    threshold_by,
+)
 
 rng = np.random.default_rng(0)
 S = rng.normal(size=20_000)
@@ -99,3 +105,23 @@ class TestThresholds:
         assert (shares > 0).all()
         assert unclear == [1]
         assert released_shares(object()) is None
+
+
+def test_numbers_are_scikit_learns_and_their_bands_hold():
+    from sklearn.metrics import mean_absolute_error, r2_score
+
+    draw = np.random.default_rng(3)
+    held = {"R^2": 0, "mean absolute error": 0}
+    for _ in range(400):
+        truth = draw.normal(size=300)
+        said = 0.8 * truth + draw.normal(scale=0.3, size=300)
+        told = measure_numbers(said, truth)
+        exact = {"R^2": 1 - 0.09 - 0.04, "mean absolute error": np.sqrt(0.13 * 2 / np.pi)}
+        for name, band in ((name, figure.band) for name, figure in told.items()):
+            held[name] += bool(band.low <= exact[name] <= band.high)
+    assert told["R^2"].band.value == pytest.approx(r2_score(truth, said))
+    assert told["mean absolute error"].band.value == pytest.approx(mean_absolute_error(truth, said))
+    assert all(0.9 < count / 400 < 0.985 for count in held.values())
+    assert set(measure_numbers([1.0, 2.0], [3.0, 3.0])) == {"mean absolute error"}
+    with pytest.raises(InvalidArgument):
+        measure_numbers([1.0], [1.0])

@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.kernel_ridge import KernelRidge
 
 from tacit.errors import InvalidArgument
-from tacit.teachers import KernelRidgeTeachers, Shard, families
+from tacit.teachers import KernelRidgeTeachers, Shard, balanced_teacher, families
 
 
 def scikit_learn_scores(shard: Shard, X_query, n_classes, gamma, alpha):
@@ -138,3 +138,34 @@ def test_settings_out_of_range_are_refused(options, message):
 def test_public_queries_must_be_finite():
     with pytest.raises(InvalidArgument, match="finite"):
         KernelRidgeTeachers().validate(np.array([[np.nan]]), n_classes=2)
+
+
+def test_balanced_teachers_weigh_their_own_classes_equally():
+    """As scikit-learn's weighted kernel ridge does; and a rare class is heard."""
+    draw = np.random.default_rng(5)
+    y = (np.arange(60) < 5).astype(np.int64)
+    X = draw.normal(size=(60, 2)) + 1.5 * y[:, None]
+    asked = draw.normal(size=(200, 2)) + 0.75
+    teachers = KernelRidgeTeachers(gamma=0.5, alpha=0.5, precision="float64")
+    balanced = balanced_teacher(teachers)
+    said, heard = (
+        each.predict_shards([Shard(X, y, seed=0)], asked, n_classes=2)[0]
+        for each in (teachers, balanced)
+    )
+    weights = 60 / (2 * np.bincount(y)[y])
+    # scikit-learn scales rows by the root of their weights, which is the same system.
+    other = KernelRidge(alpha=0.5, kernel="rbf", gamma=0.5).fit(X, np.eye(2)[y], weights)
+    assert np.array_equal(heard, other.predict(asked).argmax(axis=1))
+    assert heard.sum() > said.sum()
+
+
+def test_what_cannot_be_balanced_is_refused():
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    piped = balanced_teacher(make_pipeline(StandardScaler(), LogisticRegression()))
+    assert piped[-1].class_weight == "balanced"
+    with pytest.raises(InvalidArgument, match="class_weight"):
+        balanced_teacher(GaussianNB())

@@ -313,6 +313,7 @@ def predict(
     out: Path,
     ids: str | None = None,
     threshold: str | None = None,
+    labelled: bool = False,
     as_json: bool = False,
 ) -> None:
     """Write the student's label for each row, and how probable it thinks each class is.
@@ -329,7 +330,11 @@ def predict(
     ids: A column of a CSV file to write beside the labels.
     threshold: Of two classes, say the second in the run's `classes` from this probability on; the
         likelier by default. prevalence or balanced: the run's own, for a rare outcome.
+    labelled: The rows hold what was learned, too, and are declared public with it: print how good
+        the student is on them, with 95 % bands and what chance reaches. Not for private rows: that
+        is a release, which tacit evaluate pays for.
     """
+    from tacit.cli.labelled import figures_on
     from tacit.datasets import load_column, load_public
     from tacit.runs import RunConfig
     from tacit.students import load_student, saved_extra
@@ -361,12 +366,17 @@ def predict(
     if ids in said or str(ids).startswith("probability"):
         raise InvalidArgument(f"Expected ids={ids!r} to be named otherwise than what is written.")
     columns = ({} if named is None else {str(ids): named}) | said
+    result: dict[str, Any] = {"rows": count, "out": str(out)}
+    if labelled:
+        result["figures"] = figures_on(rows, config, student, inputs, cut)
     write_atomically(out, show.csv_text(list(columns), zip(*columns.values(), strict=True)))
-    result = {"rows": count, "out": str(out)}
     told = ""
     if cut is not None:
         second = student.classes_[_second(student.classes_, options.get("classes"))]
         told = f"; {second} from probability {cut:.4g} on"
+    if labelled and not as_json:
+        shown = [_figure_row(*each) for each in result["figures"].items()]
+        show.print_table("On these rows, declared public", ("what", "result"), shown)
     show.print_result(result, f"{count} rows in {out}{told}", as_json=as_json)
 
 

@@ -14,7 +14,7 @@ from tacit.evaluate.dice import columns_of as columns_of
 from tacit.evaluate.dice import score_names as score_names
 from tacit.evaluate.evaluation import Evaluation
 from tacit.evaluate.holdout import evaluate
-from tacit.evaluate.metrics import Figure, confusion_shares, measure
+from tacit.evaluate.metrics import Figure, confusion_shares, measure, measure_numbers
 from tacit.evaluate.numbers import NumberSums
 from tacit.evaluate.pictures import evaluation_figures, evaluation_measures, evaluation_section
 from tacit.evaluate.pictures import number as number
@@ -48,6 +48,7 @@ __all__ = [
     "forecast_masks",
     "forecast_numbers",
     "measure",
+    "measure_numbers",
     "released_shares",
     "said_of_masks",
     "threshold_by",

@@ -101,6 +101,43 @@ def measure(
     return told
 
 
+def measure_numbers(said: ArrayLike, truth: ArrayLike) -> dict[str, Figure]:
+    """Return R^2 and mean absolute error on rows that were declared public.
+
+    Parameters
+    ----------
+    said, truth : array of shape (rows,)
+        What the model says, and what is so.
+
+    Returns
+    -------
+    dict of str to Figure
+        Bands of first order: of a ratio of means, and of a mean.
+
+    Examples
+    --------
+    >>> told = measure_numbers([1.0, 2.0, 2.5, 4.0], [1.0, 2.0, 3.0, 4.0])
+    >>> round(float(told["R^2"].band.value), 2), told["R^2"].chance
+    (0.95, 0.0)
+    """
+    found, known = number_array(said=said), number_array(truth=truth)
+    if found.shape != known.shape or found.ndim != 1 or len(found) < 2:
+        raise InvalidArgument("Expected two numbers or more, and as many said as true.")
+    left, spread = (found - known) ** 2, (known - known.mean()) ** 2
+    error = np.abs(found - known)
+    half = Z * error.std() / np.sqrt(len(error))
+    mean = Band(error.mean(), np.maximum(error.mean() - half, 0.0), error.mean() + half)
+    alone = float(np.abs(known - known.mean()).mean())
+    told = {"mean absolute error": Figure(mean, alone)}
+    if spread.sum() > 0:
+        ratio = left.sum() / spread.sum()
+        around = Z * (left - ratio * spread).std() / (spread.mean() * np.sqrt(len(left)))
+        value = np.asarray(1 - ratio)
+        told = {"R^2": Figure(Band(value, value - around, np.minimum(value + around, 1.0)), 0.0)}
+        told["mean absolute error"] = Figure(mean, alone)
+    return told
+
+
 def confusion_shares(chances: ArrayLike, y: ArrayLike) -> Floats:
     """Return the share of rows of each true class that get each label.
 

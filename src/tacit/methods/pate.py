@@ -42,6 +42,7 @@ from tacit.records import PrivateRecords, view_alone
 from tacit.students import label_posterior
 from tacit.teachers import (
     KernelRidgeTeachers,
+    balanced_teacher,
     predict_with_teachers,
     record_ids,
     shard_key,
@@ -113,6 +114,9 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
         A public, data-independent one for private and public inputs alike; what it learns it learns
         from public inputs. None for the inputs themselves. In run.toml: "none", "digits" (images)
         or "bins" (declared columns).
+    balanced : bool
+        Every teacher weighs the classes of its own records equally: a rare class is outvoted
+        otherwise. Labels are then those of balanced classes, and so are probabilities.
     executor : str or dask client
         Where teachers are trained: "serial", "local" (processes), a Dask client or its address; the
         answers are the same. In run.toml: `executor`, at the top.
@@ -152,7 +156,8 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
     Unit: one record, or one person with `groups=`: added or removed, it changes one teacher.
 
     In run.toml: `method = "pate"`, and a table `[pate]` with `allow_hopeless`,
-    `teacher`, `student`, `n_teachers`, `mechanism`, `queries`, `strategy`, `rounds` and `features`.
+    `teacher`, `student`, `n_teachers`, `mechanism`, `queries`, `strategy`, `rounds`, `features`
+    and `balanced`.
 
     References
     ----------
@@ -167,6 +172,7 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
     mechanism: Annotated[Any, choices(*MECHANISMS)] = "noisy-votes"
     queries: int | Queries = 100
     features: Features = None
+    balanced: bool = False
     executor: Any = "serial"
     checkpoint: Any = None
     _own: ClassVar[dict[str, Any]] = {"queries": Queries(100, "medoids", 1)}
@@ -176,6 +182,7 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
         n_classes = task.n_classes or 0
         self._check_teachers(private.n_units)
         self._new_student()  # refuses, before anything is spent, what is no student
+        self._teacher()  # or teachers that cannot be balanced
         view = self._public_view(outside)
         rows = self._choose(view)
         asked = np.concatenate(rows)
@@ -286,8 +293,10 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
         return count_votes(predictions, n_classes)
 
     def _teacher(self) -> Any:
-        if self.teacher is not None:
-            return self.teacher
+        teacher = self._usual_teacher() if self.teacher is None else self.teacher
+        return balanced_teacher(teacher) if self.balanced else teacher
+
+    def _usual_teacher(self) -> Any:
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -43,6 +43,9 @@ class KernelRidgeTeachers:
         Ridge on the kernel matrix, above 0.
     precision : str
         "float32" or "float64": of the queries' kernel. The system is always solved in float64.
+    balanced : bool
+        Weigh the classes of a shard equally, for rare ones: a record's ridge is alpha over its
+        weight, which is 1 on average.
 
     Notes
     -----
@@ -66,6 +69,7 @@ class KernelRidgeTeachers:
     gamma: float = 1.0
     alpha: float = 0.01
     precision: str = "float32"
+    balanced: bool = False
 
     def __post_init__(self) -> None:
         set_checked(self, gamma=positive, alpha=positive)
@@ -151,9 +155,16 @@ class KernelRidgeTeachers:
 
         norms = _squared_norms(records)
         system = self._kernel(records, norms, records, norms)
-        system[np.diag_indices_from(system)] = 1.0 + self.alpha
+        system[np.diag_indices_from(system)] = 1.0 + self.alpha / self._weight(y, n_classes)
         factor = cho_factor(system, lower=True, overwrite_a=True)
         return np.asarray(cho_solve(factor, np.eye(n_classes)[y]))
+
+    def _weight(self, y: NDArray[np.int64], n_classes: int) -> Any:
+        """Return the weight of each record: by its own shard's counts, or 1."""
+        if not self.balanced:
+            return 1.0
+        counts = np.bincount(y, minlength=n_classes)
+        return len(y) / (np.count_nonzero(counts) * counts[y])
 
     def _kernel(
         self, left: NDArray[Any], left_norms: Any, right: NDArray[Any], right_norms: Any
@@ -230,6 +241,40 @@ def as_family(teacher: Any) -> TeacherFamily:
         f"Expected teacher={getattr(teacher, '__name__', type(teacher).__name__)} to be a "
         "scikit-learn classifier or pipeline, a TorchTeacher, or a family with predict_shards."
     )
+
+
+def balanced_teacher(teacher: Any) -> Any:
+    """Return teachers that weigh the classes of their own records equally.
+
+    Parameters
+    ----------
+    teacher : family or estimator
+        `KernelRidgeTeachers`, or a classifier or pipeline with `class_weight`.
+
+    Returns
+    -------
+    family or estimator
+        A copy; what cannot be balanced is refused.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> balanced_teacher(LogisticRegression())
+    LogisticRegression(class_weight='balanced')
+    """
+    if isinstance(teacher, KernelRidgeTeachers):
+        return replace(teacher, balanced=True)
+    if isinstance(teacher, EstimatorTeachers):
+        return EstimatorTeachers(balanced_teacher(teacher.estimator))
+    known = teacher.get_params(deep=True) if hasattr(teacher, "get_params") else {}
+    names = [name for name in known if name.rpartition("__")[2] == "class_weight"]
+    if not names:
+        raise InvalidArgument(
+            f"Expected teacher={type(teacher).__name__} to have class_weight where balanced=True."
+        )
+    from sklearn.base import clone
+
+    return clone(teacher).set_params(**dict.fromkeys(names, "balanced"))
 
 
 def _with_seeds(estimator: Any, seed: int) -> Any:
