@@ -6,7 +6,8 @@ A corner is a kind of release with a budget, a number of queries or steps, a k, 
 votes of a unit and a ledger (a list of its own, or one that exists and counts at its own Renyi
 order), drawn from the ends and the middle of what each may be. Each is planned in a process of its
 own that has imported everything and computed nothing, as a user's first plan is. What is refused is
-counted, too: a refusal must be quick. The exit code is 1 if a corner takes more than one second.
+counted, too: a refusal must be quick; what takes ten seconds is given up. The exit code is 1 if a
+corner takes more than one second.
 """
 
 from __future__ import annotations
@@ -55,7 +56,6 @@ DOMAIN: dict[str, tuple[Any, ...]] = {
 """What a corner is drawn from; `beside` is mu^2 of a Gaussian release before the steps."""
 Corner = dict[str, Any]
 Planning = Callable[[Corner], object]
-OVER_TIME = 99
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ KINDS: dict[str, Planning] = {
 }
 
 
-def seconds(kind: str, at: Corner) -> tuple[float, bool]:
-    """Plan in a process of its own: CPU-seconds, and whether there was a plan."""
+def seconds(kind: str, at: Corner) -> tuple[float, str]:
+    """Plan in a process of its own: CPU-seconds, and what came of it."""
     process = os.fork()
     if process == 0:
         used = resource.getrusage(resource.RUSAGE_SELF)
@@ -150,7 +150,8 @@ def seconds(kind: str, at: Corner) -> tuple[float, bool]:
     code = os.waitstatus_to_exitcode(status)
     if code == 2:
         raise SystemExit(f"{kind} failed")
-    return used.ru_utime + used.ru_stime, code == 0
+    outcome = {0: "made", 1: "refused"}.get(code, "given up")
+    return used.ru_utime + used.ru_stime, outcome
 
 
 def main() -> int:
@@ -178,7 +179,7 @@ def main() -> int:
         cells = [
             f"{value:g}" if isinstance(value, float) else str(value) for value in corner.values()
         ]
-        table.add_row(f"{spent:.2f}", "made" if made else "refused", kind, *cells)
+        table.add_row(f"{spent:.2f}", made, kind, *cells)
     Console(width=150).print(table)
     slow = sum(spent > GOAL for spent, *_ in found)
     print(f"{slow} of {len(found)} corners take more than {GOAL:g} CPU-second.")
