@@ -15,8 +15,9 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
-from tacit import InsecureNoise
+from tacit import InsecureNoise, Ledger
 from tacit.datasets import open_table
+from tacit.datasets.streams import TablePiece
 from tacit.errors import InvalidArgument, RecordsUnread
 from tacit.methods import (
     MomentClassifier,
@@ -201,6 +202,40 @@ def test_another_process_adds_up_the_same_bits():
     rows = opened(table(), "prototype", people=True)
     (found,) = released("prototype", rows, executor=LocalProcesses(1))
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_cluster_adds_up_the_same_bits(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    import dask.dataframe as dd
+
+    monkeypatch.setattr("tacit.datasets.batches._PIECE", 200)
+    (expected,) = released("prototype", X, LABELS)
+    path = folder(tmp_path / "rows", 2, 100)
+    how: Any = {"processes": False, "dashboard_address": None, "n_workers": 2}
+    with distributed.Client(threads_per_worker=1, set_as_default=False, **how) as client:
+        for source in (path, dd.from_pandas(table().to_pandas(), npartitions=3)):
+            rows = opened(source, "prototype", people=False)
+            (found,) = released("prototype", rows, executor=client)
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_a_part_that_cannot_be_read_is_never_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr("tacit.datasets.batches._PIECE", 200)
+    rows = opened(folder(tmp_path / "rows", 3, 100), "prototype", people=False)
+    read, reads, parts = TablePiece.read, [], len(rows.pieces())
+
+    def failing(piece: TablePiece) -> Any:
+        reads.append(piece)
+        if len(reads) == parts + 2:  # of the second pass: the first has checked all rows
+            raise OSError("4711 Main Street")
+        return read(piece)
+
+    monkeypatch.setattr(TablePiece, "read", failing)
+    model = PrototypeClassifier(n_prototypes=12, classes=[0, 1], ledger=tmp_path / "it.ledger")
+    with pytest.raises(RecordsUnread, match="OSError") as caught:
+        model.set_params(delta=1e-5).fit(rows, X_public=PUBLIC)
+    assert "4711" not in str(caught.value)
+    assert len(Ledger(tmp_path / "it.ledger")) == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")

@@ -16,6 +16,7 @@ from tacit.datasets.named import named_kind as named_kind
 from tacit.datasets.named import ships as ships
 from tacit.datasets.streams import TableStream, open_table
 from tacit.datasets.streams import is_table as is_table
+from tacit.datasets.streams import streamed_file as streamed_file
 from tacit.datasets.table import load_csv, load_table
 from tacit.datasets.votes import demo_votes, read_rows, read_votes
 

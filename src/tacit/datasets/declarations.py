@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tacit._checks import Floats
 from tacit.datasets.batches import TextFormat, batches_of
-from tacit.datasets.table import load_words, read_numbers
+from tacit.datasets.table import read_columns
 from tacit.errors import InvalidArgument
 from tacit.features import Categorical, Column
 
@@ -44,13 +44,14 @@ def proposed_columns(source: Any, **text: str) -> str:
         TOML: bins at round numbers near quantiles, categories by how often they occur, and as
         comments what the file cannot tell.
     """
-    table = batches_of(source, TextFormat(**text))
+    written = TextFormat(**text)
+    table = batches_of(source, written)
     options = [f"{key} = {json.dumps(value)}" for key, value in text.items()]
     numeric, categorical, others = [], [], []
-    for name in table.names:
-        if (edges := _edges(source, name, text)) is not None:
+    for name, column in read_columns(table, written):
+        if (edges := _edges(column.numbers, column.holes)) is not None:
             numeric.append(f"{_key(name)} = {json.dumps(edges)}")
-        elif words := _categories(load_words(source, name, **text)):
+        elif words := _categories(column.words):
             categorical.append(f"{_key(name)} = {json.dumps(words, ensure_ascii=False)}")
         else:
             others.append(name)
@@ -76,9 +77,8 @@ def _key(name: str) -> str:
     return name if bare.isascii() and bare.isalnum() else json.dumps(name, ensure_ascii=False)
 
 
-def _edges(source: Any, name: str, text: dict[str, str]) -> list[float] | None:
+def _edges(numbers: Floats, holes: NDArray[np.bool_]) -> list[float] | None:
     """Return round edges near quantiles; None if the column holds other things than numbers."""
-    numbers, holes = read_numbers(source, name, **text)
     if np.isnan(numbers[~holes]).any() or holes.all():
         return None
     known = numbers[~holes]

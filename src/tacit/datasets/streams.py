@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 
 from tacit._checks import Floats
 from tacit.datasets.batches import Batches, Opened, TextFormat, batches_of
-from tacit.datasets.dataset import Label, declared_classes
+from tacit.datasets.dataset import Dataset, Label, declared_classes
+from tacit.datasets.named import named_kind
 from tacit.datasets.table import (
     Roles,
     check_names,
@@ -125,6 +127,24 @@ class TableStream:
         rest = (self.roles, self.text, self.classes)
         return [TablePiece(self.table.name, part, *rest) for part in parts]
 
+    def described(self) -> Dataset:
+        """Return what is declared of the records, without any of them.
+
+        Returns
+        -------
+        Dataset
+            Without rows; public.
+        """
+        kind = np.float64 if self.target_range is not None else np.int64
+        return Dataset(
+            np.empty((0, len(self.columns))),
+            np.empty(0, dtype=kind),
+            self.classes,
+            self.table.name.partition(".")[0],
+            columns=self.columns,
+            target_range=self.target_range,
+        )
+
     def load(self) -> RawRows:
         """Read all of it into memory, for methods that need every record at hand.
 
@@ -181,6 +201,37 @@ def is_table(source: Any) -> bool:
         return True
     kinds = ("__arrow_c_stream__", "get_fragments", "to_delayed")
     return any(hasattr(source, kind) for kind in kinds)
+
+
+STREAMED = 2**26
+"""Bytes from which on a run goes through a file instead of loading it: the result is the same."""
+
+
+def streamed_file(specification: str, **options: Any) -> TableStream | None:
+    """Open a run's file as a stream, where it is a large table; None where it is to be loaded.
+
+    Parameters
+    ----------
+    specification : str
+        As for `load_dataset`.
+    **options
+        The declarations of a table's columns.
+
+    Returns
+    -------
+    TableStream or None
+        What `fit` takes.
+    """
+    kind, _, place = named_kind(specification).partition(":")
+    if kind not in ("csv", "parquet") or not place or _bytes_of(Path(place)) < STREAMED:
+        return None
+    known = {key: value for key, value in options.items() if key != "name"}
+    return open_table(place, **known)
+
+
+def _bytes_of(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def open_table(

@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -221,14 +221,25 @@ def load_words(source: Any, name: str, **text: Any) -> list[str]:
     return [word for batch in table.of([name]) for word in _words(batch[name]).to_pylist()]
 
 
-def read_numbers(source: Any, name: str, **text: Any) -> tuple[Floats, NDArray[np.bool_]]:
-    """Read one column as numbers, NaN where a cell is none, and which cells are holes."""
-    written = TextFormat(**text)
-    table = batches_of(source, written)
-    parts = [_numbers(batch[name], written) for batch in table.of([name])]
-    if not parts:
+class WholeColumn(NamedTuple):
+    """A column of a public table: numbers (NaN where a cell is none), holes, and words."""
+
+    numbers: Floats
+    holes: NDArray[np.bool_]
+    words: list[str]
+
+
+def read_columns(table: Batches, text: TextFormat) -> Iterator[tuple[str, WholeColumn]]:
+    """Go through a public table once, then column by column."""
+    once = [name for name in table.names if table.names.count(name) == 1]
+    batches = list(table.of(once))
+    if not batches:
         raise InvalidArgument(f"Expected at least one record in {table.name!r}.")
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+    for name in once:
+        parts = [_numbers(batch[name], text) for batch in batches]
+        words = [word for batch in batches for word in _words(batch[name]).to_pylist()]
+        numbers, holes = (np.concatenate(part) for part in zip(*parts, strict=True))
+        yield name, WholeColumn(numbers, holes, words)
 
 
 def roles_of(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from numpy.typing import ArrayLike
 
@@ -111,6 +111,7 @@ class AutoEstimator(ForecastEstimator):
 
     _: KW_ONLY
     described: Annotated[Any, Words({"data": _described})] = "data"
+    _streams: ClassVar[bool] = True
     method_: str = field(init=False)
     why_: str = field(init=False)
     model_: Any = field(init=False)

@@ -64,6 +64,7 @@ from tacit.records import (
 )
 from tacit.students import CombinedStudent, ValueStudent, choose_queries
 
+_OWNERS = ("ledger", "noise", "executor")  # what stays with the owner of the records
 _ROUNDING = 1e-9  # what a price may be above the epsilon for which noise was chosen
 RECORD = "record"
 """The unit of a ledger where each row is its own."""
@@ -558,7 +559,8 @@ class RowEstimator(PrivateEstimator):
         if not isinstance(self.allow_overlap, bool):
             raise refuse("allow_overlap", self.allow_overlap, "True or False")
         task = self._task()
-        alike = clone(self).set_params(ledger=None, noise=None, **self._not_sent())
+        settings = self.get_params(deep=False)
+        alike = type(self)(**{key: settings[key] for key in settings if key not in _OWNERS})
         private, buckets = streamed(
             table.pieces,
             _Preparing(alike),
@@ -569,10 +571,6 @@ class RowEstimator(PrivateEstimator):
         self.n_features_in_ = len(table.columns)
         with contextlib.closing(buckets) if buckets is not None else contextlib.nullcontext():
             return self._begin(private, task, outside)
-
-    def _not_sent(self) -> dict[str, Any]:
-        """Return what a worker does not get of the settings with which it reads targets."""
-        return {"executor": "serial"} if hasattr(self, "executor") else {}
 
     def _task(self) -> Targets:
         """Return what is public of y, where no row has been read."""

@@ -300,6 +300,11 @@ class Method:
         """
         return read_settings(self.estimator, table, self.name, _OF_THE_RUN)
 
+    @property
+    def streams(self) -> bool:
+        """Whether private rows need not fit into memory."""
+        return bool(getattr(self.estimator, "_streams", False))
+
     def build(self, settings: Mapping[str, Any], data: Dataset, **of_the_run: Any) -> Any:
         """Return the unfitted estimator with these settings.
 

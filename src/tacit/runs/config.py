@@ -225,8 +225,8 @@ class RunConfig:
         The method's own table, which is the signature of its estimator; what is not given gets the
         estimator's default. Objects are named by their words.
     executor : str
-        Where teachers are trained: "serial", "local" (processes of this machine) or the address of
-        a Dask scheduler. Methods without teachers take "serial" only.
+        Where teachers are trained or sums are added up: "serial", "local" (processes of this
+        machine) or the address of a Dask scheduler. Methods that have neither take "serial" only.
     seed : int
         At least 0: splits a set that ships, and seeds training. Never the noise.
     """
@@ -249,7 +249,7 @@ class RunConfig:
         if self.learns_numbers and self.settings.get("student") is not None:
             raise refuse("student", self.settings["student"], "left out where numbers are learned")
         if self.executor != "serial" and not method.takes("executor"):
-            expected = f"'serial' where method = {self.method!r}: it has no teachers"
+            expected = f"'serial' where method = {self.method!r}: nothing in it can be spread"
             raise refuse("executor", self.executor, expected)
         if method.needs_public and not (self.data.public_source or self.data.public):
             raise InvalidArgument(

@@ -39,12 +39,19 @@ from tacit._files import (
     temporary_beside,
     write_atomically,
 )
-from tacit.datasets import Dataset, contradictions, load_dataset, load_public
+from tacit.datasets import (
+    Dataset,
+    TableStream,
+    contradictions,
+    load_dataset,
+    load_public,
+    streamed_file,
+)
 from tacit.errors import BudgetExceeded, InvalidArgument, LedgerError, ReleaseLost
 from tacit.evaluate import RULES, confusion_shares, measure, released_shares, threshold_by
 from tacit.ledger import KeptReleases, Ledger, Statement
 from tacit.methods import ForecastEstimator, PrivateClassifier
-from tacit.records import refuse_overlap
+from tacit.records import Overlap
 from tacit.report import Learned, write_report
 from tacit.runs.about import learned_by
 from tacit.runs.config import DataConfig, RunConfig
@@ -278,25 +285,54 @@ def protected_name(where: DataConfig) -> str:
 
 
 class Rows(NamedTuple):
-    """What a run works on: private records, public inputs, labelled rows declared public."""
+    """What a run works on: private records, public inputs, labelled rows declared public.
+
+    Where a file is `stream`ed, `private` says what was declared of it, and holds no row.
+    """
 
     private: Dataset
     public: NDArray[Any] | None
     held_out: Dataset | None
+    stream: TableStream | None = None
+
+    def teach(self, model: Any) -> None:
+        """Fit a model on them."""
+        if self.stream is not None:
+            model.fit(self.stream, X_public=self.public)
+            return
+        private = self.private
+        model.fit(private.X, private.labels, X_public=self.public, groups=private.groups)
+
+    def refuse_held_out(self) -> None:
+        """Refuse a private row that is also a held-out one."""
+        assert self.held_out is not None
+        overlap = Overlap(self.held_out.X, "held-out")
+        overlap.look(self.private.X)
+        for piece in () if self.stream is None else self.stream.pieces():
+            for raw in piece.read():
+                overlap.look(raw.X)
+        overlap.refuse()
 
 
-def load_rows(config: RunConfig) -> Rows:
-    """Read all that a run works on; a mistake shows here, before anything is made or spent."""
+def load_rows(config: RunConfig, *, stream: bool = False) -> Rows:
+    """Read all that a run works on; a mistake shows here, before anything is made or spent.
+
+    With `stream`, a large table of private rows is opened, and not read.
+    """
     where = config.data
     where.check_split()
     where.keep_apart()
-    data = load_dataset(where.source, **where.options)
+    table = None
+    if stream and not where.private and config.learner.streams:
+        table = streamed_file(where.source, **where.options)
+    data = load_dataset(where.source, **where.options) if table is None else table.described()
     rows = _split(config, data) if where.private else _by_source(where, data)
+    rows = rows._replace(stream=table)
     if rows.public is not None and data.columns is not None:
         for strange in contradictions(data.columns, rows.public):
             warnings.warn(strange, stacklevel=2)
     if rows.held_out is not None and not where.allow_overlap:
-        refuse_overlap(rows.private.X, rows.held_out.X, "held-out")
+        rows.refuse_held_out()
     return rows
 
 
@@ -378,11 +414,11 @@ def run_config(config: RunConfig, folder: str | Path, *, again: bool = False) ->
     if method.run is not None:
         result: RunResult = method.run(config, folder, again)
         return result
-    rows = load_rows(config)
-    private, public, _ = rows
+    rows = load_rows(config, stream=True)
+    private, public = rows.private, rows.public
     model = make_classifier(config, private, folder, again=again)
     with releasing(folder, config.to_toml()):
-        model.fit(private.X, private.labels, X_public=public, groups=private.groups)
+        rows.teach(model)
         forget_teachers(folder)
         model.save(folder / STUDENT)
         tell: Any = measured_numbers if config.learns_numbers else measured

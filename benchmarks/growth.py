@@ -1,0 +1,226 @@
+"""How processor time and memory grow with the number of rows, beside what a machine cannot beat.
+
+`python -m benchmarks.growth --rows 1e4 1e5 1e6` writes a Parquet file of so many rows of 16 numbers
+for each, fits each method of sums on it in a process of its own, and prints CPU-seconds, peak
+memory and exponent (the slope of log time between two sizes), beside one bare pass over the file
+and one bare matrix product of the same shape. `--workers 2 --memory 1GiB` does it on a local Dask
+cluster, of which one worker is killed on the way, and compares the releases with those of one
+process where the file is small enough. Files lie under --folder and are removed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing
+import os
+import resource
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+COLUMNS = 16
+GROUP = 2**17
+METHODS = ("prototype", "moments", "ridge")
+
+
+def write(path: Path, rows: int) -> None:
+    """Write rows of which a label can be learned, a row group at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writer = None
+    for start in range(0, rows, GROUP):
+        draw = np.random.default_rng(start)
+        X = draw.normal(size=(min(GROUP, rows - start), COLUMNS))
+        columns = {f"x{place}": X[:, place] for place in range(COLUMNS)}
+        table = pa.table({**columns, "label": (X[:, 0] + X[:, 1] > 0).astype(np.int8)})
+        writer = writer or pq.ParquetWriter(path, table.schema, compression="none")
+        writer.write_table(table)
+    assert writer is not None
+    writer.close()
+
+
+def public() -> np.ndarray:
+    return np.random.default_rng(2**40).normal(size=(1000, COLUMNS))
+
+
+def model(name: str, executor: Any) -> Any:
+    from tacit import InsecureNoise, MomentClassifier, PrototypeClassifier, ResidualRidgeClassifier
+
+    shared: dict[str, Any] = {
+        "epsilon": 1.0,
+        "delta": 1e-11,
+        "classes": [0, 1],
+        "noise": InsecureNoise(0),
+        "random_state": 0,
+        "executor": executor,
+    }
+    if name == "prototype":
+        return PrototypeClassifier(n_prototypes=100, **shared)
+    if name == "moments":
+        return MomentClassifier(**shared)
+    return ResidualRidgeClassifier(n_landmarks=100, **shared)
+
+
+def released(fitted: Any) -> list[np.ndarray]:
+    releases = [fitted.table_] if hasattr(fitted, "table_") else fitted.releases_
+    return [np.asarray(release.values) for release in releases]
+
+
+def bare_pass(path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    for batch in pq.ParquetFile(path).iter_batches(2**14, use_threads=False):
+        np.column_stack([column.to_numpy() for column in batch.columns]).sum()
+
+
+def bare_product(rows: int) -> None:
+    """Multiply as many rows with 16 x 16 numbers, as the least that a moment could do."""
+    block = np.random.default_rng(0).normal(size=(2**14, COLUMNS))
+    for _ in range(max(1, rows // len(block))):
+        block.T @ block
+
+
+def measured(work: Any) -> dict[str, float]:
+    """Run work in a process of its own; return CPU-seconds and the peak of memory, in MiB."""
+    receive, send = multiprocessing.get_context("spawn").Pipe(duplex=False)
+    process = multiprocessing.get_context("spawn").Process(target=_alone, args=(work, send))
+    process.start()
+    send.close()
+    found: dict[str, float] = receive.recv()
+    process.join()
+    return found
+
+
+def _alone(work: tuple[Any, ...], send: Any) -> None:
+    kind, *rest = work
+    if kind in METHODS:  # imports, and whatever is done once, are not growth
+        model(kind, "serial").fit(public()[:400], np.arange(400) % 2, X_public=public()[400:])
+    before, began = time.process_time(), time.perf_counter()
+    if kind == "pass":
+        bare_pass(*rest)
+    elif kind == "product":
+        bare_product(*rest)
+    else:
+        model(kind, "serial").fit(str(rest[0]), "label", X_public=public())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    send.send(
+        {
+            "cpu": time.process_time() - before,
+            "wall": time.perf_counter() - began,
+            "peak": peak,
+        }
+    )
+
+
+def growth(sizes: list[int], methods: list[str], folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for rows in sizes:
+        path = folder / "rows.parquet"
+        write(path, rows)
+        for name in ("pass", "product", *methods):
+            work = (name, rows if name == "product" else path)
+            told = measured(work)
+            earlier = [one for one in found if one["what"] == name]
+            slope = math.nan
+            if earlier:
+                times = told["cpu"] / max(earlier[-1]["cpu"], 1e-3)
+                slope = math.log(times) / math.log(rows / earlier[-1]["rows"])
+            line = {"what": name, "rows": rows, **told, "exponent": slope}
+            found.append(line)
+            print(
+                f"{name:10} {rows:>12,} rows  {told['cpu']:9.2f} CPU-s  {told['peak']:7.0f} MiB  "
+                f"{1e6 * told['cpu'] / rows:7.2f} us a row  exponent {slope:.2f}",
+                flush=True,
+            )
+        path.unlink()
+    return found
+
+
+def on_a_cluster(rows: int, name: str, workers: int, memory: str, folder: Path) -> dict[str, Any]:
+    """Fit on Dask workers with a limit of memory each, and kill one of them on the way."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    path = folder / "rows.parquet"
+    write(path, rows)
+    dask.config.set({"distributed.worker.memory.terminate": 0.95})
+    how: dict[str, Any] = {"dashboard_address": None, "memory_limit": memory}
+    peaks: dict[str, float] = {}
+    with (
+        LocalCluster(n_workers=workers, threads_per_worker=1, **how) as cluster,
+        Client(cluster) as client,
+    ):
+        stop = threading.Event()
+        watching = threading.Thread(target=_watch, args=(client, peaks, stop))
+        watching.start()
+        began, before = time.perf_counter(), time.process_time()
+        fitted = model(name, client).fit(str(path), "label", X_public=public())
+        took, own = time.perf_counter() - began, time.process_time() - before
+        stop.set()
+        watching.join()
+    told = {"what": name, "rows": rows, "wall": took, "own_cpu": own, "workers": workers}
+    told |= {"peak_of_a_worker": max(peaks.values(), default=math.nan), "killed": 1}
+    told["own_peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    if rows <= 10**6:
+        alone = model(name, "serial").fit(str(path), "label", X_public=public())
+        pairs = zip(released(fitted), released(alone), strict=True)
+        told["same_bits"] = all((one == other).all() for one, other in pairs)
+    path.unlink()
+    return told
+
+
+def _watch(client: Any, peaks: dict[str, float], stop: threading.Event) -> None:
+    """Note how much memory workers hold, twice a second; kill the first of them once."""
+    killed = False
+    while not stop.wait(0.5):
+        for address, about in client.scheduler_info(n_workers=-1)["workers"].items():
+            size = about.get("metrics", {}).get("memory", 0) / 2**20
+            peaks[address] = max(peaks.get(address, 0.0), size)
+            if not killed and about.get("metrics", {}).get("executing", 0):
+                killed = True
+                os.kill(int(about["pid"]) if "pid" in about else _pid(client, address), 9)
+
+
+def _pid(client: Any, address: str) -> int:
+    return int(client.run(os.getpid, workers=[address])[address])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", nargs="+", type=float, default=[1e4, 1e5, 1e6])
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--workers", type=int, default=0, help="Dask workers; 0: one process")
+    parser.add_argument("--memory", default="1GiB", help="limit of each worker")
+    parser.add_argument("--folder", default=None, help="where files are written for a while")
+    parser.add_argument("--json", default=None, help="also write what was measured there")
+    told = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="tacit-growth-", dir=told.folder))
+    sizes = [int(rows) for rows in told.rows]
+    try:
+        if told.workers:
+            found = [
+                on_a_cluster(rows, name, told.workers, told.memory, folder)
+                for rows in sizes
+                for name in told.methods
+            ]
+            for line in found:
+                print(json.dumps(line))
+        else:
+            found = growth(sizes, told.methods, folder)
+    finally:
+        shutil.rmtree(folder)
+    if told.json:
+        Path(told.json).write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
