@@ -52,7 +52,7 @@ def public() -> np.ndarray:
     return np.random.default_rng(2**40).normal(size=(1000, COLUMNS))
 
 
-def model(name: str, executor: Any) -> Any:
+def model(name: str) -> Any:
     from tacit import InsecureNoise, MomentClassifier, PrototypeClassifier, ResidualRidgeClassifier
 
     shared: dict[str, Any] = {
@@ -61,7 +61,6 @@ def model(name: str, executor: Any) -> Any:
         "classes": [0, 1],
         "noise": InsecureNoise(0),
         "random_state": 0,
-        "executor": executor,
     }
     if name == "prototype":
         return PrototypeClassifier(n_prototypes=100, **shared)
@@ -103,14 +102,14 @@ def measured(work: Any) -> dict[str, float]:
 def _alone(work: tuple[Any, ...], send: Any) -> None:
     kind, *rest = work
     if kind in METHODS:  # imports, and whatever is done once, are not growth
-        model(kind, "serial").fit(public()[:400], np.arange(400) % 2, X_public=public()[400:])
+        model(kind).fit(public()[:400], np.arange(400) % 2, X_public=public()[400:])
     before, began = time.process_time(), time.perf_counter()
     if kind == "pass":
         bare_pass(*rest)
     elif kind == "product":
         bare_product(*rest)
     else:
-        model(kind, "serial").fit(str(rest[0]), "label", X_public=public())
+        model(kind).fit(str(rest[0]), "label", X_public=public())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     send.send(
         {
@@ -150,44 +149,47 @@ def on_a_cluster(rows: int, name: str, workers: int, memory: str, folder: Path) 
     import dask
     from distributed import Client, LocalCluster
 
+    from tacit.datasets import open_table
+
     path = folder / "rows.parquet"
     write(path, rows)
     dask.config.set({"distributed.worker.memory.terminate": 0.95})
     how: dict[str, Any] = {"dashboard_address": None, "memory_limit": memory}
     peaks: dict[str, float] = {}
+    killed: list[str] = []
     with (
         LocalCluster(n_workers=workers, threads_per_worker=1, **how) as cluster,
         Client(cluster) as client,
     ):
         stop = threading.Event()
-        watching = threading.Thread(target=_watch, args=(client, peaks, stop))
+        watching = threading.Thread(target=_watch, args=(client, peaks, killed, stop))
         watching.start()
         began, before = time.perf_counter(), time.process_time()
-        fitted = model(name, client).fit(str(path), "label", X_public=public())
+        rows_there = open_table(str(path), target="label", classes=[0, 1], executor=client)
+        fitted = model(name).fit(rows_there, X_public=public())
         took, own = time.perf_counter() - began, time.process_time() - before
         stop.set()
         watching.join()
     told = {"what": name, "rows": rows, "wall": took, "own_cpu": own, "workers": workers}
-    told |= {"peak_of_a_worker": max(peaks.values(), default=math.nan), "killed": 1}
+    told |= {"peak_of_a_worker": max(peaks.values(), default=math.nan), "killed": len(killed)}
     told["own_peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     if rows <= 10**6:
-        alone = model(name, "serial").fit(str(path), "label", X_public=public())
+        alone = model(name).fit(str(path), "label", X_public=public())
         pairs = zip(released(fitted), released(alone), strict=True)
         told["same_bits"] = all((one == other).all() for one, other in pairs)
     path.unlink()
     return told
 
 
-def _watch(client: Any, peaks: dict[str, float], stop: threading.Event) -> None:
+def _watch(client: Any, peaks: dict[str, float], killed: list[str], stop: threading.Event) -> None:
     """Note how much memory workers hold, twice a second; kill the first of them once."""
-    killed = False
     while not stop.wait(0.5):
         for address, about in client.scheduler_info(n_workers=-1)["workers"].items():
             size = about.get("metrics", {}).get("memory", 0) / 2**20
             peaks[address] = max(peaks.get(address, 0.0), size)
             if not killed and about.get("metrics", {}).get("executing", 0):
-                killed = True
-                os.kill(int(about["pid"]) if "pid" in about else _pid(client, address), 9)
+                os.kill(_pid(client, address), 9)
+                killed.append(address)
 
 
 def _pid(client: Any, address: str) -> int:

@@ -76,11 +76,11 @@ def released(kind: str, X: Any, y: Any = None, groups: Any = None, **changes: An
     return tables_of(model.fit(X, y, X_public=PUBLIC, groups=groups))
 
 
-def opened(source: Any, kind: str, *, people: bool) -> Any:
+def opened(source: Any, kind: str, *, people: bool, **more: Any) -> Any:
     numbers = {"target": "number", "target_range": (-1, 1)}
     labels = {"target": "label", "classes": [0, 1]}
     about: Any = numbers if "numbers" in kind else labels
-    return open_table(source, numeric=NAMES, groups="who" if people else None, **about)
+    return open_table(source, numeric=NAMES, groups="who" if people else None, **about, **more)
 
 
 @pytest.mark.parametrize("people", [False, True], ids=["records", "people"])
@@ -199,24 +199,9 @@ class TestRefusals:
 
 def test_another_process_adds_up_the_same_bits():
     (expected,) = released("prototype", X, LABELS, PEOPLE)
-    rows = opened(table(), "prototype", people=True)
-    (found,) = released("prototype", rows, executor=LocalProcesses(1))
+    rows = opened(table(), "prototype", people=True, executor=LocalProcesses(1))
+    (found,) = released("prototype", rows)
     np.testing.assert_array_equal(found, expected)
-
-
-def test_a_cluster_adds_up_the_same_bits(tmp_path, monkeypatch):
-    distributed = pytest.importorskip("distributed")
-    import dask.dataframe as dd
-
-    monkeypatch.setattr("tacit.datasets.batches._PIECE", 200)
-    (expected,) = released("prototype", X, LABELS)
-    path = folder(tmp_path / "rows", 2, 100)
-    how: Any = {"processes": False, "dashboard_address": None, "n_workers": 2}
-    with distributed.Client(threads_per_worker=1, set_as_default=False, **how) as client:
-        for source in (path, dd.from_pandas(table().to_pandas(), npartitions=3)):
-            rows = opened(source, "prototype", people=False)
-            (found,) = released("prototype", rows, executor=client)
-            np.testing.assert_array_equal(found, expected)
 
 
 def test_a_part_that_cannot_be_read_is_never_left_out(tmp_path, monkeypatch):

@@ -9,10 +9,13 @@ import warnings
 import numpy as np
 import pytest
 from mask_families import KillingMasksOnce, NotingMasks, RowSums, mask_table
+from summed_pieces import KillingPiece, as_records, inputs_by_class
 from teacher_families import CANARY, Failing, KillingOnce, Mixed, Noting, Packed, seed_of
 
 from tacit.errors import InvalidArgument, MissingExtra, TeacherFailed
 from tacit.masks import segment_with_teachers
+from tacit.mechanisms import NoisySum
+from tacit.records import ArrayPiece, StreamedRecords
 from tacit.teachers import DaskCluster, executors
 from tacit.teachers.executors import _Sealed
 
@@ -99,3 +102,21 @@ def test_without_dask_the_error_names_the_extra(table, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingExtra, match=r"tacit\[cluster\]"):
         table.predict(Noting("unused"), executor=DaskCluster("tcp://127.0.0.1:1"))
+
+
+def test_a_killed_worker_changes_no_bit_of_a_sum(client, tmp_path):
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(600, 3)), rng.integers(2, size=600)
+    pieces = [
+        KillingPiece(X[some], labels[some], str(tmp_path / "killed") if number == 2 else None)
+        for number, some in enumerate(np.array_split(np.arange(600), 5))
+    ]
+    mechanism = NoisySum(1.0, 3, 2)
+    alone = StreamedRecords(lambda: pieces[:2] + pieces[3:], as_records, 480, False)
+    last = StreamedRecords(lambda: [ArrayPiece(tuple(pieces[2].rows()))], as_records, 120, False)
+    expected = alone.said(mechanism, inputs_by_class) + last.said(mechanism, inputs_by_class)
+    spread = StreamedRecords(lambda: pieces, as_records, 600, False, client)
+    found = spread.said(mechanism, inputs_by_class)
+    assert (tmp_path / "killed").exists()
+    assert found.records == 600
+    np.testing.assert_array_equal(found.steps, expected.steps)

@@ -88,6 +88,8 @@ class TableStream:
         The declared bounds of numbers.
     state : tuple
         Size and time of each file when it was opened.
+    executor : str or client
+        Where its parts are added up.
     """
 
     table: Batches
@@ -96,6 +98,7 @@ class TableStream:
     classes: tuple[Label, ...] = ()
     target_range: tuple[float, float] | None = None
     state: tuple[Any, ...] = field(default=())
+    executor: Any = "serial"
 
     def __repr__(self) -> str:
         return f"TableStream(name={self.table.name!r}, features={len(self.roles.columns)})"
@@ -207,13 +210,17 @@ STREAMED = 2**26
 """Bytes from which on a run goes through a file instead of loading it: the result is the same."""
 
 
-def streamed_file(specification: str, **options: Any) -> TableStream | None:
+def streamed_file(
+    specification: str, executor: Any = "serial", **options: Any
+) -> TableStream | None:
     """Open a run's file as a stream, where it is a large table; None where it is to be loaded.
 
     Parameters
     ----------
     specification : str
         As for `load_dataset`.
+    executor : str
+        Where its parts are added up; for others than this process any table is streamed.
     **options
         The declarations of a table's columns.
 
@@ -223,10 +230,12 @@ def streamed_file(specification: str, **options: Any) -> TableStream | None:
         What `fit` takes.
     """
     kind, _, place = named_kind(specification).partition(":")
-    if kind not in ("csv", "parquet") or not place or _bytes_of(Path(place)) < STREAMED:
+    if kind not in ("csv", "parquet") or not place:
+        return None
+    if executor == "serial" and _bytes_of(Path(place)) < STREAMED:
         return None
     known = {key: value for key, value in options.items() if key != "name"}
-    return open_table(place, **known)
+    return open_table(place, executor=executor, **known)
 
 
 def _bytes_of(path: Path) -> int:
@@ -250,6 +259,7 @@ def open_table(
     delimiter: str = ",",
     decimal: str = ".",
     encoding: str = "utf-8",
+    executor: Any = "serial",
 ) -> TableStream:
     """Open a table of private records that may be larger than memory, for `fit`.
 
@@ -273,6 +283,10 @@ def open_table(
         As for `load_table`.
     delimiter, decimal, encoding : str
         How a text file is written.
+    executor : str or dask client
+        Where private records are added up: "serial" (here), "local" (processes of this machine), a
+        Dask client or a scheduler's address. The releases have the same bits. In run.toml:
+        `executor`, at the top.
 
     Returns
     -------
@@ -298,4 +312,4 @@ def open_table(
     bounds = None if target_range is None else declared_range(target_range, classes)
     labels = declared_classes(classes) if target is not None and bounds is None else ()
     check_names(table, roles)
-    return TableStream(table, roles, text, labels, bounds, _state(table.files))
+    return TableStream(table, roles, text, labels, bounds, _state(table.files), executor)

@@ -64,7 +64,7 @@ from tacit.records import (
 )
 from tacit.students import CombinedStudent, ValueStudent, choose_queries
 
-_OWNERS = ("ledger", "noise", "executor")  # what stays with the owner of the records
+_OWNERS = ("ledger", "noise")  # what stays with the owner of the records
 _ROUNDING = 1e-9  # what a price may be above the epsilon for which noise was chosen
 RECORD = "record"
 """The unit of a ledger where each row is its own."""
@@ -566,7 +566,7 @@ class RowEstimator(PrivateEstimator):
             _Preparing(alike),
             outside=None if self.allow_overlap else outside,
             again=table.again,
-            executor=getattr(self, "executor", "serial"),
+            executor=table.executor,
         )
         self.n_features_in_ = len(table.columns)
         with contextlib.closing(buckets) if buckets is not None else contextlib.nullcontext():

@@ -103,10 +103,6 @@ class MomentClassifier(SummaryClassifier):
     radius : float, optional
         The public norm of a row of features, to which longer ones are shortened; by default the
         largest among the public inputs.
-    executor : str or dask client
-        Where private records are added up: "serial" (here), "local" (processes of this machine), a
-        Dask client or a scheduler's address. The releases have the same bits. In run.toml:
-        `executor`, at the top.
     classes : array or str
         The public label set; required. "from_data" reads it off the private labels, which no cost
         covers: the statement then says so. A run takes the classes that its data declare.
@@ -233,10 +229,6 @@ class MomentRegressor(SummaryRegressor):
     radius : float, optional
         The public norm of a centred row of features, to which longer ones are shortened; by default
         the largest among the public inputs.
-    executor : str or dask client
-        Where private records are added up: "serial" (here), "local" (processes of this machine), a
-        Dask client or a scheduler's address. The releases have the same bits. In run.toml:
-        `executor`, at the top.
     rounds : int
         How many residual moments are released, 2 by default; they share what is left evenly.
     clip : float

@@ -79,10 +79,6 @@ class PrototypeClassifier(SummaryClassifier):
     radius : float, optional
         The public norm within which features are compared exactly: longer vectors are scaled down
         to it. By default the largest norm among the public inputs.
-    executor : str or dask client
-        Where private records are added up: "serial" (here), "local" (processes of this machine), a
-        Dask client or a scheduler's address. The releases have the same bits. In run.toml:
-        `executor`, at the top.
     classes : array or str
         The public label set; required. "from_data" reads it off the private labels, which no cost
         covers: the statement then says so. A run takes the classes that its data declare.

@@ -98,10 +98,6 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
     radius : float, optional
         The public norm within which features are compared exactly: longer vectors are scaled down
         to it. By default the largest norm among the public inputs.
-    executor : str or dask client
-        Where private records are added up: "serial" (here), "local" (processes of this machine), a
-        Dask client or a scheduler's address. The releases have the same bits. In run.toml:
-        `executor`, at the top.
     rounds : int
         How many residual moments are released, 2 by default; they share what is left evenly.
     clip : float
@@ -227,10 +223,6 @@ class ResidualRidgeRegressor(SummaryRegressor, LandmarkEstimator):
     radius : float, optional
         The public norm within which features are compared exactly: longer vectors are scaled down
         to it. By default the largest norm among the public inputs.
-    executor : str or dask client
-        Where private records are added up: "serial" (here), "local" (processes of this machine), a
-        Dask client or a scheduler's address. The releases have the same bits. In run.toml:
-        `executor`, at the top.
     rounds : int
         How many residual moments are released, 2 by default; they share what is left evenly.
     clip : float

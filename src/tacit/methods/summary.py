@@ -25,7 +25,7 @@ from tacit.mechanisms import Contributions, NoisySum, Plan, Release
 from tacit.methods.base import AnyRecords, PrivateClassifier, Targets
 from tacit.methods.forecast import Forecast, ForecastEstimator, declared, strength_forecast
 from tacit.methods.settings import Features, Positive, Student
-from tacit.records import PrivateRecords, PublicSpace, Say, in_pieces
+from tacit.records import PrivateRecords, PublicSpace, Say
 from tacit.summaries import Shift, one_hot
 
 COUNT_SHARE = 0.05
@@ -69,7 +69,6 @@ class SummaryEstimator(ForecastEstimator):
     _: KW_ONLY
     features: Features = None
     radius: Positive | None = None
-    executor: Any = "serial"
     _streams: ClassVar[bool] = True
     shift_: Shift | None = field(init=False)
 
@@ -101,9 +100,6 @@ class SummaryEstimator(ForecastEstimator):
         self._judge(self._forecast(public))
         ledger = self._open_ledger(by_person=private.by_person)
         self._refuse_early(ledger, public.plans)
-        private = (
-            in_pieces(private, self.executor) if isinstance(private, PrivateRecords) else private
-        )
         private = private.seen_in(public.space, public.look)
         learned = {"shift_": None} | self._release_and_learn(public, private, ledger, outside)
         self.__dict__.update(learned | task.public, ledger_=ledger)

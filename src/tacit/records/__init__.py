@@ -17,7 +17,6 @@ from tacit.records.streams import ArrayPiece as ArrayPiece
 from tacit.records.streams import Piece as Piece
 from tacit.records.streams import RawRows as RawRows
 from tacit.records.streams import StreamedRecords, streamed
-from tacit.records.streams import in_pieces as in_pieces
 from tacit.records.streams import people_of as people_of
 
 __all__ = [

@@ -376,52 +376,6 @@ def streamed(
         raise
 
 
-def in_pieces(private: PrivateRecords, executor: Any) -> PrivateRecords | StreamedRecords:
-    """Return records in memory as pieces, where others than this process shall add them up.
-
-    Parameters
-    ----------
-    private : PrivateRecords
-        All of them. Secret.
-    executor : str or client
-        "serial" leaves them as they are.
-
-    Returns
-    -------
-    PrivateRecords or StreamedRecords
-        The same records.
-    """
-    if isinstance(executor, str) and executor == "serial":
-        return private
-    order = np.arange(len(private.targets))
-    if private.people is None:
-        cuts: Iterable[slice] = blocks(len(order), AT_ONCE)
-    else:
-        order = np.argsort(private.people, kind="stable")
-        cuts = _whole_people(private.people[order])
-    places = [order[some] for some in cuts]
-
-    def pieces() -> list[Piece]:
-        return [_Some(private, some) for some in places]
-
-    return StreamedRecords(pieces, as_it_is, private.n_units, private.by_person, executor)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _Some:
-    """Some of the records in memory."""
-
-    private: PrivateRecords
-    places: Integers
-
-    def read(self) -> Iterator[RawRows]:
-        people = None if self.private.people is None else self.private.people[self.places]
-        yield RawRows(self.private.rows[self.places], self.private.targets[self.places], people)
-
-    def portable(self) -> Piece:
-        return ArrayPiece(tuple(self.read()))
-
-
 def _prepared(pieces: Iterable[Piece], prepare: Prepare) -> Iterator[PrivateRecords]:
     return (prepare(raw) for piece in pieces for raw in piece.read())
 

@@ -248,7 +248,8 @@ class RunConfig:
         object.__setattr__(self, "settings", method.read(given))
         if self.learns_numbers and self.settings.get("student") is not None:
             raise refuse("student", self.settings["student"], "left out where numbers are learned")
-        if self.executor != "serial" and not method.takes("executor"):
+        streams = method.streams and not self.data.private
+        if self.executor != "serial" and not (method.takes("executor") or streams):
             expected = f"'serial' where method = {self.method!r}: nothing in it can be spread"
             raise refuse("executor", self.executor, expected)
         if method.needs_public and not (self.data.public_source or self.data.public):
@@ -261,6 +262,11 @@ class RunConfig:
     def learns_numbers(self) -> bool:
         """Whether the target holds numbers: the data declare their bounds, and no classes."""
         return "target_range" in self.data.options
+
+    @property
+    def spreads_anything(self) -> bool:
+        """Whether the executor is this process, or the method gives it something to do."""
+        return self.executor == "serial" or self.learner.takes("executor")
 
     @property
     def learner(self) -> Any:

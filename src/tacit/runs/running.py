@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import Integers
+from tacit._checks import Integers, refuse
 from tacit._files import (
     held_alone,
     name_without_overwriting,
@@ -324,7 +324,9 @@ def load_rows(config: RunConfig, *, stream: bool = False) -> Rows:
     where.keep_apart()
     table = None
     if stream and not where.private and config.learner.streams:
-        table = streamed_file(where.source, **where.options)
+        table = streamed_file(where.source, config.executor, **where.options)
+    if stream and table is None and not config.spreads_anything:
+        raise refuse("executor", config.executor, "'serial', unless source is a table of its own")
     data = load_dataset(where.source, **where.options) if table is None else table.described()
     rows = _split(config, data) if where.private else _by_source(where, data)
     rows = rows._replace(stream=table)

@@ -1,0 +1,49 @@
+"""Pieces of private records for tests of workers: importable there, as a table's pieces are."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit.mechanisms import Contributions
+from tacit.records import PrivateRecords, RawRows
+
+
+@dataclass
+class KillingPiece:
+    """Rows whose first reader dies half-way, where it has a file to remember that in."""
+
+    X: np.ndarray
+    y: np.ndarray
+    marker: str | None
+
+    def rows(self) -> Iterator[RawRows]:
+        for some in np.array_split(np.arange(len(self.y)), 3):
+            yield RawRows(self.X[some], self.y[some], None)
+
+    def read(self) -> Iterator[RawRows]:
+        for number, rows in enumerate(self.rows()):
+            if number == 1 and self.marker is not None and not Path(self.marker).exists():
+                Path(self.marker).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield rows
+
+    def portable(self) -> KillingPiece:
+        return self
+
+
+def as_records(raw: RawRows) -> PrivateRecords:
+    return PrivateRecords(raw.X, raw.y, raw.groups)
+
+
+def inputs_by_class(some: PrivateRecords) -> Any:
+    basis = np.eye(2)
+    return Contributions(
+        len(some.targets), lambda rows: some.rows[rows] / 9, lambda rows: basis[some.targets[rows]]
+    )
