@@ -32,6 +32,9 @@ def write_atomically(path: PathLike, data: bytes, mode: int = 0o644) -> None:
     ('index,label\n', 1)
     """
     target = Path(os.path.realpath(path))
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        target.write_bytes(data)  # a device or a pipe: root would put a file in place of /dev/null
+        return
     with temporary_beside(target) as temporary:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         with os.fdopen(os.open(temporary, flags, mode), "wb") as file:
