@@ -19,7 +19,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.shift_data import IMAGES, SETS, Shifted, shifts_of
-from tacit import InsecureNoise, MomentClassifier, PrototypeClassifier, ResidualRidgeClassifier
+from tacit import (
+    Checks,
+    InsecureNoise,
+    MomentClassifier,
+    PrototypeClassifier,
+    ResidualRidgeClassifier,
+)
 from tacit.errors import WeakSignal
 from tacit.methods.auto import choose_method
 from tacit.privacy import gaussian_mu
@@ -71,7 +77,7 @@ def fitted(method: str, task: Shifted, records: int, epsilon: float, seed: int) 
 def shared(records: int, epsilon: float, seed: int) -> dict[str, Any]:
     """Return what every estimator of these benchmarks is given."""
     simulated = {"noise": InsecureNoise(seed), "random_state": seed, "n_records": records}
-    anyway = {"allow_hopeless": True, "allow_overlap": True}
+    anyway = {"checks": Checks(allow_hopeless=True), "allow_overlap": True}
     return {"epsilon": epsilon, "delta": DELTA, **simulated, **anyway}
 
 

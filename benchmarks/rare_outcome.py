@@ -53,8 +53,8 @@ def line(name: str, data: Dataset, epsilon: float, seed: int) -> str:
     facts = Facts("table", PRIVATE, PUBLIC, data.X.shape[1], data.classes, columns=data.columns)
     model = all_rules()[name.split(maxsplit=1)[0]].build(facts, epsilon, DELTA, seed)
     model.set_params(allow_overlap=True)
-    if "allow_hopeless" in model.get_params(deep=False):
-        model.set_params(allow_hopeless=True)
+    if "checks" in model.get_params(deep=False):
+        model.set_params(checks__allow_hopeless=True)
     if name in ("pate logistic", "pate balanced"):
         from sklearn.linear_model import LogisticRegression
 

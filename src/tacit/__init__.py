@@ -24,7 +24,7 @@ _OFFERED = {
     "tacit.masks": "DPSGDSegmenter PATESegmenter",
     "tacit.mechanisms": "ConfidentGNMax GNMax GaussianMean InteractiveGNMax LNMax NoisyScreening "
     "NoisyVotes Plan Sanitise count_votes",
-    "tacit.methods": "AutoClassifier AutoRegressor DPSGDAutoencoder DPSGDClassifier "
+    "tacit.methods": "AutoClassifier AutoRegressor Checks DPSGDAutoencoder DPSGDClassifier "
     "DescentClassifier MACAutoencoder MACClassifier MACSteps "
     "MomentClassifier MomentRegressor NewLedger PATEClassifier PrivateKNNClassifier "
     "PrivateKNNMultiLabelClassifier PrivateKNNRegressor PrototypeClassifier Queries "
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from tacit.methods import (
         AutoClassifier,
         AutoRegressor,
+        Checks,
         DescentClassifier,
         DPSGDAutoencoder,
         DPSGDClassifier,

@@ -19,7 +19,17 @@ def printed(capsys, **given) -> dict:
 
 @pytest.mark.parametrize(
     ("method", "records", "releases"),
-    [("prototype", None, 1), ("moments", 500, 3), ("ridge", 100, 4), ("ridge", 90_000, 5)],
+    [
+        ("prototype", None, 1),
+        ("moments", 500, 3),
+        ("ridge", 100, 4),
+        ("ridge", 90_000, 5),
+        ("auto", 100, 1),
+        ("auto", 90_000, 5),
+        ("dpsgd", 5000, 1),
+        ("mac", 5000, 1),
+        ("segmentation", None, 1),
+    ],
 )
 def test_releases_share_the_budget(method, records, releases, capsys):
     found = printed(capsys, method=method, records=records)
@@ -40,6 +50,30 @@ def test_the_table_says_the_same(capsys):
     said = capsys.readouterr().out
     assert "comparison of solutions" in said
     assert "Forecast." in said
+
+
+@pytest.mark.parametrize("method", ["moments", "ridge", "auto"])
+def test_numbers_have_a_plan(method, capsys):
+    found = printed(capsys, method=method, records=3000, numbers=True)
+    assert "variance of y" in found["releases"][0]["what"]
+    assert sum(each["share"] for each in found["releases"]) == pytest.approx(1)
+
+
+def test_a_check_of_probabilities_is_part_of_the_plan(capsys):
+    found = printed(capsys, method="moments", calibration=0.05)["releases"]
+    assert found[-1]["share"] == pytest.approx(0.05)
+    assert sum(1 / each["sigma"] ** 2 for each in found) == pytest.approx(
+        1 / printed(capsys, method="prototype")["releases"][0]["sigma"] ** 2
+    )
+
+
+def test_networks_and_masks_say_that_they_have_no_forecast(capsys):
+    for method in ("dpsgd", "mac", "segmentation"):
+        assert printed(capsys, method=method, records=900)["forecast"].startswith("No forecast")
+    with pytest.raises(InvalidArgument, match="--records"):
+        plan(**BUDGET, method="dpsgd")
+    with pytest.raises(InvalidArgument, match="numbers"):
+        plan(**BUDGET, method="prototype", numbers=True)
 
 
 def test_options_of_voters_are_refused():

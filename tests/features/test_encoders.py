@@ -9,7 +9,7 @@ import torch
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from tacit import DescentClassifier, InsecureNoise, Training
+from tacit import Checks, DescentClassifier, InsecureNoise, Training
 from tacit.errors import InvalidArgument
 from tacit.features import (
     FrozenEncoder,
@@ -122,7 +122,7 @@ class TestWeights:
             classes=[0, 1],
             n_records=9,
             noise=InsecureNoise(0),
-            allow_hopeless=True,
+            checks=Checks(allow_hopeless=True),
             training=Training(epochs=2),
             features=make_pipeline(FrozenEncoder(path, name="sums"), PublicWhitening(1)),
         )

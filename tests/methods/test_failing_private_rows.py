@@ -21,6 +21,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import FunctionTransformer
 
 from tacit import (
+    Checks,
     DPSGDClassifier,
     Ledger,
     MACAutoencoder,
@@ -59,7 +60,7 @@ RUNS: dict[str, tuple[type, dict[str, Any]]] = {
             "rounds": 3,
             "mechanism": SampledVotes(30.0, 5),
             "epsilon": 9.0,
-            "allow_hopeless": True,
+            "checks": Checks(allow_hopeless=True),
         },
     ),
     "labels": (PrivateKNNMultiLabelClassifier, {"labels": 3, **NEAR}),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from knn_shared import blobs
 
 from tacit import (
+    Checks,
     InsecureNoise,
     MomentClassifier,
     PATEClassifier,
@@ -57,7 +58,7 @@ def test_classes_of_the_forecast_hold(run):
     """Hopeless runs reach hardly more than guessing, on clusters that nobody could miss."""
     reached = []
     for seed in range(4 if run in REFUSED else 1):
-        model = model_of(run, seed, allow_hopeless=True)
+        model = model_of(run, seed, checks=Checks(allow_hopeless=True))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", WeakSignal)
             model.fit(X, Y, X_public=OUTSIDE)
@@ -77,7 +78,7 @@ def test_what_is_hopeless_is_refused_before_there_is_a_ledger(run, tmp_path):
 
 def test_what_is_allowed_warns():
     with pytest.warns(WeakSignal, match="Hopeless"):
-        model_of("10 teachers", allow_hopeless=True).fit(X, Y, X_public=OUTSIDE)
+        model_of("10 teachers", checks=Checks(allow_hopeless=True)).fit(X, Y, X_public=OUTSIDE)
     with pytest.warns(WeakSignal, match="Doubtful"):
         model_of("10 teachers", epsilon=1.0).fit(X, Y, X_public=OUTSIDE)
 

@@ -76,6 +76,10 @@ def test_what_a_page_had_of_its_own_is_carried_over_byte_for_byte(ledger):
 
 
 def test_a_model_that_learned_nothing_is_said_to(ledger):
+    unclear = Measure(what="AUC", value=0.55, on="40 rows", chance=0.5, low=0.4)
+    assert not unclear.beats_chance
+    assert "band" in unclear.beside_chance
+    assert Measure(what="AUC", value=0.55, on="4,000 rows", chance=0.5, low=0.52).beats_chance
     nothing = Measure(what="right labels", value=0.14, on="297 rows", chance=0.14)
     page = render_report(ledger, learned=learned(GOOD, nothing))
     assert 'class="red">No better than chance: chance alone reaches 14.0 %' in page

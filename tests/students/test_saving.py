@@ -335,7 +335,7 @@ def test_weights_of_another_network_are_refused(name: str, clouds: Lesson, tmp_p
 
 
 def test_a_newer_version_asks_for_a_newer_tacit(saved: Path) -> None:
-    rewrite(saved, lambda manifest, members: manifest.update(version=2))
+    rewrite(saved, lambda manifest, members: manifest.update(version=3))
     assert "newer tacit" in refused(saved)
 
 

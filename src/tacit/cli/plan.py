@@ -33,6 +33,8 @@ def plan(
     k: int | None = None,
     sampling_rate: float | None = None,
     classes: int = 10,
+    numbers: bool = False,
+    calibration: float = 0.0,
     mechanism: str | None = None,
     reserve_delta: float | None = None,
     evaluate: bool = False,
@@ -58,15 +60,18 @@ def plan(
     delta: Delta to stay within.
     teachers: How many teachers vote (pate).
     method: Who votes: teachers (pate) or private neighbours (knn); or prototype, moments, ridge,
-        whose records speak once.
+        whose records speak once; dpsgd or mac, trained in noisy steps; segmentation; or auto, as
+        for images and plain numbers.
     k: How many neighbours vote (knn).
     sampling_rate: Chance of a record to take part (knn); 1 by default.
     classes: How many classes.
+    numbers: Plan for numbers instead of labels (moments, ridge, auto).
+    calibration: Share of mu^2 that checks probabilities (prototype, moments, ridge, auto).
     mechanism: Price this one beside the proposals (pate): NAME:KEY=VALUE,... for example
         lnmax:gamma=0.05.
     evaluate: Say how wide the bands of tacit evaluate would be, instead.
     records: How many records, or people, are kept apart (evaluate), or there are in all, where
-        that is public (prototype, moments, ridge): for the forecast.
+        that is public (prototype, moments, ridge, auto): for the forecast; dpsgd and mac need it.
     share: Of positives among them, as far as it is known publicly (evaluate).
     of: What is evaluated: labels (of two classes; the default), numbers, or masks, of as many
         classes as --classes says, background included.
@@ -86,9 +91,14 @@ def plan(
         voting = {"queries": queries, "teachers": teachers, "k": k, "sampling_rate": sampling_rate}
         unused = {"mechanism": mechanism, "plot": plot, "reserve_delta": reserve_delta}
         options.refuse_given(f"--method {method}", **voting, **unused)
-        _show_outline(method, budget, classes, records, as_json=as_json)
+        _show_outline(method, budget, 0 if numbers else classes, records, calibration, as_json)
         return
-    options.refuse_given(f"--method {method}", records=records)
+    options.refuse_given(
+        f"--method {method}",
+        records=records,
+        numbers=numbers or None,
+        calibration=calibration or None,
+    )
     if queries is None:
         raise InvalidArgument("Expected --queries, how many public inputs are to be labelled.")
     at_least(1, queries=queries)
@@ -133,32 +143,44 @@ def _no_forecast(*_: object) -> str:
 
 
 def _show_outline(
-    method: str, budget: Budget, classes: int, records: int | None, *, as_json: bool
+    method: str,
+    budget: Budget,
+    classes: int,
+    records: int | None,
+    calibration: float,
+    as_json: bool,
 ) -> None:
     """Print what a method without queries releases, and what public numbers say of it."""
     from tacit._checks import at_least
-    from tacit.methods import method_named
+    from tacit.methods import method_named, with_check
 
     if records is not None:
         at_least(1, records=records)
     found: Any = method_named(method)
-    releases = found.outline(budget, classes, records)
+    if not classes and found.regressor is None:
+        raise InvalidArgument(f"Expected labels with --method {method}: it learns no numbers.")
+    releases = with_check(found.outline(budget, classes, records), budget, calibration)
     forecast = found.forecast(budget, classes, records)
-    whole = sum(plan.mu_squared() for _, plan in releases)
-    if as_json:
-        plain = [
-            {"what": what, "sigma": plan.mechanism.sigma, "share": plan.mu_squared() / whole}
-            for what, plan in releases
-        ]
-        print_json({"releases": plain, "forecast": str(forecast)})
-        return
-    rows = [
-        (what, f"{plan.mu_squared() / whole:.0%}", f"{plan.mechanism.sigma:.4g}")
+    whole = sum(plan.mu_squared() or 0.0 for _, plan in releases)
+    # Steps on samples have no mu^2: they are all there is.
+    plain: list[dict[str, Any]] = [
+        {"what": what, "sigma": _noise_of(plan), "share": (plan.mu_squared() or 1) / (whole or 1)}
         for what, plan in releases
     ]
+    if as_json:
+        print_json({"releases": plain, "forecast": str(forecast)})
+        return
+    rows = [(each["what"], f"{each['share']:.0%}", f"{each['sigma']:.4g}") for each in plain]
     title = f"Within epsilon {budget.epsilon:g} at delta {budget.delta:g}: {method}"
     print_table(title, ("release", "share of mu^2", "noise on what one record can add"), rows)
     screen().print(f"Forecast. {forecast}", highlight=False, markup=False)
+
+
+def _noise_of(plan: Plan) -> float:
+    """Return the noise in units of what one record, or teacher, can add."""
+    mechanism: Any = plan.mechanism
+    steps = getattr(mechanism, "noise_multiplier", None)
+    return float(mechanism.sigma if steps is None else steps)
 
 
 def _settings(method: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -71,8 +71,8 @@ def evaluation_measures(found: Evaluation) -> list[Measure]:
         if plain in CHANCE and np.isfinite(band.value):
             on = f"private records kept apart, paid for (95 % band {range_of(band)})"
             chance = by_class.get(plain, CHANCE[plain])
-            value = float(band.value)
-            measures.append(Measure(what=name, value=value, on=on, chance=chance, percent=False))
+            value: Any = {"value": float(band.value), "low": float(band.low)}
+            measures.append(Measure(what=name, on=on, chance=chance, percent=False, **value))
     return measures
 
 

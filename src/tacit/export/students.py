@@ -18,7 +18,12 @@ from tacit.students import NEAREST_SHARE, image_planes, moved
 def probabilities(graph: Graph, student: Any, rows: str) -> str:
     """Return probabilities (rows, classes) of a student of classes."""
     scores = _SCORES[type(student).__name__](graph, student, rows)
-    return _summing_to_one(graph, scores, student.n_classes_)
+    said = _summing_to_one(graph, scores, student.n_classes_)
+    mapped = student.score_map_
+    if mapped is None:
+        return said
+    logs = graph("Log", graph("Max", said, mapped.floor))
+    return graph.softmax(graph("Add", graph("Mul", logs, mapped.slope), mapped.shift))
 
 
 def numbers(graph: Graph, student: Any, rows: str) -> str:

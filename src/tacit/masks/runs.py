@@ -23,7 +23,7 @@ from tacit._checks import at_least, flag, refuse, set_checked, word
 from tacit.datasets import existing_file, reading
 from tacit.errors import InvalidArgument
 from tacit.evaluate import Evaluation
-from tacit.ledger import KeptReleases
+from tacit.ledger import Budget, KeptReleases
 from tacit.masks.evaluating import drawing, told_by_masks
 from tacit.masks.named_codecs import CODECS
 from tacit.masks.results import MOST_SCANS, mask_figure, mask_metrics, organ_dice
@@ -33,7 +33,17 @@ from tacit.masks.teachers import AtlasTeacher, UNetTeacher
 from tacit.masks.unet import UNetRecipe, UNetStudent, load_segmenter
 from tacit.masks.volume_files import check_file_names, load_volumes, save_masks
 from tacit.masks.volumes import Volumes, resample_labels
-from tacit.methods import Count, Method, Queries, Strategy, Widths, choices
+from tacit.mechanisms import NoisySum, Plan
+from tacit.methods import (
+    Count,
+    Method,
+    Queries,
+    Strategy,
+    Widths,
+    calibrate,
+    choices,
+    no_forecast,
+)
 from tacit.records import refuse_overlap
 from tacit.report import Section
 from tacit.runs import (
@@ -470,7 +480,22 @@ def evaluate_mask_run(
     )
 
 
+NO_FORECAST = no_forecast(
+    "what noise on the mean of codes does to masks depends on the codec, and so on public masks. "
+    "Twice the teachers halve it."
+)
+
+
+def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
+    """Return the one release, in units of what one teacher's code can move the sum by."""
+    del classes, n_records
+    (plan,) = calibrate(lambda noise: [Plan(NoisySum(noise, 1, 1), 1)], budget)
+    return [("sum of the teachers' mask codes, all public scans together", plan)]
+
+
 METHOD = Method(
+    outline=_outline,
+    forecast=lambda budget, classes, n_records: NO_FORECAST,
     name="segmentation",
     summary="PATE for masks: teachers, each with private scans of its own, draw the public scans; "
     "the noisy mean of their masks' codes is released, and a student learns from it.",

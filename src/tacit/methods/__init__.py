@@ -6,6 +6,7 @@ Names that are not in `__all__` are for the packages above.
 from tacit.methods.auto import AutoClassifier, AutoRegressor, Described
 from tacit.methods.base import NewLedger, PrivateClassifier, PrivateEstimator
 from tacit.methods.calibration import calibrate
+from tacit.methods.checked_scores import with_check as with_check
 from tacit.methods.dpsgd import DPSGDAutoencoder, DPSGDClassifier
 from tacit.methods.forecast import Forecast, no_forecast
 from tacit.methods.forecast import ForecastEstimator as ForecastEstimator
@@ -26,8 +27,9 @@ from tacit.methods.pate import PATEClassifier
 from tacit.methods.pate import sigma_for as sigma_for
 from tacit.methods.prototypes import PrototypeClassifier
 from tacit.methods.ridge import ResidualRidgeClassifier, ResidualRidgeRegressor
+from tacit.methods.settings import CHECKS as CHECKS
 from tacit.methods.settings import RENAMED as RENAMED
-from tacit.methods.settings import Count, Positive, Queries, choices
+from tacit.methods.settings import Checks, Count, Positive, Queries, choices
 from tacit.methods.settings import Strategy as Strategy
 from tacit.methods.settings import Widths as Widths
 from tacit.methods.settings import only_known as only_known
@@ -36,6 +38,7 @@ from tacit.methods.summary import PublicPart, SummaryClassifier
 __all__ = [
     "AutoClassifier",
     "AutoRegressor",
+    "Checks",
     "Count",
     "DPSGDAutoencoder",
     "DPSGDClassifier",

@@ -16,15 +16,18 @@ from numpy.typing import ArrayLike
 from tacit.datasets import Dataset
 from tacit.errors import InvalidArgument
 from tacit.features import Column
+from tacit.ledger import Budget
+from tacit.mechanisms import Plan
 from tacit.methods.base import PrivateClassifier, PrivateRegressor, Targets
 from tacit.methods.forecast import ForecastEstimator, declared
-from tacit.methods.method import Facts, Method, all_rules
+from tacit.methods.method import Facts, Method, all_rules, method_named
 from tacit.methods.settings import Words
+from tacit.privacy import gaussian_mu
 from tacit.records import PrivateRecords
 
 STRONG = 1000.0
 """n mu from which residual ridge is taken for images and plain numbers."""
-_SHARED = ("ledger", "noise", "allow_overlap", "allow_hopeless", "n_records")
+_SHARED = ("ledger", "noise", "allow_overlap", "checks", "n_records")
 
 
 class Chosen(NamedTuple):
@@ -179,7 +182,7 @@ class AutoEstimator(ForecastEstimator):
     def _shared(self, model: Any) -> Any:
         known = model.get_params(deep=False)
         shared = {key: getattr(self, key) for key in _SHARED if key in known}
-        if self.n_records is None and "n_records" in shared and "allow_hopeless" not in known:
+        if self.n_records is None and "training" in known:  # it sets rate and steps
             raise InvalidArgument("Expected n_records=, a public number, or X_public.")
         return model.set_params(**shared, random_state=self.random_state)
 
@@ -222,9 +225,10 @@ class AutoClassifier(PrivateClassifier, AutoEstimator):
         secure noise, the only one of a run.
     random_state : int, optional
         Seeds what is drawn in public, never noise. In run.toml: `seed`, at the top.
-    allow_hopeless : bool
-        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
-        such a run before anything is spent.
+    checks : Checks, optional
+        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
+        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
+        its parts is a key of its own in run.toml.
     n_records : int, optional
         How many private records there are, where that is public anyway: for the choice and the
         forecast. Never count them for it.
@@ -246,6 +250,8 @@ class AutoClassifier(PrivateClassifier, AutoEstimator):
         The model to publish: it saw public inputs and releases only.
     classes_ : array of shape (classes,)
         The label set, in order: the columns of `predict_proba`.
+    score_check_ : Release or None
+        The noisy table of outcomes by score; None without `calibration`.
     ledger_ : Ledger
         Who paid.
     statement_ : Statement
@@ -259,8 +265,8 @@ class AutoClassifier(PrivateClassifier, AutoEstimator):
     where no n is declared, below that prototypes. Without public inputs: DP-SGD, which needs
     `n_records`.
 
-    In run.toml: `method = "auto"`, and a table `[auto]` with `n_records`, `allow_hopeless` and
-    `described`.
+    In run.toml: `method = "auto"`, and a table `[auto]` with `n_records`, `allow_hopeless`,
+    `calibration` and `described`.
 
     References
     ----------
@@ -296,9 +302,9 @@ class AutoRegressor(PrivateRegressor, AutoEstimator):
         secure noise, the only one of a run.
     random_state : int, optional
         Seeds what is drawn in public, never noise. In run.toml: `seed`, at the top.
-    allow_hopeless : bool
-        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
-        such a run before anything is spent.
+    checks : Checks, optional
+        `Checks(allow_hopeless=True)` goes on where public numbers say that nothing can be learned;
+        else `fit` refuses such a run before anything is spent. In run.toml: `allow_hopeless`.
     n_records : int, optional
         How many private records there are, where that is public anyway: for the forecast. Never
         count them for it.
@@ -340,8 +346,32 @@ class AutoRegressor(PrivateRegressor, AutoEstimator):
     `docs/choose-a-method.md`
     """
 
+    _fixed: ClassVar[frozenset[str]] = frozenset({"calibration"})
+
+
+def _chosen(budget: Budget, classes: int, n_records: int | None) -> Method:
+    """Return what is taken for images and plain numbers; of declared columns it is moments."""
+    strength = None
+    if n_records is not None:
+        strength = n_records * float(gaussian_mu(budget.epsilon, budget.delta))
+    chosen = choose_method("numbers", strength, has_public=True, numbers=not classes)
+    return method_named(chosen.method)
+
+
+def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
+    found: Any = _chosen(budget, classes, n_records)
+    releases = found.outline(budget, classes, n_records)
+    return [(f"{found.name}: {what}", plan) for what, plan in releases]
+
+
+def _foreseen(budget: Budget, classes: int, n_records: int | None) -> Any:
+    found: Any = _chosen(budget, classes, n_records)
+    return found.forecast(budget, classes, n_records)
+
 
 METHOD = Method(
+    outline=_outline,
+    forecast=_foreseen,
     name="auto",
     summary="The method was chosen by what is public of the data; the notes say which, and why.",
     estimator=AutoClassifier,

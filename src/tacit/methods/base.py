@@ -45,7 +45,15 @@ from tacit.ledger import (
 )
 from tacit.mechanisms import NoisySum, Plan, Release
 from tacit.methods.calibration import PlansWith, calibrate
-from tacit.methods.settings import Parameters
+from tacit.methods.checked_scores import (
+    MOVED,
+    PURPOSE,
+    UNCHECKED,
+    check_of,
+    check_plan,
+    said_by_scores,
+)
+from tacit.methods.settings import CHECKS, Checks, Parameters, share_of_check
 from tacit.noise import InsecureNoise
 from tacit.records import (
     ALLOWED_OVERLAP,
@@ -62,7 +70,7 @@ from tacit.records import (
     streamed,
     units_of,
 )
-from tacit.students import CombinedStudent, ValueStudent, choose_queries
+from tacit.students import CombinedStudent, ScoreMap, ValueStudent, choose_queries
 
 _OWNERS = ("ledger", "noise")  # what stays with the owner of the records
 _ROUNDING = 1e-9  # what a price may be above the epsilon for which noise was chosen
@@ -219,6 +227,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         """Return sigma over sensitivity with which Gaussian releases together cost epsilon."""
         (plan,) = self._calibrated(lambda noise: [Plan(NoisySum(noise, 1, 1), 1)])
         return 1 / math.sqrt(plan.mu_squared() or math.nan)
+
+    def _main_share(self) -> float:
+        """Return the share of mu^2 that teaches the student; the rest checks what it says."""
+        return 1.0
+
+    def _check_plans(self) -> list[Plan]:
+        """Return what is released last, of the student's scores; nothing by default."""
+        return []
 
     def _check_delta(self, n_units: int) -> None:
         """Refuse too large a delta; the number of units goes into no file and no message.
@@ -626,6 +642,10 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
     classes : array or str
         The public label set; required. "from_data" reads it off the private labels, which no cost
         covers: the statement then says so. A run takes the classes that its data declare.
+    checks : Checks, optional
+        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
+        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
+        its parts is a key of its own in run.toml.
 
     Attributes
     ----------
@@ -633,6 +653,8 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
         The model to publish: it saw public inputs and releases only.
     classes_ : array of shape (classes,)
         The label set, in order: the columns of `predict_proba`.
+    score_check_ : Release or None
+        The noisy table of outcomes by score; None without `calibration`.
     ledger_ : Ledger
         Who paid.
     statement_ : Statement
@@ -648,6 +670,61 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
 
     _: KW_ONLY
     classes: Any = None
+    checks: Checks | None = None
+    score_check_: Release | None = field(init=False)
+    _own: ClassVar[dict[str, Parameters]] = {"checks": CHECKS}
+
+    def _calibration(self) -> float:
+        """Return the share of mu^2 that checks what the student says."""
+        return share_of_check(calibration=self._settings("checks").calibration)
+
+    def _main_share(self) -> float:
+        return 1.0 - self._calibration()
+
+    def _check_plans(self) -> list[Plan]:
+        share = self._calibration()
+        return [check_plan(share, self._gaussian_noise())] if share else []
+
+    def _new_student(self) -> Any:
+        student = super()._new_student()
+        if self._calibration() and not hasattr(student, "score_map_"):
+            raise InvalidArgument(
+                f"Expected calibration=0 with student={type(student).__name__}: only students of "
+                "tacit keep what is learned of their scores."
+            )
+        return student
+
+    def _check_scores(self, private: Any, ledger: Ledger, outside: NDArray[Any] | None) -> None:
+        """Let the records say which outcome has which of the student's scores; learn from it.
+
+        `private` has raw rows. It comes after other releases: nothing private is refused.
+        """
+        student, self.score_check_ = self.student_, None
+        if not (plans := self._check_plans()):
+            if hasattr(student, "score_map_"):
+                student.score_map_ = self._free_map(outside)
+            return
+        check, mechanism = check_of(student, outside), plans[0].mechanism
+        self.score_check_ = self._released(
+            ledger,
+            plans[0],
+            lambda: said_by_scores(student, check, private, outside),
+            PURPOSE,
+            inputs=(check.edges,),
+        )
+        student.score_map_ = check.fit(self.score_check_.values, mechanism.sigma)  # type: ignore
+
+    def _free_map(self, outside: NDArray[Any] | None) -> ScoreMap | None:
+        """Return what releases tell of the student's probabilities without being paid for it."""
+        del outside
+        return None
+
+    def _notes(self) -> list[str]:
+        mapped = getattr(getattr(self, "student_", None), "score_map_", None)
+        if not self._calibration():
+            return [*super()._notes(), UNCHECKED if mapped is None else MOVED]
+        said = f"Probabilities were calibrated: {mapped}, fitted to a table of outcomes by score "
+        return [*super()._notes(), f"{said}that {self._calibration():.0%} of mu^2 paid for."]
 
     def _read(self, y: NDArray[Any]) -> Targets:
         known, targets = class_indices(y, self.classes)

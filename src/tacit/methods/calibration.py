@@ -43,7 +43,7 @@ def calibrate(
     ----------
     plans_with : callable
         From a level of noise to the plans of a run, from public numbers alone; more noise must cost
-        less.
+        less. Plans whose price does not depend on it are part of what may be spent.
     budget : Budget
         Epsilon and delta that all plans may cost together.
     ledger : Ledger, optional
@@ -89,8 +89,7 @@ def calibrate(
     selects = any(isinstance(plan.mechanism, SelectiveMechanism) for plan in first)
     if None not in squares and order is None and not (listed and selects):
         # A mechanism that selects may cost less as a list than the sum of its Gaussians.
-        reach = math.sqrt(math.fsum(square or 0.0 for square in squares))
-        noise = calibrate_gaussian(reach, budget.epsilon, budget.delta)
+        noise = _closed_form([square or 0.0 for square in squares], plans_with(2.0), budget)
         if least <= noise <= most and -_EXACT <= excess(plans := list(plans_with(noise))) <= 0:
             return plans
     steps = first[-1].sampled_steps() if listed else None
@@ -103,6 +102,15 @@ def calibrate(
         return list(plans_with(_least_of_list(plans_with, budget, least, most)))
     low, high = _bracket(lambda noise: excess(plans_with(noise)), budget, least, most)
     return list(plans_with(_least_fitting(lambda noise: excess(plans_with(noise)), low, high)))
+
+
+def _closed_form(squares: list[float], doubled: Sequence[Plan], budget: Budget) -> float:
+    """Return the noise of Gaussian plans, of which some may have a price that is fixed."""
+    fixed = [one for one, plan in zip(squares, doubled, strict=True) if plan.mu_squared() == one]
+    whole = 1 / calibrate_gaussian(1.0, budget.epsilon, budget.delta) ** 2
+    if not fixed or (left := whole - math.fsum(fixed)) <= 0:
+        return calibrate_gaussian(math.sqrt(math.fsum(squares)), budget.epsilon, budget.delta)
+    return math.sqrt((math.fsum(squares) - math.fsum(fixed)) / left) * _ROUNDING
 
 
 def _least_of_list(plans_with: PlansWith, budget: Budget, least: float, most: float) -> float:

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from tacit._checks import Floats, at_least, one_of
 from tacit.errors import InvalidArgument
 from tacit.methods.base import PrivateClassifier, RowEstimator, Targets
+from tacit.methods.forecast import JudgedEstimator, no_forecast
 from tacit.methods.method import Facts, Method, Rule, common
 from tacit.methods.noisy_training import (
     TRAINING,
@@ -28,8 +29,9 @@ from tacit.methods.noisy_training import (
     PublicFrame,
     Training,
     public_rows,
+    steps_outline,
 )
-from tacit.methods.settings import Features, Widths, choices
+from tacit.methods.settings import CHECKS, Features, Widths, choices
 from tacit.noisy_training import (
     ACTIVATIONS,
     PrivateExamples,
@@ -54,8 +56,15 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 
+NO_FORECAST = no_forecast(
+    "how much noisy steps learn depends on gradients, which nobody knows before. Of records that "
+    "speak once, those that weigh less than n mu = 150 deviations of the noise learned little."
+)
+"""What is said of noisy steps before they are taken."""
+
+
 @dataclass(eq=False, repr=False)
-class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier):
+class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator):
     """Train a network on private records by DP-SGD: clipped gradients, Gaussian noise, Adam.
 
     Parameters
@@ -83,6 +92,9 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier):
         secure noise, the only one of a run.
     random_state : int, optional
         Seeds the first weights, never noise. In run.toml: `seed`, at the top.
+    checks : Checks, optional
+        `Checks(calibration=0.05)` lets the records tell once how sure the student may be. In
+        run.toml: `calibration`. There is no forecast to overrule.
     classes : array or str
         The public label set; required. "from_data" reads it off the private labels, which no cost
         covers: the statement then says so. A run takes the classes that its data declare.
@@ -113,6 +125,8 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier):
         The trained network, the model to publish.
     classes_ : array of shape (classes,)
         The label set, in order: the columns of `predict_proba`.
+    score_check_ : Release or None
+        The noisy table of outcomes by score; None without `calibration`.
     ledger_ : Ledger
         Who paid.
     statement_ : Statement
@@ -127,8 +141,8 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier):
     Unit: one record, or one person with `groups=`, whose records' mean gradient is clipped as one.
 
     In run.toml: `method = "dpsgd"`, and a table `[dpsgd]` with `n_records`, `noise_multiplier`,
-    `hidden`, `activation`, `features` and the parts of `training`: `clipping`, `clip`, `split`,
-    `optimizer`, `learning_rate`, `decay`, `epochs`, `batch_size`, `engine`.
+    `calibration`, `hidden`, `activation`, `features` and the parts of `training`: `clipping`,
+    `clip`, `split`, `optimizer`, `learning_rate`, `decay`, `epochs`, `batch_size`, `engine`.
 
     References
     ----------
@@ -140,11 +154,13 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier):
     hidden: Widths = (300, 100)
     activation: Annotated[str, choices(*ACTIVATIONS)] = "tanh"
     features: Features = None
+    _own: ClassVar[dict[str, Any]] = {"training": TRAINING, "checks": CHECKS}
 
     _needs_public: ClassVar[bool] = False
 
     def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
         """Train on the private rows; public inputs, if given, tell features, centre and scale."""
+        self._judge(NO_FORECAST)
         n_features, n_classes = private.rows.shape[1], task.n_classes or 0
         frame = PublicFrame.around(self._view(), outside, n_features)
         width = frame.width()
@@ -159,6 +175,7 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier):
         student = NetworkStudent(describe_layers(network), self._view())
         self.student_ = frame.told(student, network, n_features, n_classes)
         self.__dict__.update(task.public, ledger_=ledger)
+        self._check_scores(private, ledger, outside)
 
     def _network(self, width: int, n_classes: int) -> Module:
         """Return the network in its first state, in float64; its scores must be one a class."""
@@ -382,6 +399,8 @@ def _layerwise(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
 
 
 METHOD = Method(
+    outline=lambda budget, classes, n_records: steps_outline(DPSGDClassifier, budget, n_records),
+    forecast=lambda budget, classes, n_records: NO_FORECAST,
     name="dpsgd",
     summary="DP-SGD: a network is trained on the private records in noisy steps of clipped "
     "gradients.",

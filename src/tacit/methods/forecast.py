@@ -2,7 +2,7 @@
 
 Budget, voters, classes, prototypes and a *declared* number of records bound what releases can
 carry, however good teachers, neighbours or features are. Where that is next to nothing, `fit`
-refuses before the ledger is asked; `allow_hopeless=True` goes on all the same.
+refuses before the ledger is asked; `Checks(allow_hopeless=True)` goes on all the same.
 
 **Votes.** If all T voters agree on the right one of K classes and noise of deviation sigma is
 added, a label is right with probability p(s) = E_z Phi(s + z)^(K - 1), s = T/sigma. Pooled over all
@@ -25,14 +25,14 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tacit.errors import InvalidArgument, WeakSignal
 from tacit.mechanisms import Plan
 from tacit.methods.base import RowEstimator
-from tacit.methods.settings import Count
+from tacit.methods.settings import CHECKS, Checks, Count, Parameters
 
 HOPELESS, DOUBTFUL = 0.15, 0.5
 """Of kappa: below the first `fit` refuses, below the second it warns."""
@@ -249,23 +249,24 @@ class JudgedEstimator(RowEstimator):
     """An estimator of which public numbers tell, before anything is spent, whether it can learn."""
 
     _: KW_ONLY
-    allow_hopeless: bool = False
+    checks: Checks | None = None
+    _own: ClassVar[dict[str, Parameters]] = {"checks": CHECKS}
 
     def _judge(self, forecast: Forecast) -> None:
         """Refuse what is hopeless before anything is spent; warn of what is doubtful."""
-        self.forecast_ = forecast
-        if forecast.verdict == "hopeless" and not self.allow_hopeless:
+        self.forecast_, allowed = forecast, self._settings("checks").allow_hopeless
+        if forecast.verdict == "hopeless" and not allowed:
             raise InvalidArgument(
                 f"Expected a run that can learn something. {forecast} Nothing was spent; "
-                "allow_hopeless=True (in a configuration: allow_hopeless = true in the method's "
-                "table) goes on all the same."
+                "checks=Checks(allow_hopeless=True) (in a configuration: allow_hopeless = true in "
+                "the method's table) goes on all the same."
             )
         if forecast.verdict in ("hopeless", "doubtful"):
             warnings.warn(str(forecast), WeakSignal, stacklevel=5)
 
     def _mu(self) -> float:
-        """Return mu of the whole budget."""
-        return 1 / self._gaussian_noise()
+        """Return mu of all that teaches the student."""
+        return math.sqrt(self._main_share()) / self._gaussian_noise()
 
     def _notes(self) -> list[str]:
         return [f"Forecast before anything was spent. {self.forecast_}", *super()._notes()]

@@ -24,7 +24,7 @@ from tacit.methods.noisy_training import (
     Training,
     public_rows,
 )
-from tacit.methods.settings import Features, Parameters
+from tacit.methods.settings import CHECKS, Features, Parameters
 from tacit.noisy_training import PrivateExamples, Recipe, cross_entropy
 from tacit.privacy import gaussian_mu
 from tacit.records import PrivateRecords, is_from_data
@@ -91,9 +91,10 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
     random_state : int, optional
         Without effect here: weights start at 0, and noise is never seeded. In run.toml: `seed`, at
         the top.
-    allow_hopeless : bool
-        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
-        such a run before anything is spent.
+    checks : Checks, optional
+        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
+        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
+        its parts is a key of its own in run.toml.
     classes : array or str
         The public label set; required. "from_data" reads it off the private labels, which no cost
         covers: the statement then says so. A run takes the classes that its data declare.
@@ -121,6 +122,8 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
         The softmax regression, the model to publish.
     classes_ : array of shape (classes,)
         The label set, in order: the columns of `predict_proba`.
+    score_check_ : Release or None
+        The noisy table of outcomes by score; None without `calibration`.
     ledger_ : Ledger
         Who paid.
     statement_ : Statement
@@ -135,8 +138,8 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
     Unit: one record, or one person with `groups=`, whose records' mean gradient is clipped as one.
 
     In run.toml: `method = "gd"`, and a table `[gd]` with `n_records`, `noise_multiplier`,
-    `allow_hopeless`, `features` and the parts of `training`: `clipping`, `clip`, `split`,
-    `optimizer`, `learning_rate`, `decay`, `epochs`, `engine`.
+    `calibration`, `allow_hopeless`, `features` and the parts of `training`: `clipping`, `clip`,
+    `split`, `optimizer`, `learning_rate`, `decay`, `epochs`, `engine`.
 
     References
     ----------
@@ -148,7 +151,8 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
     _own: ClassVar[dict[str, Parameters]] = {
         "training": Training(
             clipping="flat", split="minimal", optimizer="momentum", decay=0.02, engine="auto"
-        )
+        ),
+        "checks": CHECKS,
     }
     _fixed: ClassVar[frozenset[str]] = frozenset({"batch_size"})
     _needs_public: ClassVar[bool] = False
@@ -184,6 +188,7 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
         student = NetworkStudent(describe_layers(network), view)
         self.student_ = frame.told(student, network, n_features, n_classes)
         self.__dict__.update(task.public, ledger_=ledger)
+        self._check_scores(private, ledger, outside)
 
     def _foreseen(self) -> Forecast:
         if is_from_data(self.n_records) or self.n_records is None:

@@ -51,6 +51,7 @@ from tacit.mechanisms import (
 )
 from tacit.methods.base import PrivateClassifier, PrivateRegressor, RowEstimator, Targets
 from tacit.methods.calibration import proposed
+from tacit.methods.checked_scores import map_by_votes
 from tacit.methods.forecast import Forecast, JudgedEstimator, votes_forecast
 from tacit.methods.method import (
     Facts,
@@ -62,11 +63,20 @@ from tacit.methods.method import (
     fewest_queries,
 )
 from tacit.methods.pate import AGREEMENT, CHECK_SHARE
-from tacit.methods.settings import Count, Features, Positive, Queries, Rate, Student, choices
+from tacit.methods.settings import (
+    CHECKS,
+    Count,
+    Features,
+    Positive,
+    Queries,
+    Rate,
+    Student,
+    choices,
+)
 from tacit.neighbours import Neighbourhoods, NeighbourIndex, default_reach
 from tacit.privacy import gaussian_mu
 from tacit.records import PrivateRecords, PublicSpace
-from tacit.students import ValueStudent, label_posterior
+from tacit.students import ScoreMap, ValueStudent, label_posterior
 from tacit.teachers import record_ids
 
 MECHANISMS = ("sampled-votes", "sampled-max", "noisy-screening")
@@ -215,7 +225,15 @@ class PrivateNeighbours(RowEstimator):
     def _become(self, state: dict[str, Any]) -> None:
         """Take a new fit's state; leave nothing of an earlier one, above all no private records."""
         self._fit_faults = self._faults_with(state["ledger_"])
-        for name in ("student_", "queries_", "releases_", "posteriors_", "_index", "_mechanism"):
+        for name in (
+            "student_",
+            "queries_",
+            "releases_",
+            "posteriors_",
+            "score_check_",
+            "_index",
+            "_mechanism",
+        ):
             self.__dict__.pop(name, None)
         self.__dict__.update(state)
 
@@ -262,12 +280,14 @@ class PrivateNeighbours(RowEstimator):
         # A mechanism that selects may have a lower price than the sum of its Gaussians.
         selects = isinstance(plan.mechanism, SelectiveMechanism)
         adds_up = plan.mu_squared() is not None and not selects
-        terms = {} if adds_up else {"plans": [plan] * rounds}
+        plans = [plan] * rounds + self._check_plans()
+        terms = {} if adds_up else {"plans": plans}
         ledger = self._open_ledger(by_person=private.by_person, **terms)
-        self._refuse_early(ledger, [plan] * rounds)
+        self._refuse_early(ledger, plans)
         # Before the first charge: what fails later leaves a statement that counts it.
         state = {"ledger_": ledger, "releases_": [], "queries_": chosen[:0]}
         self._become({**task.public, **state})
+        everybody = private
         for number in range(1, rounds + 1):
             if number > 1:
                 space = PublicSpace.around(LearnedView(self.student_), outside)
@@ -278,6 +298,10 @@ class PrivateNeighbours(RowEstimator):
             self.releases_.append(self._release(plan, index, outside[chosen], purpose))
             self.queries_ = np.concatenate([self.queries_, chosen])
             self.student_ = self._train_student(self._new_student(), outside)
+        self._finish(everybody, outside)
+
+    def _finish(self, private: PrivateRecords, outside: NDArray[Any]) -> None:
+        """Do what comes behind the student; `private` has raw rows."""
 
     def _check_student(self, rounds: int) -> None:
         """Refuse, before anything is spent, a student that could not learn or be looked through."""
@@ -389,9 +413,10 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, JudgedEstimator
         secure noise, the only one of a run.
     random_state : int, optional
         Seeds the choice of queries, never noise. In run.toml: `seed`, at the top.
-    allow_hopeless : bool
-        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
-        such a run before anything is spent.
+    checks : Checks, optional
+        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
+        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
+        its parts is a key of its own in run.toml.
     k : int
         How many neighbours vote on a question; public, never tuned on private records.
     sampling_rate : float
@@ -428,6 +453,8 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, JudgedEstimator
         The model to publish: it saw public inputs and releases only.
     classes_ : array of shape (classes,)
         The label set, in order: the columns of `predict_proba`.
+    score_check_ : Release or None
+        The noisy table of outcomes by score; None without `calibration`.
     releases_ : list of Release
         The noisy votes or labels, one release a round.
     queries_ : array of int
@@ -455,8 +482,7 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, JudgedEstimator
 
     In run.toml: `method = "knn"`, and a table `[knn]` with `allow_hopeless`,
     `student`, `k`, `sampling_rate`, `queries`, `strategy`, `rounds`, `features`, `radius`,
-    `votes_per_unit` and `mechanism`. A run
-    has public inputs always.
+    `votes_per_unit`, `calibration` and `mechanism`. A run has public inputs always.
 
     References
     ----------
@@ -465,13 +491,15 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, JudgedEstimator
 
     _: KW_ONLY
     mechanism: Annotated[Any, choices(*MECHANISMS)] = "sampled-votes"
+    _own: ClassVar[dict[str, Any]] = {**PrivateNeighbours._own, "checks": CHECKS}
 
     def _plan(self, asked: Neighbourly, queries: int, *, listed: bool) -> Plan:
         name = self.mechanism
         if isinstance(name, str):
             capped = listed and self._given_ledger() is None
             plan_with = partial(class_plan, name, asked, queries, capped=capped)
-            return self._calibrated(lambda noise: [plan_with(noise)], listed=listed)[0]
+            check = self._check_plans() if listed else []
+            return self._calibrated(lambda noise: [plan_with(noise), *check], listed=listed)[0]
         if any(getattr(name, key, None) != value for key, value in asked.sample.items()):
             raise InvalidArgument(
                 f"Expected mechanism={name!r} to have k={asked.k}, sampling_rate="
@@ -482,6 +510,17 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, JudgedEstimator
     def _train_student(self, student: Any, outside: NDArray[Any]) -> Any:
         self.posteriors_ = [self._posterior(release) for release in self.releases_]
         return student.fit(outside, self.queries_, np.concatenate(self.posteriors_))
+
+    def _finish(self, private: PrivateRecords, outside: NDArray[Any]) -> None:
+        self._check_scores(private, self.ledger_, outside)
+
+    def _free_map(self, outside: Any) -> ScoreMap | None:
+        return map_by_votes(self.student_, outside[self.queries_], self.releases_, self.k)
+
+    def _keep(self, private: PrivateRecords, asked: Neighbourly, task: Targets) -> None:
+        if share := self._calibration():
+            raise refuse("calibration", share, "0 without X_public: it is a student's")
+        super()._keep(private, asked, task)
 
     def _foresee(self, plans: list[Plan], asked: Neighbourly) -> None:
         self._judge(votes_forecast(plans, asked.k, asked.n_classes or 2, "neighbours", HELPS))

@@ -24,10 +24,28 @@ from tacit._checks import at_least, one_of, positive, refuse
 from tacit.errors import InvalidArgument
 from tacit.ledger import Ledger
 from tacit.mechanisms import Plan
-from tacit.methods.dpsgd import DPSGDAutoencoder, DPSGDClassifier, compared_steps
+from tacit.methods.dpsgd import (
+    NO_FORECAST,
+    DPSGDAutoencoder,
+    DPSGDClassifier,
+    compared_steps,
+)
 from tacit.methods.method import Facts, Method, Rule, common
-from tacit.methods.noisy_training import TRAINING, NoisyTrainingEstimator, Training
-from tacit.methods.settings import CountOrZero, OneOrTwo, Parameters, Positive, Widths, choices
+from tacit.methods.noisy_training import (
+    TRAINING,
+    NoisyTrainingEstimator,
+    Training,
+    steps_outline,
+)
+from tacit.methods.settings import (
+    CHECKS,
+    CountOrZero,
+    OneOrTwo,
+    Parameters,
+    Positive,
+    Widths,
+    choices,
+)
 from tacit.noisy_training import (
     ACTIVATIONS,
     AuxiliaryCoordinates,
@@ -181,8 +199,9 @@ class MACTraining(NoisyTrainingEstimator):
         """Price, ask the ledger, train and return the network; `private()` makes the examples."""
         del loss, probes  # DP-MAC has its own objective, and rows apart by arithmetic
         public = self._public_run(module, *self._recipe(self._declared_size(n_units)))
-        ledger = self._open_ledger(by_person=by_person, plans=public.plans)
-        self._refuse_early(ledger, public.plans)
+        plans = [*public.plans, *self._check_plans()]
+        ledger = self._open_ledger(by_person=by_person, plans=plans)
+        self._refuse_early(ledger, plans)
         examples = private()
         thresholds = self._find_thresholds(module, public, ledger, examples)
         run = partial(self._steps_of, module, public, thresholds, examples)
@@ -308,6 +327,9 @@ class MACClassifier(MACTraining, DPSGDClassifier):
         secure noise, the only one of a run.
     random_state : int, optional
         Seeds the first weights, never noise. In run.toml: `seed`, at the top.
+    checks : Checks, optional
+        `Checks(calibration=0.05)` lets the records tell once how sure the student may be. In
+        run.toml: `calibration`. There is no forecast to overrule.
     classes : array or str
         The public label set; required. "from_data" reads it off the private labels, which no cost
         covers: the statement then says so. A run takes the classes that its data declare.
@@ -340,6 +362,8 @@ class MACClassifier(MACTraining, DPSGDClassifier):
         The length to which each layer's gradient was clipped; public.
     classes_ : array of shape (classes,)
         The label set, in order: the columns of `predict_proba`.
+    score_check_ : Release or None
+        The noisy table of outcomes by score; None without `calibration`.
     ledger_ : Ledger
         Who paid.
     statement_ : Statement
@@ -354,8 +378,8 @@ class MACClassifier(MACTraining, DPSGDClassifier):
     Unit: one record, or one person with `groups=`, who says the mean of what the records say.
 
     In run.toml: `method = "mac"`, and a table `[mac]` with `hidden`, `n_records`,
-    `noise_multiplier`, `activation`, `features`, the parts of `steps` and those of `training` but
-    `clipping` and `engine`.
+    `noise_multiplier`, `calibration`, `activation`, `features`, the parts of `steps` and those of
+    `training` but `clipping` and `engine`.
 
     References
     ----------
@@ -370,6 +394,7 @@ class MACClassifier(MACTraining, DPSGDClassifier):
     _own: ClassVar[dict[str, Any]] = {
         "training": Training(**_BY_RULE),
         "steps": _STEPS,
+        "checks": CHECKS,
     }
 
 
@@ -460,6 +485,8 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
 
 
 METHOD = Method(
+    outline=lambda budget, classes, n_records: steps_outline(MACClassifier, budget, n_records),
+    forecast=lambda budget, classes, n_records: NO_FORECAST,
     name="mac",
     summary="DP-MAC: a network is trained on the private records in noisy steps, each "
     "layer by its own targets.",

@@ -220,8 +220,8 @@ class Method:
     proposes_with : tuple of str
         Names of settings that `propose` takes; the first of them is required.
     outline : callable, optional
-        The same for a method without queries: from a budget, how many classes, and a declared
-        number of records or None, what each release is for and its plan.
+        The same for a method without queries: from a budget, how many classes (0: numbers are
+        learned), and a declared number of records or None, what each release is for and its plan.
     forecast : callable, optional
         From the same, or from the plans of `propose`, what public numbers say of a run with default
         settings (`Forecast`); None: there is no forecast.

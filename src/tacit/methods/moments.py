@@ -29,7 +29,7 @@ from tacit.methods.base import AnyRecords
 from tacit.methods.calibration import shared_sums
 from tacit.methods.forecast import Forecast, strength_forecast
 from tacit.methods.method import Facts, Method, Rule, common
-from tacit.methods.residual_rounds import SummaryRegressor
+from tacit.methods.residual_rounds import SummaryRegressor, residual_outline
 from tacit.methods.settings import OneOrTwo, one_or_two
 from tacit.methods.summary import (
     COUNT_SHARE,
@@ -90,9 +90,10 @@ class MomentClassifier(SummaryClassifier):
     random_state : int, optional
         Without effect here: nothing is drawn but noise, which it never seeds. In run.toml: `seed`,
         at the top.
-    allow_hopeless : bool
-        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
-        such a run before anything is spent.
+    checks : Checks, optional
+        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
+        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
+        its parts is a key of its own in run.toml.
     n_records : int, optional
         How many private records there are, where that is public anyway: for the forecast alone,
         which can then refuse. Never count them for it.
@@ -115,6 +116,8 @@ class MomentClassifier(SummaryClassifier):
         The model to publish: it saw public inputs and releases only.
     classes_ : array of shape (classes,)
         The label set, in order: the columns of `predict_proba`.
+    score_check_ : Release or None
+        The noisy table of outcomes by score; None without `calibration`.
     releases_ : list of Release
         The class counts, then a moment a round.
     solution_ : Solution
@@ -136,7 +139,7 @@ class MomentClassifier(SummaryClassifier):
     Unit: one record, or one person with `groups=`, who then speaks with the mean of the records.
 
     In run.toml: `method = "moments"`, and a table `[moments]` with `n_records`, `allow_hopeless`,
-    `student`, `features`, `radius` and `rounds`.
+    `student`, `features`, `radius`, `calibration` and `rounds`.
 
     References
     ----------
@@ -217,9 +220,9 @@ class MomentRegressor(SummaryRegressor):
     random_state : int, optional
         Without effect here: nothing is drawn but noise, which it never seeds. In run.toml: `seed`,
         at the top.
-    allow_hopeless : bool
-        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
-        such a run before anything is spent.
+    checks : Checks, optional
+        `Checks(allow_hopeless=True)` goes on where public numbers say that nothing can be learned;
+        else `fit` refuses such a run before anything is spent. In run.toml: `allow_hopeless`.
     n_records : int, optional
         How many private records there are, where that is public anyway: for the forecast alone,
         which can then refuse. Never count them for it.
@@ -323,7 +326,8 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
 
 def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
     """Return the releases of two rounds; how many features there are changes no price."""
-    del n_records
+    if not classes:
+        return residual_outline(budget, classes, n_records, 1, MomentRegressor.rounds)
     left = 1 - COUNT_SHARE
     shares = (COUNT_SHARE, _FIRST_SHARE * left, (1 - _FIRST_SHARE) * left)
     plans = shared_sums(budget, *((share, 1, classes) for share in shares))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tacit._checks import at_least
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
-from tacit.ledger import Ledger
+from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import NoisySteps, Plan
 from tacit.methods.base import PrivateEstimator
 from tacit.methods.settings import Count, Parameters, Positive, PublicSize, choices
@@ -248,17 +248,19 @@ class NoisyTrainingEstimator(PrivateEstimator):
         return self._recipe(size)
 
     def _plans(self, recipe: Recipe, rate: float, before: Sequence[Plan] = ()) -> list[Plan]:
-        """Return plans of the whole run: the noise that was asked for, or that epsilon needs.
+        """Return plans up to the steps: with the noise that was asked for, or that epsilon needs.
 
-        What comes `before` the steps is part of epsilon.
+        What comes `before` the steps, and the check behind them, is part of epsilon.
         """
+        others = [*before, *self._check_plans()]
 
         def plans_with(noise: float) -> list[Plan]:
-            return [*before, Plan(NoisySteps(noise, rate), recipe.steps)]
+            return [*others, Plan(NoisySteps(noise, rate), recipe.steps)]
 
         if self.noise_multiplier is not None:
-            return plans_with(self.noise_multiplier)
-        return self._calibrated(plans_with, listed=True, least=_LEAST_NOISE, most=_MOST_NOISE)
+            return [*before, plans_with(self.noise_multiplier)[-1]]
+        found = self._calibrated(plans_with, listed=True, least=_LEAST_NOISE, most=_MOST_NOISE)
+        return [*before, found[-1]]
 
     def _train(
         self,
@@ -279,9 +281,10 @@ class NoisyTrainingEstimator(PrivateEstimator):
         blocks = blocks_of(recipe, module)
         (plan,) = self._plans(recipe, rate)
         engine = choose_engine(recipe, module, blocks, loss, probes, by_person=by_person)
-        terms = {} if plan.mu_squared() is not None else {"plans": [plan]}
+        plans = [plan, *self._check_plans()]
+        terms = {} if plan.mu_squared() is not None else {"plans": plans}
         ledger = self._open_ledger(by_person=by_person, **terms)
-        self._refuse_early(ledger, [plan])
+        self._refuse_early(ledger, plans)
         examples = private()
 
         def run(tick: Any) -> GradientSteps:
@@ -310,6 +313,31 @@ class NoisyTrainingEstimator(PrivateEstimator):
                 "diverged. The run stays charged."
             )
         set_parameters(parameters, learned)
+
+
+def steps_outline(kind: Any, budget: Budget, n_records: int | None) -> list[tuple[str, Plan]]:
+    """Return the plans of a run with default settings; it needs a declared number of records.
+
+    Parameters
+    ----------
+    kind : type
+        The estimator.
+    budget : Budget
+        What the run may cost.
+    n_records : int, optional
+        Declared; without it there are no steps to plan.
+
+    Returns
+    -------
+    list of tuple of str and Plan
+        What each release is for; public.
+    """
+    if n_records is None:
+        raise InvalidArgument("Expected --records, a public number: it sets rate and steps.")
+    model = kind(n_records=n_records, epsilon=budget.epsilon, delta=budget.delta)
+    recipe, rate = model._recipe(n_records)
+    plans = model._plans(recipe, rate)
+    return [(f"{recipe.steps} noisy steps on samples of rate {rate:.3g}", plan) for plan in plans]
 
 
 def public_rows(width: int, targets: Any) -> Any:

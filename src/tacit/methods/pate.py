@@ -25,6 +25,7 @@ from tacit.ledger import Budget
 from tacit.mechanisms import ConfidentGNMax, InteractiveGNMax, Plan, Release, count_votes
 from tacit.methods.base import PrivateClassifier, Targets
 from tacit.methods.calibration import calibrate, proposed, rounded_up
+from tacit.methods.checked_scores import map_by_votes
 from tacit.methods.forecast import Forecast, JudgedEstimator, votes_forecast
 from tacit.methods.method import (
     CLEAR,
@@ -37,9 +38,9 @@ from tacit.methods.method import (
     fewest_queries,
     strength,
 )
-from tacit.methods.settings import Count, Features, Queries, Student, Teacher, choices
+from tacit.methods.settings import CHECKS, Count, Features, Queries, Student, Teacher, choices
 from tacit.records import PrivateRecords, view_alone
-from tacit.students import label_posterior
+from tacit.students import ScoreMap, label_posterior
 from tacit.teachers import (
     KernelRidgeTeachers,
     balanced_teacher,
@@ -95,9 +96,10 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
     random_state : int, optional
         Seeds shards, teachers and the choice of queries, never noise. In run.toml: `seed`, at the
         top.
-    allow_hopeless : bool
-        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
-        such a run before anything is spent.
+    checks : Checks, optional
+        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
+        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
+        its parts is a key of its own in run.toml.
     classes : array or str
         The public label set; required. "from_data" reads it off the private labels, which no cost
         covers: the statement then says so. A run takes the classes that its data declare.
@@ -130,6 +132,8 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
         The model to publish: it saw public inputs and releases only.
     classes_ : array of shape (classes,)
         The label set, in order: the columns of `predict_proba`.
+    score_check_ : Release or None
+        The noisy table of outcomes by score; None without `calibration`.
     releases_ : list of Release
         The noisy votes or labels, one release a round.
     queries_ : array of int
@@ -156,8 +160,8 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
     Unit: one record, or one person with `groups=`: added or removed, it changes one teacher.
 
     In run.toml: `method = "pate"`, and a table `[pate]` with `allow_hopeless`,
-    `teacher`, `student`, `n_teachers`, `mechanism`, `queries`, `strategy`, `rounds`, `features`
-    and `balanced`.
+    `calibration`, `teacher`, `student`, `n_teachers`, `mechanism`, `queries`, `strategy`,
+    `rounds`, `features` and `balanced`.
 
     References
     ----------
@@ -175,7 +179,10 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
     balanced: bool = False
     executor: Any = "serial"
     checkpoint: Any = None
-    _own: ClassVar[dict[str, Any]] = {"queries": Queries(100, "medoids", 1)}
+    _own: ClassVar[dict[str, Any]] = {
+        "queries": Queries(100, "medoids", 1),
+        "checks": CHECKS,
+    }
 
     def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
         """Train teachers on the private rows, release their votes, train the student."""
@@ -189,7 +196,7 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
         plans = self._plans([len(part) for part in rows], n_classes)
         self._judge(votes_forecast(plans, self.n_teachers, n_classes, "teachers", HELPS))
         ledger = self._open_ledger(by_person=private.by_person)
-        kept = self._refuse_early(ledger, plans, asked)
+        kept = self._refuse_early(ledger, [*plans, *self._check_plans()], asked)
         inside = self._private_view(private.rows, outside)  # no row is looked at before
         shards = self._teachers_of(private)
         placed = np.isfinite(inside).all(axis=1)  # a row whose features are not teaches nobody
@@ -200,6 +207,7 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
         self.__dict__.pop("student_", None)  # an earlier fit's: it would get this fit's statement
         self.__dict__.update(task.public, ledger_=ledger, queries_=asked)
         self._release(plans, rows, votes, outside)
+        self._check_scores(private, ledger, outside)
 
     def _check_teachers(self, n_units: int) -> None:
         """Refuse too many; that depends on the private number of units, as `_check_delta` does."""
@@ -262,12 +270,17 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
             raise refuse("mechanism", self.mechanism, known)
         shares = [1.0] if len(queries) == 1 else [ROUND_ONE_SHARE, 1 - ROUND_ONE_SHARE]
         rounds = list(zip((self.mechanism, "interactive-gnmax"), queries, shares, strict=False))
-        return self._calibrated(
-            lambda noise: [
-                vote_plan(name, count, noise / math.sqrt(share), **public)
-                for name, count, share in rounds
-            ]
+        check = self._check_plans()
+        plans = self._calibrated(
+            lambda noise: (
+                [
+                    vote_plan(name, count, noise / math.sqrt(share), **public)
+                    for name, count, share in rounds
+                ]
+                + check
+            )
         )
+        return plans[: len(rounds)]
 
     def _votes(
         self,
@@ -302,6 +315,10 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
         from sklearn.preprocessing import StandardScaler
 
         return make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
+
+    def _free_map(self, outside: Any) -> ScoreMap | None:
+        asked = outside[self.queries_]
+        return map_by_votes(self.student_, asked, self.releases_, self.n_teachers)
 
     def _release(
         self,

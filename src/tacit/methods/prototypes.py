@@ -66,9 +66,10 @@ class PrototypeClassifier(SummaryClassifier):
         secure noise, the only one of a run.
     random_state : int, optional
         Seeds the choice of prototypes, never noise. In run.toml: `seed`, at the top.
-    allow_hopeless : bool
-        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
-        such a run before anything is spent.
+    checks : Checks, optional
+        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
+        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
+        its parts is a key of its own in run.toml.
     n_records : int, optional
         How many private records there are, where that is public anyway: for the forecast alone,
         which can then refuse. Never count them for it.
@@ -97,6 +98,8 @@ class PrototypeClassifier(SummaryClassifier):
         The model to publish: it saw public inputs and releases only.
     classes_ : array of shape (classes,)
         The label set, in order: the columns of `predict_proba`.
+    score_check_ : Release or None
+        The noisy table of outcomes by score; None without `calibration`.
     table_ : Release
         The noisy table; its `values` have the shape (prototypes, classes).
     posterior_ : array of shape (prototypes, classes)
@@ -120,7 +123,8 @@ class PrototypeClassifier(SummaryClassifier):
     or one person with `groups=`, whose summed votes are shortened to norm 1, however many records.
 
     In run.toml: `method = "prototype"`, and a table `[prototype]` with `n_records`,
-    `allow_hopeless`, `student`, `features`, `radius`, `n_prototypes`, `votes` and `strategy`.
+    `allow_hopeless`, `student`, `features`, `radius`, `calibration`, `n_prototypes`, `votes` and
+    `strategy`.
 
     References
     ----------

@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 
 from tacit._checks import Floats, Integers, at_least, positive
 from tacit.errors import InvalidArgument
-from tacit.ledger import Ledger
+from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import STEP, Contributions, Plan, Release, unit_steps
 from tacit.methods.base import AnyRecords, PrivateRegressor, Targets
+from tacit.methods.calibration import shared_sums
 from tacit.methods.settings import Count, Positive
 from tacit.methods.summary import COUNT_SHARE, PublicPart, SummaryEstimator, measured, said_by
+from tacit.privacy import gaussian_mu
 from tacit.records import PrivateRecords, PublicSpace
 from tacit.summaries import (
     Descent,
@@ -173,13 +175,14 @@ class ResidualEstimator(SummaryEstimator):
         each costs its share of mu^2, whatever the shares are, and these add up to what is left.
         """
         features = public.view.shape[1]
-        strength = told.total / self._gaussian_noise()
+        strength = told.total * self._mu()
         second, each, check = Shares.at(strength, features, self.rounds)
         moment = [(second, features, features)] if second else []
         rounds = [(each, features, told.columns)] * self.rounds
         count = len(_candidate_names(bool(second), self.rounds))
         plans = self._plans(*moment, *rounds, (check, 1, count))
-        self._refuse_beyond(ledger, plans[max(len(self._kept.stored()) - 1, 0) :])
+        left = [*plans, *self._check_plans()]
+        self._refuse_beyond(ledger, left[max(len(self._kept.stored()) - 1, 0) :])
         return plans
 
     def _descend(
@@ -249,6 +252,40 @@ class ResidualEstimator(SummaryEstimator):
         return releases
 
 
+def residual_outline(
+    budget: Budget, classes: int, n_records: int | None, features: int, rounds: int
+) -> list[tuple[str, Plan]]:
+    """Return the releases with default settings, as a declared number of records shares them.
+
+    Parameters
+    ----------
+    budget : Budget
+        What all releases may cost together.
+    classes : int
+        How many there are; 0 where numbers are learned.
+    n_records : int, optional
+        Declared; without it, as if there were few.
+    features, rounds : int
+        How many features, and rounds, there are.
+
+    Returns
+    -------
+    list of tuple of str and Plan
+        What each release is for; public.
+    """
+    strength = (n_records or 0) * float(gaussian_mu(budget.epsilon, budget.delta))
+    second, each, check = Shares.at(strength, features, rounds)
+    first = "class counts" if classes else "number of records, mean and variance of y"
+    columns = classes or 1
+    named = [(first, COUNT_SHARE, classes or 3)]
+    named += [("second moment of the features", second, features)] if second else []
+    moments = range(1, rounds + 1)
+    named += [(f"moment of residuals, round {number}", each, columns) for number in moments]
+    named.append(("comparison of solutions", check, 1))
+    plans = shared_sums(budget, *((share, 1, width) for _, share, width in named))
+    return [(what, plan) for (what, _, _), plan in zip(named, plans, strict=True)]
+
+
 def _without(kernel: ExactNystroem | None, view: Floats, seen: Floats) -> Floats:
     """Return the features of public inputs that are no landmarks: those of landmarks are longer."""
     if kernel is None:
@@ -272,6 +309,7 @@ def _candidate_names(corrected: bool, rounds: int) -> list[str]:
 class SummaryRegressor(PrivateRegressor, ResidualEstimator):
     """Fit and predict; a subclass says which features the records speak of."""
 
+    _fixed: ClassVar[frozenset[str]] = frozenset({"calibration"})
     _counted: ClassVar[int | None] = 3  # records, the sum of y and that of its squares
 
     @abstractmethod

@@ -19,19 +19,18 @@ from tacit._checks import Floats, Integers, at_least, positive
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import Plan
 from tacit.methods.base import AnyRecords
-from tacit.methods.calibration import shared_sums
 from tacit.methods.forecast import Forecast, strength_forecast
 from tacit.methods.method import Facts, Method, Rule, common
 from tacit.methods.residual_rounds import (
     ByRow,
     Gains,
     ResidualEstimator,
-    Shares,
     SummaryRegressor,
     Told,
+    residual_outline,
 )
 from tacit.methods.settings import Count, Positive
-from tacit.methods.summary import COUNT_SHARE, PublicPart, SummaryClassifier, believed_counts
+from tacit.methods.summary import PublicPart, SummaryClassifier, believed_counts
 from tacit.privacy import gaussian_mu
 from tacit.records import PrivateRecords, PublicSpace
 from tacit.students import KernelStudent, ValueStudent, choose_queries, kernel_width
@@ -85,9 +84,10 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
         secure noise, the only one of a run.
     random_state : int, optional
         Seeds the choice of landmarks, never noise. In run.toml: `seed`, at the top.
-    allow_hopeless : bool
-        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
-        such a run before anything is spent.
+    checks : Checks, optional
+        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
+        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
+        its parts is a key of its own in run.toml.
     n_records : int, optional
         How many private records there are, where that is public anyway: for the forecast alone,
         which can then refuse. Never count them for it.
@@ -117,6 +117,8 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
         The model to publish: it saw public inputs and releases only.
     classes_ : array of shape (classes,)
         The label set, in order: the columns of `predict_proba`.
+    score_check_ : Release or None
+        The noisy table of outcomes by score; None without `calibration`.
     releases_ : list of Release
         The class counts; from n mu = 1,000 on a second moment of the features; a moment of
         residuals a round; and how well each of several solutions does.
@@ -141,7 +143,7 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
     with `groups=`, who then speaks with the mean of the records.
 
     In run.toml: `method = "ridge"`, and a table `[ridge]` with `n_records`, `allow_hopeless`,
-    `student`, `features`, `radius`, `rounds`, `clip`, `n_landmarks` and `width`.
+    `student`, `features`, `radius`, `rounds`, `clip`, `n_landmarks`, `width` and `calibration`.
 
     References
     ----------
@@ -211,9 +213,9 @@ class ResidualRidgeRegressor(SummaryRegressor, LandmarkEstimator):
         secure noise, the only one of a run.
     random_state : int, optional
         Seeds the choice of landmarks, never noise. In run.toml: `seed`, at the top.
-    allow_hopeless : bool
-        True: go on although public numbers say that nothing can be learned. False: `fit` refuses
-        such a run before anything is spent.
+    checks : Checks, optional
+        `Checks(allow_hopeless=True)` goes on where public numbers say that nothing can be learned;
+        else `fit` refuses such a run before anything is spent. In run.toml: `allow_hopeless`.
     n_records : int, optional
         How many private records there are, where that is public anyway: for the forecast alone,
         which can then refuse. Never count them for it.
@@ -293,15 +295,7 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
 def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
     """Return the releases with default settings, as a declared number of records shares them."""
     model = ResidualRidgeClassifier
-    strength = (n_records or 0) * float(gaussian_mu(budget.epsilon, budget.delta))
-    second, each, check = Shares.at(strength, model.n_landmarks, model.rounds)
-    named = [("class counts", COUNT_SHARE, classes)]
-    named += [("second moment of the features", second, model.n_landmarks)] if second else []
-    rounds = range(1, model.rounds + 1)
-    named += [(f"moment of residuals, round {number}", each, classes) for number in rounds]
-    named.append(("comparison of solutions", check, 1))
-    plans = shared_sums(budget, *((share, 1, columns) for _, share, columns in named))
-    return [(what, plan) for (what, _, _), plan in zip(named, plans, strict=True)]
+    return residual_outline(budget, classes, n_records, model.n_landmarks, model.rounds)
 
 
 def _foreseen(budget: Budget, classes: int, n_records: int | None) -> Forecast:

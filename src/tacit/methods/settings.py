@@ -27,6 +27,7 @@ from tacit.errors import InvalidArgument
 Made = Callable[[Dataset, Mapping[str, Any]], Any]
 """From the private rows' public kind and the other settings to what a word stands for."""
 
+_MOST_CHECKED = 0.5
 RENAMED = {
     "teachers": "n_teachers",
     "prototypes": "n_prototypes",
@@ -97,6 +98,15 @@ def one_or_two(**named: Any) -> int:
     return int(value)
 
 
+def share_of_check(**named: Any) -> float:
+    """Return the argument, a share of mu^2 from 0 to a half."""
+    ((name, value),) = named.items()
+    share = finite(**named)
+    if not 0 <= share <= _MOST_CHECKED:
+        raise refuse(name, value, f"a share of mu^2 from 0 (off) to {_MOST_CHECKED:g}")
+    return share
+
+
 def _size(**named: Any) -> Any:
     ((_, value),) = named.items()
     return value if value == "from_data" and isinstance(value, str) else at_least(1, **named)
@@ -108,6 +118,7 @@ OneOrTwo = Annotated[int, one_or_two]
 Positive = Annotated[float, positive]
 Rate = Annotated[float, sampling_rate]
 Widths = Annotated[tuple[int, ...], _widths]
+Calibration = Annotated[float, share_of_check]
 PublicSize = Annotated[Any, _size]
 """A public number of records, or "from_data"."""
 
@@ -257,6 +268,36 @@ class Queries(Parameters):
             at_least(1, queries=filled.number)
         at_least(1, rounds=filled.rounds)
         return filled
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Checks(Parameters):
+    """What is checked of a run: before it, whether it can learn; behind it, what the student says.
+
+    Parameters
+    ----------
+    calibration : float, optional
+        Share of mu^2, 0.05 say, with which the records tell once how sure the student may be: its
+        probabilities then mean what they say. 0 (default): nobody asks them.
+    allow_hopeless : bool, optional
+        True: go on although public numbers say that nothing can be learned. False (default): `fit`
+        refuses such a run before anything is spent.
+
+    Notes
+    -----
+    One argument in Python, `checks=Checks(calibration=0.05)`; in a method's table of run.toml each
+    part is a key. Regressors have no `calibration`.
+
+    References
+    ----------
+    `docs/theory/calibration.md`, `docs/choose-a-method.md`
+    """
+
+    calibration: Calibration | None = None
+    allow_hopeless: bool | None = None
+
+
+CHECKS = Checks(calibration=0.0, allow_hopeless=False)
 
 
 _PLAIN: dict[Any, Callable[..., Any]] = {bool: flag, float: finite, str: word}

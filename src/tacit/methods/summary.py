@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Floats, Integers
-from tacit.errors import ShiftWarning
+from tacit.errors import InvalidArgument, ShiftWarning
 from tacit.ledger import Ledger
 from tacit.mechanisms import Contributions, NoisySum, Plan, Release
 from tacit.methods.base import AnyRecords, PrivateClassifier, Targets
@@ -96,16 +96,25 @@ class SummaryEstimator(ForecastEstimator):
         The ledger is asked before features of private rows are computed.
         """
         self._new_student()
+        if self._check_plans() and not isinstance(private, PrivateRecords):
+            raise InvalidArgument(
+                "Expected calibration=0 for records that are read in pieces: each would have to be "
+                "read once more to be scored."
+            )
         public = self._prepare(outside, task.n_classes or 1)
         self._judge(self._forecast(public))
         ledger = self._open_ledger(by_person=private.by_person)
-        self._refuse_early(ledger, public.plans)
-        private = private.seen_in(public.space, public.look)
-        learned = {"shift_": None} | self._release_and_learn(public, private, ledger, outside)
+        self._refuse_early(ledger, [*public.plans, *self._check_plans()])
+        seen = private.seen_in(public.space, public.look)
+        learned = {"shift_": None} | self._release_and_learn(public, seen, ledger, outside)
         self.__dict__.update(learned | task.public, ledger_=ledger)
+        self._finish(private, outside)
         if self.shift_ is not None and self.shift_.is_told:
             # Last: whoever turns warnings into errors has a student all the same.
             warnings.warn(str(self.shift_), ShiftWarning, stacklevel=4)
+
+    def _finish(self, private: AnyRecords, outside: NDArray[Any]) -> None:
+        """Do what comes behind the student; `private` has raw rows."""
 
     def _notes(self) -> list[str]:
         said = "The releases of this method tell nothing of whether public inputs resemble the "
@@ -114,7 +123,7 @@ class SummaryEstimator(ForecastEstimator):
 
     def _plans(self, *sums: tuple[float, int, int]) -> list[Plan]:
         """Return a plan for each (share of mu^2, rows, columns), which together spend epsilon."""
-        noise = self._gaussian_noise()
+        noise = self._gaussian_noise() / math.sqrt(self._main_share())
         return [
             Plan(NoisySum(noise / math.sqrt(share) * _ROUNDING, rows, columns), 1)
             for share, rows, columns in sums
@@ -158,6 +167,10 @@ class SummaryClassifier(PrivateClassifier, SummaryEstimator):
     classes : array or str
         The public label set; required. "from_data" reads it off the private labels, which no cost
         covers: the statement then says so. A run takes the classes that its data declare.
+    checks : Checks, optional
+        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
+        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
+        its parts is a key of its own in run.toml.
 
     Attributes
     ----------
@@ -165,6 +178,8 @@ class SummaryClassifier(PrivateClassifier, SummaryEstimator):
         The model to publish: it saw public inputs and releases only.
     classes_ : array of shape (classes,)
         The label set, in order: the columns of `predict_proba`.
+    score_check_ : Release or None
+        The noisy table of outcomes by score; None without `calibration`.
     ledger_ : Ledger
         Who paid.
     statement_ : Statement
@@ -175,7 +190,7 @@ class SummaryClassifier(PrivateClassifier, SummaryEstimator):
     Notes
     -----
     A subclass is a dataclass, and so has also `student`, `features`, `radius`, `n_records` and
-    `allow_hopeless` as arguments. What makes it private is in two places: `_prepare` may look at
+    `checks` as arguments. What makes it private is in two places: `_prepare` may look at
     public inputs alone, and what `_release_and_learn` lets a record say must be computed from that
     record alone, have norm at most 1, and go through `_release`.
 
@@ -183,6 +198,9 @@ class SummaryClassifier(PrivateClassifier, SummaryEstimator):
     ----------
     `docs/theory/speak-once.md#the-bound`; CONTRIBUTING.md has a whole subclass
     """
+
+    def _finish(self, private: AnyRecords, outside: NDArray[Any]) -> None:
+        self._check_scores(private, self.ledger_, outside)
 
     def _count(self, ledger: Ledger, plan: Plan, private: AnyRecords) -> Release:
         """Release how many records, or people, each class has."""

@@ -38,6 +38,8 @@ class Measure:
         How: "always saying their most frequent label"; "" where that goes without saying.
     percent : bool
         Print a share as 86.9 %, otherwise as 0.869.
+    low : float, optional
+        The lower end of a band about the value, where there is one.
 
     Examples
     --------
@@ -52,11 +54,13 @@ class Measure:
     chance: float | None = None
     by_chance: str = ""
     percent: bool = True
+    low: float | None = None
 
     def __post_init__(self) -> None:
         set_checked(self, what=word, value=finite, on=word, by_chance=word)
-        if self.chance is not None:
-            set_checked(self, chance=finite)
+        for name in ("chance", "low"):
+            if getattr(self, name) is not None:
+                set_checked(self, **{name: finite})
 
     @property
     def text(self) -> str:
@@ -70,8 +74,16 @@ class Measure:
 
     @property
     def beats_chance(self) -> bool:
-        """False where nothing was learned; True also where chance is not known."""
-        return self.chance is None or self.value > self.chance
+        """False where the band, or without one the value, reaches chance; True if it is unknown."""
+        least = self.value if self.low is None else self.low
+        return self.chance is None or least > self.chance
+
+    @property
+    def beside_chance(self) -> str:
+        """What to say where it does not beat chance."""
+        if self.chance is not None and self.value > self.chance:
+            return "No better than chance, as far as its band tells"
+        return "No better than chance"
 
     def _printed(self, value: float) -> str:
         return f"{100 * value:.1f} %" if self.percent else f"{value:.3f}"

@@ -89,6 +89,7 @@ def _of_labels(metrics: dict[str, Any]) -> tuple[Measure, ...]:
         on=on,
         chance=metrics.get("most_frequent"),
         by_chance=MOST_FREQUENT,
+        low=metrics.get("figures", {}).get("accuracy", {}).get("low"),
     )
     figures = metrics.get("figures", {})
     return (right, *(_measure(name, figures[name], on) for name in SHOWN if name in figures))
@@ -96,8 +97,8 @@ def _of_labels(metrics: dict[str, Any]) -> tuple[Measure, ...]:
 
 def _measure(name: str, figure: dict[str, Any], on: str) -> Measure:
     band = f" (95 % band {figure['low']:.3f} to {figure['high']:.3f})" if "low" in figure else ""
-    what, chance = f"{name}{band}", figure["chance"]
-    return Measure(what=what, value=figure["value"], on=on, chance=chance, percent=False)
+    told: Any = {each: figure.get(each) for each in ("value", "chance", "low")}
+    return Measure(what=f"{name}{band}", on=on, percent=False, **told)
 
 
 def _of_numbers(metrics: dict[str, Any]) -> tuple[Measure, ...]:

@@ -179,7 +179,7 @@ def _quality(measures: Sequence[Measure]) -> str:
     for one in measures:
         how = f" ({one.by_chance})" if one.by_chance else ""
         beside = f" Chance alone{how} reaches {one.chance_text}." if one.chance_text else ""
-        worse = "" if one.beats_chance else " **No better than chance.**"
+        worse = "" if one.beats_chance else f" **{one.beside_chance}.**"
         said.append(f"{one.text} {one.what}, on {one.on}.{beside}{worse}")
     return "\n\n".join(said) or (
         "Not measured: nothing labelled was declared public, and no evaluation was paid for. "

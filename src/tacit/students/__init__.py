@@ -34,6 +34,10 @@ from tacit.students.saving import damaged as damaged
 from tacit.students.saving import load_student, saved_extra
 from tacit.students.saving import read_container as read_container
 from tacit.students.saving import write_container as write_container
+from tacit.students.score_map import SCORE_BINS as SCORE_BINS
+from tacit.students.score_map import ScoreCheck, ScoreMap, shifted_to
+from tacit.students.score_map import outcomes_of as outcomes_of
+from tacit.students.score_map import scores_of as scores_of
 
 __all__ = [
     "CNNStudent",
@@ -44,6 +48,8 @@ __all__ = [
     "NearestStudent",
     "NetworkStudent",
     "ReconstructionStudent",
+    "ScoreCheck",
+    "ScoreMap",
     "Student",
     "SupervisedStudent",
     "VATStudent",
@@ -53,4 +59,5 @@ __all__ = [
     "label_posterior",
     "load_student",
     "saved_extra",
+    "shifted_to",
 ]

@@ -30,6 +30,7 @@ from tacit._checks import (
 from tacit._files import PathLike
 from tacit.errors import InvalidArgument
 from tacit.students.posterior import answer_weights
+from tacit.students.score_map import ScoreMap
 
 _BLOCK = 4096  # inputs predicted at a time
 
@@ -239,11 +240,13 @@ class BaseStudent(PublicLearner):
 
     Learned: `n_features_in_`, `n_classes_`, and `features_` (the fitted public transformer).
     `classes_` are the labels of a student that was loaded with them (`load_student`); None where
-    nobody has said what the classes are called.
+    nobody has said what the classes are called. `score_map_`, a `ScoreMap` or None, is what makes
+    probabilities of its scores mean what they say, where something was released to fit one.
     """
 
     _count_name: ClassVar[str] = "n_classes_"
     classes_: NDArray[Any] | None = None
+    score_map_: ScoreMap | None = None
 
     def fit(self, X_public: ArrayLike, indices: ArrayLike, posterior: ArrayLike) -> Self:
         """Learn from rows `indices` of the public inputs, each with its posterior over classes.
@@ -265,6 +268,7 @@ class BaseStudent(PublicLearner):
         """
         lesson = read_lesson(X_public, indices, posterior)
         self.n_classes_, self.classes_ = lesson.posterior.shape[1], None
+        self.score_map_ = None
         self._fit_features(lesson.inputs)
         self._learn(lesson)
         return self
@@ -301,7 +305,8 @@ class BaseStudent(PublicLearner):
         array of shape (inputs, classes)
             P(class | input).
         """
-        return np.concatenate([normalised(self._scores(block)) for block in self._blocks(X)])
+        said = np.concatenate([normalised(self._scores(block)) for block in self._blocks(X)])
+        return said if self.score_map_ is None else self.score_map_(said)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each input: its label, its index if there is none.

@@ -31,6 +31,7 @@ from tacit._files import PathLike, write_atomically
 from tacit._registry import STUDENTS, found
 from tacit.errors import InvalidArgument, TacitError
 from tacit.features import is_row_wise
+from tacit.students.score_map import ScoreMap
 
 if TYPE_CHECKING:
     from tacit.students.base import PublicLearner
@@ -69,6 +70,9 @@ def save_student(
         student._count_name.rstrip("_"): getattr(student, student._count_name),
         "extra": {**known, **(extra or {})},
     }
+    if (mapped := getattr(student, "score_map_", None)) is not None:
+        # An older tacit would leave it out and say other probabilities: it must refuse instead.
+        manifest |= {"score_map": mapped.as_dict(), "version": VERSION}
     write_container(path, manifest, arrays, blobs)
 
 
@@ -111,6 +115,7 @@ def load_student(path: PathLike, *, trusted: Iterable[str] = ()) -> Any:
         student._restore(arrays)
         if hasattr(student, "n_classes_"):  # a student of classes, not of numbers
             student.classes_ = _labels(manifest.get("extra"), student.n_classes_)
+            student.score_map_ = _score_map(manifest.get("score_map"), student.n_classes_)
     except TacitError:
         raise
     except Exception:  # the parts are whole but do not make a student
@@ -151,6 +156,14 @@ def _labels(extra: Any, n_classes: int) -> NDArray[Any] | None:
         return None
     one_kind = len({type(label) for label in labels}) == 1  # else 1 and "a" would become words
     return np.array(labels, dtype=None if one_kind else object)
+
+
+def _score_map(plain: Any, n_classes: int) -> ScoreMap | None:
+    """Return the map that was saved with a student, if one was; it must have its classes."""
+    found = None if plain is None else ScoreMap.from_dict(plain)
+    if found is not None and len(found.shift) != n_classes:
+        raise ValueError
+    return found
 
 
 def saved_extra(path: PathLike) -> dict[str, Any]:
@@ -247,7 +260,9 @@ def _skops_object(blob: bytes, trusted: tuple[str, ...]) -> Any:
 
 
 FORMAT = "tacit-student"
-VERSION = 1
+VERSION = 2
+"""Of a file that holds a map of scores; without one it is `_PLAIN_VERSION`, which 0.1 reads."""
+_PLAIN_VERSION = 1
 
 _MANIFEST = "manifest.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same student gives the same bytes
@@ -263,7 +278,7 @@ def write_container(
     """Write manifest, arrays and blobs as one file, whole or not at all."""
     members = {f"{name}.npy": _npy(array) for name, array in arrays.items()} | dict(blobs)
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
-    described = {"format": FORMAT, "version": VERSION, **manifest, "members": hashes}
+    described = {"format": FORMAT, "version": _PLAIN_VERSION, **manifest, "members": hashes}
     try:
         text = json.dumps(described, indent=1, allow_nan=False)
     except (TypeError, ValueError) as error:

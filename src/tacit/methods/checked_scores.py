@@ -1,0 +1,224 @@
+"""A paid check of how sure a student may be: the records say, once, which outcome has which score.
+
+The student is public by then: it was made of public inputs and releases. Each record is scored by
+itself, so that its score is its own, bit for bit, and adds one count to a table (outcome x bin);
+edges of the bins come from public scores. The table is a release like any other: planned and priced
+with all the others of a fit, in the ledger before its noise is drawn. From it, a map of two numbers
+is fitted (`tacit.students.ScoreMap`) and kept in the student (docs/theory/calibration.md).
+
+Without such a check, noisy votes on two classes still tell, for nothing, which share of all votes
+each class has: a student whose probabilities say another share is moved to it.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._checks import Floats, refuse
+from tacit.ledger import Budget
+from tacit.mechanisms import Plan, Release, ScoredRecords, ScoreHistogram, score_bins
+from tacit.methods.settings import share_of_check
+from tacit.privacy import gaussian_mu
+from tacit.records import PrivateRecords, view_alone
+from tacit.students import (
+    SCORE_BINS,
+    ScoreCheck,
+    ScoreMap,
+    outcomes_of,
+    scores_of,
+    shifted_to,
+)
+
+PURPOSE = "count outcomes by the student's score, for calibration"
+UNCHECKED = (
+    "Probabilities are as the student says them; nobody checked whether they mean what they say. "
+    "calibration = 0.05 in the method's table would spend a twentieth of mu^2 on it."
+)
+MOVED = (
+    "Probabilities were moved to the share that each class has of all released votes, which costs "
+    "nothing; nobody checked how sure the student may be. calibration = 0.05 in the method's table "
+    "would."
+)
+_ROUNDING = 1 + 2.0**-40  # so that shares, rounded, do not add up to more
+_LEAST_SHARE = 1e-3  # of a class: noise may put its votes below nothing
+_TRIED = 8  # rows of zeros on which a student is tried out where there are no public inputs
+
+
+def check_plan(share: float, noise: float) -> Plan:
+    """Return the table that costs a share of what a sum with such noise costs.
+
+    Parameters
+    ----------
+    share : float
+        Of mu^2, above 0.
+    noise : float
+        Sigma over sensitivity of a release that spends the whole budget.
+
+    Returns
+    -------
+    Plan
+        Public.
+    """
+    sigma = noise / math.sqrt(share) * _ROUNDING
+    return Plan(ScoreHistogram(sigma, 2, SCORE_BINS), 1)
+
+
+def with_check(
+    releases: list[tuple[str, Plan]], budget: Budget, share: float
+) -> list[tuple[str, Plan]]:
+    """Return releases that spend a budget, with a check of scores within the same budget.
+
+    Parameters
+    ----------
+    releases : list of tuple of str and Plan
+        Gaussian ones, which together cost the budget.
+    budget : Budget
+        What all may cost.
+    share : float
+        Of mu^2, for the check; 0 for none.
+
+    Returns
+    -------
+    list of tuple of str and Plan
+        The same with more noise, and the check.
+    """
+    if not share_of_check(calibration=share):
+        return releases
+    if any(plan.mu_squared() is None for _, plan in releases):
+        raise refuse("calibration", share, "0 here: steps on samples are priced as a list, in fit")
+    noise = 1 / float(gaussian_mu(budget.epsilon, budget.delta))
+    wider = [(what, _with_more_noise(plan, 1 - share)) for what, plan in releases]
+    return [*wider, ("outcomes by score, for calibration", check_plan(share, noise))]
+
+
+def _with_more_noise(plan: Plan, share: float) -> Plan:
+    mechanism: Any = plan.mechanism
+    sigma = mechanism.sigma / math.sqrt(share) * _ROUNDING
+    return replace(plan, mechanism=replace(mechanism, sigma=sigma))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scorer:
+    """A student as a map of rows: what `view_alone` asks one row at a time."""
+
+    student: Any
+
+    def transform(self, rows: NDArray[Any]) -> Floats:
+        return np.asarray(self.student.predict_proba(rows), dtype=np.float64)
+
+
+def check_of(student: Any, outside: NDArray[Any] | None) -> ScoreCheck:
+    """Return bins and public scores, from public inputs where there are any.
+
+    Parameters
+    ----------
+    student : student
+        Fitted, without a map.
+    outside : array of shape (public rows, features), optional
+        Public inputs.
+
+    Returns
+    -------
+    ScoreCheck
+        Public.
+    """
+    if outside is None:
+        return ScoreCheck.without_inputs(student.n_classes_)
+    return ScoreCheck.of(student.predict_proba(outside))
+
+
+def said_by_scores(
+    student: Any, check: ScoreCheck, private: PrivateRecords, outside: NDArray[Any] | None
+) -> ScoredRecords:
+    """Return outcome and bin of each record, each scored by itself. Secret.
+
+    Parameters
+    ----------
+    student : student
+        Public.
+    check : ScoreCheck
+        With the bins.
+    private : PrivateRecords
+        Raw rows. One on which the student fails is counted nowhere, silently.
+    outside : array of shape (public rows, features), optional
+        Public inputs, on which the student is tried out first.
+
+    Returns
+    -------
+    ScoredRecords
+        A person's records share one count.
+    """
+    rows, tried = private.rows, outside
+    if tried is None:
+        tried = np.zeros((_TRIED, rows.shape[1]))
+    if student.features_ is not None:  # by themselves: tacit's own take many rows at a time
+        rows = view_alone(student.features_, rows, tried)
+        tried = np.asarray(student.features_.transform(tried), dtype=np.float64)
+    said = view_alone(_Scorer(_of_features(student, tried.shape[1])), rows, tried)
+    outcomes = np.asarray(outcomes_of(said, private.targets), dtype=np.int64)
+    bins = score_bins(_or_nothing(said), check.edges)
+    return ScoredRecords(outcomes, bins, private.people)
+
+
+def _of_features(student: Any, width: int) -> Any:
+    """Return the student as it is once inputs are in its feature space."""
+    bare = copy.copy(student)
+    bare.features_, bare.n_features_in_ = None, width
+    return bare
+
+
+def _or_nothing(said: Floats) -> Floats:
+    """Return scores; NaN where any probability of a row is not finite. Secret."""
+    whole = np.asarray(np.isfinite(said).all(axis=1))
+    return np.where(whole, scores_of(np.where(whole[:, None], said, 0.5)), np.nan)
+
+
+def map_by_votes(
+    student: Any, asked: NDArray[Any], releases: list[Release], voters: int
+) -> ScoreMap | None:
+    """Return the map that moves two classes to the share that each has of all released votes.
+
+    Parameters
+    ----------
+    student : student
+        Fitted, without a map.
+    asked : array of shape (queries, features)
+        The public inputs that were asked, in the order of the releases.
+    releases : list of Release
+        Those that are noisy votes count; a rest without numbers is left out.
+    voters : int
+        How many votes a query has.
+
+    Returns
+    -------
+    ScoreMap or None
+        None with more than two classes, where it was seen to do harm, and without votes.
+
+    Notes
+    -----
+    Only what is beyond the noise is believed: of a gap g with the noise s the share
+    1 - s^2/g^2, nothing where that is below 0 (James and Stein).
+
+    References
+    ----------
+    `python -m benchmarks.calibration --part free`
+    """
+    votes = [np.asarray(one.values) for one in releases if one.values is not None]
+    if student.n_classes_ != 2 or not votes or votes[0].shape[1:] != (2,):
+        return None
+    told = np.concatenate(votes)
+    sigma: float = releases[0].mechanism.sigma  # type: ignore[attr-defined]
+    # All votes on a query add up to their public number: their difference tells both shares.
+    share = 0.5 + float((told[:, 1] - told[:, 0]).mean()) / (2 * voters)
+    noise = sigma / (voters * math.sqrt(2 * len(told)))
+    said = student.predict_proba(asked[: len(told)])
+    gap = share - float(said[:, 1].mean())
+    believed = max(0.0, 1 - noise**2 / max(gap**2, 1e-12))
+    goal = min(max(float(said[:, 1].mean()) + believed * gap, _LEAST_SHARE), 1 - _LEAST_SHARE)
+    return shifted_to(said, [1 - goal, goal])

@@ -1,0 +1,334 @@
+"""Probabilities that mean what they say: a map of two numbers, fitted to a released table.
+
+A student ranks inputs well and may still be far too sure, or not sure enough. The map
+p' = softmax(slope log p + shift) leaves the order of the classes of two alone (slope above 0) and
+moves how sure the student is; with two classes it is Platt's. It is fitted to a noisy table, public
+by then, of how many records of each outcome have a score in each bin. With two classes the outcome
+is the class and the score its log-odds; with more it is whether the likeliest class is right, and
+the score the log-odds of that class (docs/theory/calibration.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tacit._checks import Floats, finite_array, positive, set_checked
+from tacit.errors import InvalidArgument
+
+SCORE_BINS = 12
+"""Bins of the table: two numbers are fitted to it, and each bin has the same noise."""
+_SMALLEST = 1e-12
+"""What a probability counts as at least where no public inputs tell it."""
+_LEAST = 1e-300
+"""Below, a logarithm would not be finite."""
+_TIED = 0.01
+"""Share of the public probabilities above 0 that count as the smallest of the others."""
+_FARTHEST = 4.0
+"""Where there are no public inputs to score, log-odds sinh(u) are as likely for all |u| up to this:
+fine about 0, and still cut at 15, where networks that clipped gradients taught may be."""
+_DIGITS = 4
+"""Edges are rounded: the last bits of a student depend on how many threads there are."""
+_SLOPE_SPREAD, _SHIFT_SPREAD = 1.0, 2.0
+"""How far log slope and shift are from 0 before anything is known: deviations of a prior."""
+_ROUNDS = 4
+"""How often variances are taken anew at what was fitted."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreMap:
+    """From a student's probabilities to better ones: softmax(slope log p + shift).
+
+    Parameters
+    ----------
+    slope : float
+        Above 0: more than 1 makes the student surer, less makes it more modest.
+    shift : array of shape (classes,)
+        Added to the logarithm of each class; for a class that is more frequent than it seems.
+    floor : float
+        What a probability counts as at least: students that say 0 do not mean never.
+
+    Examples
+    --------
+    >>> ScoreMap(2.0, [0.0, 0.0])([[0.4, 0.6]]).round(3).tolist()
+    [[0.308, 0.692]]
+    """
+
+    slope: float
+    shift: Any
+    floor: float = _SMALLEST
+
+    def __post_init__(self) -> None:
+        set_checked(self, slope=positive, floor=positive)
+        shift = finite_array(shift=self.shift)
+        if shift.ndim != 1 or len(shift) < 2:
+            raise InvalidArgument("Expected shift= to have a number for each class.")
+        object.__setattr__(self, "shift", shift)
+
+    def __call__(self, probabilities: ArrayLike) -> Floats:
+        """Return probabilities `(inputs, classes)` of which each row adds up to 1 again.
+
+        Parameters
+        ----------
+        probabilities : array of shape (inputs, classes)
+            A student's.
+
+        Returns
+        -------
+        array of shape (inputs, classes)
+            Each row depends on its own alone.
+        """
+        scores = self.slope * _logs(probabilities, self.floor) + self.shift
+        grown = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return np.asarray(grown / grown.sum(axis=1, keepdims=True))
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        shift = self.shift - self.shift[0]
+        moved = f", log-odds of the second class moved by {shift[1]:+.2f}" if shift.any() else ""
+        if len(shift) > 2 and shift.any():
+            moved = ", each class moved to its released share"
+        return f"log-odds times {self.slope:.2f}{moved}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain data.
+
+        Returns
+        -------
+        dict
+            `slope`, `shift` and `floor`.
+        """
+        return {"slope": self.slope, "shift": self.shift.tolist(), "floor": self.floor}
+
+    @classmethod
+    def from_dict(cls, plain: Any) -> Self:
+        """Make it of what `as_dict` returned.
+
+        Parameters
+        ----------
+        plain : dict
+            `slope`, `shift` and `floor`.
+
+        Returns
+        -------
+        ScoreMap
+            The same, to the last bit.
+        """
+        return cls(plain["slope"], plain["shift"], plain["floor"])
+
+
+def scores_of(probabilities: ArrayLike) -> Floats:
+    """Return what is binned: log-odds of the second of two classes, or of the likeliest of more.
+
+    Parameters
+    ----------
+    probabilities : array of shape (inputs, classes)
+        A student's; of records they are secret, and so is what is returned.
+
+    Returns
+    -------
+    array of shape (inputs,)
+        NaN where a probability is.
+    """
+    rows = np.asarray(probabilities, dtype=np.float64)
+    if rows.shape[1] > 2:
+        rising = np.sort(rows, axis=1)  # the rest is added up: 1 minus the largest loses its digits
+        rows = np.column_stack([rising[:, :-1].sum(axis=1), rising[:, -1]])
+    logs = _logs(rows, _LEAST)
+    return np.asarray(logs[:, 1] - logs[:, 0])
+
+
+def outcomes_of(probabilities: ArrayLike, classes: ArrayLike) -> Floats:
+    """Return the row of the table in which a record is counted: its class, or whether it is right.
+
+    Parameters
+    ----------
+    probabilities : array of shape (records, classes)
+        A student's. Secret.
+    classes : array of int of shape (records,)
+        The records' classes. Secret.
+
+    Returns
+    -------
+    array of int64, of shape (records,)
+        0 or 1. Secret.
+    """
+    rows, truth = np.asarray(probabilities, dtype=np.float64), np.asarray(classes)
+    if rows.shape[1] == 2:
+        return np.asarray(truth, dtype=np.int64)
+    return np.asarray(np.nan_to_num(rows).argmax(axis=1) == truth, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreCheck:
+    """Bins of scores, and the public probabilities by which a table over them is read.
+
+    Parameters
+    ----------
+    public : array of shape (inputs, classes)
+        A student's probabilities of public inputs.
+    edges : array of shape (at most bins - 1,)
+        Between the bins, rising.
+    floor : float
+        What a probability counts as at least.
+    """
+
+    public: Floats
+    edges: Floats
+    floor: float = _SMALLEST
+
+    @classmethod
+    def of(cls, probabilities: ArrayLike, bins: int = SCORE_BINS) -> Self:
+        """Cut public scores into bins of equal numbers.
+
+        Parameters
+        ----------
+        probabilities : array of shape (inputs, classes)
+            A student's probabilities of public inputs.
+        bins : int
+            How many there shall be at the most.
+
+        Returns
+        -------
+        ScoreCheck
+            A function of public numbers alone.
+
+        Examples
+        --------
+        >>> p = np.linspace(0.1, 0.9, 9)
+        >>> ScoreCheck.of(np.column_stack([1 - p, p]), bins=3).edges.tolist()
+        [-0.4055, 0.8473]
+        """
+        public = np.asarray(probabilities, dtype=np.float64)
+        scores = scores_of(public)
+        cuts = np.quantile(scores, np.arange(1, bins) / bins, method="higher")
+        edges = np.unique(np.round(cuts, _DIGITS))
+        said = public[public > 0]
+        return cls(
+            public, edges[edges > scores.min()], max(float(np.quantile(said, _TIED)), _LEAST)
+        )
+
+    @classmethod
+    def without_inputs(cls, n_classes: int, bins: int = SCORE_BINS) -> Self:
+        """Cut log-odds evenly, where there are no public inputs.
+
+        Parameters
+        ----------
+        n_classes, bins : int
+            How many classes and bins.
+
+        Returns
+        -------
+        ScoreCheck
+            As if every score were as likely, and all but the likeliest class alike.
+        """
+        least = -_FARTHEST if n_classes == 2 else -np.arcsinh(np.log(n_classes - 1))
+        odds = np.exp(np.sinh(np.linspace(least, _FARTHEST, 50 * bins)))
+        rest = np.repeat(1 / (1 + odds[:, None]) / (n_classes - 1), n_classes - 1, axis=1)
+        made = cls.of(np.column_stack([rest, odds / (1 + odds)]), bins)
+        return cls(made.public, made.edges)
+
+    def fit(self, table: ArrayLike, sigma: float) -> ScoreMap:
+        """Return the map under which the released outcomes are likeliest.
+
+        Parameters
+        ----------
+        table : array of shape (2, bins)
+            How many records of each outcome have a score in each bin, with noise; public.
+        sigma : float
+            Standard deviation of that noise.
+
+        Returns
+        -------
+        ScoreMap
+            The slope alone with several classes. Where noise hides everything, the map that
+            changes nothing.
+
+        Notes
+        -----
+        With h the counts of a bin and m(slope, shift) the mean probability that mapped public
+        inputs of that bin have, h_1 - m (h_0 + h_1) is 0 in expectation at the right map, however
+        many records there are; its variance is sigma^2 (m^2 + (1 - m)^2) + (h_0 + h_1) m (1 - m).
+        The sum of squares in these units, and of a prior about the map that changes nothing, is
+        made least.
+
+        References
+        ----------
+        docs/theory/calibration.md#the-map
+        """
+        from scipy.optimize import least_squares
+
+        counts, expected = np.asarray(table)[:, : len(self.edges) + 1], self._expected()
+        totals = counts.sum(axis=0)
+        found = np.zeros(2 if self.public.shape[1] == 2 else 1)
+        spread = np.array([_SLOPE_SPREAD, _SHIFT_SPREAD])[: len(found)]
+        for _ in range(_ROUNDS):
+            mean = expected(found)
+            noise = sigma**2 * (mean**2 + (1 - mean) ** 2)
+            deviation = np.sqrt(noise + np.maximum(totals, 0) * mean * (1 - mean) + 1e-12)
+
+            def gaps(point: Floats, deviation: Floats = deviation) -> Floats:
+                apart = (counts[1] - expected(point) * totals) / deviation
+                return np.concatenate([apart, point / spread])
+
+            found = least_squares(gaps, found).x
+        shift = np.zeros(self.public.shape[1])
+        shift[1] = found[1] if len(found) > 1 else 0.0
+        return ScoreMap(float(np.exp(found[0])), shift, self.floor)
+
+    def _expected(self) -> Callable[[Floats], Floats]:
+        """Return a function from log slope (and shift) to the mean mapped probability of bins."""
+        place = np.searchsorted(self.edges, scores_of(self.public), side="right")
+        bins, logs = len(self.edges) + 1, _logs(self.public, self.floor)
+        number = np.maximum(np.bincount(place, minlength=bins), 1)
+        two = logs.shape[1] == 2
+        best = np.full(len(logs), 1) if two else logs.argmax(axis=1)
+
+        def mean(point: Floats) -> Floats:
+            scores = np.exp(point[0]) * logs
+            if two:
+                scores[:, 1] += point[1]
+            grown = np.exp(scores - scores.max(axis=1, keepdims=True))
+            said = grown[np.arange(len(grown)), best] / grown.sum(axis=1)
+            return np.asarray(np.bincount(place, said, bins) / number)
+
+        return mean
+
+
+def shifted_to(probabilities: ArrayLike, shares: ArrayLike) -> ScoreMap:
+    """Return the map that moves each class until public inputs have the released shares.
+
+    Parameters
+    ----------
+    probabilities : array of shape (inputs, classes)
+        A student's probabilities of public inputs.
+    shares : array of shape (classes,)
+        Of the classes, as released; above 0.
+
+    Returns
+    -------
+    ScoreMap
+        Of slope 1.
+
+    Examples
+    --------
+    >>> moved = shifted_to([[0.5, 0.5], [0.2, 0.8]], [0.5, 0.5])
+    >>> moved([[0.5, 0.5], [0.2, 0.8]]).mean(axis=0).round(6).tolist()
+    [0.5, 0.5]
+    """
+    logs, wanted = _logs(probabilities, _SMALLEST), finite_array(shares=shares)
+    moved = ScoreMap(1.0, np.zeros(len(wanted)))
+    for _ in range(200):
+        mean = moved(np.exp(logs)).mean(axis=0)
+        shift = moved.shift + np.log(wanted / wanted.sum()) - np.log(np.maximum(mean, _SMALLEST))
+        moved = ScoreMap(1.0, shift - shift[0])
+    return moved
+
+
+def _logs(probabilities: ArrayLike, floor: float) -> Floats:
+    rows = np.asarray(probabilities, dtype=np.float64)
+    return np.asarray(np.log(np.clip(rows, floor, None)))
