@@ -437,3 +437,22 @@ def test_a_member_that_is_revoked_while_it_sends_has_not_answered(network):
     assert not coordinator.presence(study.hash)["hospital-a"]["answered"]
     assert not list((coordinator.folder / "answers").iterdir())
     upload.unlink()
+
+
+def test_a_study_whose_release_is_refused_keeps_no_other_one_back(network, clock, monkeypatch):
+    coordinator, sites = network
+    first = opened(coordinator)
+    confirmed(coordinator, sites, clock, first)
+    pass_the_end(clock, first)
+    release_study(coordinator, first.hash)
+    now = int(clock())
+    second = opened(coordinator, window=Window(now - 1, now + 3600, 1))
+
+    def refuses(*_):
+        raise Refused("Expected the release to count what this site sent: it does not.")
+
+    monkeypatch.setattr(visiting, "_fetch_release", refuses)
+    with pytest.raises(Refused, match="count"):
+        sites[0].run_once()
+    assert second.hash in {each.hash for each in sites[0].studies()}
+    assert sites[0].find(first.hash).state == "confirmed"

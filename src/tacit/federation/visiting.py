@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tacit.errors import InvalidArgument, Refused
+from tacit.errors import InvalidArgument, Refused, TacitError, Unreachable
 from tacit.federation.client import Client
 from tacit.federation.database import Row
 from tacit.federation.fetching import frame_of
@@ -32,9 +32,16 @@ def visit(site: SiteFolder, url: str) -> list[str]:
     _check_log(site, url, server, said.get("audit"))
     lines = _check_skew(site, url, said.get("time"))
     settled = _settled(site)
+    problem: TacitError | None = None
     for each in _listed(said.get("studies")):
-        if settled.get(each["hash"]) != each["state"]:
+        if settled.get(each["hash"]) == each["state"]:
+            continue
+        try:
             lines += _follow(site, url, client, each)
+        except (Refused, Unreachable) as error:  # of this study: the others go on
+            problem = error
+    if problem is not None:
+        raise problem
     return lines
 
 
