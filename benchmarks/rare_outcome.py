@@ -59,8 +59,10 @@ def line(name: str, data: Dataset, epsilon: float, seed: int) -> str:
         from sklearn.linear_model import LogisticRegression
 
         student = SupervisedStudent(LogisticRegression(C=0.1, max_iter=200))
-        model.set_params(teacher=LogisticRegression(C=0.3), student=student, n_teachers=150)
-        model.set_params(queries=Queries(200, "random"), balanced=name.endswith("balanced"))
+        weights = "balanced" if name.endswith("balanced") else None
+        teacher = LogisticRegression(C=0.3, class_weight=weights)
+        model.set_params(teacher=teacher, student=student, n_teachers=150)
+        model.set_params(queries=Queries(200, "random"))
     model.fit(private.X, private.labels, X_public=public.X)
     outside, chances = model.predict_proba(public.X)[:, 1], model.predict_proba(held_out.X)
     known = released_shares(model)

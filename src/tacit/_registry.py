@@ -64,6 +64,7 @@ STUDENTS = {
 
 TEACHERS = {
     "logistic": "tacit.teachers.families:EstimatorTeachers",
+    "balanced-logistic": "tacit.teachers.families:BalancedLogistic",
     "kernel-ridge": "tacit.teachers.families:KernelRidgeTeachers",
 }
 """Families of teachers, by the word for `teacher` in run.toml; `for_data` makes them."""

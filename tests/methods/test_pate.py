@@ -49,19 +49,6 @@ class TestLearning:
         assert model.ledger_.spent() <= 2.0
         assert model.predict_proba(X_new).sum(axis=1) == pytest.approx(1.0)
 
-    def test_balanced_teachers_are_asked_or_refused_before_anything_is_spent(self, data, tmp_path):
-        from sklearn.naive_bayes import GaussianNB
-
-        X, y, X_public = data
-        model = make(balanced=True)
-        assert model._teacher().class_weight == "balanced"
-        assert model.teacher.class_weight is None  # the argument stays as it was given
-        assert make(teacher=None, balanced=True)._teacher()[-1].class_weight == "balanced"
-        refused = make(teacher=GaussianNB(), balanced=True, ledger=tmp_path / "a.ledger")
-        with pytest.raises(InvalidArgument, match="class_weight"):
-            refused.fit(X, y, X_public=X_public)
-        assert not (tmp_path / "a.ledger").exists()
-
     @pytest.mark.parametrize("mechanism", ["gnmax", "confident-gnmax", "noisy-votes"])
     def test_named_mechanisms_spend_at_most_epsilon(self, data, mechanism):
         X, y, X_public = data

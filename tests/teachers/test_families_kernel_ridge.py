@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from sklearn.datasets import load_digits
 from sklearn.kernel_ridge import KernelRidge
 
 from tacit.errors import InvalidArgument
-from tacit.teachers import KernelRidgeTeachers, Shard, balanced_teacher, families
+from tacit.teachers import KernelRidgeTeachers, Shard, families
 
 
 def scikit_learn_scores(shard: Shard, X_query, n_classes, gamma, alpha):
@@ -147,7 +148,7 @@ def test_balanced_teachers_weigh_their_own_classes_equally():
     X = draw.normal(size=(60, 2)) + 1.5 * y[:, None]
     asked = draw.normal(size=(200, 2)) + 0.75
     teachers = KernelRidgeTeachers(gamma=0.5, alpha=0.5, precision="float64")
-    balanced = balanced_teacher(teachers)
+    balanced = replace(teachers, balanced=True)
     said, heard = (
         each.predict_shards([Shard(X, y, seed=0)], asked, n_classes=2)[0]
         for each in (teachers, balanced)
@@ -157,15 +158,3 @@ def test_balanced_teachers_weigh_their_own_classes_equally():
     other = KernelRidge(alpha=0.5, kernel="rbf", gamma=0.5).fit(X, np.eye(2)[y], weights)
     assert np.array_equal(heard, other.predict(asked).argmax(axis=1))
     assert heard.sum() > said.sum()
-
-
-def test_what_cannot_be_balanced_is_refused():
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.naive_bayes import GaussianNB
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    piped = balanced_teacher(make_pipeline(StandardScaler(), LogisticRegression()))
-    assert piped[-1].class_weight == "balanced"
-    with pytest.raises(InvalidArgument, match="class_weight"):
-        balanced_teacher(GaussianNB())

@@ -43,9 +43,9 @@ from tacit.records import PrivateRecords, view_alone
 from tacit.students import ScoreMap, label_posterior
 from tacit.teachers import (
     KernelRidgeTeachers,
-    balanced_teacher,
     predict_with_teachers,
     record_ids,
+    scaled_logistic,
     shard_key,
     shard_of,
 )
@@ -72,7 +72,8 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
     ----------
     teacher : estimator, optional
         A scikit-learn estimator or pipeline, a `TorchTeacher`, or a batched family such as
-        `KernelRidgeTeachers()`; by default scaled logistic regression. In run.toml: "logistic" or
+        `KernelRidgeTeachers()`; by default scaled logistic regression. In run.toml: "logistic",
+        "balanced-logistic" (every teacher weighs the classes of its records equally) or
         "kernel-ridge".
     student : student, optional
         `CombinedStudent()` by default; it sees public inputs and releases only. In run.toml:
@@ -116,9 +117,6 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
         A public, data-independent one for private and public inputs alike; what it learns it learns
         from public inputs. None for the inputs themselves. In run.toml: "none", "digits" (images)
         or "bins" (declared columns).
-    balanced : bool
-        Every teacher weighs the classes of its own records equally: a rare class is outvoted
-        otherwise. Labels are then those of balanced classes, and so are probabilities.
     executor : str or dask client
         Where teachers are trained: "serial", "local" (processes), a Dask client or its address; the
         answers are the same. In run.toml: `executor`, at the top.
@@ -161,7 +159,7 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
 
     In run.toml: `method = "pate"`, and a table `[pate]` with `allow_hopeless`,
     `calibration`, `teacher`, `student`, `n_teachers`, `mechanism`, `queries`, `strategy`,
-    `rounds`, `features` and `balanced`.
+    `rounds` and `features`.
 
     References
     ----------
@@ -176,7 +174,6 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
     mechanism: Annotated[Any, choices(*MECHANISMS)] = "noisy-votes"
     queries: int | Queries = 100
     features: Features = None
-    balanced: bool = False
     executor: Any = "serial"
     checkpoint: Any = None
     _own: ClassVar[dict[str, Any]] = {
@@ -189,7 +186,6 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
         n_classes = task.n_classes or 0
         self._check_teachers(private.n_units)
         self._new_student()  # refuses, before anything is spent, what is no student
-        self._teacher()  # or teachers that cannot be balanced
         view = self._public_view(outside)
         rows = self._choose(view)
         asked = np.concatenate(rows)
@@ -306,15 +302,7 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
         return count_votes(predictions, n_classes)
 
     def _teacher(self) -> Any:
-        teacher = self._usual_teacher() if self.teacher is None else self.teacher
-        return balanced_teacher(teacher) if self.balanced else teacher
-
-    def _usual_teacher(self) -> Any:
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-
-        return make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
+        return scaled_logistic() if self.teacher is None else self.teacher
 
     def _free_map(self, outside: Any) -> ScoreMap | None:
         asked = outside[self.queries_]

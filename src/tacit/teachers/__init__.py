@@ -9,8 +9,8 @@ from tacit.teachers.checkpoints import fingerprint as fingerprint
 from tacit.teachers.executors import DaskCluster, Executor, LocalProcesses, Serial
 from tacit.teachers.executors import choose_executor as choose_executor
 from tacit.teachers.families import KernelRidgeTeachers, Recipe, TorchTeacher
-from tacit.teachers.families import balanced_teacher as balanced_teacher
 from tacit.teachers.families import one_torch_thread as one_torch_thread
+from tacit.teachers.families import scaled_logistic as scaled_logistic
 from tacit.teachers.pipeline import Run as Run
 from tacit.teachers.pipeline import ask_teachers as ask_teachers
 from tacit.teachers.pipeline import predict_with_teachers

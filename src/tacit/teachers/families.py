@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -243,38 +243,41 @@ def as_family(teacher: Any) -> TeacherFamily:
     )
 
 
-def balanced_teacher(teacher: Any) -> Any:
-    """Return teachers that weigh the classes of their own records equally.
+def scaled_logistic(**settings: Any) -> Any:
+    """Return the usual teacher: logistic regression on scaled columns."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
 
-    Parameters
-    ----------
-    teacher : family or estimator
-        `KernelRidgeTeachers`, or a classifier or pipeline with `class_weight`.
+    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=200, **settings))
 
-    Returns
-    -------
-    family or estimator
-        A copy; what cannot be balanced is refused.
 
-    Examples
-    --------
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> balanced_teacher(LogisticRegression())
-    LogisticRegression(class_weight='balanced')
+class BalancedLogistic:
+    """The usual teacher, which weighs the classes of its own records equally.
+
+    Notes
+    -----
+    A rare class is outvoted otherwise. Labels are then those of balanced classes, and so are
+    probabilities. In Python, a teacher with `class_weight="balanced"` is the same.
     """
-    if isinstance(teacher, KernelRidgeTeachers):
-        return replace(teacher, balanced=True)
-    if isinstance(teacher, EstimatorTeachers):
-        return EstimatorTeachers(balanced_teacher(teacher.estimator))
-    known = teacher.get_params(deep=True) if hasattr(teacher, "get_params") else {}
-    names = [name for name in known if name.rpartition("__")[2] == "class_weight"]
-    if not names:
-        raise InvalidArgument(
-            f"Expected teacher={type(teacher).__name__} to have class_weight where balanced=True."
-        )
-    from sklearn.base import clone
 
-    return clone(teacher).set_params(**dict.fromkeys(names, "balanced"))
+    @classmethod
+    def for_data(cls, data: Any, settings: Mapping[str, Any]) -> Any:
+        """Return the teacher that its word in run.toml stands for.
+
+        Parameters
+        ----------
+        data : Dataset
+            Of any kind.
+        settings : mapping
+            The other settings of the method.
+
+        Returns
+        -------
+        pipeline
+            Scaled logistic regression with `class_weight="balanced"`.
+        """
+        return scaled_logistic(class_weight="balanced")
 
 
 def _with_seeds(estimator: Any, seed: int) -> Any:
