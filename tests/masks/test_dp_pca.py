@@ -71,7 +71,7 @@ def test_spectrum_is_the_second_moment_about_the_public_mean(ledger):
 
 def test_pure_noise_has_no_spectrum():
     mechanism = NoisySecondMoment(2.0, 40)
-    noisy = mechanism._draw(np.zeros((40, 40)), InsecureNoise(0), 20)
+    noisy = mechanism._draw(np.zeros((40, 40), dtype=np.int64), InsecureNoise(0), 20)
     roots = np.linalg.eigvalsh(noisy)
     assert (explained(roots, mechanism) < 0.4 * roots.max()).all()
     assert (explained(roots, mechanism) > 0).mean() < 0.02

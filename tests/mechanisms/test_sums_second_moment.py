@@ -18,7 +18,7 @@ from tacit.mechanisms import (
     GaussianMean,
     NoisySecondMoment,
     Plan,
-    sums,
+    released_once,
 )
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
 
@@ -80,7 +80,7 @@ class TestSensitivity:
 class TestNoise:
     def test_isotropic_in_the_frobenius_norm(self):
         mechanism = NoisySecondMoment(3.0, 3, radius=2.0)
-        drawn = mechanism._draw(np.zeros((3, 3)), InsecureNoise(0), 40000)
+        drawn = mechanism._draw(np.zeros((3, 3), dtype=np.int64), InsecureNoise(0), 40000)
         spread = drawn.std(axis=0) / 4.0
         expected = np.full((3, 3), 3 / np.sqrt(2)) + np.eye(3) * (3 - 3 / np.sqrt(2))
         assert np.allclose(spread, expected, rtol=0.02)
@@ -105,7 +105,7 @@ def test_other_shapes_are_refused(answers):
 
 
 def test_more_records_than_a_sum_holds_exactly_are_refused(monkeypatch):
-    monkeypatch.setattr(sums, "MOST_RECORDS", 4)
+    monkeypatch.setattr(released_once, "MOST_RECORDS", 4)
     NoisySecondMoment(3.0, 3).release(np.ones((4, 3)), InsecureNoise(0))
     with pytest.raises(InvalidArgument, match="at most 4 records"):
         NoisySecondMoment(3.0, 3).release(np.ones((5, 3)), InsecureNoise(0))

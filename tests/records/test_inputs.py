@@ -179,6 +179,8 @@ def check_refused(said: list[str]) -> None:
 @EVERY
 def test_inputs_are_refused_without_a_quote(kind, tmp_path):
     for name, X in bad_inputs().items():
+        if name == "a word" and kind not in WITH_TARGETS:
+            continue  # names a table, and is quoted as what the user typed
         model = built(kind, **KINDS[kind], ledger=tmp_path / "a.ledger")
         said = said_about(lambda: model.fit(X, targets_of(kind), X_public=OUTSIDE))  # noqa: B023
         assert said[0] != "NoneType", name

@@ -129,7 +129,9 @@ def test_other_public_inputs_do_not_go_on_with_steps(tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             run_config(config("dpsgd"), tmp_path / "run")
     load = running.load_rows
-    monkeypatch.setattr(running, "load_rows", lambda c: load(c)._replace(public=load(c).public / 2))
+    monkeypatch.setattr(
+        running, "load_rows", lambda c, **_: load(c)._replace(public=load(c).public / 2)
+    )
     with pytest.raises(InvalidArgument, match="other questions"):
         run_config(config("dpsgd"), tmp_path / "run")
 
@@ -224,7 +226,7 @@ def test_other_public_inputs_do_not_go_on(tmp_path, monkeypatch):
             run_config(config("prototype"), tmp_path / "run")
     load = running.load_rows
     monkeypatch.setattr(
-        running, "load_rows", lambda c: load(c)._replace(public=load(c).public[:-1])
+        running, "load_rows", lambda c, **_: load(c)._replace(public=load(c).public[:-1])
     )
     with pytest.raises(InvalidArgument, match="other questions"):
         run_config(config("prototype"), tmp_path / "run")
@@ -259,7 +261,9 @@ def test_a_network_does_not_go_on_with_other_public_inputs(method, tmp_path, mon
         with pytest.raises(Killed):
             run_config(config(method), tmp_path / "run")
     load = running.load_rows
-    monkeypatch.setattr(running, "load_rows", lambda c: load(c)._replace(public=load(c).public / 2))
+    monkeypatch.setattr(
+        running, "load_rows", lambda c, **_: load(c)._replace(public=load(c).public / 2)
+    )
     with pytest.raises(InvalidArgument, match="other questions"):
         run_config(config(method), tmp_path / "run")
     assert len(paid(tmp_path / "run")) == len(set(paid(tmp_path / "run")))

@@ -118,10 +118,13 @@ def compare(
     True
 
     """
+    own = custom_methods(estimators)
+    # Before anything is read: a name that no kind of data has.
+    _chosen(methods or list(all_rules()), all_rules() | all_rules(numbers=True) | own, estimators)
     task = compared_data(data, public=public, held_out=held_out, options=options, by=by)
     numbers = task.data.target_range is not None
     rules, references = all_rules(numbers=numbers), NUMBER_REFERENCES if numbers else REFERENCES
-    known = rules | custom_methods(estimators)
+    known = rules | own
     chosen = _chosen(list(rules) if methods is None else methods, known, estimators)
     levels = sorted({positive(epsilon=value) for value in epsilon})
     if not levels:
@@ -129,7 +132,7 @@ def compare(
     delta, seeds = probability(delta=delta), at_least(1, seeds=seeds)
     plan = _Plan(task, known | references, delta)
     pairs: list[tuple[str, float | None]] = [(name, level) for level in levels for name in chosen]
-    pairs += [(name, None) for name in REFERENCES]
+    pairs += [(name, None) for name in references]
     work = [(name, level, seed) for seed in range(seeds) for name, level in pairs]
     with tempfile.TemporaryDirectory(prefix="tacit-compare-") as scratch:
         folder = _enter(Path(scratch if out is None else out), plan)

@@ -43,7 +43,7 @@ def score_of(by: str, model: Any, inputs: NDArray[Any], truth: NDArray[Any]) -> 
 def sampling_error(by: str, mean: float, rows: int) -> float:
     """Return the standard error that scoring on so many rows leaves.
 
-    >>> sampling_error("accuracy", 0.9, 900), round(sampling_error("r2", 0.5, 400), 3)
+    >>> round(sampling_error("accuracy", 0.9, 900), 3), round(sampling_error("r2", 0.5, 400), 3)
     (0.01, 0.035)
     """
     held = min(max(mean, 0.0), 1.0)

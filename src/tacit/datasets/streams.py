@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,9 @@ from tacit.datasets.table import (
 )
 from tacit.errors import InvalidArgument, RecordsUnread
 from tacit.features import Column
-from tacit.records import Piece, RawRows
+
+if TYPE_CHECKING:
+    from tacit.records import Piece, RawRows
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -47,6 +49,8 @@ class TablePiece:
 
     def read(self) -> Iterator[RawRows]:
         """Go through its rows, a batch at a time. Secret."""
+        from tacit.records import RawRows  # which scikit-learn comes with: not for loaders alone
+
         table = Batches(self.name, [], self.opened, _somewhere)
         for batch in table.of(list(self.roles.names)):
             cells = read_batch(batch, self.roles, self.text, table, 0, labels=False)
@@ -156,6 +160,8 @@ class TableStream:
         RawRows
             Inputs, labels or numbers, and groups. Secret.
         """
+        from tacit.records import RawRows
+
         parts = [raw for piece in self.pieces() for raw in piece.read()]
         if not parts:
             raise InvalidArgument(f"Expected at least one record in {self.table.name!r}.")

@@ -91,7 +91,7 @@ def scaled_hog(graph: Graph, step: Any, rows: str) -> str:
         down, across = (box_windows(side, step.pixels) for side in (height, width))
         large = graph("MatMul", graph("MatMul", down, planes), across.T)
         large = graph.reshaped(large, -1, step.pixels**2)
-        parts.append(unit_length(graph, large))
+        parts.append(graph.cast(unit_length(graph, large), _SINGLE))
     return graph("Concat", *parts, axis=1)
 
 
