@@ -51,6 +51,7 @@ OWN = {
     "pate": f'{BINS}n_teachers = 20\nqueries = 6\nteacher = "kernel-ridge"',
     "knn": f"{BINS}k = 20\nqueries = 6\nrounds = 2",
     "dpsgd": f"{BINS}hidden = [32]\nepochs = 8\nbatch_size = 15\nn_records = 150",
+    "gd": f"{BINS}epochs = 30\nn_records = 150",
     "mac": f"{BINS}hidden = [64]\nepochs = 4\nbatch_size = 15\nn_records = 150",
     "segmentation": (
         "n_teachers = 12\nqueries = 3\nrounds = 2\nstudent_steps = 4\nchannels = [4, 8]"

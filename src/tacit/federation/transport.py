@@ -8,9 +8,11 @@ ten seconds for the handshake and the headers, 16 KiB a second for a body, thirt
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import resource
+import secrets
 import signal
 import socket
 import ssl
@@ -199,11 +201,16 @@ def until_signalled(stop: asyncio.Event) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of loopback that nobody uses at this moment."""
-    held = [socket.socket() for _ in range(count)]
-    for each in held:
-        each.bind(("127.0.0.1", 0))
-    ports = [int(each.getsockname()[1]) for each in held]
-    for each in held:
-        each.close()
+    """Return ports of loopback that nobody uses at this moment.
+
+    Below those that systems give to outgoing connections, or one of these could take it meanwhile.
+    """
+    ports: list[int] = []
+    while len(ports) < count:
+        port = 20_000 + secrets.randbelow(12_000)
+        if port in ports:
+            continue
+        with contextlib.suppress(OSError), socket.socket() as tried:
+            tried.bind(("127.0.0.1", port))
+            ports.append(port)
     return ports
