@@ -100,7 +100,8 @@ def test_any_partition_gives_the_same_bits(kind, people, tmp_path, monkeypatch):
 
 def _sources(tmp_path: Path) -> dict[str, Any]:
     import dask.dataframe as dd
-    import duckdb
+
+    duckdb = pytest.importorskip("duckdb")
     import polars as pl
 
     frame = table().to_pandas()
