@@ -17,6 +17,7 @@ from tacit.features import (
     PublicWhitening,
     StaticTextEncoder,
     is_row_wise,
+    presumptions,
     transform_rows,
 )
 from tacit.students import load_student
@@ -150,19 +151,24 @@ class TestCache:
     def test_is_secret_found_again_and_deleted_on_request(self, tmp_path):
         calls = []
 
-        def counted(rows):
-            calls.append(len(rows))
-            return rows[:, :2]
+        class Shifted(torch.nn.Module):
+            def __init__(self, by):
+                super().__init__()
+                self.register_buffer("by", torch.tensor(float(by)))
+
+            def forward(self, rows):
+                calls.append(len(rows))
+                return rows[:, :2] + self.by
 
         path = tmp_path / "features.npz"
-        encoder = FrozenEncoder(counted, cache=path).fit(ROWS)
+        encoder = FrozenEncoder(Shifted(0), cache=path).fit(ROWS)
         first = encoder.transform(ROWS[:5])
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
         before = len(calls)
         again = encoder.transform(ROWS[[7, 0, 4]])
         assert np.array_equal(again[1:], first[[0, 4]])
         assert len(calls) - before <= 4  # one new row, and rows of zeros
-        other = FrozenEncoder(lambda rows: rows[:, :2] + 1, name="other", cache=path).fit(ROWS)
+        other = FrozenEncoder(Shifted(1), name="other", cache=path).fit(ROWS)
         assert np.array_equal(other.transform(ROWS[:2]), ROWS[:2, :2] + 1)
         path.write_bytes(b"cut")
         assert np.array_equal(encoder.transform(ROWS[:5]), first)
@@ -184,3 +190,26 @@ def test_texts_are_means_of_their_tokens(tmp_path):
     assert np.isnan(made[2]).all()
     with pytest.raises(InvalidArgument, match="tokenizer"):
         StaticTextEncoder(tmp_path / "none.json", table=tmp_path / "table.safetensors").fit(None)
+
+
+def test_steps_that_stand_deep_are_told_of_as_well():
+    from sklearn.pipeline import make_pipeline, make_union
+
+    encoder = FrozenEncoder(lambda rows: rows, name="a deep one")
+    said = presumptions(encoder)
+    assert said
+    assert presumptions(make_pipeline(make_union(make_pipeline(encoder)))) == said
+
+
+def test_another_network_is_asked_once_it_is_set():
+    rows = np.ones((4, 2), dtype=np.float32)
+    encoder = FrozenEncoder(lambda rows: rows * 2).fit(rows)
+    assert (encoder.transform(rows) == 2).all()
+    assert (encoder.set_params(network=lambda rows: rows * 3).transform(rows) == 3).all()
+
+
+@pytest.mark.parametrize("given", [{"weights": "a" * 64}, {"cache": "features.npz"}])
+def test_a_function_has_neither_weights_nor_a_cache(given, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidArgument, match="neither weights nor cache"):
+        FrozenEncoder(lambda rows: rows, **given).fit(np.ones((4, 2)))

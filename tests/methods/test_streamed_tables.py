@@ -254,3 +254,18 @@ def test_rows_that_do_not_fit_into_memory(tmp_path):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout) == round(rows / 1000)
+
+
+def test_a_date_that_cannot_be_told_is_not_quoted():
+    days = pa.array([0, 2**62], pa.timestamp("s"))
+    rows = open_table(
+        pa.table({"day": days, "label": [0, 1]}),
+        target="label",
+        numeric=["day"],
+        dates={"day": "2020-01-01"},
+        classes=[0, 1],
+    )
+    with pytest.raises(InvalidArgument, match="readable table") as caught:
+        for piece in rows.pieces():
+            list(piece.read())
+    assert str(2**62) not in str(caught.value)

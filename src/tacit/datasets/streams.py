@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Floats
+from tacit.datasets._reading import reading
 from tacit.datasets.batches import Batches, Opened, TextFormat, batches_of
 from tacit.datasets.dataset import Dataset, Label, declared_classes
 from tacit.datasets.named import named_kind
@@ -53,8 +54,10 @@ class TablePiece:
 
         table = Batches(self.name, [], self.opened, _somewhere)
         for batch in table.of(list(self.roles.names)):
-            cells = read_batch(batch, self.roles, self.text, table, 0, labels=False)
-            yield RawRows(cells.X, self._said(batch), cells.groups)
+            with reading(Path(self.name), "table"):  # an error of Arrow's may quote a cell
+                cells = read_batch(batch, self.roles, self.text, table, 0, labels=False)
+                said = self._said(batch)
+            yield RawRows(cells.X, said, cells.groups)
 
     def portable(self) -> Piece:
         """Return itself: it holds no row, unless its table was in memory."""

@@ -92,7 +92,7 @@ class Payer:
         if not isinstance(ledger, Ledger):
             raise refuse("ledger", ledger, "a Ledger: the one that paid for the model's records")
         _refuse_another(model, ledger, disjoint)
-        if by_person != (ledger.unit not in ("record", "scan")):
+        if by_person != (ledger.unit != each):
             raise InvalidArgument(
                 f"Expected groups=, whose each {each} is, if and only if the ledger's unit is not "
                 f"a {each}; it is {ledger.unit!r}."

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tacit.features.images import STEEPEST_SKEW as STEEPEST_SKEW
     from tacit.features.images import tent_windows as tent_windows
     from tacit.features.rows import is_row_wise, transform_rows
+    from tacit.features.rows import steps_of as steps_of
     from tacit.features.scales import ScaledHOG, image_features
     from tacit.features.scales import box_windows as box_windows
     from tacit.features.text import StaticTextEncoder
@@ -63,6 +64,7 @@ _HOME = {
     "PublicBins": "bins",
     "is_row_wise": "rows",
     "transform_rows": "rows",
+    "steps_of": "rows",
     "ScaledHOG": "scales",
     "image_features": "scales",
     "box_windows": "scales",

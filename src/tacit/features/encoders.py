@@ -9,6 +9,7 @@ blocks of a fixed shape are asked for, which are tried, not proved.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
 import os
@@ -27,6 +28,7 @@ from tacit._progress import training_bar
 from tacit._quiet import kind_of, quiet
 from tacit.errors import InvalidArgument
 from tacit.features.feature_cache import FeatureCache
+from tacit.features.rows import steps_of
 
 ISOLATIONS = ("alone", "block")
 _TRIED = 24
@@ -105,12 +107,14 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         at_least(2, block=self.block)
         if not isinstance(self.name, str) or not self.name.strip():
             raise refuse("name", self.name, "what a statement shall call the network")
+        self.__dict__.pop("_forward", None)  # a network may have been changed in place
         rows = _floats(X)[:_TRIED]
         if not len(rows):
             raise InvalidArgument("Expected public rows to try the network out.")
         self._outputs(rows)
         self.isolation_ = "alone"
-        if self.isolation == "block" and self._agrees(rows):
+        # Fewer rows than a block would have zeros for company only, which shows nothing.
+        if self.isolation == "block" and len(rows) >= self.block and self._agrees(rows):
             self.isolation_ = "block"
         return self
 
@@ -148,7 +152,8 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for place, features in known.items():
             result[place] = features
         if store is not None and len(missing):
-            store.add(rows[missing], made)
+            with contextlib.suppress(OSError):  # a full disk costs time later, and no feature
+                store.add(rows[missing], made)
         return result
 
     def forget(self) -> None:
@@ -213,9 +218,9 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _ready(self) -> Forward:
         """Return what computes outputs; made once, and again in a copy."""
-        if "_forward" not in self.__dict__:
+        if "_forward" not in self.__dict__ or self.__dict__["_forward_is_of"] is not self.network:
             self._check_weights()
-            self._forward = _forward_of(self.network)
+            self._forward, self._forward_is_of = _forward_of(self.network), self.network
             self.__dict__.setdefault("isolation_", "alone")
         return self._forward
 
@@ -236,6 +241,11 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 "student.features_.network, or load it where its ONNX file is."
             )
         found = self.weights_hash()
+        if found is None and (self.weights is not None or self.cache is not None):
+            raise InvalidArgument(
+                f"Expected neither weights nor cache with {self.name}, a function: it has no "
+                "weights that can be told from others. Give a module or an ONNX file."
+            )
         if self.weights is not None and found is not None and found != self.weights:
             raise InvalidArgument(
                 f"Expected weights with the hash {self.weights[:16]}..., got {found[:16]}...: this "
@@ -266,7 +276,9 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return _stacked(made, self._outputs(rows))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "_forward"}
+        return {
+            key: value for key, value in self.__dict__.items() if not key.startswith("_forward")
+        }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -451,6 +463,5 @@ def presumptions(features: Any) -> tuple[str, ...]:
     >>> presumptions(None)
     ()
     """
-    steps = [step for _, step in getattr(features, "steps", [("", features)])]
-    said = [step.presumed() for step in steps if hasattr(step, "presumed")]
+    said = [step.presumed() for step in steps_of(features) if hasattr(step, "presumed")]
     return tuple(line for lines in said for line in lines)

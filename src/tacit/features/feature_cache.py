@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import zlib
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +90,7 @@ class FeatureCache(Secret):
         try:
             with np.load(self._path, allow_pickle=False) as stored:
                 keys, values = stored["keys"], stored["values"]
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error):
             return empty
         sound = keys.dtype == np.uint8 and values.dtype == np.float32 and len(keys) == len(values)
         return (keys, values) if sound and keys.shape[1:] == (32,) else empty

@@ -143,3 +143,29 @@ def is_row_wise(transformer: Any) -> bool:
     if steps is not None and type(transformer).__module__ == "sklearn.pipeline":
         return all(is_row_wise(step) for _, step in steps)
     return type(transformer).__module__.startswith(_OWN)
+
+
+def steps_of(transformer: Any) -> list[Any]:
+    """Return the transformers that a pipeline or union is made of, however deep they stand.
+
+    Parameters
+    ----------
+    transformer : transformer or None
+        Any; what is no pipeline or union of scikit-learn is its own only step.
+
+    Returns
+    -------
+    list of transformers
+        In their order.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import Normalizer
+    >>> steps_of(make_pipeline(make_pipeline(Normalizer())))
+    [Normalizer()]
+    """
+    parts = getattr(transformer, "steps", getattr(transformer, "transformer_list", None))
+    if parts is None:
+        return [transformer]
+    return [step for _, part in parts for step in steps_of(part)]

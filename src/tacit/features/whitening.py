@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, as_array, at_least, blocks, non_negative, positive, refuse
 from tacit.errors import InvalidArgument
+from tacit.features.rows import steps_of
 from tacit.features.whole_numbers import WholeMatrix, WholeRows, exp_of_negative, whole_rows
 
 _BLOCK = 2048
@@ -436,6 +437,5 @@ def needs_strength(features: Any) -> bool:
 
 
 def _whitenings(features: Any) -> list[PublicWhitening]:
-    steps = [step for _, step in getattr(features, "steps", [("", features)])]
-    found = [step for step in steps if isinstance(step, PublicWhitening)]
+    found = [step for step in steps_of(features) if isinstance(step, PublicWhitening)]
     return [step for step in found if step.dimensions is None and step.strength is None]

@@ -7,6 +7,8 @@ step one synchronised transaction. What the other aggregator says and what is ex
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -43,6 +45,7 @@ STATES = {
 HELD, LOCK = "tacit-held/1", "tacit-lock/1"
 _ONCE = "hash text officer signature agreed held peer_held survivors entry sum lock "
 _ONCE += "peer_lock peer_sum"
+_OPEN = "SELECT * FROM studies WHERE state = 'open'"
 _TABLES = (
     """
 CREATE TABLE studies (
@@ -113,7 +116,9 @@ class Aggregator(ServerFolder):
     def __init__(self, folder: Path | str, *, clock: Callable[[], float] = time.time) -> None:
         super().__init__(folder, clock=clock)
         self._clients: dict[str, Client] = {}
-        self._beginnings: dict[str, dict[bytes, str]] = {}
+        # Tags under a key of this process: what is kept of a seed does not give it back.
+        self._key_of_tags = secrets.token_bytes(32)
+        self._tags: dict[str, dict[bytes, str]] = {}
 
     @classmethod
     def create(
@@ -395,23 +400,34 @@ class Aggregator(ServerFolder):
             The seed or share; secret.
         """
         role = self.find(study.hash)["role"]
-        seen = self._beginnings.setdefault(study.hash, {})
+        seen = self._tags.setdefault(study.hash, {})
         if not seen:
             seen.update(self._taken(study, role))
-        if seen.setdefault(beginning_of(study, role, payload), site) != site:
+        if seen.setdefault(self._tag(study, role, payload), site) != site:
             raise Refused("Expected a share of this site's own.")
+
+    def _tag(self, study: Study, role: str, payload: bytes) -> bytes:
+        beginning = beginning_of(study, role, payload)
+        return hashlib.blake2b(beginning, key=self._key_of_tags).digest()
+
+    def sweep(self) -> None:
+        """Forget the shares of studies that take no more, on disk and in memory."""
+        super().sweep()
+        opened = {row["hash"] for row in self.database.rows(_OPEN)}
+        for name in set(self._tags) - opened:
+            self._tags.pop(name, None)
 
     def _taken(self, study: Study, role: str) -> Iterator[tuple[bytes, str]]:
         """Yield how the shares begin that are here: after a restart as before."""
         for path in (self.folder / "answers").glob(f"{study.hash}.*"):
             with path.open("rb") as file:
                 header = read_header(file)
-                yield beginning_of(study, role, file.read()), str(header["site"])
+                yield self._tag(study, role, file.read()), str(header["site"])
 
     def close_due(self) -> None:
         """Close what is due, by the clock and by who has sent; say who is held, signed."""
         now = self.now()
-        for row in self.database.rows("SELECT * FROM studies WHERE state = 'open'"):
+        for row in self.database.rows(_OPEN):
             if now >= row["closes"]:
                 self._close(row["hash"], now)
 

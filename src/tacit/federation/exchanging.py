@@ -24,7 +24,6 @@ from tacit.federation.database import Row, alone
 from tacit.federation.messages import check_signed, frame, is_sharing_id, read_header, read_note
 from tacit.federation.messages import signed as signed_note
 from tacit.federation.sharing import check_share, noisy_array, share_of
-from tacit.federation.statements import WITHDRAWN
 from tacit.federation.study import AGGREGATORS, Study
 from tacit.federation.sums import SUM, Opened, most_of_sum, read_sum
 from tacit.ledger import canonical
@@ -82,7 +81,7 @@ def _lock(place: Aggregator, row: Row) -> None:
         _move(place, study.hash, "closed", "void", "no quorum of sites that both hold")
         return
     total = _total(place, study, row["role"], pairs)
-    warnings = _warnings(place, study.hash)
+    warnings = place.warnings_of(study.hash)
     purpose = f"study {study.hash[:16]}: {study.title}"
     _rehearse_write(place, study)
     try:
@@ -140,11 +139,6 @@ def _total(place: Aggregator, study: Study, role: str, pairs: Pairs) -> Shares:
             raise Refused("Expected the share that was taken.")
         total += share_of(study, role, payload)  # mod 2^64
     return total
-
-
-def _warnings(place: Aggregator, name: str) -> list[str]:
-    query = "SELECT 1 FROM answers WHERE study = ? AND dropped = 'withdrawn'"
-    return [WITHDRAWN] if place.database.row(query, name) else []
 
 
 def _open(place: Aggregator, row: Row) -> None:

@@ -33,7 +33,7 @@ from tacit.federation.messages import (
     frame,
     read_header,
 )
-from tacit.federation.statements import ANSWERS_STAY, SHOWN_TO_NOBODY, WITHDRAWN
+from tacit.federation.statements import ANSWERS_STAY, SHOWN_TO_NOBODY
 from tacit.federation.study import Study
 from tacit.federation.sums import SPOILED, is_spoiled, opened_total, split_release
 from tacit.ledger import canonical
@@ -114,7 +114,7 @@ def _opened(row: Row) -> bytes:
 def _release(coordinator: Coordinator, row: Row) -> None:
     study, survivors = Study.read(row["text"]), json.loads(row["survivors"])
     total, sharing = _total(coordinator, study, survivors)
-    warnings = _warnings(coordinator, study.hash)
+    warnings = coordinator.warnings_of(study.hash)
     purpose = f"study {study.hash[:16]}: {study.title}"
     with coordinator.ledger.release(study.plan, purpose=purpose, faults=warnings) as grant:
         if study.codes:
@@ -151,11 +151,6 @@ def _total(
         sharing[name] = check_answers(study, site, header, payload)
         total += counts_of(study, site, payload)
     return total, sharing
-
-
-def _warnings(coordinator: Coordinator, name: str) -> list[str]:
-    query = "SELECT 1 FROM withdrawals WHERE study = ?"
-    return [WITHDRAWN] if coordinator.database.row(query, name) else []
 
 
 def _stored(

@@ -27,6 +27,7 @@ from tacit.federation.database import (
 from tacit.federation.keys import SigningKey
 from tacit.federation.messages import answers_size, check_answers
 from tacit.federation.settings import ServerSettings
+from tacit.federation.statements import WITHDRAWN
 from tacit.federation.study import Server, Study, StudySite
 from tacit.ledger import Budget, Ledger
 
@@ -427,6 +428,22 @@ class ServerFolder:
             A function of the study.
         """
         return answers_size(study, site)
+
+    def warnings_of(self, name: str) -> list[str]:
+        """Return what a statement about a study has to warn of: that a site took back its consent.
+
+        Parameters
+        ----------
+        name : str
+            The study's hash.
+
+        Returns
+        -------
+        list of str
+            Public; of the clock and of people, never of records.
+        """
+        query = "SELECT 1 FROM withdrawals WHERE study = ?"
+        return [WITHDRAWN] if self.database.row(query, name) else []
 
     def sweep(self) -> None:
         """Delete answers that nobody needs any more: of ended studies, dropped, or stray."""

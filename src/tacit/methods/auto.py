@@ -144,14 +144,20 @@ class AutoEstimator(ForecastEstimator):
         self
             The fitted estimator.
         """
-        facts = self._facts(X_public)
+        table = self._table(X, y, groups)
+        facts = self._facts(
+            X_public if table is None or X_public is None else table.public(X_public)
+        )
         strength = None if declared(self) is None else facts.n_private * self._mu()
         chosen = choose_method(
             facts.kind, strength, has_public=X_public is not None, numbers=not facts.classes
         )
         model = self._made(chosen.method, facts)
         model._kept, model._faults_of_run = self._kept, self._faults_of_run
-        model.fit(X, y, X_public=X_public, groups=groups)
+        if table is None:
+            model.fit(X, y, X_public=X_public, groups=groups)
+        else:
+            model.fit(table, X_public=X_public)
         # What was learned is this one's, too; settings stay as they were given.
         self.__dict__.update(
             {

@@ -310,7 +310,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
             ALLOWED_OVERLAP: self.allow_overlap,
             READ_CLASSES: is_from_data(getattr(self, "classes", None)),
         }
-        said = presumptions(getattr(self, "features", None))
+        # A student's own features see private rows, too: where scores are checked, or asked again.
+        views = (
+            getattr(self, "features", None),
+            getattr(self.__dict__.get("student"), "features", None),
+        )
+        said = dict.fromkeys(line for view in views for line in presumptions(view))
         faults = (fault for fault, is_asked in asked.items() if is_asked)
         return (*faults, *said, *self._faults_of_run)
 

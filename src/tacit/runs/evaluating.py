@@ -203,7 +203,8 @@ def load_rows_public(config: RunConfig) -> Any:
     where = config.data
     if where.public_source:
         return load_public(where.public_source, **where.options)
-    return load_rows(config).public
+    # Without a part of the source that is public, nothing private is read to find none.
+    return load_rows(config).public if where.private else None
 
 
 def _payer(

@@ -44,6 +44,8 @@ def nearest(
     >>> nearest(points, points, 1, same=True)[0].tolist()
     [[1], [0], [1]]
     """
+    if same and precise:
+        raise ValueError("Expected same or precise, not both.")
     centre = rows.mean(axis=0, dtype=np.float64)
     points: Features = np.asarray(rows - centre, dtype=np.float32)
     squares = np.einsum("ij,ij->i", points, points)

@@ -30,7 +30,7 @@ from tacit._extras import need
 from tacit._files import PathLike, write_atomically
 from tacit._registry import STUDENTS, found
 from tacit.errors import InvalidArgument, TacitError
-from tacit.features import is_row_wise
+from tacit.features import is_row_wise, steps_of
 from tacit.students.score_map import ScoreMap
 
 if TYPE_CHECKING:
@@ -143,8 +143,8 @@ def _taken_up(key: str, fitted: Any, arrays: Mapping[str, NDArray[Any]]) -> dict
 
 
 def _learning_steps(fitted: Any) -> list[tuple[int, Any]]:
-    steps = [step for _, step in getattr(fitted, "steps", [("", fitted)])]
-    return [(place, step) for place, step in enumerate(steps) if hasattr(step, "learned_arrays")]
+    steps = enumerate(steps_of(fitted))
+    return [(place, step) for place, step in steps if hasattr(step, "learned_arrays")]
 
 
 def _labels(extra: Any, n_classes: int) -> NDArray[Any] | None:
