@@ -16,24 +16,25 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import random
 import resource
 import signal
-import socket
 import ssl
 import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 import httpx
 import numpy as np
 
+from benchmarks.zygote import Service, Zygote, wait_for
 from tacit import Budget, NoisyVotes, Plan, count_votes
 from tacit.errors import NotYet, Refused, Unreachable
 from tacit.federation import (
@@ -54,6 +55,7 @@ from tacit.federation import (
 from tacit.federation.certificates import new_request, server_context
 from tacit.federation.members import ENROLMENT, enrol, new_token
 from tacit.federation.messages import RECEIPT, check_signed, seal_answers
+from tacit.federation.server_folder import ServerFolder
 from tacit.federation.service import EnrolmentService, MemberService, serve_coordinator
 from tacit.federation.transport import Listener, free_ports, serve
 
@@ -61,84 +63,6 @@ CLASSES, QUERIES, TEACHERS = 3, 8, 2
 EXACT = 0.05
 """Noise that never moves a whole count: sums can be compared exactly. Of no use to anybody else."""
 WIDE = Budget(1e8, 1e-6)
-
-
-class Zygote:
-    """A process that has imported everything, opened nothing, and forks the others.
-
-    Each of those is a process of its own whose state is on disk alone; a start costs milliseconds.
-    Only the zygote buries them, so that an id that is killed is never somebody else's.
-    """
-
-    def __init__(self) -> None:
-        self._ours, theirs = socket.socketpair()
-        self.process = os.fork()
-        if not self.process:
-            self._ours.close()
-            _fork_for_ever(theirs)
-        theirs.close()
-        self._lines = self._ours.makefile("rw")
-
-    def _ask(self, *words: object) -> int:
-        self._lines.write(json.dumps(words) + "\n")
-        self._lines.flush()
-        return int(self._lines.readline())
-
-    def start(self, work: str, *arguments: str) -> int:
-        """Run a function of this file in a process of its own; return its id."""
-        return self._ask("start", work, *arguments)
-
-    def kill(self, process: int) -> bool:
-        """End this very process by SIGKILL; tell whether it was still running."""
-        return bool(self._ask("kill", process))
-
-    def ended(self, process: int) -> bool:
-        """Tell whether a process has ended by itself."""
-        return bool(self._ask("ended", process))
-
-    def close(self) -> None:
-        """Let the zygote end."""
-        self._ours.close()
-        self._lines.close()
-        os.waitpid(self.process, 0)
-
-
-def _fork_for_ever(line: socket.socket) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    running: set[int] = set()
-    pipe = line.makefile("rw")
-    for asked in map(json.loads, pipe):
-        told = 0
-        if asked[0] == "start":
-            told = os.fork()
-            if not told:
-                _work(line, asked[1], asked[2:])
-            running.add(told)
-        elif asked[1] in running:
-            if asked[0] == "kill":
-                os.kill(asked[1], signal.SIGKILL)
-            who, status = os.waitpid(asked[1], 0 if asked[0] == "kill" else os.WNOHANG)
-            told = int(who == asked[1] and (asked[0] == "ended" or os.WIFSIGNALED(status)))
-            if asked[0] == "kill" or told:
-                running.discard(asked[1])
-        else:
-            told = int(asked[0] == "ended")
-        pipe.write(f"{told}\n")
-        pipe.flush()
-    for each in running:
-        os.kill(each, signal.SIGKILL)
-    os._exit(0)
-
-
-def _work(line: socket.socket, name: str, arguments: list[str]) -> None:
-    line.close()
-    random.seed()
-    try:
-        globals()[name](*arguments)
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
 
 
 def make_coordinator(folder: Path, most: int = 1000) -> Coordinator:
@@ -163,14 +87,19 @@ def answers_of(study: str, site: str) -> np.ndarray:
 
 def site_agent(folder: str, every: str) -> None:
     """Approve and answer whatever comes, for ever."""
+    take_part(folder, float(every), answers_of)
+
+
+def take_part(folder: str, every: float, answers: Callable[[str, str], np.ndarray]) -> None:
+    """Approve and answer whatever comes, for ever, asking every so many seconds at the most."""
     while True:
         site = Site.open(folder)
-        pause = random.uniform(0.5, 1) * float(every)
+        pause = random.uniform(0.5, 1) * every
         try:
             site.run_once()
-            query = "SELECT hash FROM studies WHERE remote = 'open' AND state <> 'confirmed'"
-            for each in site.database.rows(query):
-                pause = bring_forward(site, each["hash"], pause)
+            if bring_forward(site, answers):
+                site.run_once()
+            pause = min(pause, until_due(site))
         except (Unreachable, NotYet):
             pause = random.uniform(0.5, 2)  # a server that was just killed; asked again
         except Refused as refused:
@@ -180,17 +109,25 @@ def site_agent(folder: str, every: str) -> None:
         time.sleep(pause)
 
 
-def bring_forward(site: Site, name: str, pause: float) -> float:
-    """Approve and answer one study; return how long to wait before the next visit."""
-    if site.find(name).state == "seen":
-        site.approve(name, hash=name)
-    if site.find(name).state == "approved":
+def bring_forward(site: Site, answers: Callable[[str, str], np.ndarray]) -> bool:
+    """Approve and answer what is open; tell whether anything new can be told."""
+    query = "SELECT hash FROM studies WHERE remote = 'open' AND state IN ('seen', 'approved')"
+    waiting = [row["hash"] for row in site.database.rows(query)]
+    for name in waiting:
+        if site.find(name).state == "seen":
+            site.approve(name, hash=name)
         here = next(iter(site.servers().values()))["name"]
-        site.answer(name, answers=answers_of(name, here))
-        site.run_once()
-    due = site.find(name).send_at
-    waits = due is not None and site.find(name).state == "sealed"
-    return max(0.05, due - time.time() + random.uniform(0, 0.5)) if waits else pause
+        site.answer(name, answers=answers(name, here))
+    return bool(waiting)
+
+
+def until_due(site: Site) -> float:
+    """Return in how many seconds the next parcel is to be sent."""
+    query = "SELECT MIN(send_at) AS due FROM studies WHERE remote = 'open' AND state = 'sealed'"
+    row = site.database.row(query)
+    if row is None or row["due"] is None:
+        return math.inf
+    return float(max(0.05, row["due"] - time.time() + random.uniform(0, 0.5)))
 
 
 def serve_for_ever(folder: str) -> None:
@@ -199,15 +136,6 @@ def serve_for_ever(folder: str) -> None:
 
 def release(folder: str, study: str) -> None:
     release_study(Coordinator(folder), study)
-
-
-def wait_for(port: int) -> None:
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-            return
-        except OSError:
-            time.sleep(0.05)
 
 
 def open_study(place: Coordinator, seconds: int, quorum: int) -> Study:
@@ -236,20 +164,18 @@ class Soak:
     """A coordinator, its sites, and whoever releases: started, killed, started again."""
 
     def __init__(self, n_sites: int, seconds: int, where: str | None) -> None:
-        self.zygote, self.every = Zygote(), str(seconds / 2)
+        works = {work.__name__: work for work in (serve_for_ever, site_agent, release)}
+        self.zygote, self.every = Zygote(works), str(seconds / 2)
         folder = Path(tempfile.mkdtemp(prefix="tacit-soak-", dir=where))
         self.place = make_coordinator(folder / "coordinator")
-        self.server = self._serve()
-        wait_for(self.place.settings.enrol_port)
+        settings, place = self.place.settings, str(self.place.folder)
+        self.server = Service(self.zygote, settings.enrol_port, "serve_for_ever", place)
+        wait_for(settings.enrol_port)
         self.folders = [self._join(folder / f"site-{number:03d}") for number in range(n_sites)]
         self.agents = {each: self._agent(each) for each in self.folders}
         self.releasers: list[int] = []
         self.kills: Counter[str] = Counter()
-        self.spared, self.spared_until = True, 0.0
         self.seen: Counter[str] = Counter()
-
-    def _serve(self) -> int:
-        return self.zygote.start("serve_for_ever", str(self.place.folder))
 
     def _agent(self, folder: Path) -> int:
         return self.zygote.start("site_agent", str(folder), self.every)
@@ -272,28 +198,6 @@ class Soak:
                 self.kills["site"] += 1
                 time.sleep(random.uniform(0.005, 0.2))
 
-    def kill_server(self) -> None:
-        """Kill the coordinator's service some seconds after it began to serve; start it anew."""
-        if time.monotonic() < self.spared_until:
-            return
-        if not self.serves():
-            self.spared_until = time.monotonic() + 1
-            return
-        if self.spared:
-            self.spared, self.spared_until = False, time.monotonic() + random.uniform(1, 8)
-            return
-        assert self.zygote.kill(self.server), "the service had ended by itself"
-        self.server, self.spared = self._serve(), True
-        self.kills["coordinator"] += 1
-
-    def serves(self) -> bool:
-        """Tell whether the service has begun to listen."""
-        try:
-            socket.create_connection(("127.0.0.1", self.place.settings.port), timeout=1).close()
-        except OSError:
-            return False
-        return True
-
     def release(self, study: Study, racing: int) -> None:
         """Release by so many processes at once; half of the time one of them is killed."""
         arguments = (str(self.place.folder), study.hash)
@@ -312,7 +216,7 @@ class Soak:
         while left:
             time.sleep(random.uniform(0.05, 0.4))
             self.kill_site()
-            self.kill_server()
+            self.kills["coordinator"] += self.server.strike()
             for study in list(left):
                 state = self.place.find(study.hash)["state"]
                 if state in ("released", "void"):
@@ -324,7 +228,8 @@ class Soak:
 
     def end(self) -> None:
         """Kill all that is left."""
-        for process in (self.server, *self.agents.values(), *self.releasers):
+        self.server.end()
+        for process in (*self.agents.values(), *self.releasers):
             self.zygote.kill(process)
         self.zygote.close()
 
@@ -333,8 +238,32 @@ def soak(
     n_sites: int, rounds: int, seconds: int, at_once: int, minutes: float, where: str | None
 ) -> None:
     """Run rounds, one study each, until they, or the minutes, are over; print what was seen."""
-    begun, under_fire = time.monotonic(), Soak(n_sites, seconds, where)
+    under_fire = Soak(n_sites, seconds, where)
     print(f"{n_sites} sites have joined", flush=True)
+    run_rounds(under_fire, rounds, seconds, at_once, minutes)
+    extra = len(under_fire.place.ledger) - under_fire.seen["released"]
+    print(f"{extra} entries of the coordinator's ledger more than releases (killed draws)")
+    print_cpu()
+
+
+class UnderFire(Protocol):
+    """What carries some studies at once to their ends, and checks them."""
+
+    kills: Counter[str]
+    seen: Counter[str]
+
+    def round(self, number: int, seconds: int, at_once: int) -> None:
+        """Run some studies at once."""
+
+    def end(self) -> None:
+        """Kill all that is left."""
+
+
+def run_rounds(
+    under_fire: UnderFire, rounds: int, seconds: int, at_once: int, minutes: float
+) -> None:
+    """Run so many rounds, some at a time, and print what was seen after each batch."""
+    begun = time.monotonic()
     try:
         for number in range(-(-rounds // at_once)):
             under_fire.round(number, seconds, at_once)
@@ -348,8 +277,9 @@ def soak(
                 break
     finally:
         under_fire.end()
-    extra = len(under_fire.place.ledger) - under_fire.seen["released"]
-    print(f"{extra} entries of the coordinator's ledger more than releases (killed draws)")
+
+
+def print_cpu() -> None:
     used = sum(resource.getrusage(who).ru_utime for who in (0, resource.RUSAGE_CHILDREN))
     print(f"{used:.0f} CPU-s of user time in all")
 
@@ -358,8 +288,7 @@ def check(place: Coordinator, study: Study, folders: list[Path], seen: Counter[s
     """Assert what must hold of a study that has ended, whatever was killed."""
     row = place.find(study.hash)
     seen[row["state"]] += 1
-    query = "SELECT site, receipt FROM answers WHERE study = ?"
-    receipts = {each["site"]: each["receipt"] for each in place.database.rows(query, study.hash)}
+    receipts = receipts_of(place, study)
     counted: Mapping[str, str] = {}
     if row["state"] == "released":
         found = read_release(study, bytes(row["release"]))
@@ -374,13 +303,20 @@ def check(place: Coordinator, study: Study, folders: list[Path], seen: Counter[s
         assert row["entry"] == entries[-1].hash, "released under another entry"
         seen["in the sum"] += len(found.survivors)
     for folder in folders:
-        check_site(folder, study, receipts.get(folder.name), counted.get(folder.name), seen)
+        given = {"coordinator": receipts[folder.name]} if folder.name in receipts else {}
+        check_site(folder, study, given, counted.get(folder.name), seen)
+
+
+def receipts_of(place: ServerFolder, study: Study) -> dict[str, str]:
+    """Return the receipts that a server gave, by site."""
+    query = "SELECT site, receipt FROM answers WHERE study = ?"
+    return {each["site"]: each["receipt"] for each in place.database.rows(query, study.hash)}
 
 
 def check_site(
-    folder: Path, study: Study, receipt: str | None, counted: str | None, seen: Counter[str]
+    folder: Path, study: Study, receipts: Mapping[str, str], counted: str | None, seen: Counter[str]
 ) -> None:
-    """Assert that a site was charged once, holds the server's receipt, and is in the sum."""
+    """Assert that a site was charged once, holds the servers' receipts, and is in the sum."""
     site = Site.open(folder)
     charged = [each for each in site.ledger.entries() if each.about.get("study") == study.hash]
     assert len(charged) <= 1, "charged twice"
@@ -389,10 +325,12 @@ def check_site(
     if state not in (None, "seen", "refused", "absent"):
         assert len(charged) == 1, "answered without a charge"
     if row is not None and state == "confirmed":
-        parcel = site.database.row("SELECT * FROM parcels WHERE study = ?", study.hash)
-        assert parcel, "confirmed without a parcel"
-        assert parcel["receipt"] == receipt, "another receipt"
-        check_signed(study.server("coordinator").key, RECEIPT, json.loads(receipt or "{}"))
+        query = "SELECT role, receipt FROM parcels WHERE study = ?"
+        kept = {each["role"]: each["receipt"] for each in site.database.rows(query, study.hash)}
+        assert kept, "confirmed without a parcel"
+        assert kept == receipts, "other receipts"
+        for role, receipt in kept.items():
+            check_signed(study.server(role).key, RECEIPT, json.loads(receipt))
         assert counted in (None, row["sharing"]), "another answer in the sum"
         seen["confirmed"] += 1
     if counted is not None:
@@ -528,27 +466,26 @@ def only_members(folder: Path) -> None:
     asyncio.run(run())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def options(about: str | None) -> argparse.Namespace:
+    """Read what both soaks are asked by."""
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--sites", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--seconds", type=int, default=10, help="how long a window is")
     parser.add_argument("--at-once", type=int, default=1, help="studies that are open at a time")
-    parser.add_argument("--minutes", type=float, default=1e9)
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no round after them")
     parser.add_argument("--where", help="where the folders are made")
     parser.add_argument("--speed", action="store_true")
-    asked = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    asked = options(__doc__)
     if asked.speed:
         speed(1000 if asked.sites == 60 else asked.sites, 11_000, 10)
     else:
-        soak(
-            asked.sites,
-            asked.rounds,
-            asked.seconds,
-            asked.at_once,
-            asked.minutes,
-            asked.where,
-        )
+        how = (asked.seconds, asked.at_once, asked.minutes, asked.where)
+        soak(asked.sites, asked.rounds, *how)
 
 
 if __name__ == "__main__":

@@ -157,10 +157,11 @@ def _tell(place: Aggregator, url: str, client: Client) -> list[str]:
     """Send what the coordinator should know, each once it was taken."""
     said = []
     for row in place.studies():
-        study = Study.read(row["text"])
-        if study.server("coordinator").url != url:
+        due = _due(place, row)
+        study = Study.read(row["text"]) if due else None
+        if study is None or study.server("coordinator").url != url:
             continue
-        for what, body in _due(place, row).items():
+        for what, body in due.items():
             reply = client.ask("PUT", f"/studies/{study.hash}/{what}", body)
             if reply.status in (200, 201):
                 with place.database.writing() as rows:
