@@ -266,6 +266,5 @@ def test_a_date_that_cannot_be_told_is_not_quoted():
         classes=[0, 1],
     )
     with pytest.raises(InvalidArgument, match="readable table") as caught:
-        for piece in rows.pieces():
-            list(piece.read())
+        [list(piece.read()) for piece in rows.pieces()]
     assert str(2**62) not in str(caught.value)
