@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import sqlite3
 
@@ -12,13 +14,14 @@ from two_parties import NOW, SIGMA, SITES, TEACHERS, TwoParties, votes
 
 from tacit.errors import InvalidArgument, NotYet, Refused
 from tacit.federation import read_release
-from tacit.federation.aggregator import HELD, LOCK, Aggregator
+from tacit.federation.aggregator import HELD, LOCK, RETRY_SECONDS, Aggregator
 from tacit.federation.database import StateUnavailable
 from tacit.federation.exchanging import VOID, advance, shown, take_note
-from tacit.federation.messages import signed
+from tacit.federation.keys import check_signature
+from tacit.federation.messages import frame, read_header, signed
 from tacit.federation.sharing import seal_shares
-from tacit.federation.sums import SPOILED, both_sums, read_sum
-from tacit.ledger import Budget
+from tacit.federation.sums import SPOILED, SUM, both_sums, read_sum
+from tacit.ledger import Budget, canonical
 from tacit.noise import GrantedNoise, expand
 
 COUNTS = [votes(number) for number in range(3)]
@@ -168,14 +171,32 @@ def test_two_signed_notes_prove_a_liar_and_are_kept(two, kind):
 
 
 def test_a_sum_that_was_not_locked_is_refused(two):
+    """Damaged on its way, it is nothing; signed, it proves a liar, without a second sum on disk."""
     two.send_all(COUNTS)
     two.finish()
-    other = TwoParties(two.folder / "other")
-    first, name = two.places[0], two.study.hash
-    stored = shown(two.places[1], name, "sum")
+    (first, second), name = two.places, two.study.hash
+    stored = shown(second, name, "sum")
     with pytest.raises((Refused, InvalidArgument)):
         take_note(first, name, "sum", stored[:-1] + bytes([stored[-1] ^ 1]))
-    other.close()
+    assert first.evidence(name) == []
+    file = io.BytesIO(stored)
+    header = read_header(file)
+    payload = file.read()[:-8] + b"another!"
+    del header["signature"]
+    said = canonical(header) + "\n" + hashlib.sha256(payload).hexdigest()
+    another = {**header, "signature": second.key.sign(SUM, said)}
+    for _ in range(2):
+        with pytest.raises(Refused, match="kept"):
+            take_note(first, name, "sum", frame(canonical(another).encode(), payload))
+    assert first.evidence(name) == ["sum"]
+    row = first.database.row("SELECT * FROM evidence")
+    told = json.loads(row["another"])
+    signature = told["header"].pop("signature")
+    check_signature(
+        second.key.public, SUM, f"{canonical(told['header'])}\n{told['payload']}", signature
+    )
+    assert json.loads(row["kept"])["sum"] == hashlib.sha256(stored).hexdigest()
+    assert bytes(first.find(name)["peer_sum"]) == stored
 
 
 def test_notes_of_others_are_refused(two):
@@ -215,7 +236,11 @@ def test_a_crash_after_the_entry_pays_again_or_ends(tmp_path, monkeypatch):
             patched.setattr(type(first.database), "writing", failing)
             with pytest.raises(StateUnavailable):
                 advance(first, two.study.hash)
-        assert two.state(0) == "closed"
+        for _ in range(5):  # rounds of a second each: none of them pays
+            two.time += 1
+            assert advance(first, two.study.hash) == "closed"
+        assert len(first.ledger) == 1
+        two.time += RETRY_SECONDS
         assert advance(first, two.study.hash) == state
         assert len(first.ledger) == entries
         two.close()
@@ -333,9 +358,9 @@ def test_a_full_disk_costs_no_entry(two, monkeypatch):
         raise OSError("no space left")
 
     with monkeypatch.context() as patched:
-        patched.setattr("tacit.federation.exchanging.os.fsync", full)
+        patched.setattr("tacit.federation.server_folder.os.fsync", full)
         for _ in range(3):
-            with pytest.raises(OSError, match="no space"):
+            with pytest.raises(StateUnavailable, match="no space"):
                 advance(first, two.study.hash)
     assert len(first.ledger) == 0
     assert advance(first, two.study.hash) == "locked"

@@ -21,6 +21,7 @@ from tacit.federation import (
     release_study,
     releasing,
     sealing,
+    server_folder,
     visiting,
 )
 from tacit.federation.database import StateUnavailable
@@ -183,6 +184,45 @@ def test_a_crash_between_entry_and_release_needs_a_new_entry(network, clock, mon
     assert coordinator.find(study.hash)["release"] is None
     release_study(coordinator, study.hash)
     assert len(coordinator.ledger) == 2
+
+
+def test_a_full_disk_costs_no_entry(network, clock, monkeypatch):
+    coordinator, sites = network
+    study = opened(coordinator)
+    confirmed(coordinator, sites, clock, study)
+    pass_the_end(clock, study)
+    coordinator.tick()
+    room = 2 * 8 * study.shape[0] * study.shape[1]  # not enough for what stands beside
+
+    def full(path, size):
+        if size > room:
+            raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(server_folder, "_fill", full)
+        for _ in range(3):
+            with pytest.raises(StateUnavailable, match="No space"):
+                release_study(coordinator, study.hash)
+    assert len(coordinator.ledger) == 0
+    release_study(coordinator, study.hash)
+    assert len(coordinator.ledger) == 1
+    assert not list((coordinator.folder / "uploads").iterdir())
+
+
+def test_a_release_that_is_longer_than_the_study_allows_is_not_read(network, clock, monkeypatch):
+    coordinator, sites = network
+    study = opened(coordinator)
+    confirmed(coordinator, sites, clock, study)
+    pass_the_end(clock, study)
+    stored = release_study(coordinator, study.hash)
+    most = releasing.most_of_release(study)
+    assert len(stored) < most < 10 << 20
+    monkeypatch.setattr(visiting, "most_of_release", lambda _: len(stored) - 1)
+    with pytest.raises(Refused, match="size"):
+        sites[0].run_once()
+    monkeypatch.undo()
+    sites[0].run_once()
+    assert sites[0].find(study.hash).released
 
 
 def test_nothing_that_ended_is_changed_again(network, clock):

@@ -20,7 +20,14 @@ from network import (
 )
 
 from tacit.errors import InvalidArgument, NotYet, Refused
-from tacit.federation import SigningKey, frame_file, read_release, release_study
+from tacit.federation import (
+    SigningKey,
+    adding,
+    audit_lines,
+    frame_file,
+    read_release,
+    release_study,
+)
 from tacit.mechanisms import Plan, SharedCodes, SharedVotes, count_votes
 
 TEACHERS = 3000
@@ -216,6 +223,13 @@ def test_who_may_ask_an_aggregator(parties, clock):
     wrong = [bodies["first"][:-1], bodies["first"] + b"x", bodies["second"], b""]
     codes = {client.ask("PUT", f"/studies/{name}/share", body).status for body in wrong}
     assert codes <= {411, 413, 422}
+    third = make_aggregator(first.folder.parent / "third", clock)  # of other studies than this
+    third.join(second.invite("the-third", "aggregator"))
+    for kind in ("held", "lock", "sum", "void"):
+        for method, body in (("GET", None), ("PUT", b"{}")):
+            with pytest.raises(Refused, match="other aggregator of this study"):
+                third.client(second.settings.url).ask(method, f"/studies/{name}/{kind}", body)
+    third.close()
     swapped = bodies["second"][: -len(bodies["second"])] + bytes(len(bodies["first"]))
     assert client.ask("PUT", f"/studies/{name}/share", swapped).status == 422
     at_coordinator = site.client(coordinator.settings.url)
@@ -227,3 +241,40 @@ def test_who_may_ask_an_aggregator(parties, clock):
     first.revoke(site.folder.name)
     with pytest.raises(Refused, match="revoked"):
         client.ask("PUT", f"/studies/{name}/share", bodies["first"])
+
+
+def test_half_a_withdrawal_is_one_and_is_warned_of(parties, clock):
+    """The first drops a share, the second has closed with the other: neither adds it up."""
+    coordinator, first, second, sites = parties
+    study = opened(coordinator, first, second)
+    answered(sites, clock, study)
+    with second.database.writing() as rows:  # its clock is ahead
+        held = second._held(rows, study, "second")
+        rows.execute("UPDATE studies SET state = 'closed', held = ?", (held,))
+    sites[0].withdraw(study.hash)
+    assert sites[0].find(study.hash).state == "withdrawn"
+    assert any("withdrew" in each for each in sites[0].ledger.statement().warnings)
+    assert sites[0].run_once() == []  # everybody was told
+    pass_the_end(clock, study)
+    go_on(first, second)
+    found = read_release(study, release_study(coordinator, study.hash))
+    assert found.survivors == ("hospital-b", "hospital-c")
+    assert any("withdrew" in each for each in found.warnings)
+    sites[0].run_once()
+
+
+def test_a_release_is_noted_once(parties, clock):
+    """Two requests that read the same row: the second one changes nothing, and says nothing."""
+    coordinator, first, second, sites = parties
+    study = opened(coordinator, first, second)
+    answered(sites, clock, study)
+    pass_the_end(clock, study)
+    go_on(first, second)
+    row = coordinator.find(study.hash)
+    stale = {**row, "state": "closed", "release": None}
+    body = bytes(second.find(study.hash)["sum"])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(adding, "_found", lambda *_: (study, stale))
+        adding.take_sum(coordinator, study.hash, body)
+    lines = [line for line in audit_lines(coordinator.database) if '"released"' in line]
+    assert len(lines) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from network import answers_of, confirmed, make_site, opened, pass_the_end, served
 
-from tacit.errors import NotYet, Refused
+from tacit.errors import NotYet, Refused, Unreachable
 from tacit.federation import Site, audit_lines, read_release, release_study
 from tacit.federation.messages import APPROVAL, signed
 
@@ -152,3 +152,43 @@ def test_who_withdraws_while_it_is_sent_is_told_to_do_it_again(network, monkeypa
     monkeypatch.setattr(sites[0], "find", lambda _: before)
     with pytest.raises(NotYet, match="again"):
         sites[0].withdraw(study.hash)
+
+
+def test_what_was_asked_too_late_stays_and_is_warned_of_once(network, clock):
+    """The ledger says so before any server is asked: whoever is killed in between has said it."""
+    coordinator, sites = network
+    study = opened(coordinator)
+    confirmed(coordinator, sites, clock, study)
+    pass_the_end(clock, study)
+    coordinator.tick()
+    for _ in range(2):
+        with pytest.raises(Refused, match="answers stay"):
+            sites[0].withdraw(study.hash)
+    assert sites[0].find(study.hash).state == "confirmed"
+    assert [entry.kind for entry in sites[0].ledger.entries()] == ["charge", "publication"]
+    assert sum("asked to" in each for each in sites[0].statement().warnings) == 1
+    release_study(coordinator, study.hash)
+    sites[1].run_once()  # it knows that it is too late, and asks nobody
+    with pytest.raises(Refused, match="is released"):
+        sites[1].withdraw(study.hash)
+    assert [entry.kind for entry in sites[1].ledger.entries()] == ["charge"]
+
+
+def test_a_withdrawal_that_reached_nobody_is_warned_of_and_tried_again(
+    coordinator, tmp_path, clock
+):
+    with served(coordinator):
+        sites = [make_site(tmp_path / n, coordinator, f"hospital-{n}", clock) for n in "ab"]
+        study = opened(coordinator)
+        confirmed(coordinator, sites, clock, study)
+    for _ in range(2):
+        with pytest.raises(Unreachable):
+            sites[0].withdraw(study.hash)
+    assert sites[0].find(study.hash).state == "confirmed"
+    assert any("withdrew" in each for each in sites[0].ledger.statement().warnings)
+    with served(coordinator):
+        sites[0].withdraw(study.hash)
+    assert sites[0].find(study.hash).state == "withdrawn"
+    assert [entry.kind for entry in sites[0].ledger.entries()] == ["charge", "publication"]
+    for site in sites:
+        site.close()

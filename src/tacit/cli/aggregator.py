@@ -15,7 +15,7 @@ from rich.markup import escape
 from tacit._files import write_atomically
 from tacit.cli.options import writable
 from tacit.cli.show import print_json, print_result, print_statement, print_table, screen
-from tacit.cli.study import names_of
+from tacit.cli.study import hand_over, names_of
 from tacit.errors import InvalidArgument, NotYet
 
 if TYPE_CHECKING:
@@ -108,13 +108,7 @@ def invite(
     out: Write it here instead, for its owner's eyes only.
     folder: The aggregator's folder.
     """
-    writable(out)
-    text = _opened(folder).invite(name, role)
-    if out is None:
-        print_result({"invitation": text}, text, as_json=as_json)
-        return
-    write_atomically(out, (text + "\n").encode(), 0o600)
-    print_result({"file": str(out)}, f"Invitation for {name}: {out}", as_json=as_json)
+    hand_over(_opened(folder), name, role, out, as_json=as_json)
 
 
 def revoke(name: str, *, folder: Path = HERE, as_json: bool = False) -> None:

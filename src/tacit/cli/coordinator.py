@@ -7,10 +7,8 @@ from pathlib import Path
 
 import typer
 
-from tacit._files import write_atomically
-from tacit.cli.options import writable
 from tacit.cli.show import print_result, screen
-from tacit.cli.study import HERE, opened
+from tacit.cli.study import HERE, hand_over, opened
 
 
 def serve(*, folder: Path = HERE, console: bool = True) -> None:
@@ -51,13 +49,7 @@ def invite(
     out: Write it here instead, for its owner's eyes only.
     folder: The coordinator's folder.
     """
-    writable(out)
-    text = opened(folder).invite(name, role)
-    if out is None:
-        print_result({"invitation": text}, text, as_json=as_json)
-        return
-    write_atomically(out, (text + "\n").encode(), 0o600)
-    print_result({"file": str(out)}, f"Invitation for {name}: {out}", as_json=as_json)
+    hand_over(opened(folder), name, role, out, as_json=as_json)
 
 
 def revoke(name: str, *, folder: Path = HERE, as_json: bool = False) -> None:

@@ -14,7 +14,7 @@ from tacit.cli.show import print_json, print_result, print_table, screen
 from tacit.errors import InvalidArgument, NotYet, Refused
 
 if TYPE_CHECKING:
-    from tacit.federation import Coordinator, Server
+    from tacit.federation import Aggregator, Coordinator, Server
 
 HERE = Path("coordinator")
 _HOUR = 3600
@@ -82,6 +82,19 @@ def init(
         "next: tacit coordinator serve",
         as_json=as_json,
     )
+
+
+def hand_over(
+    place: Coordinator | Aggregator, name: str, role: str, out: Path | None, *, as_json: bool
+) -> None:
+    """Print an invitation, or write it for its owner's eyes only."""
+    writable(out)
+    text = place.invite(name, role)
+    if out is None:
+        print_result({"invitation": text}, text, as_json=as_json)
+        return
+    write_atomically(out, (text + "\n").encode(), 0o600)
+    print_result({"file": str(out)}, f"Invitation for {name}: {out}", as_json=as_json)
 
 
 def names_of(url: str, hosts: str) -> list[str]:

@@ -77,8 +77,8 @@ def _release(place: ServerFolder, rows: Any, study: Study, stored: bytes) -> Non
     query = "UPDATE studies SET state = 'closed' WHERE hash = ? AND state = 'open'"
     rows.execute(query, (study.hash,))
     query = "UPDATE studies SET state = 'released', release = ? WHERE hash = ? AND state = 'closed'"
-    rows.execute(query, (stored, study.hash))
-    note(rows, place.now(), "released", study=study.hash)
+    if rows.execute(query, (stored, study.hash)).rowcount:
+        note(rows, place.now(), "released", study=study.hash)
 
 
 def take_void(place: ServerFolder, name: str, sent: Mapping[str, Any]) -> None:

@@ -42,6 +42,8 @@ STATES = {
     "locked": ("opened", "void"),
     "opened": ("released",),
 }
+RETRY_SECONDS = 600
+"""After a sum that was paid for and not stored."""
 HELD, LOCK = "tacit-held/1", "tacit-lock/1"
 _ONCE = "hash text officer signature agreed held peer_held survivors entry sum lock "
 _ONCE += "peer_lock peer_sum"
@@ -119,6 +121,7 @@ class Aggregator(ServerFolder):
         # Tags under a key of this process: what is kept of a seed does not give it back.
         self._key_of_tags = secrets.token_bytes(32)
         self._tags: dict[str, dict[bytes, str]] = {}
+        self._tried: dict[str, float] = {}
 
     @classmethod
     def create(
@@ -450,6 +453,31 @@ class Aggregator(ServerFolder):
             else:
                 rows.execute("UPDATE studies SET state = 'void' WHERE hash = ?", (name,))
                 note(rows, now, "void", study=name)
+
+    def tries_now(self, name: str) -> None:
+        """Take note that a sum is about to be paid for.
+
+        Parameters
+        ----------
+        name : str
+            The study's hash.
+        """
+        self._tried[name] = self.now()
+
+    def has_just_tried(self, name: str) -> bool:
+        """Tell whether a sum was paid for a moment ago: if it could not be stored, wait.
+
+        Parameters
+        ----------
+        name : str
+            The study's hash.
+
+        Returns
+        -------
+        bool
+            For `RETRY_SECONDS`; otherwise every round would cost an entry.
+        """
+        return name in self._tried and self.now() < self._tried[name] + RETRY_SECONDS
 
     def _held(self, rows: Any, study: Study, role: str) -> str:
         query = "SELECT site, sharing FROM answers WHERE study = ? AND dropped IS NULL"

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from tacit.errors import InvalidArgument, TacitError
+from tacit.errors import InvalidArgument, Refused, TacitError
 from tacit.federation import audit_log
 from tacit.federation.aggregator import Aggregator
 from tacit.federation.client import Client
@@ -29,6 +29,7 @@ from tacit.federation.exchanging import (
     VOID,
     advance,
     exchange,
+    peer_of,
     shown,
     take_note,
 )
@@ -76,9 +77,8 @@ class AggregatorService(MemberService):
 
     def _take(self, kind: str) -> Any:
         async def take(request: Request, member: Row) -> Response:
-            del member
             name, place = request.path_params["name"], self.coordinator
-            study, _ = place.open_study(name)
+            study = self._shared_with(name, member)
             most = most_of_sum(study) if kind == "sum" else MOST_NOTE
             raw = await small_body(request, most)
             await run_in_threadpool(take_note, place, name, kind, raw)
@@ -89,11 +89,18 @@ class AggregatorService(MemberService):
 
     def _show(self, kind: str) -> Any:
         async def show(request: Request, member: Row) -> Response:
-            del member
-            told = shown(self.coordinator, request.path_params["name"], kind)
+            study = self._shared_with(request.path_params["name"], member)
+            told = shown(self.coordinator, study.hash, kind)
             return Response(told, media_type="application/octet-stream")
 
         return show
+
+    def _shared_with(self, name: str, member: Row) -> Study:
+        """Return a study whose other aggregator this member is; any other one is refused."""
+        study, row = self.coordinator.open_study(name)
+        if study.server(peer_of(row["role"])).key != member["key"]:
+            raise Refused("Expected the other aggregator of this study.")
+        return study
 
 
 def round_of(place: Aggregator) -> list[str]:

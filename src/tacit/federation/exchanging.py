@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from tacit.federation.messages import check_signed, frame, is_sharing_id, read_h
 from tacit.federation.messages import signed as signed_note
 from tacit.federation.sharing import check_share, noisy_array, share_of
 from tacit.federation.study import AGGREGATORS, Study
-from tacit.federation.sums import SUM, Opened, most_of_sum, read_sum
+from tacit.federation.sums import SUM, Opened, most_of_sum, read_sum, signed_part
 from tacit.ledger import canonical
 from tacit.noise import Shares
 
@@ -74,6 +73,8 @@ def _move(place: Aggregator, name: str, old: str, new: str, why: str = "") -> No
 def _lock(place: Aggregator, row: Row) -> None:
     """Agree on who is in the sum, pay, draw, and store sum and lock in one write."""
     study = Study.read(row["text"])
+    if place.has_just_tried(study.hash):
+        return
     mine, theirs = (json.loads(row[key])["held"] for key in ("held", "peer_held"))
     both = {(site, sharing) for site, sharing in theirs}
     pairs = sorted(pair for pair in mine if tuple(pair) in both)
@@ -83,7 +84,8 @@ def _lock(place: Aggregator, row: Row) -> None:
     total = _total(place, study, row["role"], pairs)
     warnings = place.warnings_of(study.hash)
     purpose = f"study {study.hash[:16]}: {study.title}"
-    _rehearse_write(place, study)
+    place.rehearse_write(study)
+    place.tries_now(study.hash)
     try:
         with place.ledger.release(study.plan, purpose=purpose, faults=warnings) as grant:
             released = grant.release(total)
@@ -108,21 +110,6 @@ def _lock(place: Aggregator, row: Row) -> None:
         values = (canonical(pairs), released.entry, stored, lock, study.hash)
         if rows.execute(query, values).rowcount:
             note(rows, place.now(), "locked", study=study.hash, entry=released.entry)
-
-
-def _rehearse_write(place: Aggregator, study: Study) -> None:
-    """Write as much as a sum takes, and remove it: a full disk must not cost an entry a second."""
-    trial = place.folder / "uploads" / "rehearsal"
-    trial.parent.mkdir(mode=0o700, exist_ok=True)
-    try:
-        with trial.open("wb") as file:
-            file.write(bytes(4096 + 8 * study.shape[0] * study.shape[1]))
-            file.flush()
-            os.fsync(file.fileno())
-    finally:
-        trial.unlink(missing_ok=True)
-    with place.database.writing() as rows:
-        rows.execute("UPDATE clock SET latest = MAX(latest, ?)", (place.now(),))
 
 
 def _total(place: Aggregator, study: Study, role: str, pairs: Pairs) -> Shares:
@@ -150,9 +137,8 @@ def _open(place: Aggregator, row: Row) -> None:
     _move(place, row["hash"], "locked", "opened")
 
 
-def peer_of(study: Study, role: str) -> str:
+def peer_of(role: str) -> str:
     """Return the other aggregator's role."""
-    del study
     return AGGREGATORS[1 - AGGREGATORS.index(role)]
 
 
@@ -165,30 +151,48 @@ def take_note(place: Aggregator, name: str, kind: str, raw: bytes) -> None:
     if kind == ENDS:
         _take_end(place, study, row, raw)
         return
-    text = _checked_sum(study, row, raw) if kind == "sum" else _checked_note(study, row, kind, raw)
-    column = f"peer_{kind}"
+    if kind == "sum":
+        _take_sum(place, study, row, raw)
+        return
+    text, column = _checked_note(study, row, kind, raw), f"peer_{kind}"
     with place.database.writing() as rows:
         query = f"SELECT state, {column} AS kept FROM studies WHERE hash = ?"
         found = rows.execute(query, (study.hash,)).fetchone()
-        kept = None if found["kept"] is None else _as_bytes(found["kept"])
-        if kept is None and found["state"] != "void":
-            value: Any = raw if kind == "sum" else text
-            rows.execute(f"UPDATE studies SET {column} = ? WHERE hash = ?", (value, study.hash))
+        if found["kept"] is None and found["state"] != "void":
+            rows.execute(f"UPDATE studies SET {column} = ? WHERE hash = ?", (text, study.hash))
+        if found["kept"] in (None, text):
             return
-        if kept is None or kept == raw:
-            return
-        evidence = (study.hash, kind, _shown(kept), _shown(raw))
+    _accuse(place, study, kind, found["kept"], text)
+
+
+def _take_sum(place: Aggregator, study: Study, row: Row, raw: bytes) -> None:
+    """Keep the sum that the other aggregator locked; another one that it signed is evidence."""
+    if row["peer_lock"] is None or row["state"] not in ("opened", "released"):
+        raise NotYet("Expected a sum after both were locked.")
+    told: Opened = read_sum(study, peer_of(row["role"]), raw)
+    lock = json.loads(row["peer_lock"])
+    locked = (lock["sum"], lock["survivors"])
+    if (hashlib.sha256(raw).hexdigest(), hash_of(told.pairs)) != locked:
+        _accuse(place, study, "sum", row["peer_lock"], signed_part(raw))
+    with place.database.writing() as rows:
+        query = "UPDATE studies SET peer_sum = ? WHERE hash = ? AND peer_sum IS NULL"
+        rows.execute(query, (raw, study.hash))
+
+
+def _accuse(place: Aggregator, study: Study, kind: str, kept: str, another: str) -> NoReturn:
+    """Keep two signed notes that contradict each other, and refuse the second."""
+    with place.database.writing() as rows:
         query = "SELECT COUNT(*) AS n FROM evidence WHERE study = ? AND kind = ?"
         if rows.execute(query, (study.hash, kind)).fetchone()["n"] < MOST_PROOFS:
             query = "INSERT OR IGNORE INTO evidence VALUES (?, ?, ?, ?)"
-            if rows.execute(query, evidence).rowcount:
+            if rows.execute(query, (study.hash, kind, kept, another)).rowcount:
                 note(rows, place.now(), "equivocation", study=study.hash, kind=kind)
-    raise Refused(f"Expected the {kind} that was sent before: this one is another, and is kept.")
+    raise Refused(f"Expected the {kind} that was signed before: this one is another, and is kept.")
 
 
 def _take_end(place: Aggregator, study: Study, row: Row, raw: bytes) -> None:
     """End a study that the other aggregator has ended; a sum that is shown stays shown."""
-    peer = peer_of(study, row["role"])
+    peer = peer_of(row["role"])
     plain = check_signed(study.server(peer).key, VOID, read_note(raw))
     if plain != {"study": study.hash, "role": peer}:
         raise InvalidArgument("Expected a note on this study, of the other aggregator.")
@@ -201,13 +205,8 @@ def _as_bytes(stored: Any) -> bytes:
     return stored.encode() if isinstance(stored, str) else bytes(stored)
 
 
-def _shown(raw: bytes) -> str:
-    """Return what proves an equivocation: the signed note itself, or the hash and head of a sum."""
-    return raw.decode() if len(raw) < MOST_NOTE and raw[:1] == b"{" else raw.hex()
-
-
 def _checked_note(study: Study, row: Row, kind: str, raw: bytes) -> str:
-    peer = peer_of(study, row["role"])
+    peer = peer_of(row["role"])
     sent = read_note(raw, most=MOST_NOTE)
     plain = check_signed(study.server(peer).key, HELD if kind == "held" else LOCK, sent)
     if (plain.get("study"), plain.get("role")) != (study.hash, peer):
@@ -233,19 +232,6 @@ def _is_held(study: Study, plain: Mapping[str, Any]) -> bool:
         for pair in pairs
     )
     return proper and len({pair[0] for pair in pairs}) == len(pairs)
-
-
-def _checked_sum(study: Study, row: Row, raw: bytes) -> str:
-    """Check that a sum is the one that the other aggregator locked, over the same sites."""
-    if row["peer_lock"] is None or row["state"] not in ("opened", "released"):
-        raise NotYet("Expected a sum after both were locked.")
-    told: Opened = read_sum(study, peer_of(study, row["role"]), raw)
-    lock = json.loads(row["peer_lock"])
-    if hashlib.sha256(raw).hexdigest() != lock["sum"]:
-        raise Refused("Expected the sum that was locked.")
-    if hash_of(told.pairs) != lock["survivors"]:
-        raise Refused("Expected a sum over the sites that were locked.")
-    return ""
 
 
 def shown(place: Aggregator, name: str, kind: str) -> bytes:

@@ -35,7 +35,7 @@ from tacit.federation.messages import (
 )
 from tacit.federation.statements import ANSWERS_STAY, SHOWN_TO_NOBODY
 from tacit.federation.study import Study
-from tacit.federation.sums import SPOILED, is_spoiled, opened_total, split_release
+from tacit.federation.sums import SPOILED, is_spoiled, most_of_sum, opened_total, split_release
 from tacit.ledger import canonical
 from tacit.mechanisms import GaussianMean, Release, SharedCodes, SummedSteps
 
@@ -116,6 +116,7 @@ def _release(coordinator: Coordinator, row: Row) -> None:
     total, sharing = _total(coordinator, study, survivors)
     warnings = coordinator.warnings_of(study.hash)
     purpose = f"study {study.hash[:16]}: {study.title}"
+    coordinator.rehearse_write(study)
     with coordinator.ledger.release(study.plan, purpose=purpose, faults=warnings) as grant:
         if study.codes:
             said = SummedSteps(total, study.teachers_of(survivors))
@@ -174,6 +175,11 @@ def _stored(
     text = canonical(header) + "\n" + hashlib.sha256(payload).hexdigest()
     header["signature"] = coordinator.key.sign(RELEASE, text)
     return frame(canonical(header).encode(), payload)
+
+
+def most_of_release(study: Study) -> int:
+    """Return how long a release can be: two sums at the most, and who is in them."""
+    return 2 * most_of_sum(study) + 1024
 
 
 def read_release(study: Study, stored: bytes, frame: bytes | None = None) -> StudyRelease:

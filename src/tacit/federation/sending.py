@@ -25,6 +25,7 @@ from tacit.federation.study import Server, Study
 from tacit.ledger import canonical, digest
 
 _TAKEN, _TOO_LATE, _KEPT = (200, 201), (409, 410), 202
+_DROPPED, _CLOSED = 200, 410
 
 
 def send_parcels(site: SiteFolder, row: Row) -> list[str]:
@@ -115,33 +116,70 @@ def _note_told(site: SiteFolder, name: str, what: str) -> None:
 
 
 def _tell_withdrawal(site: SiteFolder, study: Study) -> bool:
-    """Tell everybody who may have been told of an approval; whoever has answers drops them."""
-    for server in dict.fromkeys((*study.receivers, study.server("coordinator"))):
-        reply = site.client(server.url).ask("DELETE", f"/studies/{study.hash}/{server.takes}")
-        if reply.status != 200:
-            return False
+    """Tell everybody who may have been told of an approval; whoever has answers drops them.
+
+    True once nobody is left to be told: whoever closed with this site's answers keeps them.
+    """
+    told = [_tell_one(site, study, each) for each in study.receivers]
+    coordinator = study.server("coordinator")
+    if coordinator not in study.receivers:
+        told.append(_tell_one(site, study, coordinator))
+    if not set(told) <= {_DROPPED, _CLOSED}:
+        return False
     _note_told(site, study.hash, "withdrawn")
     return True
+
+
+def _tell_one(site: SiteFolder, study: Study, server: Server) -> int:
+    address = f"/studies/{study.hash}/{server.takes}"
+    return site.client(server.url).ask("DELETE", address).status
+
+
+def _take_back(site: SiteFolder, study: Study) -> None:
+    """Let one receiver at least drop what it has: then it is in no sum; otherwise it stays."""
+    problem: TacitError = NotYet("Expected a server that can drop it now; withdraw it again.")
+    kept = 0
+    for server in study.receivers:
+        try:
+            reply = _tell_one(site, study, server)
+        except Unreachable as error:
+            problem = error
+            continue
+        if reply == _DROPPED:
+            return
+        kept += reply == _CLOSED
+    if kept == len(study.receivers):
+        raise Refused("Expected a study that is still open: its answers stay.")
+    raise problem
+
+
+def _note_withdrawal(site: SiteFolder, known: SiteStudy) -> None:
+    """Let the site's ledger warn of it in every later statement, once."""
+    said = digest(canonical({"study": known.hash, "decision": "withdrawn"}))
+    noted = (each.about.get("sha256") for each in site.ledger.entries())
+    if said not in noted:
+        purpose = f"withdraw from study {known.hash[:16]}: {known.study.title}"
+        site.ledger.publish(said, purpose=purpose, faults=[WITHDRAWN])
 
 
 def withdraw_study(site: SiteFolder, known: SiteStudy) -> None:
     """Take back what was approved, sealed or sent; servers that have it must drop it first.
 
-    The site's own ledger says so before anything else does, in every later statement. A server
-    that cannot be reached now, and has nothing yet, is told at the next visit.
+    The site's own ledger says so before anything else does, in every later statement, even if it
+    was asked too late: whoever stops in between must not have withdrawn unseen. A server that
+    cannot be reached now is told at the next visit.
     """
     if known.state == "withdrawn":
         return
     if known.state not in ("approved", "sealed", "sent", "confirmed"):
         raise Refused(f"Expected a study that was approved: this one is {known.state}.")
-    if known.state in ("sent", "confirmed") and not _tell_withdrawal(site, known.study):
-        raise Refused("Expected a study that is still open: its answers stay.")
-    said = canonical({"study": known.hash, "decision": "withdrawn"})
-    purpose = f"withdraw from study {known.hash[:16]}: {known.study.title}"
-    site.ledger.publish(digest(said), purpose=purpose, faults=[WITHDRAWN])
+    if known.remote in ("released", "void"):
+        raise Refused(f"Expected a study that is still open: this one is {known.remote}.")
+    _note_withdrawal(site, known)
+    if known.state in ("sent", "confirmed"):
+        _take_back(site, known.study)
     if not site.step(known.hash, known.state, "withdrawn"):
         raise NotYet("Expected nothing to be sent at this very moment; withdraw it again.")
     site.sweep()
-    if known.state in ("approved", "sealed"):
-        with suppress(TacitError):
-            _tell_withdrawal(site, known.study)
+    with suppress(TacitError):
+        _tell_withdrawal(site, known.study)

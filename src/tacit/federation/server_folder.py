@@ -6,6 +6,7 @@ ended are written once.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from tacit.federation.database import (
     Row,
     append_only,
     forward,
+    on_disk,
     write_once,
 )
 from tacit.federation.keys import SigningKey
@@ -31,6 +33,9 @@ from tacit.federation.statements import WITHDRAWN
 from tacit.federation.study import Server, Study, StudySite
 from tacit.ledger import Budget, Ledger
 
+_PIECE = 1 << 20
+_BESIDE = 64 << 10
+"""Bytes that a release and SQLite take besides its numbers and the names of its sites."""
 STATES = {
     "draft": ("signed",),
     "signed": ("open",),
@@ -429,6 +434,25 @@ class ServerFolder:
         """
         return answers_size(study, site)
 
+    def rehearse_write(self, study: Study) -> None:
+        """Write twice what a release takes, and remove it: a full disk must not cost an entry.
+
+        Parameters
+        ----------
+        study : Study
+            Which is about to be charged.
+        """
+        trial = self.folder / "uploads" / "rehearsal"
+        trial.parent.mkdir(mode=0o700, exist_ok=True)
+        with on_disk(trial):
+            try:
+                numbers, names = 8 * study.shape[0] * study.shape[1], 128 * len(study.sites)
+                _fill(trial, 2 * (numbers + names + _BESIDE))
+            finally:
+                trial.unlink(missing_ok=True)
+        with self.database.writing() as rows:
+            rows.execute("UPDATE clock SET latest = MAX(latest, ?)", (self.now(),))
+
     def warnings_of(self, name: str) -> list[str]:
         """Return what a statement about a study has to warn of: that a site took back its consent.
 
@@ -487,6 +511,15 @@ class ServerFolder:
     def close(self) -> None:
         """Close the files; what was written stays."""
         self.database.close()
+
+
+def _fill(path: Path, size: int) -> None:
+    """Write zeros, synchronised."""
+    with path.open("wb") as file:
+        for begin in range(0, size, _PIECE):
+            file.write(bytes(min(_PIECE, size - begin)))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def part_name(study: str, site: str, number: int) -> str:

@@ -21,8 +21,8 @@ TAKES_PART = (
     "site took part, or not, for reasons that have nothing to do with its records"
 )
 WITHDRAWN = (
-    "a site withdrew from a study that it had approved: why is not known here, and if it depends "
-    "on records, the guarantee does not hold"
+    "a site withdrew from a study that it had approved, or asked to: why is not known here, and if "
+    "it depends on records, the guarantee does not hold"
 )
 
 

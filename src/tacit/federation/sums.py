@@ -89,6 +89,13 @@ def read_sum(study: Study, role: str, stored: bytes) -> Opened:
     return Opened(role, pairs, shares.astype(np.uint64), str(header["entry"]), told)
 
 
+def signed_part(stored: bytes) -> str:
+    """Return what proves that a sum was signed, without the sum: its header and a hash."""
+    file = io.BytesIO(stored)
+    header = read_header(file, most=MOST_HEADER)
+    return canonical({"header": header, "payload": hashlib.sha256(file.read()).hexdigest()})
+
+
 def both_sums(study: Study, first: bytes, second: bytes) -> bytes:
     """Return the release of two aggregators: both sums, which must be over the same sites."""
     stored = frame(canonical({"study": study.hash, "first": len(first)}).encode(), first + second)

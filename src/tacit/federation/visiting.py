@@ -14,14 +14,14 @@ from tacit.errors import InvalidArgument, Refused, TacitError, Unreachable
 from tacit.federation.client import Client
 from tacit.federation.database import Row
 from tacit.federation.fetching import frame_of
-from tacit.federation.releasing import read_release
+from tacit.federation.releasing import most_of_release, read_release
 from tacit.federation.sending import send_parcels, tell_decision
 from tacit.federation.site_folder import SiteFolder
 from tacit.federation.study import Study
 
 MOST_SKEW = 300
 """Seconds between a site's clock and a server's from which the site warns."""
-_MOST_DOCUMENT, _MOST_RELEASE = 2 << 20, 256 << 20
+_MOST_DOCUMENT = 2 << 20
 
 
 def visit(site: SiteFolder, url: str) -> list[str]:
@@ -130,10 +130,10 @@ def _meet(site: SiteFolder, url: str, client: Client, each: Mapping[str, Any]) -
 
 
 def _fetch_release(site: SiteFolder, client: Client, row: Row) -> list[str]:
-    reply = client.ask("GET", f"/studies/{row['hash']}/release", most=_MOST_RELEASE)
+    study = Study.read(row["text"])
+    reply = client.ask("GET", f"/studies/{study.hash}/release", most=most_of_release(study))
     if reply.status != 200:
         return []
-    study = Study.read(row["text"])
     found = read_release(study, reply.body, frame_of(site, study) if study.codes else None)
     counted = found.sharing.get(site.servers()[row["server"]]["name"])
     if row["state"] == "confirmed" and counted != row["sharing"]:
