@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -269,7 +270,12 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     >>> round(gaussian_mu(0.1, 1e-5), 4)
     0.0325
     """
-    epsilon, delta = non_negative(epsilon=epsilon), probability(delta=delta)
+    return _largest_mu(float(non_negative(epsilon=epsilon)), float(probability(delta=delta)))
+
+
+# A fit asks for the same mu a dozen times: for its plans, its forecast and its check of the budget.
+@lru_cache(maxsize=1024)
+def _largest_mu(epsilon: float, delta: float) -> float:
     log_target = math.log(delta)
     if epsilon == 0:
         return float(2 * _SQRT2 * erfinv(delta) * (1 - 1e-12))
