@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from network import Clock, answers_of, draft, make_coordinator, make_site, served
 
 from tacit import count_votes
-from tacit.federation import SigningKey
+from tacit.cli import main
+from tacit.federation import Coordinator, SigningKey, Site
 from tacit.federation.certificates import new_request
 from tacit.federation.members import ENROLMENT, enrol, new_token
 from tacit.federation.messages import seal_answers
@@ -35,6 +38,30 @@ def network(coordinator, tmp_path, clock):
         yield coordinator, sites
         for site in sites:
             site.close()
+
+
+@pytest.fixture
+def tacit(monkeypatch, capfd, tmp_path, clock):
+    """Run a command in this process; return what it printed, having checked its exit code."""
+    for kind in (Coordinator, Site):  # commands take the computer's clock, which no test can move
+        monkeypatch.setitem(kind.__init__.__kwdefaults__, "clock", clock)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments, code=0):
+        monkeypatch.setattr(sys, "argv", ["tacit", *map(str, arguments)])
+        capfd.readouterr()
+        found = 0
+        try:
+            main()
+        except SystemExit as stop:
+            found = int(stop.code or 0)
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err
+        assert found == code, (arguments, out, err)
+        return out if found == 0 else err
+
+    return run
 
 
 @pytest.fixture(scope="session")

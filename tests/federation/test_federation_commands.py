@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import numpy as np
-import pytest
 from network import CLASSES, INPUTS, QUERIES, served
 
-from tacit.cli import main
 from tacit.cli.site import LONGEST, _pause
-from tacit.federation import Coordinator, Policy, Site
+from tacit.federation import Coordinator, Policy
 from tacit.federation.transport import free_ports
 
 NOT_YET, UNREACHABLE, REFUSED = 6, 7, 8
@@ -26,30 +23,6 @@ numeric = ["a", "b"]
 [pate]
 teacher = "logistic"
 """
-
-
-@pytest.fixture
-def tacit(monkeypatch, capfd, tmp_path, clock):
-    """Run a command in this process; return what it printed, having checked its exit code."""
-    for kind in (Coordinator, Site):  # commands take the computer's clock, which no test can move
-        monkeypatch.setitem(kind.__init__.__kwdefaults__, "clock", clock)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments, code=0):
-        monkeypatch.setattr(sys, "argv", ["tacit", *map(str, arguments)])
-        capfd.readouterr()
-        found = 0
-        try:
-            main()
-        except SystemExit as stop:
-            found = int(stop.code or 0)
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        assert found == code, (arguments, out, err)
-        return out if found == 0 else err
-
-    return run
 
 
 def write_patients(folder):

@@ -71,7 +71,7 @@ for _name, _help, _commands in (
         "study",
         "Studies over several sites: draft, sign, open, release.",
         (
-            *(study.init, study.new, study.sign, study.show, study._open),
+            *(study.init, study.codec, study.new, study.sign, study.show, study._open),
             *(study.close, study.release, study.verify),
         ),
     ),

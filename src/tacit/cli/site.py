@@ -194,6 +194,7 @@ def answer(
     *,
     answers: Path | None = None,
     config: Path | None = None,
+    codec: Path | None = None,
     folder: Path = HERE,
     as_json: bool = False,
 ) -> None:
@@ -203,6 +204,7 @@ def answer(
 
     study: The first eight digits of its hash, or more.
     answers: Class indices (teachers, queries), .npy, of teachers that were trained elsewhere.
+    codec: The codec of a study of masks; answers are then masks, encoded and clipped here.
     config: A run.toml whose \[data] and \[pate] say what to train on which records here.
     folder: The site's folder.
     """
@@ -215,6 +217,10 @@ def answer(
         from tacit.federation import read_answers
 
         given["answers"] = read_answers(answers)
+        if codec is not None:
+            from tacit.masks import EncodeMasks, load_codec
+
+            given["encode"] = EncodeMasks(load_codec(codec), 2)
     else:
         from tacit.federation import records_of
 

@@ -14,7 +14,7 @@ from tacit.cli.show import print_json, print_result, print_table, screen
 from tacit.errors import InvalidArgument, NotYet, Refused
 
 if TYPE_CHECKING:
-    from tacit.federation import Aggregator, Coordinator, Server
+    from tacit.federation import Aggregator, Coordinator, Server, Study
 
 HERE = Path("coordinator")
 _HOUR = 3600
@@ -143,8 +143,10 @@ def new(
     title: str,
     purpose: str,
     inputs: Path,
-    classes: int,
-    mechanism: str,
+    classes: int | None = None,
+    mechanism: str = "",
+    codec: Path | None = None,
+    epsilon: float | None = None,
     teachers: str = "1",
     quorum_sites: int,
     quorum_teachers: int | None = None,
@@ -161,14 +163,17 @@ def new(
     """Draft a study: which inputs, which sites, which mechanism, until when.
 
     Example: tacit study new --title "Scans" --purpose "label scans" --inputs public.npy --classes 3
-    --mechanism noisy-votes:sigma=40 --teachers 5 --quorum-sites 8
+    --mechanism noisy-votes:sigma=40 --teachers 5 --quorum-sites 8. Masks: --inputs scans.npy
+    --codec organ.codec --epsilon 1 in place of classes and mechanism.
 
     title: In a line, for people.
     purpose: What the release is for, in a line.
     inputs: Public inputs, .npy, one row a query.
-    classes: Number of classes.
+    classes: Number of classes, where answers are votes.
     mechanism: What is released: noisy-votes, gnmax, lnmax or confident-gnmax, as
     NAME:KEY=VALUE,...; shared-votes with two aggregators.
+    codec: Where answers are masks: the public codec that `tacit study codec` wrote; pinned.
+    epsilon: What a study of masks may cost one unit, at the ledger's delta.
     teachers: How many teachers each site has: a number, or SITE=NUMBER with commas.
     quorum_sites: How many sites must answer.
     quorum_teachers: How many teachers those must have; as many as sites by default.
@@ -182,11 +187,18 @@ def new(
     folder: The coordinator's folder.
     """
     from tacit.federation import Window, describe_inputs, inputs_file, new_document, read_answers
-    from tacit.mechanisms import Plan
 
     place = opened(folder)
-    file = inputs_file(read_answers(inputs))
-    about = describe_inputs(file)
+    asked = read_answers(inputs)
+    file = inputs_file(asked)
+    sites, servers = place.sites(_counted(teachers)), _aggregators(first, second)
+    if codec is None:
+        about, frame = _votes(classes, mechanism, len(asked)), b""
+    else:
+        if classes is not None or mechanism or epsilon is None:
+            raise InvalidArgument("Expected --codec with --epsilon, without classes or mechanism.")
+        price = (epsilon, place.ledger.usable_delta)
+        about, frame = _masks(codec, asked, sites, price, shared=bool(servers))
     opens = int(place.now())
     closes = opens + max(2 * slot_seconds, int(hours * _HOUR))
     later = () if extend_hours is None else (closes + int(extend_hours * _HOUR),)
@@ -195,15 +207,14 @@ def new(
         purpose=purpose,
         unit=unit,
         overlap=overlap,
-        inputs=about,
-        classes=classes,
-        plan=Plan(parse_mechanism(mechanism), about["shape"][0], n_classes=classes),
-        sites=place.sites(_counted(teachers)),
+        inputs=describe_inputs(file),
+        **about,
+        sites=sites,
         quorum={"sites": quorum_sites, "teachers": quorum_teachers or quorum_sites},
         window=Window(opens, closes, slot_seconds, later),
-        servers=[place.server(), *_aggregators(first, second)],
+        servers=[place.server(), *servers],
     )
-    place.add(study, file)
+    place.add(study, file, frame)
     cost = study.plan.epsilon(place.ledger.usable_delta)
     print_result(
         {"study": study.hash, "epsilon": cost},
@@ -211,6 +222,49 @@ def new(
         f"{study.hash[:8]}",
         as_json=as_json,
     )
+
+
+def _votes(classes: int | None, mechanism: str, queries: int) -> dict[str, Any]:
+    """Return what a study of votes says of its answers."""
+    from tacit.mechanisms import Plan
+
+    if classes is None or not mechanism:
+        raise InvalidArgument("Expected --classes and --mechanism for votes, or --codec for masks.")
+    plan = Plan(parse_mechanism(mechanism), queries, n_classes=classes)
+    return {"classes": classes, "plan": plan}
+
+
+def _masks(
+    codec: Path, scans: Any, sites: Any, price: tuple[float, float], *, shared: bool
+) -> tuple[dict[str, Any], bytes]:
+    """Return what a study of masks says of its answers, and its frame."""
+    from tacit.federation import codes_study
+    from tacit.masks import load_codec
+
+    sizes = {"n_teachers": sum(each.teachers for each in sites), "shared": shared}
+    epsilon, delta = price
+    plan, codes, frame = codes_study(
+        load_codec(codec), scans, epsilon=epsilon, delta=delta, **sizes
+    )
+    return {"codes": codes, "plan": plan}, frame
+
+
+def codec(masks: Path, *, out: Path, overwrite: bool = False, as_json: bool = False) -> None:
+    """Fit the codec of a study of masks on public masks; hand the file to every site.
+
+    Example: tacit study codec public-masks.npy --out organ.codec
+
+    masks: Public masks of the organ, .npy, one mask a row, 0 or 1.
+    out: Write the codec here: numbers, no code.
+    """
+    from tacit.federation import read_answers
+    from tacit.masks import PCACodec, save_codec
+
+    writable(out, overwrite=overwrite)
+    fitted = PCACodec.fit(read_answers(masks))
+    save_codec(fitted, out)
+    told = f"{out}: {fitted.length} numbers for a mask of {fitted.shape}"
+    print_result({"codec": str(out), "length": fitted.length}, told, as_json=as_json)
 
 
 def sign(
@@ -310,6 +364,8 @@ def release(
     *,
     out: Path | None = None,
     csv: Path | None = None,
+    masks: Path | None = None,
+    codec: Path | None = None,
     report: Path | None = None,
     overwrite: bool = False,
     folder: Path = HERE,
@@ -321,19 +377,34 @@ def release(
 
     study: The first eight digits of its hash, or more.
     out: Write the signed release here.
-    csv: Write labels, or noisy counts, here.
+    csv: Write labels, noisy counts or codes here.
+    masks: Write the soft masks of a study of masks here, .npy; needs --codec.
+    codec: The codec that the study pins.
     folder: The coordinator's folder.
     """
-    from tacit.federation import Study, read_release, release_csv, release_study
+    from tacit.federation import (
+        Study,
+        inputs_file,
+        read_answers,
+        read_release,
+        release_csv,
+        release_study,
+        released_masks,
+    )
     from tacit.report import write_report
 
-    writable(out, csv, report, overwrite=overwrite)
+    writable(out, csv, report, masks, overwrite=overwrite)
     place = opened(folder)
     name = place.find(study)["hash"]
+    read = Study.read(place.find(name)["text"])
+    decoder = _pinned(read, masks, codec)
     stored = release_study(place, name)
     frame = place.frame_of(name)
     about = frame.read_bytes() if frame.exists() else None
-    found = read_release(Study.read(place.find(name)["text"]), stored, about)
+    found = read_release(read, stored, about)
+    if masks is not None and about is not None:
+        soft = released_masks(read, found, decoder, read_answers(place.inputs_of(name)), about)
+        write_atomically(masks, inputs_file(soft))
     if out is not None:
         write_atomically(out, stored)
     if csv is not None:
@@ -348,6 +419,20 @@ def release(
     print_result({**told, "entry": found.release.entry}, text, as_json=as_json)
     if not as_json and len(place.ledger):
         screen().print(escape(str(place.statement())))
+
+
+def _pinned(study: Study, masks: Path | None, codec: Path | None) -> Any:
+    """Return the codec of a study of masks, checked before anything is released; None without."""
+    from tacit.federation import check_codec
+    from tacit.masks import load_codec
+
+    if masks is None and codec is None:
+        return None
+    if masks is None or codec is None or not study.codes:
+        raise InvalidArgument("Expected --masks and --codec together, for a study of masks.")
+    read = load_codec(codec)
+    check_codec(study, read)
+    return read
 
 
 def verify(

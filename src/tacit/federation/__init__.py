@@ -12,6 +12,8 @@ from tacit.federation.aggregator import Aggregator
 from tacit.federation.approval import Asked
 from tacit.federation.approval import moment as moment
 from tacit.federation.audit_log import lines as audit_lines
+from tacit.federation.codes import check_codec as check_codec
+from tacit.federation.codes import codec_hash, codes_study, released_masks
 from tacit.federation.coordinator import Coordinator
 from tacit.federation.inputs import describe_inputs, frame_file, inputs_file
 from tacit.federation.keys import SigningKey
@@ -40,12 +42,15 @@ __all__ = [
     "StudySite",
     "Window",
     "audit_lines",
+    "codec_hash",
+    "codes_study",
     "describe_inputs",
     "frame_file",
     "inputs_file",
     "new_document",
     "read_release",
     "release_study",
+    "released_masks",
 ]
 
 # For the commands above: servers and pages import what a site's agent never needs.

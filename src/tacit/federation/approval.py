@@ -80,6 +80,7 @@ class Asked:
             **{f"recipient ({each.role})": self._recipient(each) for each in study.servers},
             "answers": f"{teachers} teachers x {study.queries} inputs, "
             + (f"codes of {study.shape[1]} numbers" if study.codes else f"{study.classes} classes"),
+            **({"codec": f"hash {codec}"} if (codec := study.answers.get("codec")) else {}),
             "what leaves": self.what_leaves(),
             "mechanism": f"{plan.mechanism.name} ({numbers})",
             "price": f"epsilon = {epsilon_text(self.epsilon)} at delta = {self.delta:g} for one "

@@ -15,6 +15,7 @@ from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument
 from tacit.federation.answering import Limits, ask_for_codes, ask_teachers
 from tacit.federation.approval import sending_time
+from tacit.federation.codes import check_codec
 from tacit.federation.fetching import frame_of, inputs_of
 from tacit.federation.inputs import read_frame, read_inputs
 from tacit.federation.keys import SECRET
@@ -42,19 +43,40 @@ def trained_counts(
             "that all rows of one reach one teacher. Where each has one row, "
             "groups=range(len(X)) says so; in a run.toml, groups in [data.options] names them."
         )
+    if study.codes:
+        if getattr(encode, "n_classes", None) is None:
+            raise InvalidArgument("Expected encode=EncodeMasks(codec, n_classes): public.")
+        check_codec(study, encode.codec)
     limits = Limits(site.policy.teacher_seconds, site.policy.teacher_megabytes)
     _make_room(site, study, here, limits)
     inputs = read_inputs(study, inputs_of(site, study))
     key = (site.folder / "keys" / "shards.key").read_bytes()
     if study.codes:
-        if getattr(encode, "n_classes", None) is None:
-            raise InvalidArgument("Expected encode=EncodeMasks(codec, n_classes): public.")
         about = {"n_teachers": here.teachers, "length": study.shape[1], "encode": encode}
         codes = ask_for_codes(teacher, records, inputs, **about, key=key, limits=limits)
         return clipped_sum(site, study, codes)
     sizes: dict[str, Any] = {"n_teachers": here.teachers, "n_classes": study.classes}
     told = ask_teachers(teacher, records, inputs, **sizes, key=key, limits=limits)
     return count_votes(told, study.classes)
+
+
+def codes_of_masks(study: Study, here: StudySite, masks: NDArray[Any], encode: Any) -> NDArray[Any]:
+    """Return the codes (teachers, queries, length) of masks made elsewhere, by the pinned codec.
+
+    Shapes are public; a teacher whose masks are no numbers says the centre. Secret.
+    """
+    codec = getattr(encode, "codec", None)
+    if codec is None:
+        raise InvalidArgument("Expected encode=EncodeMasks(codec, n_classes): public.")
+    check_codec(study, codec)
+    wanted = (here.teachers, study.queries, *codec.shape)
+    if masks.shape != wanted or masks.dtype.kind not in "fiub":
+        raise InvalidArgument(f"Expected masks of all but the background, numbers {wanted}.")
+    codes = np.full((here.teachers, *study.shape), np.nan)
+    for number, told in enumerate(masks):
+        if np.isfinite(told).all():
+            codes[number] = codec.encode(told.astype(np.float64).clip(0, 1))
+    return codes
 
 
 def clipped_sum(site: SiteFolder, study: Study, codes: NDArray[Any]) -> NDArray[Any]:

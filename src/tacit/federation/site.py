@@ -34,7 +34,7 @@ from tacit.federation.inputs import read_inputs
 from tacit.federation.keys import SECRET, SigningKey
 from tacit.federation.members import Invitation
 from tacit.federation.releasing import StudyRelease, read_release
-from tacit.federation.sealing import clipped_sum, seal, trained_counts
+from tacit.federation.sealing import clipped_sum, codes_of_masks, seal, trained_counts
 from tacit.federation.sending import withdraw_study
 from tacit.federation.settings import Policy
 from tacit.federation.site_folder import SiteFolder, SiteStudy
@@ -246,7 +246,8 @@ class Site(SiteFolder):
             Or at least the first eight digits of its hash.
         answers : array of shape (teachers, queries), optional
             What teachers that were trained elsewhere answered: class indices. For a study of codes
-            numbers (teachers, queries, length), not clipped yet. Secret.
+            numbers (teachers, queries, length), not clipped yet; with `encode`, masks of all but
+            the background. Secret.
         teacher : estimator or family, optional
             What each shard trains, instead of answers.
         X, y : arrays, optional
@@ -255,7 +256,8 @@ class Site(SiteFolder):
         groups : array, optional
             Whose each row is; needed unless the study's unit is "record" or "site". Secret.
         encode : EncodeMasks, optional
-            The public codec of a study of codes, with the number of classes.
+            The public codec of a study of codes, with the number of classes; `Refused` if the
+            study pins another one.
 
         Notes
         -----
@@ -269,7 +271,10 @@ class Site(SiteFolder):
             raise NotYet(f"Expected a study that was approved: this one is {known.state}.")
         site = self.site_of(known)
         if answers is not None and known.study.codes:
-            codes = codes_of_answers(answers, (site.teachers, *known.study.shape))
+            told = np.asarray(answers)
+            if encode is not None:
+                told = codes_of_masks(known.study, site, told, encode)
+            codes = codes_of_answers(told, (site.teachers, *known.study.shape))
             counts = clipped_sum(self, known.study, codes)
         elif answers is not None:
             shape = {"teachers": site.teachers, "queries": known.study.queries}

@@ -158,8 +158,8 @@ class Study:
     inputs : mapping
         sha256, bytes, dtype and shape of the public inputs.
     answers : mapping
-        kind "votes", and the number of classes; or kind "codes", their length, and the SHA-256 of
-        the frame by which they are clipped.
+        kind "votes", and the number of classes; or kind "codes", their length, the SHA-256 of the
+        frame by which they are clipped and, if the document pins it, of their codec.
     plan : Plan
         What is released, and so the price.
     sites : tuple of StudySite
@@ -364,7 +364,7 @@ def new_document(
     overlap : int
         At how many sites one patient may be.
     codes : mapping, optional
-        length and frame (SHA-256), where answers are codes.
+        length, frame and, if it is to be pinned, codec (SHA-256), where answers are codes.
 
     Returns
     -------
@@ -561,6 +561,8 @@ def _answers(value: Any) -> bool:
     }
     kind = value.get("kind") if isinstance(value, dict) else None
     fields = kinds.get(kind) if isinstance(kind, str) else None
+    if fields is not None and kind == "codes" and "codec" in value:
+        fields = {**fields, "codec": _hash}
     if fields is None or set(value) != {"kind", *fields}:
         return False
     return all(check(value[name]) for name, check in fields.items())

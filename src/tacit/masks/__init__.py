@@ -7,6 +7,7 @@ relied upon for privacy; the mechanism clips. torch, MONAI and nibabel load wher
 """
 
 from tacit.masks.autoencoder import AutoencoderCodec
+from tacit.masks.codec_files import codec_bytes, codec_of_bytes, load_codec, save_codec
 from tacit.masks.codecs import (
     Codec,
     IdentityCodec,
@@ -67,12 +68,15 @@ __all__ = [
     "UNetStudent",
     "UNetTeacher",
     "Volumes",
+    "codec_bytes",
+    "codec_of_bytes",
     "combine_rounds",
     "deformed",
     "encoded_answers",
     "evaluate_masks",
     "generated_volumes",
     "level_of_volume",
+    "load_codec",
     "load_segmenter",
     "load_volumes",
     "mask_figure",
@@ -80,6 +84,7 @@ __all__ = [
     "noise_to_signal",
     "organ_dice",
     "parse_nifti",
+    "save_codec",
     "save_mask",
     "save_masks",
     "segment_with_teachers",

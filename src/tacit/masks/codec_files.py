@@ -1,0 +1,137 @@
+"""A codec as a file of numbers: a line that says what they are, then the numbers. No code.
+
+The same codec makes the same bytes, so that a hash of them can be signed, and another codec refused
+by whoever has them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import numpy as np
+
+from tacit._files import PathLike, write_atomically
+from tacit.errors import InvalidArgument
+from tacit.masks.codecs import IdentityCodec
+from tacit.masks.pca import BlockPCACodec, PCACodec
+
+_FORMAT = "tacit-codec/1"
+_KINDS: dict[str, Any] = {"linear": PCACodec, "blocks": BlockPCACodec, "naive": IdentityCodec}
+_MOST_LINE = 1 << 16
+
+
+def codec_bytes(codec: Any) -> bytes:
+    """Return a codec as bytes, the same for the same numbers.
+
+    Parameters
+    ----------
+    codec : PCACodec, BlockPCACodec or IdentityCodec
+        Public; an autoencoder's network has no such form.
+
+    Returns
+    -------
+    bytes
+        A line of JSON, then every array in float64, little-endian.
+
+    Examples
+    --------
+    >>> codec_bytes(IdentityCodec((2, 2))).decode().strip()
+    '{"format":"tacit-codec/1","kind":"naive","numbers":{},"plain":{"shape":[2,2]}}'
+    """
+    kind = next((name for name, made in _KINDS.items() if type(codec) is made), None)
+    if kind is None:
+        raise InvalidArgument(
+            f"Expected a codec that is public numbers alone, like PCACodec; got "
+            f"{type(codec).__name__}."
+        )
+    fields = {each.name: getattr(codec, each.name) for each in dataclasses.fields(codec)}
+    arrays = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
+    head = {
+        "format": _FORMAT,
+        "kind": kind,
+        "numbers": {name: list(value.shape) for name, value in sorted(arrays.items())},
+        "plain": {name: value for name, value in fields.items() if name not in arrays},
+    }
+    line = json.dumps(head, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    parts = [np.ascontiguousarray(arrays[name], dtype="<f8").tobytes() for name in sorted(arrays)]
+    return b"".join([line.encode(), b"\n", *parts])
+
+
+def codec_of_bytes(raw: bytes) -> Any:
+    """Return the codec that `codec_bytes` wrote; `InvalidArgument` for anything else.
+
+    Parameters
+    ----------
+    raw : bytes
+        Public numbers; nothing of them is run.
+
+    Returns
+    -------
+    PCACodec, BlockPCACodec or IdentityCodec
+        With the very same numbers.
+    """
+    try:
+        line, found, rest = raw.partition(b"\n")
+        if not found or len(line) > _MOST_LINE:
+            raise ValueError
+        codec = _made(json.loads(line), rest)
+        coded = np.asarray(codec.encode(np.zeros((1, *codec.shape))))
+        if coded.shape != (1, codec.length) or codec_bytes(codec) != raw:
+            raise ValueError
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        raise InvalidArgument("Expected a codec's file, as save_codec writes it.") from None
+    return codec
+
+
+def _made(head: Any, rest: bytes) -> Any:
+    if head["format"] != _FORMAT:
+        raise ValueError
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in head["plain"].items()
+    }
+    numbers = np.frombuffer(rest, dtype="<f8").astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise ValueError
+    for name, shape in sorted(head["numbers"].items()):
+        size = int(np.prod([int(side) for side in shape], dtype=np.float64))
+        fields[name], numbers = numbers[:size].reshape(shape), numbers[size:]
+    if numbers.size:
+        raise ValueError
+    return _KINDS[head["kind"]](**fields)
+
+
+def save_codec(codec: Any, path: PathLike) -> None:
+    """Write a codec for those who must use the very same one.
+
+    Parameters
+    ----------
+    codec : PCACodec, BlockPCACodec or IdentityCodec
+        Public.
+    path : path
+        Where.
+    """
+    write_atomically(path, codec_bytes(codec))
+
+
+def load_codec(path: PathLike) -> Any:
+    """Read what `save_codec` wrote.
+
+    Parameters
+    ----------
+    path : path
+        Where it is.
+
+    Returns
+    -------
+    PCACodec, BlockPCACodec or IdentityCodec
+        With the very same numbers.
+    """
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+    except OSError:
+        raise InvalidArgument(f"Expected {str(path)!r} to be a codec's file.") from None
+    return codec_of_bytes(raw)
