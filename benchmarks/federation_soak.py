@@ -52,7 +52,7 @@ from tacit.federation import (
     read_release,
     release_study,
 )
-from tacit.federation.certificates import new_request, server_context
+from tacit.federation.certificates import client_context, new_request, server_context
 from tacit.federation.members import ENROLMENT, enrol, new_token
 from tacit.federation.messages import RECEIPT, check_signed, seal_answers
 from tacit.federation.server_folder import ServerFolder
@@ -350,27 +350,26 @@ def memory_mb(process: int | str) -> float:
     return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
 
 
-def speed(n_sites: int, queries: int, classes: int) -> None:  # noqa: PLR0915 - one experiment
+def enrolled(place: ServerFolder, keys: list[SigningKey]) -> list[ssl.SSLContext]:
+    """Make these the keys of sites that have joined; return how each of them connects."""
+    contexts = []
+    for number, key in enumerate(keys):
+        with tempfile.TemporaryDirectory() as folder:
+            own = Path(folder)
+            csr = new_request(own, "x").decode()
+            token = new_token(place.database, f"site-{number}", "site", time.time())
+            sent = {"token": token, "csr": csr, "key": key.public}
+            sent["signature"] = key.sign(ENROLMENT, csr)
+            (own / "tls.pem").write_bytes(enrol(place.database, place.authority, sent, time.time()))
+            contexts.append(client_context(place.authority.pem, own))
+    return contexts
+
+
+def speed(n_sites: int, queries: int, classes: int) -> None:
     folder = Path(tempfile.mkdtemp(prefix="tacit-speed-"))
     place = make_coordinator(folder / "coordinator", most=2 * n_sites)
-    keys: list[SigningKey] = []
-    contexts: list[ssl.SSLContext] = []
-    for number in range(n_sites):
-        own = folder / f"tls-{number}"
-        own.mkdir()
-        key, csr = SigningKey.generate(), new_request(own, "x").decode()
-        token = new_token(place.database, f"site-{number}", "site", time.time())
-        sent = {
-            "token": token,
-            "csr": csr,
-            "key": key.public,
-            "signature": key.sign(ENROLMENT, csr),
-        }
-        (own / "tls.pem").write_bytes(enrol(place.database, place.authority, sent, time.time()))
-        keys.append(key)
-        from tacit.federation.certificates import client_context
-
-        contexts.append(client_context(place.authority.pem, own))
+    keys = [SigningKey.generate() for _ in range(n_sites)]
+    contexts = enrolled(place, keys)
     file = inputs_file(np.zeros((queries, 1), dtype=np.uint8))
     opens = int(time.time()) - 1
     study = new_document(

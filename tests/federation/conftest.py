@@ -5,7 +5,16 @@ from __future__ import annotations
 import sys
 
 import pytest
-from network import Clock, answers_of, draft, make_coordinator, make_site, served
+from network import (
+    Clock,
+    answers_of,
+    draft,
+    make_aggregator,
+    make_coordinator,
+    make_site,
+    served,
+    served_aggregator,
+)
 
 from tacit import count_votes
 from tacit.cli import main
@@ -62,6 +71,21 @@ def tacit(monkeypatch, capfd, tmp_path, clock):
         return out if found == 0 else err
 
     return run
+
+
+@pytest.fixture(params=["coordinator", "aggregator"])
+def server(request, tmp_path, clock):
+    """A server of either kind, which serves, and a site that has joined it."""
+    make, serving = {
+        "coordinator": (make_coordinator, served),
+        "aggregator": (make_aggregator, served_aggregator),
+    }[request.param]
+    place = make(tmp_path / request.param, clock)
+    with serving(place):
+        site = make_site(tmp_path / "hospital-a", place, "hospital-a", clock)
+        yield place, site
+        site.close()
+    place.close()
 
 
 @pytest.fixture(scope="session")

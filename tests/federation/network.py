@@ -206,9 +206,10 @@ def sealed_body(site: Site, study: Study, number: int = 0) -> bytes:
     return site.sealed(study.hash, "coordinator").read_bytes()
 
 
-def state_of(coordinator: Coordinator) -> tuple:
+def state_of(coordinator: Coordinator | Aggregator) -> tuple:
     """Everything that a request could have changed."""
-    tables = ("members", "certificates", "studies", "approvals", "answers", "audit", "invitations")
+    tables = ["members", "certificates", "studies", "answers", "audit", "invitations"]
+    tables.append("approvals" if coordinator.APPROVES else "evidence")
     rows = [coordinator.database.rows(f"SELECT * FROM {table}") for table in tables]
     files = sorted(path.name for path in (coordinator.folder / "answers").iterdir())
     left = sorted(path.name for path in (coordinator.folder / "uploads").iterdir())

@@ -154,21 +154,21 @@ def hung_up(channel) -> bool:
         return True
 
 
-def test_many_idle_connections_do_not_keep_others_out(network):
-    coordinator, sites = network
+def test_many_idle_connections_do_not_keep_others_out(server):
+    coordinator, site = server
     place = ("127.0.0.1", coordinator.settings.port)
     idle = [socket.create_connection(place, timeout=20) for _ in range(200)]
     try:
-        sites[0].run_once()
+        site.run_once()
     finally:
         for each in idle:
             each.close()
 
 
-def test_headers_that_never_end_are_cut_off(network):
-    coordinator, sites = network
+def test_headers_that_never_end_are_cut_off(server):
+    coordinator, site = server
     place = ("127.0.0.1", coordinator.settings.port)
-    context = context_of(coordinator, sites[0])
+    context = context_of(coordinator, site)
     with (
         socket.create_connection(place, timeout=20) as plain,
         context.wrap_socket(plain, server_hostname="127.0.0.1") as channel,

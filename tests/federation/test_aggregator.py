@@ -87,13 +87,19 @@ def test_after_the_lock_no_file_holds_share_seed_digest_or_noise(tmp_path, monke
         secrets += [seed, mask.tobytes()[:64], (counts.view(np.uint64) - mask).tobytes()[:64]]
     held = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert all(secret in held for secret in secrets[:2])  # the search finds what is there
-    two.finish()
+    looked = []
+
+    def look(kind):
+        """From the lock on: after the lists, the locks and the sums were exchanged."""
+        looked.append({place.find(two.study.hash)["state"] for place in two.places})
+        held = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+        for secret in (*secrets, *(array.tobytes() for array in drawn)):
+            assert secret not in held
+            assert secret.hex().encode() not in held
+
+    two.finish(look)
+    assert looked == [{"locked"}, {"opened"}, {"released"}]
     two.close()
-    secrets += [array.tobytes() for array in drawn]
-    held = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    for secret in secrets:
-        assert secret not in held
-        assert secret.hex().encode() not in held
 
 
 def test_a_sum_is_drawn_and_shown_once(two):

@@ -51,22 +51,22 @@ def other_certificate(folder, authority: Authority, name="hospital-a"):
     return folder
 
 
-def test_without_a_certificate_nobody_comes_in(network):
-    coordinator, _ = network
+def test_without_a_certificate_nobody_comes_in(server):
+    coordinator, _ = server
     with pytest.raises(httpx.HTTPError):
         raw(coordinator, None)
 
 
-def test_a_foreign_authority_of_the_same_name_lets_nobody_in(network, tmp_path):
-    coordinator, _ = network
+def test_a_foreign_authority_of_the_same_name_lets_nobody_in(server, tmp_path):
+    coordinator, _ = server
     (tmp_path / "ca").mkdir()
     foreign = Authority.create(tmp_path / "ca", coordinator.settings.name)
     with pytest.raises(httpx.HTTPError):
         raw(coordinator, other_certificate(tmp_path / "x", foreign))
 
 
-def test_an_expired_certificate_is_refused_and_the_site_says_why(network, tmp_path, monkeypatch):
-    coordinator, sites = network
+def test_an_expired_certificate_is_refused_and_the_site_says_why(server, tmp_path, monkeypatch):
+    coordinator, site = server
     monkeypatch.setattr(certificates, "LEAF_DAYS", 0)
     monkeypatch.setattr(certificates, "_EARLY", datetime.timedelta(days=2))
     with monkeypatch.context() as patched:
@@ -74,10 +74,10 @@ def test_an_expired_certificate_is_refused_and_the_site_says_why(network, tmp_pa
         folder = other_certificate(tmp_path / "old", coordinator.authority)
     with pytest.raises(httpx.HTTPError):
         raw(coordinator, folder)
-    place = sites[0].server_folder(coordinator.settings.url)
+    place = site.server_folder(coordinator.settings.url)
     (place / "tls.pem").write_bytes((folder / "tls.pem").read_bytes())
     with pytest.raises(Refused, match="valid now"):
-        sites[0].run_once()
+        site.run_once()
 
 
 class _Yesterday(datetime.datetime):
@@ -86,8 +86,8 @@ class _Yesterday(datetime.datetime):
         return super().now(tz) - datetime.timedelta(days=1)
 
 
-def test_a_servers_certificate_is_no_members(network, tmp_path):
-    coordinator, _ = network
+def test_a_servers_certificate_is_no_members(server, tmp_path):
+    coordinator, _ = server
     folder = tmp_path / "server"
     folder.mkdir()
     for end in ("key", "pem"):
@@ -97,16 +97,16 @@ def test_a_servers_certificate_is_no_members(network, tmp_path):
         raw(coordinator, folder)
 
 
-def test_a_certificate_that_no_row_names_is_refused(network, tmp_path):
+def test_a_certificate_that_no_row_names_is_refused(server, tmp_path):
     """Issued by the right authority, never enrolled: rights come from the table alone."""
-    coordinator, _ = network
+    coordinator, _ = server
     folder = other_certificate(tmp_path / "x", coordinator.authority)
     assert raw(coordinator, folder).status_code == 403
 
 
-def test_tls_1_2_is_refused(network):
-    coordinator, sites = network
-    place = sites[0].server_folder(coordinator.settings.url)
+def test_tls_1_2_is_refused(server):
+    coordinator, site = server
+    place = site.server_folder(coordinator.settings.url)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=coordinator.authority.pem.decode())
     context.load_cert_chain(place / "tls.pem", place / "tls.key")
@@ -118,10 +118,19 @@ def test_tls_1_2_is_refused(network):
         http.get(f"{coordinator.settings.url}/v1/studies", headers=HEADERS)
 
 
-def test_another_protocol_is_told_so(network):
-    coordinator, sites = network
-    place = sites[0].server_folder(coordinator.settings.url)
+def test_another_protocol_is_told_so(server):
+    coordinator, site = server
+    place = site.server_folder(coordinator.settings.url)
     assert raw(coordinator, place, headers={"Tacit-Protocol": "2"}).status_code == 426
+
+
+def test_revocation_is_immediate_on_an_open_connection(server):
+    place, site = server
+    client = client_of(site)
+    assert client.ask("GET", "/studies").status == 200
+    place.revoke("hospital-a")
+    with pytest.raises(Refused, match="revoked"):  # the connection is still open
+        client.ask("GET", "/studies")
 
 
 def test_revocation_is_immediate_on_an_open_connection_and_drops_the_answer(network, clock):
@@ -156,10 +165,10 @@ def test_an_analyst_reads_and_sends_nothing(network, tmp_path):
     analyst.close()
 
 
-def test_a_token_works_once_and_again_only_for_the_same_key(network, tmp_path, clock):
-    coordinator, sites = network
+def test_a_token_works_once_and_again_only_for_the_same_key(server, tmp_path, clock):
+    coordinator, member = server
     line = coordinator.invite("hospital-d")
-    budget = sites[0].ledger.budget
+    budget = member.ledger.budget
     site = Site.create(tmp_path / "d", budget=budget, unit="patient", clock=clock)
     site.join(line)
     place = site.server_folder(coordinator.settings.url)
@@ -176,9 +185,9 @@ def test_a_token_works_once_and_again_only_for_the_same_key(network, tmp_path, c
     thief.close()
 
 
-def test_wrong_and_old_tokens_are_refused_and_soon_slowed_down(network, tmp_path, clock):
-    coordinator, sites = network
-    budget = sites[0].ledger.budget
+def test_wrong_and_old_tokens_are_refused_and_soon_slowed_down(server, tmp_path, clock):
+    coordinator, member = server
+    budget = member.ledger.budget
     site = Site.create(tmp_path / "d", budget=budget, unit="patient")
     line = coordinator.invite("hospital-d")
     invited = Invitation.read(line)
@@ -215,12 +224,12 @@ def test_an_invitation_to_a_line_that_anybody_can_read_is_none(coordinator):
                 Invitation.read(other.text())
 
 
-def test_an_impostor_of_the_server_is_not_talked_to(network, tmp_path):
+def test_an_impostor_of_the_server_is_not_talked_to(server, tmp_path):
     """Another coordinator at the same address: its authority is not the one that was pinned."""
-    coordinator, sites = network
+    coordinator, site = server
     other = make_coordinator(tmp_path / "other")
     with served(other):
-        client = Client(sites[0].server_folder(coordinator.settings.url), other.settings.url)
+        client = Client(site.server_folder(coordinator.settings.url), other.settings.url)
         with pytest.raises(Unreachable):
             client.ask("GET", "/studies")
         client.close()

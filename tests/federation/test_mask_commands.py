@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
-from network import make_aggregator, make_coordinator, make_site, pass_the_end, served
+from network import make_aggregator, make_coordinator, make_site, opened, pass_the_end, served
 
 from tacit.errors import Refused
 from tacit.federation import Study, codes_study
-from tacit.federation.codes import check_codec, codec_hash
+from tacit.federation.codes import check_codec, codec_hash, slow_noise
 from tacit.ledger import Budget
 from tacit.masks import EncodeMasks, PCACodec, load_codec, save_codec
 
@@ -109,8 +111,6 @@ def test_a_pinned_codec_is_the_only_one_and_is_asked_before_teachers_are(network
     scans = np.zeros((6, *SIDES))
     budget = {"epsilon": 1e5, "delta": 1e-7, "shared": False}
     plan, codes, frame = codes_study(codec, scans, n_teachers=6, **budget)
-    from network import opened
-
     study = opened(coordinator, classes=None, codes=codes, plan=plan, frame=frame)
     site = sites[0]
     site.run_once()
@@ -121,3 +121,18 @@ def test_a_pinned_codec_is_the_only_one_and_is_asked_before_teachers_are(network
     with pytest.raises(Refused, match="pins"):
         check_codec(study, other)
     check_codec(study, codec)
+
+
+def test_noise_that_takes_long_is_said_before(network):
+    """A million numbers at 2^38 steps take about 17 seconds; a few hundred do not."""
+    coordinator, _ = network
+    codec = PCACodec.fit(organs(40, 0), n_components=4)
+    plan, codes, frame = codes_study(
+        codec, np.zeros((6, *SIDES)), n_teachers=6, epsilon=1e-3, delta=1e-7, shared=False
+    )
+    study = opened(coordinator, classes=None, codes=codes, plan=plan, frame=frame)
+    assert slow_noise(study) == ""
+    inputs = {**study.inputs, "shape": [250_000, *study.inputs["shape"][1:]]}
+    larger = dataclasses.replace(study, inputs=inputs)
+    steps = math.log2(plan.mechanism.deviation / plan.mechanism.grid)
+    assert f"2^{steps:.0f} steps" in slow_noise(larger)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 
 import pytest
 from network import CLASSES, INPUTS, QUERIES, make_coordinator
+from scipy.optimize import brentq
+from scipy.stats import norm
 
 from tacit.errors import InvalidArgument, Refused
 from tacit.federation import (
@@ -21,7 +24,7 @@ from tacit.federation import (
 from tacit.federation.approval import check_study, sending_time
 from tacit.federation.study import SIGNED_AS
 from tacit.ledger import Budget, Ledger, canonical
-from tacit.mechanisms import GNMax, LNMax, NoisyVotes, Plan
+from tacit.mechanisms import GNMax, LNMax, NoisyVotes, Plan, SharedVotes
 
 
 @pytest.fixture
@@ -118,12 +121,42 @@ def test_sites_have_names_and_keys_of_their_own(document):
         Study.read(canonical({**document, "sites": [first, {**second, "id": "../x"}]}))
 
 
+def with_aggregators(servers):
+    """A coordinator and two aggregators, each with all of its own."""
+    more = [
+        {
+            **servers[0],
+            "role": role,
+            "url": f"https://{role}.example",
+            "key": SigningKey.generate().public,
+            "ca": digit * 64,
+            "ledger": digit * 64,
+        }
+        for role, digit in (("first", "1"), ("second", "2"))
+    ]
+    return [*servers, *more]
+
+
+def by_hand(queries, sigma, votes):
+    """Epsilon at delta 1e-5 of mu^2 = 2 queries votes^2 / sigma^2, by the Gaussian's own curve."""
+    mu = votes * math.sqrt(2 * queries) / sigma
+
+    def beyond(epsilon):
+        lost = norm.cdf(mu / 2 - epsilon / mu)
+        return lost - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu) - 1e-5
+
+    return brentq(beyond, 0, 50)
+
+
 @pytest.mark.parametrize(
     ("unit", "overlap", "plan", "epsilon"),
     [
         ("patient", 1, Plan(NoisyVotes(40), 100), 1.36),
         ("patient", 2, Plan(NoisyVotes(40, votes_per_unit=2), 100), 2.94),
         ("site", 1, Plan(GNMax(40, votes_per_unit=3), 100), 4.69),
+        ("patient", 1, Plan(SharedVotes(40), 100), 1.36),
+        ("patient", 2, Plan(SharedVotes(40, votes_per_unit=2), 100), 2.94),
+        ("site", 1, Plan(SharedVotes(40, votes_per_unit=3), 100), 4.69),
     ],
 )
 def test_a_plan_is_priced_for_what_unit_and_overlap_ask(document, unit, overlap, plan, epsilon):
@@ -131,8 +164,15 @@ def test_a_plan_is_priced_for_what_unit_and_overlap_ask(document, unit, overlap,
     sites = [first, {**second, "teachers": 3}]
     shape = {**document["inputs"], "shape": [100, 2]}
     about = {"unit": unit, "overlap": overlap, "plan": plan.as_dict(), "sites": sites}
+    if isinstance(plan.mechanism, SharedVotes):
+        about |= {"mode": "two-aggregators", "servers": with_aggregators(document["servers"])}
     study = Study.read(canonical({**document, **about, "inputs": shape}))
     assert round(study.plan.epsilon(1e-5), 2) == epsilon
+    assert by_hand(100, 40.0, study.plan.mechanism.votes_per_unit) == pytest.approx(
+        epsilon, abs=5e-3
+    )
+    if study.mode == "two-aggregators":
+        return
     lnmax = {"plan": Plan(LNMax(0.05), 100).as_dict(), "overlap": 2, "unit": "patient"}
     with pytest.raises(InvalidArgument, match="votes_per_unit"):
         Study.read(canonical({**document, **about, **lnmax, "inputs": shape}))

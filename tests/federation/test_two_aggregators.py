@@ -124,12 +124,30 @@ def test_a_study_from_shares_to_a_release(parties, clock):
 
 
 def test_only_sites_that_both_hold_are_in_the_sum(parties, clock):
+    """And everybody can see who is: by name, never by what was answered."""
     coordinator, first, second, sites = parties
     study = opened(coordinator, first, second)
+    assert set(coordinator.agreed(study.hash)) == {"first", "second"}
     answered(sites, clock, study)
     second.revoke(sites[0].folder.name)
+    names = [site.folder.name for site in sites]
+    rows = [each.presence(study.hash) for each in (first, second)]
+    assert [[row[name]["held"] for name in names] for row in rows] == [
+        [True] * 3,
+        [False, True, True],
+    ]
+    assert rows[1][names[0]]["dropped"] == "revoked"
+    assert {each["elsewhere"] for row in rows for each in row.values()} == {None}
+    there = coordinator.presence(study.hash)
+    assert {each["decision"] for each in there.values()} == {"approved"}
+    assert not any(each["answered"] for each in there.values())
     pass_the_end(clock, study)
     go_on(first, second)
+    row = first.presence(study.hash)
+    assert [row[name]["elsewhere"] for name in names] == [False, True, True]
+    assert [row[name]["added"] for name in names] == [False, True, True]
+    there = coordinator.presence(study.hash)
+    assert [there[name]["answered"] for name in names] == [False, True, True]
     found = read_release(study, release_study(coordinator, study.hash))
     assert found.survivors == ("hospital-b", "hospital-c")
     assert np.array_equal(exact(found.release), total_of((1, 2)))

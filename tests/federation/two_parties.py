@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from network import CLASSES, INPUTS, QUERIES, make_aggregator
 from tacit.federation import (
     Server,
     SigningKey,
+    Study,
     StudySite,
     Window,
     describe_inputs,
@@ -54,12 +54,12 @@ class TwoParties:
     def _signature(self) -> str:
         return OFFICER.sign(SIGNED_AS, self.study.hash)
 
-    def _study(self):
+    def _study(self, title: str = "by hand") -> Study:
         file = inputs_file(INPUTS)
         pinned = ("c" * 64, COORDINATOR.public, "d" * 64, 1.0, 1e-6)
         described = [place.describe(place.folder.name) for place in self.places]
         return new_document(
-            title="by hand",
+            title=title,
             purpose="to try it out",
             unit="patient",
             inputs=describe_inputs(file),
@@ -84,14 +84,27 @@ class TwoParties:
                 values = (url, "us", ca, key, officers)
                 rows.execute("INSERT INTO parties VALUES (?, ?, ?, ?, ?)", values)
         for number, key in enumerate(SITES):
-            tls = place.folder / f"tls-{number}"
-            tls.mkdir()
+            tls = self.tls(place, number)
+            tls.mkdir(parents=True)
             csr = new_request(tls, "x").decode()
             token = new_token(place.database, f"site-{number}", "site", place.now())
             sent = {"token": token, "csr": csr, "key": key.public}
             sent["signature"] = key.sign(ENROLMENT, csr)
-            enrol(place.database, place.authority, sent, place.now())
-            shutil.rmtree(tls)
+            certificate = enrol(place.database, place.authority, sent, place.now())
+            (tls / "tls.pem").write_bytes(certificate)
+
+    def tls(self, place: Aggregator, number: int) -> Path:
+        """Where a site keeps the certificate by which it reaches an aggregator."""
+        return self.folder / "sites" / place.folder.name / str(number)
+
+    def also_open(self, title: str) -> Study:
+        """Open another study of the same parties."""
+        study = self._study(title)
+        signature = OFFICER.sign(SIGNED_AS, study.hash)
+        for place in self.places:
+            place.meet("https://c.example", study.text, OFFICER.public, signature)
+            place.approve(study.hash, hash=study.hash)
+        return study
 
     def sealed(self, number: int, counts, seed: bytes | None = None) -> dict[str, bytes]:
         """What one site sends, by role; its sharing id tells its number."""
@@ -112,7 +125,7 @@ class TwoParties:
             for place in self.places:
                 assert self.send(place, number, parcels[place.folder.name])[0] == 201
 
-    def finish(self) -> list[tuple[str, str, bytes]]:
+    def finish(self, after=lambda kind: None) -> list[tuple[str, str, bytes]]:
         """Close, exchange everything; return all messages: to whom, what, which bytes."""
         self.time = NOW + 101.0
         messages = []
@@ -125,6 +138,7 @@ class TwoParties:
                 take_note(other, self.study.hash, kind, told)
             for place in self.places:
                 advance(place, self.study.hash)
+            after(kind)
         return messages
 
     def state(self, number: int) -> str:

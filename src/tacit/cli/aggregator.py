@@ -7,7 +7,7 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.markup import escape
@@ -163,7 +163,7 @@ def serve(*, folder: Path = HERE) -> None:
 
 
 def show(study: str = "", *, folder: Path = HERE, as_json: bool = False) -> None:
-    """Show all studies, or what one asks of this aggregator; never a share.
+    """Show all studies, or what one asks of this aggregator and who is held; never a share.
 
     Example: tacit aggregator show 3f0a11c2
 
@@ -175,11 +175,15 @@ def show(study: str = "", *, folder: Path = HERE, as_json: bool = False) -> None
         row, told = place.find(study), place.asked(study)
         proofs = place.evidence(row["hash"])
         if as_json:
-            print_json({"state": row["state"], "equivocation": proofs, **dict(told)})
+            sites = place.presence(row["hash"])
+            about = {"state": row["state"], "equivocation": proofs, "presence": sites}
+            print_json({**dict(told), **about})
             return
         rows = [(name, escape(text)) for name, text in told]
         rows += [("EQUIVOCATION", f"the other aggregator signed two {kind}s") for kind in proofs]
         print_table(f"{row['hash'][:8]}: {row['state']}", ("", ""), rows)
+        present = [_presence(*each) for each in place.presence(row["hash"]).items()]
+        print_table("Sites", ("site", "teachers", "held here", "by the other", "added"), present)
         return
     from tacit.federation import Study, moment
 
@@ -193,6 +197,12 @@ def show(study: str = "", *, folder: Path = HERE, as_json: bool = False) -> None
         for row, each in found
     ]
     print_table("Studies", ("title", "role", "state", "closes", "study"), lines)
+
+
+def _presence(site: str, row: dict[str, Any]) -> tuple[str, ...]:
+    words = {True: "yes", False: "no", None: "not yet known"}
+    held = row["dropped"] or ("yes" if row["held"] else "")
+    return site, str(row["teachers"]), held, words[row["elsewhere"]], words[row["added"]]
 
 
 def approve(

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from tacit._files import write_atomically
 from tacit.cli.options import parse_mechanism, writable
-from tacit.cli.show import print_json, print_result, print_table, screen
+from tacit.cli.show import errors, print_json, print_result, print_table, screen
 from tacit.errors import InvalidArgument, NotYet, Refused
 
 if TYPE_CHECKING:
@@ -186,7 +186,14 @@ def new(
     second: The same of the second.
     folder: The coordinator's folder.
     """
-    from tacit.federation import Window, describe_inputs, inputs_file, new_document, read_answers
+    from tacit.federation import (
+        Window,
+        describe_inputs,
+        inputs_file,
+        new_document,
+        read_answers,
+        slow_noise,
+    )
 
     place = opened(folder)
     asked = read_answers(inputs)
@@ -215,6 +222,8 @@ def new(
         servers=[place.server(), *servers],
     )
     place.add(study, file, frame)
+    if slow := slow_noise(study):
+        errors().print(escape(slow), soft_wrap=True)
     cost = study.plan.epsilon(place.ledger.usable_delta)
     print_result(
         {"study": study.hash, "epsilon": cost},
@@ -301,10 +310,13 @@ def show(study: str = "", *, folder: Path = HERE, as_json: bool = False) -> None
         name = place.find(study)["hash"]
         sites = place.presence(name)
         if as_json:
-            print_json({"study": name, "state": place.find(name)["state"], "sites": sites})
+            state, signed = place.find(name)["state"], sorted(place.agreed(name))
+            print_json({"study": name, "state": state, "aggregators": signed, "sites": sites})
             return
         rows = [_presence(site, row) for site, row in sites.items()]
         title = f"{name[:8]}: {place.find(name)['state']}"
+        if signed := place.agreed(name):
+            title += f", signed by the {' and the '.join(signed)} aggregator"
         print_table(title, ("site", "teachers", "decision", "answered"), rows)
         return
     from tacit.federation import Study, moment

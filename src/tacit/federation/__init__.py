@@ -14,6 +14,7 @@ from tacit.federation.approval import moment as moment
 from tacit.federation.audit_log import lines as audit_lines
 from tacit.federation.codes import check_codec as check_codec
 from tacit.federation.codes import codec_hash, codes_study, released_masks
+from tacit.federation.codes import slow_noise as slow_noise
 from tacit.federation.coordinator import Coordinator
 from tacit.federation.inputs import describe_inputs, frame_file, inputs_file
 from tacit.federation.keys import SigningKey

@@ -8,6 +8,7 @@ step one synchronised transaction. What the other aggregator says and what is ex
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from tacit.errors import Refused
 from tacit.federation import audit_log, members
 from tacit.federation.audit_log import note
 from tacit.federation.client import Client, enrol, folder_for
+from tacit.federation.codes import slow_noise
 from tacit.federation.database import Row, append_only, forward, new_folder, write_once
 from tacit.federation.keys import check_signature, fingerprint
 from tacit.federation.members import Invitation
@@ -281,6 +283,7 @@ class Aggregator(ServerFolder):
             f"one {study.unit}",
             "this ledger": f"epsilon {epsilon_text(self.ledger.spent())} of "
             f"{self.ledger.budget.epsilon:g} spent",
+            **({"mind": slow} if (slow := slow_noise(study)) else {}),
         }
         return list(shown.items())
 
@@ -485,6 +488,39 @@ class Aggregator(ServerFolder):
         pairs = [[row["site"], row["sharing"]] for row in found]
         return signed(self.key, HELD, {"study": study.hash, "role": role, "held": pairs}).decode()
 
+    def presence(self, name: str) -> dict[str, Row]:
+        """Return, for each site of a study, whether its share is or was held here, and added.
+
+        Parameters
+        ----------
+        name : str
+            The study's hash.
+
+        Returns
+        -------
+        dict
+            teachers, held, elsewhere (the other aggregator's list; None before it came), added
+            (None before the lock) and dropped by site; never a share, or when it came.
+        """
+        row = self.find(name)
+        study = Study.read(row["text"])
+        came = self.database.rows("SELECT site, dropped FROM answers WHERE study = ?", study.hash)
+        dropped = {each["site"]: each["dropped"] for each in came}
+        gone = self.database.rows("SELECT site FROM withdrawals WHERE study = ?", study.hash)
+        dropped |= {each["site"]: "withdrawn" for each in gone}
+        elsewhere = _named(row["peer_held"] and json.loads(row["peer_held"])["held"])
+        added = _named(row["survivors"] and json.loads(row["survivors"]))
+        return {
+            site.id: {
+                "teachers": site.teachers,
+                "held": site.id in dropped and dropped[site.id] is None,
+                "elsewhere": None if elsewhere is None else site.id in elsewhere,
+                "added": None if added is None else site.id in added,
+                "dropped": dropped.get(site.id),
+            }
+            for site in study.sites
+        }
+
     def evidence(self, name: str) -> list[str]:
         """Return what the other aggregator signed twice, differently, in a study.
 
@@ -518,6 +554,11 @@ class Aggregator(ServerFolder):
         """Close connections and files; what was written stays."""
         self.hang_up()
         super().close()
+
+
+def _named(pairs: Sequence[Sequence[str]] | None) -> set[str] | None:
+    """Return the sites of a list of (site, sharing id), if there is one."""
+    return None if pairs is None else {site for site, _ in pairs}
 
 
 def _pins(server: Server) -> str:

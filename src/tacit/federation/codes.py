@@ -20,6 +20,9 @@ from tacit.federation.study import Study
 from tacit.mechanisms import Plan
 from tacit.privacy import calibrate_gaussian
 
+_SLOW, _PATIENCE = 17.0, 5.0
+"""Seconds for a million numbers at 2^38 steps (half as many at 2^37), and what is worth a word."""
+
 
 def codec_hash(codec: Any) -> str:
     """Return the hash by which a study pins its codec.
@@ -54,6 +57,32 @@ def check_codec(study: Study, codec: Any) -> None:
         raise Refused("Expected the codec that the study pins: this one has another hash.")
     if codec.length != study.shape[1]:
         raise Refused(f"Expected a codec of the study's length, {study.shape[1]}.")
+
+
+def slow_noise(study: Study) -> str:
+    """Return a warning where drawing a study's noise takes long; empty where it does not.
+
+    Parameters
+    ----------
+    study : Study
+        Whose noise is drawn at the release, or at each aggregator's lock.
+
+    Returns
+    -------
+    str
+        One line.
+    """
+    mechanism: Any = study.plan.mechanism
+    if not study.codes:
+        return ""
+    steps = mechanism.deviation / mechanism.grid
+    seconds = _SLOW * steps / 2.0**38 * study.shape[0] * study.shape[1] / 1e6
+    if steps < 2.0**36 or seconds < _PATIENCE:
+        return ""
+    return (
+        f"The noise has a deviation of 2^{math.log2(steps):.0f} steps and will take about "
+        f"{seconds:.0f} processor seconds to draw; a shorter code or a larger epsilon takes less."
+    )
 
 
 def codes_study(

@@ -27,7 +27,7 @@ from tacit.federation.coordinator import Coordinator
 from tacit.federation.pages import rendered, style
 from tacit.federation.releasing import read_release, release_csv, release_study
 from tacit.federation.sessions import Session, Sessions
-from tacit.federation.study import Study
+from tacit.federation.study import AGGREGATORS, MODES, Study
 from tacit.ledger import epsilon_text
 from tacit.report import render_report
 
@@ -203,8 +203,7 @@ class _Console:
         )
 
     def _answered(self, name: str) -> int:
-        query = "SELECT COUNT(*) AS n FROM answers WHERE study = ? AND dropped IS NULL"
-        return int((self.coordinator.database.row(query, name) or {"n": 0})["n"])
+        return sum(each["answered"] for each in self.coordinator.presence(name).values())
 
     async def study(self, request: Request, session: Session, said: str = "") -> Response:
         place = self.coordinator
@@ -223,6 +222,12 @@ class _Console:
             officer=row["officer"],
             closes=row["closes"],
             entry=row["entry"],
+            released=row["release"] is not None,
+            aggregators={
+                role: role in place.agreed(study.hash)
+                for role in MODES[study.mode]
+                if role in AGGREGATORS
+            },
             sites=sites,
             answered=len(present),
             reached=study.reached(present),
@@ -265,7 +270,10 @@ class _Console:
         row = self.coordinator.find(request.path_params["name"])
         if row["release"] is None:
             return PlainTextResponse("Nothing was released yet.\n", 404)
-        text = release_csv(read_release(Study.read(row["text"]), bytes(row["release"])).release)
+        frame = self.coordinator.frame_of(row["hash"])
+        about = frame.read_bytes() if frame.exists() else None
+        found = read_release(Study.read(row["text"]), bytes(row["release"]), about)
+        text = release_csv(found.release)
         return PlainTextResponse(text, media_type="text/csv")
 
     async def sites(self, request: Request, session: Session, **more: Any) -> Response:

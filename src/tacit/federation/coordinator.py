@@ -27,6 +27,7 @@ from tacit.federation.statements import (
     with_presumptions,
 )
 from tacit.federation.study import AGGREGATORS, SIGNED_AS, Server, Study, StudySite
+from tacit.federation.sums import read_sum
 from tacit.ledger import Budget, Statement
 
 
@@ -258,13 +259,15 @@ class Coordinator(ServerFolder):
         Returns
         -------
         dict
-            decision, answered and dropped by site; never what it answered, or when.
+            decision, answered and dropped by site; never what it answered, or when. Where two
+            aggregators add, who has answered is known here once one of them has opened its sum.
         """
         study = Study.read(self.find(name)["text"])
         decided = self.database.rows("SELECT * FROM approvals WHERE study = ?", study.hash)
         told = self.database.rows("SELECT * FROM answers WHERE study = ?", study.hash)
         decisions = {row["site"]: row["decision"] for row in decided}
         answered = {row["site"]: row["dropped"] for row in told}
+        answered |= dict.fromkeys(self._added(study))
         gone = self.database.rows("SELECT site FROM withdrawals WHERE study = ?", study.hash)
         dropped = {**answered, **{row["site"]: "withdrawn" for row in gone}}
         return {
@@ -276,6 +279,14 @@ class Coordinator(ServerFolder):
             }
             for site in study.sites
         }
+
+    def _added(self, study: Study) -> list[str]:
+        """Return the sites in the sums that aggregators have opened."""
+        query = "SELECT role, body FROM sums WHERE study = ? ORDER BY role LIMIT 1"
+        row = self.database.row(query, study.hash)
+        if row is None:
+            return []
+        return [site for site, _ in read_sum(study, row["role"], bytes(row["body"])).pairs]
 
     def statement(self) -> Statement:
         """Return what this coordinator may sign, with what it presumes of the sites.
