@@ -315,8 +315,8 @@ def show(study: str = "", *, folder: Path = HERE, as_json: bool = False) -> None
             return
         rows = [_presence(site, row) for site, row in sites.items()]
         title = f"{name[:8]}: {place.find(name)['state']}"
-        if signed := place.agreed(name):
-            title += f", signed by the {' and the '.join(signed)} aggregator"
+        if agreed := place.agreed(name):
+            title += f", signed by the {' and the '.join(agreed)} aggregator"
         print_table(title, ("site", "teachers", "decision", "answered"), rows)
         return
     from tacit.federation import Study, moment

@@ -791,6 +791,11 @@ class DistributedGaussianMean(MeanOfCodes):
     secure aggregation a message alone costs `exposed_cost()`. Unit: whatever a teacher's shard
     holds the records of.
 
+    When which: this one where a secure-aggregation service of your own shows nobody more than the
+    total, and it is known beforehand how many may drop out or collude; the total then has noise of
+    sigma. Without such a service `SharedCodes`: two aggregators that do not collude, any number of
+    colluding sites, sqrt(2) sigma. Where one party is trusted by all, `GaussianMean`.
+
     References
     ----------
     docs/theory/high-dimensional.md#distributed-noise.
