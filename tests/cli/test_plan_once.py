@@ -8,8 +8,11 @@ import pytest
 
 from tacit.cli.plan import plan
 from tacit.errors import InvalidArgument
+from tacit.ledger import Budget
+from tacit.privacy import gaussian_mu
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}
+NOISY_VOTES = ("noisy-votes", "sampled-votes")
 
 
 def printed(capsys, **given) -> dict:
@@ -65,6 +68,37 @@ def test_a_check_of_probabilities_is_part_of_the_plan(capsys):
     assert sum(1 / each["sigma"] ** 2 for each in found) == pytest.approx(
         1 / printed(capsys, method="prototype")["releases"][0]["sigma"] ** 2
     )
+
+
+@pytest.mark.parametrize("method", ["dpsgd", "gd"])
+def test_a_check_is_part_of_what_steps_cost(method, capsys):
+    steps, check = printed(capsys, method=method, records=5000, calibration=0.05)["releases"]
+    (alone,) = printed(capsys, method=method, records=5000)["releases"]
+    assert check["share"] == pytest.approx(0.05)
+    assert steps["share"] == pytest.approx(0.95)
+    assert alone["sigma"] < steps["sigma"] < 1.1 * alone["sigma"]
+
+
+@pytest.mark.parametrize(
+    "voters", [{"teachers": 250, "queries": 640}, {"method": "knn", "k": 300, "queries": 100}]
+)
+def test_a_check_is_part_of_what_votes_cost(voters, capsys):
+    budget = Budget(**BUDGET)
+    found = printed(capsys, calibration=0.05, **voters)
+    (check,) = found["check"]
+    whole = 20 / check["parameters"]["sigma"] ** 2  # teachers keep some delta back
+    assert whole == pytest.approx(gaussian_mu(1.0, 1e-5) ** 2, rel=0.02)
+    votes = next(each for each in found["proposals"] if each["mechanism"] in NOISY_VOTES)
+    left = 2 * voters["queries"] / votes["parameters"]["sigma"] ** 2
+    assert 0.94 * whole < left <= 0.95 * whole * (1 + 1e-9)
+    assert all(each["epsilon"] < budget.epsilon for each in found["proposals"])
+    plan(**BUDGET, calibration=0.05, **voters)
+    assert "for calibration" in capsys.readouterr().out
+
+
+def test_masks_have_no_check():
+    with pytest.raises(InvalidArgument, match="calibration"):
+        plan(**BUDGET, method="segmentation", calibration=0.05)
 
 
 def test_networks_and_masks_say_that_they_have_no_forecast(capsys):

@@ -65,3 +65,8 @@ def test_what_cannot_be_chosen_is_refused():
     with pytest.raises(InvalidArgument, match="X_public"):
         make(AutoRegressor).fit(X, Y.astype(float))
     assert choose_method("images", 9e3, has_public=False).method == "dpsgd"
+
+
+def test_images_take_ridge_where_votes_fall_behind():
+    taken = [choose_method("images", n_mu, has_public=True).method for n_mu in (4e3, 9e3, None)]
+    assert taken == ["prototype", "ridge", "ridge"]

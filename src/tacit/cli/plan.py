@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,7 @@ def plan(
     sampling_rate: Chance of a record to take part (knn); 1 by default.
     classes: How many classes.
     numbers: Plan for numbers instead of labels (moments, ridge, auto).
-    calibration: Share of mu^2 that checks probabilities (prototype, moments, ridge, auto).
+    calibration: Share of mu^2 that checks probabilities, such as 0.05 (every method of labels).
     mechanism: Price this one beside the proposals (pate): NAME:KEY=VALUE,... for example
         lnmax:gamma=0.05.
     evaluate: Say how wide the bands of tacit evaluate would be, instead.
@@ -93,12 +94,7 @@ def plan(
         options.refuse_given(f"--method {method}", **voting, **unused)
         _show_outline(method, budget, 0 if numbers else classes, records, calibration, as_json)
         return
-    options.refuse_given(
-        f"--method {method}",
-        records=records,
-        numbers=numbers or None,
-        calibration=calibration or None,
-    )
+    options.refuse_given(f"--method {method}", records=records, numbers=numbers or None)
     if queries is None:
         raise InvalidArgument("Expected --queries, how many public inputs are to be labelled.")
     at_least(1, queries=queries)
@@ -110,31 +106,66 @@ def plan(
     else:
         unused = {"mechanism": mechanism, "plot": plot, "reserve_delta": reserve_delta}
         options.refuse_given(f"--method {method}", **unused)
-    propose: Any = method_named(method).propose
-    proposals: list[Plan] = propose(queries, budget, classes, **settings)
+    checks, propose = _checks(method, budget, calibration), _proposer(method)
+    beside = {"beside": checks} if checks else {}  # part of what may be spent
+    proposals: list[Plan] = propose(queries, budget, classes, **settings, **beside)
     if mechanism is not None:
         made = options.vote_mechanism(mechanism)
         proposals.append(Plan(made, queries, n_teachers=teachers, n_classes=classes))
-    trade_off = _trade_off(method, queries, budget, classes, settings)
+    trade_off = _trade_off(method, queries, budget, classes, settings, checks)
     forecast = (method_named(method).forecast or _no_forecast)(proposals, classes, teachers or k)
     if plot is not None:
         _plot(plot, queries, budget)
     if as_json:
+        plans = {"proposals": _plain(proposals, budget), "check": _plain(checks, budget)}
         told = {"trade_off": trade_off, "forecast": str(forecast)}
-        plain = [{**each.as_dict(), **each.price(budget.delta)._asdict()} for each in proposals]
-        print_json({"proposals": plain, **told, "plot": None if plot is None else str(plot)})
+        print_json({**plans, **told, "plot": None if plot is None else str(plot)})
         return
-    about = {"queries": queries, "classes": classes, **settings}
-    named = (f"{OPTIONS.get(name, name).replace('_', ' ')} {about[name]:g}" for name in about)
-    title = f"Within epsilon {epsilon:g} at delta {delta:g}: {', '.join(named)}"
+    named = _named({"queries": queries, "classes": classes, **settings})
+    title = f"Within epsilon {epsilon:g} at delta {delta:g}: {named}"
     _show_proposals(title, proposals, budget.delta, method, teachers or k)
-    if trade_off:
-        _show_trade_off(method, trade_off, teachers)
+    _show_trade_off(method, trade_off, teachers)
+    _show_checks(checks, budget)
     screen().print(f"Forecast. {forecast}", highlight=False, markup=False)
     if (price := proposals[-1].epsilon(budget.delta)) > epsilon:
         screen().print(f"[yellow]{mechanism} is beyond that budget: epsilon {price:.4g}.[/]")
     if plot is not None:
         screen().print(f"Picture: {plot}")
+
+
+def _proposer(method: str) -> Any:
+    from tacit.methods import method_named
+
+    return method_named(method).propose
+
+
+def _checks(method: str, budget: Budget, calibration: float) -> list[Plan]:
+    """Return what checks probabilities, within the budget; a method without any refuses."""
+    from tacit.methods import check_within, method_named, share_of_check
+
+    if not share_of_check(calibration=calibration):
+        return []
+    if not method_named(method).takes("checks"):
+        raise InvalidArgument(f"Expected no --calibration with --method {method}: it has none.")
+    return [check_within(budget, calibration)]
+
+
+def _show_checks(checks: list[Plan], budget: Budget) -> None:
+    """Print what is released beside each proposal."""
+    for check in checks:
+        screen().print(
+            f"Beside each: outcomes by score, for calibration, with noise {_noise_of(check):.4g} "
+            f"on each count (epsilon {check.epsilon(budget.delta):.4g} by itself); together they "
+            f"stay within epsilon {budget.epsilon:g}."
+        )
+
+
+def _plain(plans: list[Plan], budget: Budget) -> list[dict[str, Any]]:
+    return [{**each.as_dict(), **each.price(budget.delta)._asdict()} for each in plans]
+
+
+def _named(about: dict[str, float]) -> str:
+    return ", ".join(f"{OPTIONS.get(key, key).replace('_', ' ')} {about[key]:g}" for key in about)
 
 
 def _no_forecast(*_: object) -> str:
@@ -153,19 +184,24 @@ def _show_outline(
     """Print what a method without queries releases, and what public numbers say of it."""
     from tacit._checks import at_least
     from tacit.methods import method_named, with_check
+    from tacit.privacy import gaussian_mu
 
     if records is not None:
         at_least(1, records=records)
     found: Any = method_named(method)
     if not classes and found.regressor is None:
         raise InvalidArgument(f"Expected labels with --method {method}: it learns no numbers.")
+    _checks(method, budget, calibration)  # refuses where there is none
     releases = with_check(found.outline(budget, classes, records), budget, calibration)
     forecast = found.forecast(budget, classes, records)
-    whole = sum(plan.mu_squared() or 0.0 for _, plan in releases)
-    # Steps on samples have no mu^2: they are all there is.
+    squares = [plan.mu_squared() for _, plan in releases]
+    whole = sum(square or 0.0 for square in squares)
+    if None in squares:  # steps on samples have no mu^2: they have what the others leave
+        whole = float(gaussian_mu(budget.epsilon, budget.delta)) ** 2
+    left = whole - sum(square or 0.0 for square in squares)
     plain: list[dict[str, Any]] = [
-        {"what": what, "sigma": _noise_of(plan), "share": (plan.mu_squared() or 1) / (whole or 1)}
-        for what, plan in releases
+        {"what": what, "sigma": _noise_of(plan), "share": (left if mu2 is None else mu2) / whole}
+        for (what, plan), mu2 in zip(releases, squares, strict=True)
     ]
     if as_json:
         print_json({"releases": plain, "forecast": str(forecast)})
@@ -200,21 +236,29 @@ def _settings(method: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _trade_off(
-    method: str, queries: int, budget: Budget, classes: int, settings: dict[str, Any]
+    method: str,
+    queries: int,
+    budget: Budget,
+    classes: int,
+    settings: dict[str, Any],
+    checks: Sequence[Plan],
 ) -> list[dict[str, float]]:
     """Return what fewer and more queries, or other sampling rates, would need."""
     from tacit.methods import sigma_for
 
     if method == "knn":
         reach = settings["k"] / settings.get("sampling_rate", 1.0)
-        return compare_rates(reach, queries, budget, classes)
+        return compare_rates(reach, queries, budget, classes, checks)
     numbers = {max(1, queries // 4), max(1, queries // 2), queries, 2 * queries}
     asked = sorted(numbers) if method == "pate" else []
-    return [{"queries": n, "sigma": sigma_for(n, budget), "epsilon": budget.epsilon} for n in asked]
+    return [
+        {"queries": n, "sigma": sigma_for(n, budget, checks), "epsilon": budget.epsilon}
+        for n in asked
+    ]
 
 
 def compare_rates(
-    reach: float, queries: int, budget: Budget, classes: int
+    reach: float, queries: int, budget: Budget, classes: int, checks: Sequence[Plan] = ()
 ) -> list[dict[str, float]]:
     """Return, for some rates, the k that looks as far out as `reach` records, and its noise.
 
@@ -228,7 +272,8 @@ def compare_rates(
         if (k := round(reach * rate)) < 1:
             continue
         asked = Neighbourly(k, rate, 1, classes)
-        mechanism: Any = propose_class_plan("sampled-max", asked, queries, budget).mechanism
+        plan = propose_class_plan("sampled-max", asked, queries, budget, checks)
+        mechanism: Any = plan.mechanism
         sigma = mechanism.sigma
         rows.append({"sampling_rate": rate, "k": k, "sigma": sigma, "noise_of_k": sigma / k})
     return rows
@@ -273,6 +318,8 @@ def _parameters(proposal: Plan, method: str) -> str:
 
 
 def _show_trade_off(method: str, trade_off: list[dict[str, float]], teachers: Any) -> None:
+    if not trade_off:
+        return
     if method == "pate":
         title = "GNMax for more or fewer queries"
         columns = {"queries": ".0f", "sigma": ".1f", "of teachers": ".0%"}

@@ -6,6 +6,7 @@ Names that are not in `__all__` are for the packages above.
 from tacit.methods.auto import AutoClassifier, AutoRegressor, Described
 from tacit.methods.base import NewLedger, PrivateClassifier, PrivateEstimator
 from tacit.methods.calibration import calibrate
+from tacit.methods.checked_scores import check_within as check_within
 from tacit.methods.checked_scores import with_check as with_check
 from tacit.methods.dpsgd import DPSGDAutoencoder, DPSGDClassifier
 from tacit.methods.forecast import Forecast, no_forecast
@@ -33,6 +34,7 @@ from tacit.methods.settings import Checks, Count, Positive, Queries, choices
 from tacit.methods.settings import Strategy as Strategy
 from tacit.methods.settings import Widths as Widths
 from tacit.methods.settings import only_known as only_known
+from tacit.methods.settings import share_of_check as share_of_check
 from tacit.methods.summary import PublicPart, SummaryClassifier
 
 __all__ = [

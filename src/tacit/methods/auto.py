@@ -25,8 +25,9 @@ from tacit.methods.settings import Words
 from tacit.privacy import gaussian_mu
 from tacit.records import PrivateRecords
 
-STRONG = 1000.0
-"""n mu from which residual ridge is taken for images and plain numbers."""
+STRONG = 5000.0
+"""n mu from which residual ridge is taken for images and plain numbers: `python -m
+benchmarks.advice` asks here, and prints what it would say."""
 _SHARED = ("ledger", "noise", "allow_overlap", "checks", "n_records")
 
 
@@ -267,7 +268,7 @@ class AutoClassifier(PrivateClassifier, AutoEstimator):
 
     Notes
     -----
-    Declared columns: moments. Images and plain numbers: residual ridge from n mu = 1,000 on or
+    Declared columns: moments. Images and plain numbers: residual ridge from n mu = 5,000 on or
     where no n is declared, below that prototypes. Without public inputs: DP-SGD, which needs
     `n_records`.
 

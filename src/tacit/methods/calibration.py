@@ -216,14 +216,21 @@ def shared_sums(budget: Budget, *sums: tuple[float, int, int]) -> list[Plan]:
     ]
 
 
-def proposed(plan_with: Callable[[float], Plan], budget: Budget, **how: Any) -> Plan:
-    """Return the plan that spends the budget; noise has four digits, to be typed as printed."""
-    (plan,) = calibrate(lambda noise: [plan_with(noise)], budget, **how)
+def proposed(
+    plan_with: Callable[[float], Plan], budget: Budget, beside: Sequence[Plan] = (), **how: Any
+) -> Plan:
+    """Return the plan that spends the budget; noise has four digits, to be typed as printed.
+
+    What is released `beside` it, at its own price, is part of the budget.
+    """
+    plan, *_ = calibrate(lambda noise: [plan_with(noise), *beside], budget, **how)
     mechanism: Any = plan.mechanism
     sigmas = [item.name for item in fields(mechanism) if item.name.startswith("sigma")]
     rounded = replace(mechanism, **{name: rounded_up(getattr(mechanism, name)) for name in sigmas})
     made = replace(plan, mechanism=rounded)
-    return made if made.epsilon(budget.delta) <= budget.epsilon else plan
+    alone = not beside
+    price = made.epsilon if alone else lambda delta: price_of_list([made, *beside], delta).epsilon
+    return made if price(budget.delta) <= budget.epsilon else plan
 
 
 def rounded_up(sigma: float) -> float:

@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import Floats, refuse
+from tacit._checks import Floats
 from tacit.ledger import Budget
 from tacit.mechanisms import Plan, Release, ScoredRecords, ScoreHistogram, score_bins
+from tacit.methods.calibration import calibrate
 from tacit.methods.settings import share_of_check
 from tacit.privacy import gaussian_mu
 from tacit.records import PrivateRecords, view_alone
@@ -35,6 +36,7 @@ from tacit.students import (
     shifted_to,
 )
 
+_CHECKED = "outcomes by score, for calibration"
 PURPOSE = "count outcomes by the student's score, for calibration"
 UNCHECKED = (
     "Probabilities are as the student says them; nobody checked whether they mean what they say. "
@@ -77,7 +79,7 @@ def with_check(
     Parameters
     ----------
     releases : list of tuple of str and Plan
-        Gaussian ones, which together cost the budget.
+        Gaussian ones, which together cost the budget; or noisy steps on samples, alone.
     budget : Budget
         What all may cost.
     share : float
@@ -90,17 +92,48 @@ def with_check(
     """
     if not share_of_check(calibration=share):
         return releases
+    check = check_within(budget, share)
     if any(plan.mu_squared() is None for _, plan in releases):
-        raise refuse("calibration", share, "0 here: steps on samples are priced as a list, in fit")
-    noise = 1 / float(gaussian_mu(budget.epsilon, budget.delta))
+        ((what, steps),) = releases  # priced as a list: the steps and the check
+        found = calibrate(lambda noise: [check, _with_noise(steps, noise)], budget, listed=True)
+        return [(what, found[-1]), (_CHECKED, check)]
     wider = [(what, _with_more_noise(plan, 1 - share)) for what, plan in releases]
-    return [*wider, ("outcomes by score, for calibration", check_plan(share, noise))]
+    return [*wider, (_CHECKED, check)]
+
+
+def check_within(budget: Budget, share: float) -> Plan:
+    """Return the table that costs a share of what a budget allows.
+
+    Parameters
+    ----------
+    budget : Budget
+        The whole.
+    share : float
+        Of mu^2, above 0.
+
+    Returns
+    -------
+    Plan
+        Public.
+    """
+    return check_plan(share, 1 / float(gaussian_mu(budget.epsilon, budget.delta)))
 
 
 def _with_more_noise(plan: Plan, share: float) -> Plan:
+    return _with_noise(plan, _noise_of(plan) / math.sqrt(share) * _ROUNDING)
+
+
+def _noise_of(plan: Plan) -> float:
+    return float(getattr(plan.mechanism, _noise_field(plan)))
+
+
+def _with_noise(plan: Plan, noise: float) -> Plan:
     mechanism: Any = plan.mechanism
-    sigma = mechanism.sigma / math.sqrt(share) * _ROUNDING
-    return replace(plan, mechanism=replace(mechanism, sigma=sigma))
+    return replace(plan, mechanism=replace(mechanism, **{_noise_field(plan): noise}))
+
+
+def _noise_field(plan: Plan) -> str:
+    return "sigma" if hasattr(plan.mechanism, "sigma") else "noise_multiplier"
 
 
 @dataclass(frozen=True, slots=True)

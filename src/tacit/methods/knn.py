@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar
@@ -552,19 +552,27 @@ def class_plan(name: str, asked: Neighbourly, queries: int, noise: float, *, cap
     return asked.plan(mechanism, queries, max_answers=cap if capped else None)
 
 
-def propose_class_plan(name: str, asked: Neighbourly, queries: int, budget: Budget) -> Plan:
+def propose_class_plan(
+    name: str, asked: Neighbourly, queries: int, budget: Budget, beside: Sequence[Plan] = ()
+) -> Plan:
     """Return the plan of a student's run that spends the budget; noise with four digits."""
     plan_with = partial(class_plan, name, asked, queries, capped=True)
-    return proposed(plan_with, budget, listed=True)
+    return proposed(plan_with, budget, beside, listed=True)
 
 
 def propose_neighbours(
-    queries: int, budget: Budget, classes: int, *, k: int, sampling_rate: float = 1.0
+    queries: int,
+    budget: Budget,
+    classes: int,
+    *,
+    k: int,
+    sampling_rate: float = 1.0,
+    beside: Sequence[Plan] = (),
 ) -> list[Plan]:
     """Return plans that spend the budget: label, histogram, screening."""
     asked = Neighbourly(k, sampling_rate, 1, classes)
     label, screened = (
-        propose_class_plan(name, asked, queries, budget)
+        propose_class_plan(name, asked, queries, budget, beside)
         for name in ("sampled-max", "noisy-screening")
     )
     # The histogram costs what its plurality costs.

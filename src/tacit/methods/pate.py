@@ -364,14 +364,19 @@ def vote_plan(
     return Plan(mechanism, queries, max_answers=cap, **public)
 
 
-def sigma_for(queries: int, budget: Budget) -> float:
-    """Return the noise with which so many GNMax answers cost epsilon, rounded up to four digits."""
-    (plan,) = calibrate(lambda noise: [vote_plan("gnmax", queries, noise)], budget)
+def sigma_for(queries: int, budget: Budget, beside: Sequence[Plan] = ()) -> float:
+    """Return the noise with which so many GNMax answers cost epsilon, rounded up to four digits.
+
+    What is released `beside` them is part of it.
+    """
+    plan, *_ = calibrate(lambda noise: [vote_plan("gnmax", queries, noise), *beside], budget)
     mechanism: Any = plan.mechanism
     return rounded_up(mechanism.sigma)
 
 
-def propose_votes(queries: int, budget: Budget, classes: int, *, n_teachers: int) -> list[Plan]:
+def propose_votes(
+    queries: int, budget: Budget, classes: int, *, n_teachers: int, beside: Sequence[Plan] = ()
+) -> list[Plan]:
     """Return plans that spend the budget: GNMax, NoisyVotes, and Confident-GNMax with a cap.
 
     Confident-GNMax spends a tenth of mu^2 on its checks, asks for 60 % of the teachers, and answers
@@ -380,7 +385,7 @@ def propose_votes(queries: int, budget: Budget, classes: int, *, n_teachers: int
     public = {"n_teachers": n_teachers, "n_classes": classes}
     names = ("gnmax", "noisy-votes", "confident-gnmax")
     plans = [partial(vote_plan, name, queries, answered=0.5, **public) for name in names]
-    return [proposed(plan_with, budget) for plan_with in plans]
+    return [proposed(plan_with, budget, beside) for plan_with in plans]
 
 
 _RECORDS = (60, 30, 15, 10)
