@@ -112,6 +112,34 @@ def test_odd_paths_methods_and_forms_are_one_line(put):
     assert state_of(put.coordinator) == before
 
 
+def test_noise_at_every_door_is_one_line_and_changes_nothing(put):
+    """Damaged frames, JSON and requests for certificates, as a member and as a stranger."""
+    rng = np.random.default_rng(0)
+    study, before = put.study.hash, state_of(put.coordinator)
+    settings = put.coordinator.settings
+    door = f"https://127.0.0.1:{settings.enrol_port}/v1/enrol"
+    stranger = client_context(put.coordinator.authority.pem, None)
+    with httpx.Client(verify=stranger, trust_env=False) as http:
+        for number in range(24):
+            noise = rng.bytes(int(rng.integers(1, 300)))
+            damaged = bytearray(put.body)
+            damaged[rng.integers(len(damaged))] ^= 1 << int(rng.integers(8))
+            forms = [noise, noise.hex().encode(), json.dumps({"token": noise.hex()}).encode()]
+            forms += [b"[" * 5000, b'{"study":' * 500, b'{"a":1e999}', b"null"]
+            form = forms[number % len(forms)]
+            replies = [
+                put(bytes(damaged)),
+                put(form, path=f"/studies/{study}/approval"),
+                put(form, path="/renew", method="POST"),
+                http.post(door, content=form),
+            ]
+            for reply in replies:
+                assert 400 <= reply.status_code < 500, reply.text
+                assert reply.text.count("\n") == 1
+    assert state_of(put.coordinator) == before
+    assert put(put.body).status_code == 201
+
+
 def test_ranges_of_inputs_are_served(put):
     path = f"/studies/{put.study.hash}/inputs"
     whole = put(None, path=path, method="GET").content

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
 import numpy as np
 import pytest
-from network import CLASSES, answers_of, confirmed, draft, opened, pass_the_end, sealed_body
+from network import (
+    CLASSES,
+    QUERIES,
+    answers_of,
+    confirmed,
+    draft,
+    opened,
+    pass_the_end,
+    sealed_body,
+)
+from scipy.stats import norm
 
 from tacit import count_votes
 from tacit.errors import BudgetExceeded, InvalidArgument, NotYet, Refused, TacitError
@@ -25,7 +36,9 @@ from tacit.federation import (
     visiting,
 )
 from tacit.federation.database import StateUnavailable
+from tacit.federation.messages import seal_answers
 from tacit.ledger import Budget, Ledger
+from tacit.mechanisms import NoisyVotes, Plan
 
 
 def sum_of(*numbers):
@@ -250,13 +263,43 @@ def test_nothing_that_ended_is_changed_again(network, clock):
 def test_a_clock_that_is_set_back_reopens_nothing(network, clock):
     coordinator, sites = network
     study = opened(coordinator)
-    confirmed(coordinator, sites, clock, study)
+    confirmed(coordinator, sites[1:], clock, study)
     pass_the_end(clock, study)
     coordinator.tick()
-    clock.ahead -= 100_000
+    clock.ahead -= 7200
     coordinator.tick()
     assert coordinator.find(study.hash)["state"] == "closed"
     assert coordinator.now() > study.window.closes
+    again = Coordinator(coordinator.folder, clock=clock)  # nor does a restart
+    assert again.now() > study.window.closes
+    again.close()
+    body = seal_answers(study, study.sites[0], sum_of(5), sites[0].key, "1" * 32)
+    path = f"/studies/{study.hash}/answers"
+    assert sites[0].client(coordinator.settings.url).ask("PUT", path, body).status == 410
+    sites[0].hang_up()
+    release_study(coordinator, study.hash)
+    assert len(coordinator.ledger) == 1
+
+
+def test_statements_say_what_was_reckoned_by_hand(network, clock):
+    """Each site pays for its own studies, the coordinator for all: mu^2 = 2 Q / sigma^2 adds up."""
+    coordinator, sites = network
+    plan = Plan(NoisyVotes(10.0), QUERIES, n_classes=CLASSES)
+    one = opened(coordinator, plan=plan)
+    other = opened(coordinator, plan=plan, title="another study")
+    for site in sites:
+        site.run_once()
+        site.approve(one.hash, hash=one.hash)
+    sites[0].approve(other.hash, hash=other.hash)
+    confirmed(coordinator, sites[1:], clock, one)
+    pass_the_end(clock, one)
+    release_study(coordinator, one.hash)
+    for place, studies in ((sites[0], 2), (sites[1], 1), (coordinator, 1)):
+        mu, said = math.sqrt(studies * 2 * QUERIES) / 10.0, place.statement()
+        exact = norm.cdf(mu / 2 - said.epsilon / mu)
+        exact -= math.exp(said.epsilon) * norm.cdf(-mu / 2 - said.epsilon / mu)
+        assert exact == pytest.approx(place.ledger.usable_delta, rel=1e-2)
+        assert exact <= said.delta
 
 
 def test_a_server_that_went_back_is_refused(network, clock, tmp_path):

@@ -14,7 +14,7 @@ from tacit.cli.show import print_json, screen
 def demo(
     *,
     folder: Path = Path("federation-demo"),
-    seconds: int = 30,
+    seconds: int = 10,
     two_aggregators: bool = False,
     show: bool = True,
     as_json: bool = False,

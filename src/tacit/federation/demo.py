@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tacit._checks import Floats, Integers
 from tacit.errors import Unreachable
 from tacit.federation.aggregator import Aggregator
+from tacit.federation.answering import Limits
 from tacit.federation.coordinator import Coordinator
 from tacit.federation.inputs import describe_inputs, inputs_file
 from tacit.federation.keys import SigningKey
@@ -88,7 +89,7 @@ def made_up(count: int, seed: int, name: str = "") -> Patients:
 
 
 def demonstrate(
-    folder: Path, say: Say, *, seconds: int = 30, two_aggregators: bool = False
+    folder: Path, say: Say, *, seconds: int = 10, two_aggregators: bool = False
 ) -> Demonstration:
     """Run a whole study on this machine.
 
@@ -125,11 +126,12 @@ def demonstrate(
         say(f"Five hospitals have joined, each by an invitation of its own: {', '.join(sites)}")
         # A machine that is slow today gets more time: nothing here should depend on it.
         slow = int(time.monotonic() - begun) + 1
+        limits = Limits(2 + slow // 4, megabytes=4096)
         for site in sites.values():
-            _write_policy(site, coordinator, slow)
-        # Island may train only what is done before the window closes, at the worst; and the
-        # aggregators sign first.
-        least = 6 * max(4, slow) + 15 + 20 * bool(aggregators)
+            _write_policy(site, coordinator, limits)
+        # Island's teacher and its rehearsal must be done before the window closes, at the worst;
+        # approvals come before them, and the aggregators sign first.
+        least = 2 * limits.wall_seconds + slow + 4 + 20 * bool(aggregators)
         study = _study(coordinator, aggregators, max(seconds, least))
         say(f"The officer signed study {study.hash[:8]} and opened it")
         _approve(sites, study, say)
@@ -226,9 +228,9 @@ def _join(folder: Path, servers: Sequence[ServerFolder], name: str) -> Site:
     return site
 
 
-def _write_policy(site: Site, coordinator: Coordinator, slow: int) -> None:
-    limits = {"least_sites": 3, "least_teachers": 100, "teacher_seconds": max(4, slow)}
-    policy = Policy(list(coordinator.officers), list(MODES), most_epsilon=3.0, **limits)
+def _write_policy(site: Site, coordinator: Coordinator, limits: Limits) -> None:
+    told = {"least_sites": 3, "least_teachers": 100, "teacher_seconds": limits.seconds}
+    policy = Policy(list(coordinator.officers), list(MODES), most_epsilon=3.0, **told)
     policy.write(site.folder / "policy.toml")
 
 

@@ -1,0 +1,1 @@
+"""A study of tacit over Flower's connections: the same requests, the same sealed bytes."""
