@@ -8,6 +8,7 @@ import socket
 import ssl
 import struct
 import time
+from asyncio.sslproto import SSLProtocol
 
 import httpx
 import numpy as np
@@ -182,12 +183,21 @@ def hung_up(channel) -> bool:
         return True
 
 
-def test_many_idle_connections_do_not_keep_others_out(server):
+def test_many_idle_connections_do_not_keep_others_out(server, monkeypatch):
     coordinator, site = server
     place = ("127.0.0.1", coordinator.settings.port)
     idle = [socket.create_connection(place, timeout=20) for _ in range(200)]
+    made = []
+    honest = SSLProtocol.__init__
+
+    def counted(self, *given, **more):
+        honest(self, *given, **more)
+        made.append(len(self._ssl_buffer))
+
+    monkeypatch.setattr(SSLProtocol, "__init__", counted)
     try:
         site.run_once()
+        assert max(made) <= 32 * 1024  # as many bytes as a stranger can make the server take
     finally:
         for each in idle:
             each.close()

@@ -16,6 +16,7 @@ import secrets
 import signal
 import socket
 import ssl
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ HEADER_SECONDS, KEEP_ALIVE_SECONDS = 10, 30
 SLOWEST_BODY = 16 * 1024
 """Bytes a second of a body at the least."""
 MOST_HEADERS = 16 * 1024
+BUFFER = 32 * 1024
+"""Bytes that every connection takes, before anybody knows whose it is."""
 
 
 class MemberProtocol(H11Protocol):
@@ -159,6 +162,8 @@ def _listening(host: str, port: int) -> socket.socket:
 async def serve(listeners: Sequence[Listener], *, tick: Any, stop: asyncio.Event) -> None:
     """Serve until told to stop; `tick` is called every second, in a thread."""
     _allow_many_files()
+    # asyncio gives each connection, even one that never speaks, a buffer of 256 KiB.
+    SSLProtocol.max_size = BUFFER
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # a failed handshake is nobody's news
     servers = [_Server(each.config) for each in listeners]
