@@ -1,7 +1,7 @@
 """How processor time and memory grow with the number of rows, beside what a machine cannot beat.
 
 `python -m benchmarks.growth --rows 1e4 1e5 1e6` writes a Parquet file of so many rows of 16 numbers
-for each, fits each method of sums on it in a process of its own, and prints CPU-seconds, peak
+for each, fits each method that streams on it in a process of its own, and prints CPU-seconds, peak
 memory and exponent (the slope of log time between two sizes), beside one bare pass over the file
 and one bare matrix product of the same shape. `--workers 2 --memory 1GiB` does it on a local Dask
 cluster, of which one worker is killed on the way, and compares the releases with those of one
@@ -28,7 +28,7 @@ import numpy as np
 
 COLUMNS = 16
 GROUP = 2**17
-METHODS = ("prototype", "moments", "ridge")
+METHODS = ("prototype", "moments", "ridge", "knn")
 
 
 def write(path: Path, rows: int) -> None:
@@ -53,7 +53,13 @@ def public() -> np.ndarray:
 
 
 def model(name: str) -> Any:
-    from tacit import InsecureNoise, MomentClassifier, PrototypeClassifier, ResidualRidgeClassifier
+    from tacit import (
+        InsecureNoise,
+        MomentClassifier,
+        PrivateKNNClassifier,
+        PrototypeClassifier,
+        ResidualRidgeClassifier,
+    )
 
     shared: dict[str, Any] = {
         "epsilon": 1.0,
@@ -64,6 +70,8 @@ def model(name: str) -> Any:
     }
     if name == "prototype":
         return PrototypeClassifier(n_prototypes=100, **shared)
+    if name == "knn":
+        return PrivateKNNClassifier(k=200, queries=100, **shared)
     if name == "moments":
         return MomentClassifier(**shared)
     return ResidualRidgeClassifier(n_landmarks=100, **shared)

@@ -7,6 +7,7 @@ seeded noise. See `knn_audits` for inputs and events, `knn_reference` for wrong 
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
@@ -53,9 +54,9 @@ class SharedSample(NoisyScreening):
 
     def release(self, answers, noise, *, n_classes=None, max_answers=None):
         entry = admit(noise)
-        classes = self._targets(answers, n_classes)
         labels = np.empty(answers.n_queries, dtype=np.int64)
-        for places, positions in self._drawn(answers, noise):
+        read = partial(self._targets, answers, n_classes)
+        for places, positions, classes in self._drawn(answers, noise, read):
             votes = count_classes(classes, positions, n_classes)
             top = votes.max(axis=1) + noise.gaussian(self.sigma_screen, len(votes))
             winners = (votes + noise.gaussian(self.sigma, votes.shape)).argmax(axis=1)
@@ -133,9 +134,9 @@ class RealisedCount(SampledMean):
 
     def release(self, answers, noise):
         entry, numbers = admit(noise), np.asarray(answers.targets)
-        shares = np.rint(numbers / GRID).astype(np.int64)[:, None]
+        steps = np.rint(numbers / GRID).astype(np.int64)[:, None]
         values = np.empty(answers.n_queries)
-        for places, positions in self._drawn(answers, noise):
+        for places, positions, shares in self._drawn(answers, noise, lambda: steps):
             found = np.maximum((positions >= 0).sum(axis=1), 1)
             mean = summed(shares, positions)[:, 0] * GRID / found
             values[places] = mean + noise.gaussian(self.sigma, mean.shape)

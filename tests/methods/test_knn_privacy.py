@@ -25,7 +25,7 @@ from tacit import (
 )
 from tacit.errors import InvalidArgument, LedgerUnavailable
 from tacit.ledger.store import Store
-from tacit.methods.knn import RecordIndex, index_records
+from tacit.methods.asked_neighbours import PassingRecords, index_records
 from tacit.neighbours import Neighbourhoods
 from tacit.records import PrivateRecords, PublicSpace
 
@@ -81,9 +81,11 @@ class TestNothingPrivateStays:
     def test_what_passes_through_shows_nothing_either(self):
         X, y, _ = planted(PrivateKNNClassifier)
         private = PrivateRecords(X, y, None)
-        asked = make(PrivateKNNClassifier)._asking(None, 3)
+        asked = make(PrivateKNNClassifier)._asking(False, 3)
         index = index_records(private, PublicSpace.around(None, X), asked)
-        assert not traces(repr(private), repr(index))
+        passing = PassingRecords(private, PublicSpace.around(None, X), asked)
+        passing.around(X[:3])
+        assert not traces(repr(private), repr(index), repr(passing))
         with pytest.raises(TypeError, match="stay where they are"):
             pickle.dumps(private)
 
@@ -148,7 +150,7 @@ class TestLedgerFirst:
             raise AssertionError("private rows were worked on although the budget was used up")
 
         monkeypatch.setattr(PublicSpace, "seen", worked_on)
-        monkeypatch.setattr(RecordIndex, "around", worked_on)
+        monkeypatch.setattr(PassingRecords, "around", worked_on)
         with pytest.raises(BudgetExceeded):
             clone(model).fit(X, y, X_public=outside)
         with pytest.raises(BudgetExceeded):

@@ -237,13 +237,17 @@ def test_rows_that_do_not_fit_into_memory(tmp_path):
     pq.write_table(few, tmp_path / "few.parquet")
     code = f"""
         import resource, numpy as np
-        from tacit import MomentClassifier, InsecureNoise
-        model = MomentClassifier(rounds=1, classes=[0, 1], delta=1e-7, noise=InsecureNoise(0))
+        from tacit import MomentClassifier, InsecureNoise, PrivateKNNClassifier
+        how = {{"classes": [0, 1], "delta": 1e-7, "noise": InsecureNoise(0)}}
+        model = MomentClassifier(rounds=1, **how)
+        near = PrivateKNNClassifier(k=50, queries=5, epsilon=4.0, **how)
         public = np.random.default_rng(0).normal(size=(50, {columns}))
-        model.fit({str(tmp_path / "few.parquet")!r}, "label", X_public=public)  # all is imported
+        for each in (model, near):
+            each.fit({str(tmp_path / "few.parquet")!r}, "label", X_public=public)  # all is imported
         now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (now + 150 * 2**20,) * 2)
         model.fit({str(tmp_path / "rows.parquet")!r}, "label", X_public=public)
+        near.fit({str(tmp_path / "rows.parquet")!r}, "label", X_public=public)
         print(round(float(np.sum(model.releases_[0].values)) / 1000))
         """
     run = [sys.executable, "-c", textwrap.dedent(code)]
@@ -268,3 +272,11 @@ def test_a_date_that_cannot_be_told_is_not_quoted():
     with pytest.raises(InvalidArgument, match="readable table") as caught:
         [list(piece.read()) for piece in rows.pieces()]
     assert str(2**62) not in str(caught.value)
+
+
+def test_a_filtered_dataset_is_refused_in_words(tmp_path):
+    source = pyarrow.dataset.dataset(folder(tmp_path / "rows", 1, 100), format="parquet")
+    filtered = source.filter(pyarrow.dataset.field("a") > 0)
+    rows = opened(filtered, "moments", people=False)
+    with pytest.raises(InvalidArgument, match="readable table"):
+        released("moments", rows)

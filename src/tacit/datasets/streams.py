@@ -133,7 +133,10 @@ class TableStream:
                 f"Expected {self.table.name!r} to stay as it is while it is read; it has changed. "
                 "Nothing was released from what it holds now."
             )
-        parts = [self.table.open] if self.table.cut is None else self.table.cut()
+        parts = [self.table.open]
+        if self.table.cut is not None:
+            with reading(Path(self.table.name), "table"):
+                parts = self.table.cut()
         rest = (self.roles, self.text, self.classes)
         return [TablePiece(self.table.name, part, *rest) for part in parts]
 

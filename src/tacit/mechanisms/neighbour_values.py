@@ -14,9 +14,10 @@ Proofs: docs/theory/private-knn.md#several-labels and #numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -60,10 +61,12 @@ class _Sums(GaussianNeighbours):
     __slots__ = ()
     noise_level: ClassVar[str] = "exact"
 
-    def _noisy_sums(self, answers: Any, shares: Integers, sigma: float, noise: Noise) -> Floats:
+    def _noisy_sums(
+        self, answers: Any, read: Callable[[], Integers], width: int, sigma: float, noise: Noise
+    ) -> Floats:
         """Add the shares `(records, width)` of each query's sample, and noise on the same grid."""
-        values = np.empty((answers.n_queries, shares.shape[1]))
-        for places, positions in self._drawn(answers, noise, width=shares.shape[1]):
+        values = np.empty((answers.n_queries, width))
+        for places, positions, shares in self._drawn(answers, noise, read, width=width):
             sums = summed(shares, positions)
             sums += noise.rounded_gaussian_steps(sigma, GRID, sums.shape)
             values[places] = sums * GRID
@@ -179,11 +182,15 @@ class SampledLabels(_Sums):
             `values` of shape (queries, labels), multiples of 2^-20; public.
         """
         entry = admit(noise)
-        labels = self._targets(answers, None)
-        n_labels = labels.shape[1]
-        # Each record is bounded before the sum: clipped counts would bound nobody's part in them.
-        shares = labels * self.weights(n_labels)[labels.sum(axis=1)][:, None]
-        values = self._noisy_sums(answers, shares, self.sigma, noise)
+        n_labels = self._targets(answers, None).shape[1]
+        weights = self.weights(n_labels)
+
+        def shares() -> Integers:
+            labels = self._targets(answers, None)
+            # Each record is bounded before the sum: clipped counts bound nobody's part in them.
+            return np.asarray(labels * weights[labels.sum(axis=1)][:, None], dtype=np.int64)
+
+        values = self._noisy_sums(answers, shares, n_labels, self.sigma, noise)
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
     def audit_cases(self) -> Iterator[Suspicion]:
@@ -286,10 +293,13 @@ class SampledMean(_Sums):
         """
         entry = admit(noise)
         middle = self.low + self._half
-        with np.errstate(over="ignore"):  # too far out is clipped
-            relative = np.clip((self._targets(answers, None) - middle) / self._half, -1.0, 1.0)
-        shares = np.trunc(relative / GRID).astype(np.int64)[:, None]
-        sums = self._noisy_sums(answers, shares, self._relative_sigma, noise)[:, 0]
+
+        def shares() -> Integers:
+            with np.errstate(over="ignore"):  # too far out is clipped
+                relative = np.clip((self._targets(answers, None) - middle) / self._half, -1.0, 1.0)
+            return np.asarray(np.trunc(relative / GRID).astype(np.int64)[:, None])
+
+        sums = self._noisy_sums(answers, shares, 1, self._relative_sigma, noise)[:, 0]
         values = middle + sums * (self._half / self.k)
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
@@ -421,10 +431,11 @@ class SampledMedian(NeighbourMechanism):
             `values` of shape (queries,), points of the grid; public.
         """
         entry = admit(noise)
-        numbers, points, weights = self._targets(answers, None), self.points, self.weights()
+        points, weights = self.points, self.weights()
         values = np.empty(answers.n_queries)
         width = math.ceil((2 * points.size + _UNIFORM_BITS) / self.k) + 1
-        for places, positions in self._drawn(answers, noise, width=width):
+        read = partial(self._targets, answers, None)
+        for places, positions, numbers in self._drawn(answers, noise, read, width=width):
             cumulative = np.cumsum(weights[imbalance(numbers, positions, points)], axis=1)
             drawn = uniform_below(cumulative[:, -1], noise)
             values[places] = points[(cumulative <= drawn[:, None]).sum(axis=1)]

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from functools import partial
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,6 +42,7 @@ from tacit.mechanisms.votes import VoteReading, noisy_argmax
 from tacit.noise import Noise, admit, check_rate, check_ratio
 from tacit.privacy import Event, RdpCurve
 
+_Read = TypeVar("_Read")
 _NEAR = 4.0  # a lead of more deviations than that is never made up for an audit
 _COMPANY = 64  # with more others than that, their coins hide from an audit what the unit does
 
@@ -59,7 +61,10 @@ class NeighbourAnswers(Protocol):
 
     @property
     def targets(self) -> NDArray[Any]:
-        """What each record says, `(records, ...)`: a class, 0/1 labels or a number. Secret."""
+        """What each record says, `(records, ...)`: a class, 0/1 labels or a number. Secret.
+
+        Where records are read in blocks, a draw that goes far may add some at the end.
+        """
 
     def draw(self, k: int, rate: float, noise: Noise, rows: Integers | None = None) -> Integers:
         """Return positions `(rows, k)` in `targets` of the k nearest in a fresh Poisson sample.
@@ -168,14 +173,21 @@ class NeighbourMechanism(Mechanism):
         return array.astype(np.float64, copy=False)
 
     def _drawn(
-        self, answers: Any, noise: Noise, rows: Integers | None = None, width: int = 1
-    ) -> Iterator[tuple[slice, Integers]]:
-        """Draw fresh samples, some queries at a time: places among `rows`, and positions.
+        self,
+        answers: Any,
+        noise: Noise,
+        read: Callable[[], _Read],
+        rows: Integers | None = None,
+        width: int = 1,
+    ) -> Iterator[tuple[slice, Integers, _Read]]:
+        """Draw fresh samples, some queries at a time: places among `rows`, positions, and targets.
 
-        `width` numbers are made of each position, so that blocks stay small.
+        `read` makes what is needed of all targets; again where a draw went so far that more were
+        found. `width` numbers are made of each position, so that blocks stay small.
         """
         answers = self._answers(answers)
         wanted = np.arange(answers.n_queries) if rows is None else rows
+        known, said = len(answers.targets), read()
         step = max(1, 4 * BLOCK // (self.k * width))
         for start in range(0, wanted.size, step):
             part = wanted[start : start + step]
@@ -186,7 +198,9 @@ class NeighbourMechanism(Mechanism):
                 raise InvalidArgument(f"Expected k={self.k} positions for each query drawn.")
             if positions.min(initial=-1) < -1 or positions.max(initial=-1) >= len(answers.targets):
                 raise InvalidArgument("Expected positions of records, or -1, from each draw.")
-            yield slice(start, start + part.size), positions
+            if len(answers.targets) != known:
+                known, said = len(answers.targets), read()
+            yield slice(start, start + part.size), positions, said
 
 
 class ClassNeighbours(NeighbourMechanism):
@@ -362,9 +376,9 @@ class SampledMax(_Votes):
         -----
         It does not ask whether the noise was paid for: `release` does.
         """
-        classes = self._targets(answers, n_classes)
+        read = partial(self._targets, answers, n_classes)
         labels = np.empty(answers.n_queries if rows is None else rows.size, dtype=np.int64)
-        for places, positions in self._drawn(answers, noise, rows):
+        for places, positions, classes in self._drawn(answers, noise, read, rows):
             votes = count_classes(classes, positions, int(n_classes or 0))
             labels[places] = noisy_argmax(votes, lambda shape: noise.gaussian(self.sigma, shape))
         return labels
@@ -449,9 +463,9 @@ class SampledVotes(_Votes):
             `values` of shape (queries, classes), whole numbers; public.
         """
         entry = admit(noise)
-        classes, width = self._targets(answers, n_classes), int(n_classes or 0)
+        read, width = partial(self._targets, answers, n_classes), int(n_classes or 0)
         values = np.empty((answers.n_queries, width))
-        for places, positions in self._drawn(answers, noise):
+        for places, positions, classes in self._drawn(answers, noise, read):
             votes = count_classes(classes, positions, width)
             votes += noise.rounded_gaussian_steps(self.sigma, 1.0, votes.shape)
             values[places] = votes
@@ -539,9 +553,9 @@ class ScreeningCheck(ClassNeighbours):
         -----
         It does not ask whether the noise was paid for: `release` does.
         """
-        classes = self._targets(answers, n_classes)
+        read = partial(self._targets, answers, n_classes)
         passed = np.empty(answers.n_queries, dtype=np.bool_)
-        for places, positions in self._drawn(answers, noise):
+        for places, positions, classes in self._drawn(answers, noise, read):
             top = count_classes(classes, positions, int(n_classes or 0)).max(axis=1)
             noisy = noise.gaussian(self.sigma, top.shape)
             noisy += top

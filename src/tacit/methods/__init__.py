@@ -3,6 +3,7 @@
 Names that are not in `__all__` are for the packages above.
 """
 
+from tacit.methods.asked_neighbours import Neighbourly as Neighbourly
 from tacit.methods.auto import AutoClassifier, AutoRegressor, Described
 from tacit.methods.base import NewLedger, PrivateClassifier, PrivateEstimator
 from tacit.methods.calibration import calibrate
@@ -12,7 +13,6 @@ from tacit.methods.dpsgd import DPSGDAutoencoder, DPSGDClassifier
 from tacit.methods.forecast import Forecast, no_forecast
 from tacit.methods.forecast import ForecastEstimator as ForecastEstimator
 from tacit.methods.gd import DescentClassifier
-from tacit.methods.knn import Neighbourly as Neighbourly
 from tacit.methods.knn import (
     PrivateKNNClassifier,
     PrivateKNNMultiLabelClassifier,

@@ -15,6 +15,7 @@ import tempfile
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -522,7 +523,8 @@ class RowEstimator(PrivateEstimator):
         -----
         Everything is validated, the run is priced and the ledger asked before private rows are
         worked on; the ledger is charged before noise is drawn. Methods of sums go through a table
-        batch by batch; the others read it into memory.
+        batch by batch, and so does Private-kNN where there are public inputs; the others read it
+        into memory.
         """
         if (table := self._table(X, y, groups)) is not None:
             return self._fit_table(table, X_public)
@@ -574,7 +576,7 @@ class RowEstimator(PrivateEstimator):
         if self._needs_public or X_public is not None:
             inputs = X_public if X_public is None else table.public(X_public)
             outside = public_matrix(inputs, len(table.columns))
-        if not self._streams:
+        if not self._streams or outside is None:  # who answers later holds the records
             X, y, groups = table.load()
             return self.fit(X, y, X_public=outside, groups=groups)
         if not isinstance(self.allow_overlap, bool):
@@ -713,7 +715,7 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
         self.score_check_ = self._released(
             ledger,
             plans[0],
-            lambda: said_by_scores(student, check, private, outside),
+            lambda: private.said(mechanism, partial(said_by_scores, student, check, outside)),
             PURPOSE,
             inputs=(check.edges,),
         )

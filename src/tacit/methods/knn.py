@@ -26,14 +26,10 @@ from tacit._checks import (
     Floats,
     Integers,
     at_least,
-    count,
     finite_array,
     one_of,
     refuse,
-    sampling_rate,
-    set_checked,
 )
-from tacit._quiet import Secret
 from tacit._registry import mechanism_class
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget, Ledger, Statement
@@ -49,7 +45,19 @@ from tacit.mechanisms import (
     SampledVotes,
     SelectiveMechanism,
 )
-from tacit.methods.base import PrivateClassifier, PrivateRegressor, RowEstimator, Targets
+from tacit.methods.asked_neighbours import (
+    Neighbourly,
+    PassingRecords,
+    RecordIndex,
+    index_records,
+)
+from tacit.methods.base import (
+    AnyRecords,
+    PrivateClassifier,
+    PrivateRegressor,
+    RowEstimator,
+    Targets,
+)
 from tacit.methods.calibration import proposed
 from tacit.methods.checked_scores import map_by_votes
 from tacit.methods.forecast import Forecast, JudgedEstimator, votes_forecast
@@ -73,11 +81,9 @@ from tacit.methods.settings import (
     Student,
     choices,
 )
-from tacit.neighbours import Neighbourhoods, NeighbourIndex, default_reach
 from tacit.privacy import gaussian_mu
 from tacit.records import PrivateRecords, PublicSpace
 from tacit.students import ScoreMap, ValueStudent, label_posterior
-from tacit.teachers import record_ids
 
 MECHANISMS = ("sampled-votes", "sampled-max", "noisy-screening")
 STATISTICS = ("mean", "median")
@@ -89,65 +95,9 @@ HELPS = (
 )
 ANSWERED = 0.75
 """Share of the queries that noisy screening may answer at the most."""
+_MOST_UNITS = 2**31 - 1
 _MOST_ON_GRID = 2.0**19
 """Beyond, a rounded Gaussian would be too wide for the grid on which sums are counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbourly:
-    """How neighbours are asked: all public. `n_classes` None: not a matter of classes."""
-
-    k: int
-    sampling_rate: float
-    votes_per_unit: int
-    n_classes: int | None
-
-    def __post_init__(self) -> None:
-        set_checked(self, k=count, sampling_rate=sampling_rate, votes_per_unit=count)
-
-    def plan(self, mechanism: Mechanism, queries: int, max_answers: int | None = None) -> Plan:
-        """Return so many uses of the mechanism."""
-        return Plan(mechanism, queries, max_answers=max_answers, n_classes=self.n_classes)
-
-    @property
-    def sample(self) -> dict[str, Any]:
-        """What every mechanism on neighbours wants to know."""
-        names = ("k", "sampling_rate", "votes_per_unit")
-        return {name: getattr(self, name) for name in names}
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class RecordIndex(Secret):
-    """Private records ready to be asked. Secret; it refuses to be pickled."""
-
-    space: PublicSpace
-    index: NeighbourIndex
-    asked: Neighbourly
-
-    def around(self, inputs: NDArray[Any]) -> Neighbourhoods:
-        """Rank the records around public inputs. Secret."""
-        reach = default_reach(self.asked.k, self.asked.sampling_rate)
-        return self.index.search(self.space.view(inputs), reach)
-
-
-def index_records(
-    private: PrivateRecords, space: PublicSpace, asked: Neighbourly
-) -> tuple[RecordIndex, PrivateRecords]:
-    """Index the records in a public feature space, and return those that have a place there.
-
-    The others say nothing, in this round or in a later one: they are not looked at again. Secret.
-    """
-    seen, placed = space.seen(private.rows, np.asarray)
-    left = private if placed.all() else private.only(placed)
-    index = NeighbourIndex(
-        seen,
-        left.targets,
-        keys=record_ids(left.rows),
-        units=left.people,
-        votes_per_unit=asked.votes_per_unit,
-        radius=space.radius,
-    )
-    return RecordIndex(space, index, asked), left
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +141,7 @@ class PrivateNeighbours(RowEstimator):
     _fit_faults: tuple[str, ...] = field(init=False)
     _own: ClassVar[dict[str, Any]] = {"queries": Queries(100, "medoids", 1)}
     _needs_public: ClassVar[bool] = False
+    _streams: ClassVar[bool] = True
 
     @abstractmethod
     def _plan(self, asked: Neighbourly, queries: int, *, listed: bool) -> Plan:
@@ -211,16 +162,18 @@ class PrivateNeighbours(RowEstimator):
     def _answers(self, release: Release) -> Any:
         """Return what one release answers."""
 
-    def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
-        asked = self._asking(private.people, task.n_classes)
-        if outside is None:
+    def _learn(self, private: AnyRecords, task: Targets, outside: Any) -> None:
+        asked = self._asking(private.by_person, task.n_classes)
+        if private.n_units > _MOST_UNITS:
+            raise InvalidArgument(f"Expected X to hold at most {_MOST_UNITS} records or people.")
+        if isinstance(private, PrivateRecords) and outside is None:
             self._keep(private, asked, task)
         else:
             self._teach(private, asked, outside, task)
 
-    def _asking(self, people: NDArray[Any] | None, n_classes: int | None) -> Neighbourly:
+    def _asking(self, by_person: bool, n_classes: int | None) -> Neighbourly:
         votes = at_least(1, votes_per_unit=self.votes_per_unit)
-        return Neighbourly(self.k, self.sampling_rate, 1 if people is None else votes, n_classes)
+        return Neighbourly(self.k, self.sampling_rate, votes if by_person else 1, n_classes)
 
     def _become(self, state: dict[str, Any]) -> None:
         """Take a new fit's state; leave nothing of an earlier one, above all no private records."""
@@ -256,12 +209,12 @@ class PrivateNeighbours(RowEstimator):
         ledger = self._open_ledger(by_person=private.by_person, **terms)
         # The ledger refuses before any private row is looked at: a refusal tells nothing of them.
         self._refuse_early(ledger, [asked.plan(plan.mechanism, 1)])
-        index, _ = index_records(private, space, asked)
+        index = index_records(private, space, asked)
         state = {"ledger_": ledger, "_mechanism": plan.mechanism, "_index": index}
         self._become({**task.public, **state})
 
     def _teach(
-        self, private: PrivateRecords, asked: Neighbourly, outside: NDArray[Any], task: Targets
+        self, private: AnyRecords, asked: Neighbourly, outside: NDArray[Any], task: Targets
     ) -> None:
         """Ask public inputs round by round, each student from all releases so far.
 
@@ -287,20 +240,19 @@ class PrivateNeighbours(RowEstimator):
         # Before the first charge: what fails later leaves a statement that counts it.
         state = {"ledger_": ledger, "releases_": [], "queries_": chosen[:0]}
         self._become({**task.public, **state})
-        everybody = private
         for number in range(1, rounds + 1):
             if number > 1:
                 space = PublicSpace.around(LearnedView(self.student_), outside)
                 # Kept: another number of threads rounds the student, and so might choose others.
                 chosen = self._kept.questions(partial(self._choose, space, outside), len(outside))
             purpose = f"ask {plan.queries} public inputs, round {number} of {rounds}"
-            index, private = index_records(private, space, asked)
-            self.releases_.append(self._release(plan, index, outside[chosen], purpose))
+            passing = PassingRecords(private, space, asked)
+            self.releases_.append(self._release(plan, passing, outside[chosen], purpose))
             self.queries_ = np.concatenate([self.queries_, chosen])
             self.student_ = self._train_student(self._new_student(), outside)
-        self._finish(everybody, outside)
+        self._finish(private, outside)
 
-    def _finish(self, private: PrivateRecords, outside: NDArray[Any]) -> None:
+    def _finish(self, private: AnyRecords, outside: NDArray[Any]) -> None:
         """Do what comes behind the student; `private` has raw rows."""
 
     def _check_student(self, rounds: int) -> None:
@@ -328,7 +280,11 @@ class PrivateNeighbours(RowEstimator):
         return self._calibrated(lambda noise: [asked.plan(with_noise(noise), queries)], **how)[0]
 
     def _release(
-        self, plan: Plan, index: RecordIndex, inputs: NDArray[Any], purpose: str
+        self,
+        plan: Plan,
+        index: RecordIndex | PassingRecords,
+        inputs: NDArray[Any],
+        purpose: str,
     ) -> Release:
         return self._released(
             self.ledger_,
@@ -511,7 +467,7 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, JudgedEstimator
         self.posteriors_ = [self._posterior(release) for release in self.releases_]
         return student.fit(outside, self.queries_, np.concatenate(self.posteriors_))
 
-    def _finish(self, private: PrivateRecords, outside: NDArray[Any]) -> None:
+    def _finish(self, private: AnyRecords, outside: NDArray[Any]) -> None:
         self._check_scores(private, self.ledger_, outside)
 
     def _free_map(self, outside: Any) -> ScoreMap | None:
@@ -798,6 +754,7 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
     """
 
     _y_checks: ClassVar[dict[str, bool]] = {"multi_output": True}
+    _streams: ClassVar[bool] = False  # a table has one column of targets
 
     _: KW_ONLY
     labels: Any = None

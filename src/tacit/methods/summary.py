@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Floats, Integers
-from tacit.errors import InvalidArgument, ShiftWarning
+from tacit.errors import ShiftWarning
 from tacit.ledger import Ledger
 from tacit.mechanisms import Contributions, NoisySum, Plan, Release
 from tacit.methods.base import AnyRecords, PrivateClassifier, Targets
@@ -96,11 +96,6 @@ class SummaryEstimator(ForecastEstimator):
         The ledger is asked before features of private rows are computed.
         """
         self._new_student()
-        if self._check_plans() and not isinstance(private, PrivateRecords):
-            raise InvalidArgument(
-                "Expected calibration=0 for records that are read in pieces: each would have to be "
-                "read once more to be scored."
-            )
         public = self._prepare(outside, task.n_classes or 1)
         self._judge(self._forecast(public))
         ledger = self._open_ledger(by_person=private.by_person)

@@ -16,8 +16,11 @@ array([[1, 1]])
 """
 
 from tacit.neighbours.index import NeighbourIndex
+from tacit.neighbours.nearest import Nearest as Nearest
+from tacit.neighbours.nearest import Search as Search
 from tacit.neighbours.neighbourhoods import Neighbourhoods, default_reach
 from tacit.neighbours.ranking import GRID_RADIUS as GRID_RADIUS
+from tacit.neighbours.ranking import Ranking as Ranking
 from tacit.neighbours.ranking import extended, quantise, questions
 from tacit.neighbours.ranking import feature_rows as feature_rows
 

@@ -112,8 +112,8 @@ class NeighbourIndex(Secret):
             raise InvalidArgument("Expected units where votes_per_unit is above 1: whose records.")
         said = _per_record("targets", targets, "biufSU", len(rows))
         tags = _per_record("keys", keys, "iuS", len(rows), flat=True)
-        owners = None if units is None else _numbered(units, len(rows))
-        order = _fixed_order(tags, owners, said)
+        owners = None if units is None else numbered(units, len(rows))
+        order = fixed_order(tags, owners, said)
         self._records = np.empty((len(rows), rows.shape[1] + 1), dtype=np.float32)
         for block in blocks(len(rows), BLOCK_NUMBERS // rows.shape[1]):  # nothing is copied whole
             self._records[block] = extended(rows[order[block]], self._radius)
@@ -210,13 +210,13 @@ def _per_record(
     return array
 
 
-def _numbered(units: ArrayLike, count: int) -> Integers:
+def numbered(units: ArrayLike, count: int) -> Integers:
     """Give units numbers in the order of their ids: of two, the same one always comes first."""
     owners = _per_record("units", units, "iuSU", count, flat=True)
     return np.unique(owners, return_inverse=True)[1].astype(np.int64)
 
 
-def _fixed_order(keys: NDArray[Any], units: Integers | None, targets: NDArray[Any]) -> Integers:
+def fixed_order(keys: NDArray[Any], units: Integers | None, targets: NDArray[Any]) -> Integers:
     """Sort records by key, then unit, then the bytes of the target: by what is each one's own.
 
     Two records that agree in all of these stand for the same unit and say the same, so that no

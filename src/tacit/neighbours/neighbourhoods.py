@@ -9,7 +9,7 @@ there, would be another mechanism with another price.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,12 +20,31 @@ from tacit.errors import InvalidArgument
 from tacit.neighbours.ranking import Ranking, Vectors
 from tacit.noise import Noise
 
-if TYPE_CHECKING:
-    from tacit.neighbours.index import NeighbourIndex
-
 # Entries looked at together: bounds the temporary arrays of a draw.
 _ENTRIES_AT_ONCE = 2**22
 _MOST_NEIGHBOURS = 2**30
+
+
+class Ranked(Protocol):
+    """Records that can be ranked around questions: `NeighbourIndex`, or what reads them in blocks.
+
+    Positions are those in `targets`; a farther ranking may add to its end.
+    """
+
+    @property
+    def n_units(self) -> int:
+        """How many units there are, at the most. Secret."""
+
+    @property
+    def votes_per_unit(self) -> int:
+        """How many of a query's neighbours may be one unit's."""
+
+    @property
+    def targets(self) -> NDArray[Any]:
+        """What the records say that were ranked. Secret."""
+
+    def ranking(self, asked: Vectors, reach: int) -> Ranking:
+        """Rank the nearest `reach` units for `questions`. Secret."""
 
 
 class Neighbourhoods(Secret):
@@ -33,7 +52,7 @@ class Neighbourhoods(Secret):
 
     Parameters
     ----------
-    index : NeighbourIndex
+    index : NeighbourIndex or alike
         The records.
     asked : array of shape (queries, dimensions + 1)
         Quantised queries, as `questions` makes them.
@@ -54,7 +73,7 @@ class Neighbourhoods(Secret):
 
     __slots__ = ("_asked", "_index", "_ranking", "_reach")
 
-    def __init__(self, index: NeighbourIndex, asked: Vectors, reach: int) -> None:
+    def __init__(self, index: Ranked, asked: Vectors, reach: int) -> None:
         self._index = index
         self._asked = asked
         self._reach = min(reach, index.n_units)
@@ -129,7 +148,7 @@ class Neighbourhoods(Secret):
         """Look up who stands at the ranks that took part; search farther where that is needed."""
         _look_up(self._ranking.of(rows), heads, result)
         n_units = self._index.n_units
-        if self._reach == n_units:
+        if self._reach >= n_units:
             return
         short = np.flatnonzero(result[:, -1] < 0)
         for block in blocks(short.size, _ENTRIES_AT_ONCE // (n_units * self.votes_per_unit)):

@@ -208,12 +208,22 @@ def nearest(distances: Distances, reach: int) -> Integers:
     if candidates.size < reach:  # the guess was too low
         last = min(reach, distances.size) - 1
         candidates = np.flatnonzero(distances <= np.partition(distances, last)[last])
-    packed = distances[candidates].astype(np.int64)
-    packed <<= _POSITION_BITS
-    packed |= candidates
+    packed = packed_order(distances[candidates], candidates)
     packed.sort()
     packed &= 2**_POSITION_BITS - 1
     return packed[:reach]
+
+
+def packed_order(distances: Distances, positions: Integers) -> Integers:
+    """Return one integer for each (distance, position), in the same order.
+
+    >>> packed_order(np.array([-1, 2], dtype=np.float32), np.array([7, 7])).tolist()
+    [-4294967289, 8589934599]
+    """
+    packed = distances.astype(np.int64)
+    packed <<= _POSITION_BITS
+    packed |= positions
+    return packed
 
 
 def _likely_bound(distances: Distances, reach: int) -> np.float32:
@@ -247,10 +257,43 @@ def _nearest_units(distances: Distances, reach: int, units: Units) -> tuple[Inte
             break
         # A little more than in proportion, so that this seldom happens twice.
         length = length + 16 + length * 5 * (reach - found) // (4 * found)
-    kept = _turns(owners) < units.votes if units.votes > 1 else _is_first(ranks)
+    kept = _in_turn(owners, ranks, units.votes)
     if reach < units.total:
         kept[int(np.argmax(ranks == reach - 1)) + 1 :] = False
     return order[kept], ranks[kept]
+
+
+def _in_turn(owners: Integers, ranks: Integers, votes: int) -> NDArray[np.bool_]:
+    """Tell which entries are among the first `votes` of their units."""
+    return np.asarray(_turns(owners) < votes) if votes > 1 else _is_first(ranks)
+
+
+def first_of_units(
+    owners: Integers, reach: int, votes: int, *, more: bool
+) -> tuple[NDArray[np.bool_], int]:
+    """Tell which entries of an order are needed for `reach` units; and how many units it has.
+
+    `more`: there are further units, behind those that are in the order.
+
+    >>> first_of_units(np.array([7, 3, 7, 7, 5, 3]), 2, 2, more=False)
+    (array([ True,  True, False, False, False, False]), 3)
+    """
+    if not owners.size:
+        return np.zeros(0, dtype=np.bool_), 0
+    ranks = ranks_of_units(owners)
+    found = int(ranks.max()) + 1
+    kept = _in_turn(owners, ranks, votes)
+    if found > reach or (more and found == reach):
+        kept[int(np.argmax(ranks == reach - 1)) + 1 :] = False
+    return kept, found
+
+
+def ranks_of_units(owners: Integers) -> Integers:
+    """For each entry: how many other units began before its own."""
+    if not owners.size:
+        return owners
+    known = np.unique(owners, return_inverse=True)[1]
+    return _unit_ranks(known, int(known.max()) + 1)
 
 
 def _unit_ranks(owners: Integers, total: int) -> Integers:
@@ -293,13 +336,13 @@ def rank_rows(distances: Distances, reach: int, units: Units | None) -> Ranking:
             row[:] = nearest(its_distances, reach)
         return Ranking(positions, None)
     orders = [_nearest_units(its_distances, reach, units) for its_distances in distances]
-    positions = _padded([order for order, _ in orders])
+    positions = padded([order for order, _ in orders])
     if units.votes == 1:
         return Ranking(positions, None)
-    return Ranking(positions, _padded([ranks for _, ranks in orders]))
+    return Ranking(positions, padded([ranks for _, ranks in orders]))
 
 
-def _padded(rows: Sequence[NDArray[Any]]) -> Positions:
+def padded(rows: Sequence[NDArray[Any]]) -> Positions:
     """Stack rows of different lengths; what is missing is -1."""
     result = np.full((len(rows), max((row.size for row in rows), default=0)), -1, dtype=np.int32)
     for place, row in zip(result, rows, strict=True):
@@ -309,8 +352,8 @@ def _padded(rows: Sequence[NDArray[Any]]) -> Positions:
 
 def stacked(rankings: list[Ranking]) -> Ranking:
     """Join the rankings of blocks of queries into one."""
-    positions = _padded([row for each in rankings for row in each.positions])
+    positions = padded([row for each in rankings for row in each.positions])
     if rankings[0].unit_ranks is None:
         return Ranking(positions, None)
     ranks = [row for each in rankings if each.unit_ranks is not None for row in each.unit_ranks]
-    return Ranking(positions, _padded(ranks))
+    return Ranking(positions, padded(ranks))

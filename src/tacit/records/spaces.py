@@ -8,7 +8,7 @@ own row alone (`transform_rows`), as the sensitivity argument demands
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -24,6 +24,9 @@ from tacit.records.inputs import count_units, view_alone
 
 Look = Callable[[Floats], NDArray[Any]]
 """Makes an array with a row for each of some centred features."""
+BLOCK = 2**14
+"""Rows in memory that are looked at together."""
+_TRIED = 3  # public rows that go where private ones are: a transformer is tried out on so many
 _AT_ONCE = 2048
 """Private rows that are brought into the space at a time."""
 
@@ -123,6 +126,16 @@ class PublicSpace:
         if features is not None and is_row_wise(features):
             features = clone(features).fit(zeros)
         return cls(features, np.zeros(1), positive(radius=radius), zeros)
+
+    def sent(self) -> PublicSpace:
+        """Return it as it goes along with many blocks of records: with few public inputs.
+
+        Returns
+        -------
+        PublicSpace
+            The same space.
+        """
+        return replace(self, public=self.public[:_TRIED])
 
     def view(self, inputs: NDArray[Any]) -> Floats:
         """Return public inputs in this space.
@@ -273,12 +286,30 @@ class PrivateRecords(Secret):
         del mechanism
         return say(self)
 
-    def only(self, placed: NDArray[np.bool_]) -> PrivateRecords:
+    def parts(self, work: Callable[[Iterator[PrivateRecords]], Any]) -> Iterator[Any]:
+        """Yield what a pure function makes of them, as `StreamedRecords` do it for each piece.
+
+        Parameters
+        ----------
+        work : callable
+            Goes through blocks of records; a person's may be in several.
+
+        Yields
+        ------
+        any
+            Once. Secret.
+        """
+        yield work(
+            self.only(slice(start, start + BLOCK))
+            for start in range(0, max(1, len(self.rows)), BLOCK)
+        )
+
+    def only(self, placed: NDArray[np.bool_] | slice) -> PrivateRecords:
         """Return some of them.
 
         Parameters
         ----------
-        placed : array of bool, of shape (records,)
+        placed : array of bool, of shape (records,), or slice
             Which ones.
 
         Returns

@@ -32,7 +32,6 @@ AT_ONCE = 2**14
 BUCKETS = 128
 """Files among which people are spread; one of them at a time is in memory."""
 _NAME = 32  # bytes of a person's name, as `units_of` gives it
-_TRIED = 3  # public rows that go to a worker: a transformer is tried out on so many
 _NO_ROWS = "Expected at least one record."
 
 
@@ -241,8 +240,7 @@ class StreamedRecords(Secret):
         StreamedRecords
             The same pieces.
         """
-        few = replace(space, public=space.public[:_TRIED])
-        return replace(self, space=few, look=look)
+        return replace(self, space=space.sent(), look=look)
 
     def said(self, mechanism: Any, say: Say) -> ExactSum:
         """Return what all records add up to: one pass over them.
@@ -259,14 +257,33 @@ class StreamedRecords(Secret):
         ExactSum
             The same bits for any pieces, order or executor. Secret.
         """
-        job = _Adding(self.prepare, self.space, self.look, mechanism, say)
+        work = _Adding(self.space, self.look, mechanism, say)
         total = ExactSum(np.zeros(mechanism.shape, dtype=np.int64), 0)
+        for packed in self.parts(work):
+            total = total + _unpacked(packed, mechanism.shape)
+        return total
+
+    def parts(self, work: Work) -> Iterator[Any]:
+        """Yield what a pure function makes of the records of each piece: one pass over them.
+
+        Parameters
+        ----------
+        work : callable
+            Goes through the records of a piece, block by block, as often as it is called; it and
+            what it returns can be sent to other processes.
+
+        Yields
+        ------
+        any
+            For each piece once, in any order. Secret.
+        """
         serial = isinstance(self.executor, str) and self.executor == "serial"
         tasks = (
             Task((number,), (piece if serial else piece.portable(),))  # type: ignore[arg-type]
             for number, piece in enumerate(self.pieces())
         )
         counted: set[int] = set()
+        job = _Job(self.prepare, work)
         for task, answers in choose_executor(self.executor).run(job, tasks):
             (number,), (answer,) = task.numbers, answers
             if answer.failure is not None or answer.predictions is None or number in counted:
@@ -275,38 +292,49 @@ class StreamedRecords(Secret):
                     "was not released, and nothing was paid for it."
                 )
             counted.add(number)
-            total = total + _unpacked(answer.predictions, mechanism.shape)
-        return total
+            yield answer.predictions
+
+
+Work = Callable[[Iterator[PrivateRecords]], Any]
+"""Makes something of records that come block by block; a pure function of them."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Adding:
-    """What a worker does with a piece: read, look, say, add. A pure function of the piece."""
+class _Job:
+    """What a worker does with a piece: read it, and work on what is read."""
 
     prepare: Prepare
-    space: PublicSpace | None
-    look: Look | None
-    mechanism: ExactlySummed
-    say: Say
+    work: Work
 
     def answer(self, shards: Sequence[Any]) -> list[Answer]:
         return [self._one(piece) for piece in shards]
 
     def fingerprint(self) -> bytes:
-        raise NotImplementedError  # sums are not kept
+        raise NotImplementedError  # what comes of pieces is not kept
 
     def _one(self, piece: Piece) -> Answer:
-        found, failure = attempt(lambda: on_one_thread(lambda: _packed(self._added(piece))))
+        found, failure = attempt(
+            lambda: on_one_thread(lambda: self.work(_prepared([piece], self.prepare)))
+        )
         return Answer(found, failure)
 
-    def _added(self, piece: Piece) -> ExactSum:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Adding:
+    """Look, say, add."""
+
+    space: PublicSpace | None
+    look: Look | None
+    mechanism: ExactlySummed
+    say: Say
+
+    def __call__(self, some: Iterator[PrivateRecords]) -> Integers:
         total = ExactSum(np.zeros(self.mechanism.shape, dtype=np.int64), 0)
-        for raw in piece.read():
-            records = self.prepare(raw)
+        for records in some:
             if self.space is not None and self.look is not None:
-                records = records.seen_in(self.space, self.look)
+                records = records.seen_in(self.space, self.look)  # noqa: PLW2901
             total = total + self.mechanism.added(self.say(records))
-        return total
+        return _packed(total)
 
 
 def _packed(total: ExactSum) -> Integers:
