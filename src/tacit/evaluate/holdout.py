@@ -8,14 +8,17 @@ everything else is post-processing (docs/theory/evaluation.md).
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
-from tacit._checks import at_least
-from tacit.evaluate.design import Payer, carry_out, faults_of
+from tacit._checks import Floats, at_least
+from tacit.datasets import TableStream
+from tacit.errors import InvalidArgument
+from tacit.evaluate.design import Design, Payer, carry_out, faults_of
 from tacit.evaluate.evaluation import Evaluation
 from tacit.evaluate.judged import Judged
 from tacit.ledger import KeptReleases, Ledger
@@ -23,12 +26,12 @@ from tacit.methods import NewLedger
 from tacit.noise import InsecureNoise
 from tacit.records import (
     PrivateRecords,
-    class_indices,
+    RawRows,
+    StreamedRecords,
     is_from_data,
-    private_rows,
     public_matrix,
     refuse_overlap,
-    units_of,
+    streamed,
     view_alone,
 )
 
@@ -37,15 +40,15 @@ _TRIED = 8  # public rows, or rows of zeros, on which a model is tried out
 
 def evaluate(
     model: Any,
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: ArrayLike | None = None,
     *,
     epsilon: float,
     ledger: Ledger | NewLedger,
     n_records: int | str,
     delta: float | None = None,
     share: Any = None,
-    X_public: ArrayLike | None = None,
+    X_public: Any = None,
     threshold: float = 0.5,
     classes: Any = None,
     positive: Any = None,
@@ -64,10 +67,11 @@ def evaluate(
         Public: a fitted estimator of tacit, a student, or anything with `predict_proba` and
         `classes_`, or with `predict` for numbers. None of these records taught it, or the ledger
         is the one that paid for what they taught.
-    X : array of shape (records, features)
-        Records kept apart. Secret; no error quotes them.
-    y : array of shape (records,)
-        Their labels or numbers. Secret.
+    X : array of shape (records, features), or TableStream
+        Records kept apart. Secret; no error quotes them. A table that `tacit.datasets.open_table`
+        opened is gone through batch by batch, and need not fit into memory.
+    y : array of shape (records,), optional
+        Their labels or numbers. Secret. A table names its own.
     epsilon : float
         What this evaluation may cost by itself, at the ledger's delta.
     ledger : Ledger or NewLedger
@@ -83,7 +87,7 @@ def evaluate(
     share : float or array, optional
         Of the positive class, or of each class, as declared or released earlier; None takes the
         model's mean probability of public inputs. "from_data" as above.
-    X_public : array of shape (inputs, features), optional
+    X_public : array of shape (inputs, features), path or table, optional
         Public inputs, whose scores fix the bins; without them bins are even.
     threshold : float
         From which probability on the positive class of two is said; it becomes an edge.
@@ -94,7 +98,8 @@ def evaluate(
     target_range : tuple of float, optional
         For numbers: the public bounds of y; the model's own by default.
     groups : array of shape (records,), optional
-        Whose each record is; everybody counts once, with the mean of the own records. Secret.
+        Whose each record is; everybody counts once, with the mean of the own records. Secret. A
+        table names its own.
     disjoint : bool
         Declares that nobody here taught the model: then the ledger may be one of their own, and
         says that this was declared. A second ledger for the same people would hide what the first
@@ -144,38 +149,91 @@ def evaluate(
     (True, 1)
     """
     judged = Judged.of(model, classes, target_range, positive)
-    rows, said = private_rows(BaseEstimator(), X, y, y_numeric=judged.bounds is not None)
-    people = units_of(groups, len(rows))
-    payer = Payer.of(
-        ledger,
-        epsilon,
-        delta,
-        model=model,
-        by_person=people is not None,
-        each="record",
-        disjoint=disjoint,
-    )
-    outside = None if X_public is None else public_matrix(X_public, rows.shape[1])
+    with contextlib.ExitStack() as stack:
+        private = _checked(judged, X, y, groups, X_public, allow_overlap, stack)
+        outside, columns = private.outside, private.columns
+        payer = Payer.of(
+            ledger,
+            epsilon,
+            delta,
+            model=model,
+            by_person=private.records.by_person,
+            each="record",
+            disjoint=disjoint,
+        )
+        size = n_records
+        if is_from_data(n_records):
+            size = private.records.n_units
+        design = judged.design(
+            at_least(2, n_records=size), share, outside, private.records, threshold, payer
+        )
+        public = np.zeros((_TRIED, columns)) if outside is None else outside
+        return carry_out(
+            design,
+            payer,
+            partial(_said, judged, private.records, public, design),
+            faults=faults_of(disjoint, allow_overlap, n_records, share),
+            public=outside,
+            noise=noise,
+            kept=kept,
+        )
+
+
+class _KeptApart(NamedTuple):
+    """Records that were checked, how many columns they have, and public inputs beside them."""
+
+    records: PrivateRecords | StreamedRecords
+    columns: int
+    outside: Floats | None
+
+
+def _checked(
+    judged: Judged,
+    X: Any,
+    y: Any,
+    groups: Any,
+    X_public: Any,
+    allow_overlap: bool,
+    stack: contextlib.ExitStack,
+) -> _KeptApart:
+    """Check all rows: of a table in one pass over it."""
+    if isinstance(X, TableStream):
+        if y is not None or groups is not None:
+            raise InvalidArgument("Expected no y and groups beside a table that names them.")
+        columns = len(X.columns)
+        outside = None if X_public is None else public_matrix(X.public(X_public), columns)
+        records, buckets = streamed(
+            X.pieces,
+            judged.records,
+            outside=None if allow_overlap else outside,
+            again=X.again,
+            executor=X.executor,
+        )
+        if buckets is not None:
+            stack.enter_context(contextlib.closing(buckets))
+        return _KeptApart(records, columns, outside)
+    held = judged.records(RawRows(X, y, groups))
+    columns = held.rows.shape[1]
+    outside = None if X_public is None else public_matrix(X_public, columns)
     if outside is not None and not allow_overlap:
-        refuse_overlap(rows, outside)
-    targets = said
-    if judged.bounds is None:
-        _, targets = class_indices(said, judged.classes)
-        targets = 1 - targets if judged.turn else targets
-    private = PrivateRecords(rows, targets, people)
-    size = private.n_units if is_from_data(n_records) else at_least(2, n_records=n_records)
-    design = judged.design(size, share, outside, private, threshold, payer)
-    public = np.zeros((_TRIED, rows.shape[1])) if outside is None else outside
+        refuse_overlap(held.rows, outside)
+    return _KeptApart(held, columns, outside)
 
-    def answers() -> list[Any]:
-        return judged.answers(view_alone(judged, rows, public), private, design)
 
-    return carry_out(
-        design,
-        payer,
-        answers,
-        faults=faults_of(disjoint, allow_overlap, n_records, share),
-        public=outside,
-        noise=noise,
-        kept=kept,
-    )
+def _said(
+    judged: Judged, private: PrivateRecords | StreamedRecords, public: Floats, design: Design
+) -> list[Any]:
+    """Return what the records say, for each plan: of a table in one pass a plan. Secret."""
+    if isinstance(private, PrivateRecords):  # scored once, whatever is asked of the scores
+        return judged.answers(view_alone(judged, private.rows, public), private, design)
+    few = public[:_TRIED]
+    return [
+        private.said(plan.mechanism, partial(_said_by_some, judged, few, design, place))
+        for place, plan in enumerate(design.plans)
+    ]
+
+
+def _said_by_some(
+    judged: Judged, public: Floats, design: Design, place: int, some: PrivateRecords
+) -> Any:
+    return judged.answers(view_alone(judged, some.rows, public), some, design)[place]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from tacit._checks import Floats, Integers, finite, probability, refuse
 from tacit.errors import InvalidArgument
@@ -25,7 +26,15 @@ from tacit.mechanisms import (
     ScoreHistogram,
     score_bins,
 )
-from tacit.records import PrivateRecords, is_from_data
+from tacit.records import (
+    PrivateRecords,
+    RawRows,
+    StreamedRecords,
+    class_indices,
+    is_from_data,
+    people_of,
+    private_rows,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +64,15 @@ class Judged:
             raise refuse("target_range", bounds, "(low, high) with low below high")
         return cls(model, None, (low, high))
 
+    def records(self, raw: RawRows) -> PrivateRecords:
+        """Check raw rows and return them as records. Secret."""
+        rows, said = private_rows(BaseEstimator(), raw.X, raw.y, y_numeric=self.bounds is not None)
+        people = people_of(RawRows(rows, said, raw.groups))
+        if self.bounds is not None:
+            return PrivateRecords(rows, said, people)
+        _, targets = class_indices(said, self.classes)
+        return PrivateRecords(rows, 1 - targets if self.turn else targets, people)
+
     def transform(self, rows: NDArray[Any]) -> Floats:
         """Return probabilities, or numbers within the bounds, a row each."""
         if self.bounds is None:
@@ -71,7 +89,7 @@ class Judged:
         size: int,
         share: Any,
         outside: Floats | None,
-        private: PrivateRecords,
+        private: PrivateRecords | StreamedRecords,
         threshold: float,
         payer: Payer,
     ) -> Design:
@@ -85,10 +103,14 @@ class Judged:
             return self._design_binary(size, shares, public, threshold, payer)
         return self._design_classes(size, shares, public, payer)
 
-    def _shares(self, share: Any, public: Floats | None, private: PrivateRecords) -> Floats:
+    def _shares(
+        self, share: Any, public: Floats | None, private: PrivateRecords | StreamedRecords
+    ) -> Floats:
         assert self.classes is not None
         number = len(self.classes)
         if is_from_data(share):
+            if not isinstance(private, PrivateRecords):
+                raise InvalidArgument("Expected share= to be declared where X is a table.")
             counts = np.bincount(private.targets, private.shares(), number)
             return np.asarray(counts / counts.sum())
         if share is None:

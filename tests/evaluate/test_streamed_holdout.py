@@ -1,0 +1,101 @@
+"""Records kept apart in a table that is gone through in batches: the bits of all at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tacit import Budget, InsecureNoise, Ledger
+from tacit.datasets import open_table
+from tacit.errors import InvalidArgument
+from tacit.evaluate import evaluate
+
+RNG = np.random.default_rng(0)
+N = 1500
+X = RNG.uniform(size=(N, 2))
+Y = (RNG.uniform(size=N) < X[:, 0]).astype(int)
+NUMBERS = 2 * X[:, 0] + RNG.uniform(-0.2, 0.2, size=N)
+PEOPLE = RNG.integers(0, N // 2, size=N)
+PUBLIC = np.random.default_rng(1).uniform(size=(300, 2))
+
+
+class Model:
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, rows):
+        return np.column_stack([1 - rows[:, 0], rows[:, 0]])
+
+
+class Three(Model):
+    classes_ = np.array([0, 1, 2])
+
+    def predict_proba(self, rows):
+        chances = np.column_stack([1 - rows[:, 0], rows[:, 0], np.full(len(rows), 0.1)])
+        return chances / chances.sum(1, keepdims=True)
+
+
+class Line:
+    bounds_ = (0.0, 2.0)
+
+    def predict(self, rows):
+        return 2 * rows[:, 0]
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.setattr("tacit.records.streams.BUCKETS", 5)
+    monkeypatch.setattr("tacit.records.streams.AT_ONCE", 64)
+    monkeypatch.setattr("tacit.datasets.batches._PIECE", 400)
+    (tmp_path / "rows").mkdir()
+    for number, some in enumerate(np.array_split(RNG.permutation(N), 3)):
+        said = {"label": Y[some], "number": NUMBERS[some], "who": PEOPLE[some]}
+        rows = pa.table({"a": X[some, 0], "b": X[some, 1], **said})
+        pq.write_table(rows, tmp_path / "rows" / f"{number}.parquet", row_group_size=150)
+    return tmp_path
+
+
+def tables(path: Any, name: str, model: Any, *given: Any, **how: Any) -> Any:
+    ledger = Ledger(path / name, budget=Budget(4.0, 1e-5), unit=how.pop("unit"))
+    found = evaluate(
+        model, *given, epsilon=3.0, ledger=ledger, n_records=N // 3, X_public=PUBLIC,
+        disjoint=True, noise=InsecureNoise(1), **how,
+    )  # fmt: skip
+    return found.tables, len(ledger)
+
+
+@pytest.mark.parametrize("people", [False, True], ids=["records", "people"])
+@pytest.mark.parametrize("model", [Model(), Three(), Line()], ids=["two", "three", "numbers"])
+def test_any_partition_gives_the_same_bits(model, people, path):
+    unit = {"unit": "person" if people else "record"}
+    about: Any = {"target": "number", "target_range": (0, 2)}
+    if not isinstance(model, Line):
+        about = {"target": "label", "classes": model.classes_.tolist()}
+    who = "who" if people else None
+    rows = open_table(path / "rows", numeric=["a", "b"], groups=who, **about)
+    y = NUMBERS if isinstance(model, Line) else Y
+    groups = {"groups": PEOPLE} if people else {}
+    expected, paid = tables(path, "a.ledger", model, X, y, **unit, **groups)
+    found, charged = tables(path, "b.ledger", model, rows, **unit)
+    assert charged == paid
+    assert found.keys() == expected.keys()
+    for name in expected:
+        np.testing.assert_array_equal(found[name], expected[name])
+
+
+def test_what_a_table_cannot_tell_is_refused(path):
+    rows = open_table(path / "rows", numeric=["a", "b"], target="label", classes=[0, 1])
+    with pytest.raises(InvalidArgument, match="share= to be declared"):
+        tables(path, "a.ledger", Model(), rows, unit="record", share="from_data")
+    with pytest.raises(InvalidArgument, match="no y and groups"):
+        tables(path, "b.ledger", Model(), rows, Y, unit="record")
+    public = open_table(path / "rows", numeric=["a", "b"], target="label", classes=[0, 1])
+    with pytest.raises(InvalidArgument, match="private row that equals a public one"):
+        evaluate(
+            Model(), public, epsilon=1.0, ledger=Ledger(path / "c.ledger", budget=Budget(1, 1e-5)),
+            n_records=N, X_public=X[:5], disjoint=True,
+        )  # fmt: skip
+    assert not len(Ledger(path / "a.ledger"))
