@@ -43,6 +43,7 @@ from tacit.noise import Noise, admit, check_rate, check_ratio
 from tacit.privacy import Event, RdpCurve
 
 _Read = TypeVar("_Read")
+_speakers: set[type] = set()  # kinds that have been seen to be `NeighbourAnswers`
 _NEAR = 4.0  # a lead of more deviations than that is never made up for an audit
 _COMPANY = 64  # with more others than that, their coins hide from an audit what the unit does
 
@@ -153,11 +154,13 @@ class NeighbourMechanism(Mechanism):
         self._targets(answers, n_classes)
 
     def _answers(self, answers: Any) -> NeighbourAnswers:
-        if not isinstance(answers, NeighbourAnswers):
-            raise InvalidArgument(
-                "Expected answers to be the neighbourhoods that a search of tacit.neighbours "
-                f"returns, got {type(answers).__name__}."
-            )
+        if type(answers) not in _speakers:  # to look for each of its parts takes a while
+            if not isinstance(answers, NeighbourAnswers):
+                raise InvalidArgument(
+                    "Expected answers to be the neighbourhoods that a search of tacit.neighbours "
+                    f"returns, got {type(answers).__name__}."
+                )
+            _speakers.add(type(answers))
         if answers.votes_per_unit != self.votes_per_unit:
             raise InvalidArgument(
                 f"Expected neighbours with votes_per_unit={self.votes_per_unit}, as priced, got "

@@ -486,8 +486,10 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, JudgedEstimator
         return label_posterior(release, n_classes=self.classes_.size, n_teachers=voters)
 
     def _answers(self, release: Release) -> np.ma.MaskedArray[Any, Any]:
-        labels = release.labels
-        best = self._posterior(release).argmax(axis=1) if labels is None else labels
+        # The likeliest class is that with most noisy votes: a posterior rises with a class's own.
+        best = (
+            np.asarray(release.values).argmax(axis=1) if release.labels is None else release.labels
+        )
         return np.ma.MaskedArray(self.classes_[best.clip(0)], mask=best == NO_ANSWER)
 
 

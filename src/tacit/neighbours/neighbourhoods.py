@@ -9,6 +9,7 @@ there, would be another mechanism with another price.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -217,7 +218,12 @@ def default_reach(k: int, rate: float, failure: float = 1e-6) -> int:
     >>> default_reach(300, 0.15)
     2551
     """
+    count, chance = at_least(1, k=k), sampling_rate(rate=rate)
+    return _reach(count, chance, probability(failure=failure))
+
+
+@lru_cache(maxsize=64)  # answers that come one by one ask for the same number
+def _reach(count: int, chance: float, failure: float) -> int:
     from scipy.stats import nbinom
 
-    count, chance = at_least(1, k=k), sampling_rate(rate=rate)
-    return count + int(nbinom.isf(probability(failure=failure), count, chance))
+    return count + int(nbinom.isf(failure, count, chance))
