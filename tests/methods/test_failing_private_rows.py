@@ -38,6 +38,7 @@ from tacit import (
 )
 from tacit.errors import TeacherFailed
 from tacit.mechanisms import SampledVotes
+from tacit.neighbours import Search
 from tacit.noise import InsecureNoise
 from tacit.students import LabelSpreadingStudent, SupervisedStudent
 
@@ -200,18 +201,18 @@ def test_logarithms_of_a_negative_number_are_no_reason_to_stop(tmp_path):
     assert entries("neighbours", ODD, tmp_path / "with", **log) == expected
 
 
-def test_who_has_no_place_in_one_round_is_not_looked_at_in_the_next(tmp_path):
-    """Features fail once, in the first round; in the later ones the row says nothing either."""
-    seen: list[int] = []
+def test_who_has_no_place_in_one_round_says_nothing_in_the_next(tmp_path, monkeypatch):
+    """Features fail in each round, also in the space that a student of the first one learned."""
+    looked = Search.look
+    compared: list[int] = []
 
-    def once(rows: Any) -> Any:
-        if (np.asarray(rows)[:, 0] < 0).any():
-            seen.append(1)
-            return raising(rows)
-        return rows
+    def look(search: Search, known: Any, vectors: Any, *rest: Any) -> Any:
+        compared.append(len(vectors))
+        return looked(search, known, vectors, *rest)
 
-    entries("neighbours", ODD, tmp_path / "a", features=FunctionTransformer(once))
-    assert len(seen) == 1
+    monkeypatch.setattr(Search, "look", look)
+    entries("neighbours", ODD, tmp_path / "a", features=failing("raises", 1))
+    assert compared == [len(X)] * 3  # rounds
 
 
 @pytest.mark.parametrize("run", ["neighbours", "ridge", "moments of numbers", "coordinates"])

@@ -65,7 +65,7 @@ class _Sums(GaussianNeighbours):
         self, answers: Any, read: Callable[[], Integers], width: int, sigma: float, noise: Noise
     ) -> Floats:
         """Add the shares `(records, width)` of each query's sample, and noise on the same grid."""
-        values = np.empty((answers.n_queries, width))
+        values = np.empty((self._answers(answers).n_queries, width))
         for places, positions, shares in self._drawn(answers, noise, read, width=width):
             sums = summed(shares, positions)
             sums += noise.rounded_gaussian_steps(sigma, GRID, sums.shape)
@@ -432,7 +432,7 @@ class SampledMedian(NeighbourMechanism):
         """
         entry = admit(noise)
         points, weights = self.points, self.weights()
-        values = np.empty(answers.n_queries)
+        values = np.empty(self._answers(answers).n_queries)
         width = math.ceil((2 * points.size + _UNIFORM_BITS) / self.k) + 1
         read = partial(self._targets, answers, None)
         for places, positions, numbers in self._drawn(answers, noise, read, width=width):

@@ -380,7 +380,8 @@ class SampledMax(_Votes):
         It does not ask whether the noise was paid for: `release` does.
         """
         read = partial(self._targets, answers, n_classes)
-        labels = np.empty(answers.n_queries if rows is None else rows.size, dtype=np.int64)
+        queries = self._answers(answers).n_queries if rows is None else rows.size
+        labels = np.empty(queries, dtype=np.int64)
         for places, positions, classes in self._drawn(answers, noise, read, rows):
             votes = count_classes(classes, positions, int(n_classes or 0))
             labels[places] = noisy_argmax(votes, lambda shape: noise.gaussian(self.sigma, shape))
@@ -467,7 +468,7 @@ class SampledVotes(_Votes):
         """
         entry = admit(noise)
         read, width = partial(self._targets, answers, n_classes), int(n_classes or 0)
-        values = np.empty((answers.n_queries, width))
+        values = np.empty((self._answers(answers).n_queries, width))
         for places, positions, classes in self._drawn(answers, noise, read):
             votes = count_classes(classes, positions, width)
             votes += noise.rounded_gaussian_steps(self.sigma, 1.0, votes.shape)
@@ -557,7 +558,7 @@ class ScreeningCheck(ClassNeighbours):
         It does not ask whether the noise was paid for: `release` does.
         """
         read = partial(self._targets, answers, n_classes)
-        passed = np.empty(answers.n_queries, dtype=np.bool_)
+        passed = np.empty(self._answers(answers).n_queries, dtype=np.bool_)
         for places, positions, classes in self._drawn(answers, noise, read):
             top = count_classes(classes, positions, int(n_classes or 0)).max(axis=1)
             noisy = noise.gaussian(self.sigma, top.shape)

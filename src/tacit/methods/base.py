@@ -15,7 +15,6 @@ import tempfile
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -715,7 +714,9 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
         self.score_check_ = self._released(
             ledger,
             plans[0],
-            lambda: private.said(mechanism, partial(said_by_scores, student, check, outside)),
+            lambda: private.said(
+                mechanism, lambda some: said_by_scores(student, check, some, outside)
+            ),
             PURPOSE,
             inputs=(check.edges,),
         )

@@ -167,7 +167,7 @@ def check_of(student: Any, outside: NDArray[Any] | None) -> ScoreCheck:
 
 
 def said_by_scores(
-    student: Any, check: ScoreCheck, outside: NDArray[Any] | None, private: PrivateRecords
+    student: Any, check: ScoreCheck, private: PrivateRecords, outside: NDArray[Any] | None
 ) -> ScoredRecords:
     """Return outcome and bin of each record, each scored by itself. Secret.
 
@@ -177,10 +177,10 @@ def said_by_scores(
         Public.
     check : ScoreCheck
         With the bins.
-    outside : array of shape (public rows, features), optional
-        Public inputs, on which the student is tried out first.
     private : PrivateRecords
         Raw rows. One on which the student fails is counted nowhere, silently.
+    outside : array of shape (public rows, features), optional
+        Public inputs, on which the student is tried out first.
 
     Returns
     -------
