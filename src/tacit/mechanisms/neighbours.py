@@ -166,7 +166,8 @@ class NeighbourMechanism(Mechanism):
                 f"Expected neighbours with votes_per_unit={self.votes_per_unit}, as priced, got "
                 f"{answers.votes_per_unit}."
             )
-        return answers
+        found: NeighbourAnswers = answers
+        return found
 
     def _targets(self, answers: Any, n_classes: int | None) -> NDArray[Any]:
         """Return one finite number for each record, or what else a mechanism uses; never quoted."""
