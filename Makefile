@@ -52,6 +52,8 @@ federation-soak: $(VENV)/.dev
 	@$(BIN)/python -m benchmarks.federation_soak --sites 60 --rounds 200
 	@$(BIN)/python -m benchmarks.federation_soak --speed
 	@$(BIN)/python -m benchmarks.federation_idle --connections 2000
+	@$(BIN)/python -m benchmarks.aggregator_soak --sites 60 --rounds 200 --seconds 40 --at-once 8
+	@$(BIN)/python -m benchmarks.aggregator_soak --speed
 
 # Strict: a dead link, a page outside the menu or a docstring that does not render is an error.
 # (Not with --quiet: mkdocs then counts no warnings, and --strict means nothing.)

@@ -88,29 +88,41 @@ class Consortium:
     def upload(self) -> None:
         """Send every site's shares to both, whose processes are watched."""
         servers = {role: _served(where) for role, where in self.folders.items()}
-        urls = {}
-        for role in AGGREGATORS:
-            urls[role] = self.study.server(role).url
-            wait_for(int(urls[role].rpartition(":")[2]))
-        before = {role: server_seconds(each.pid) for role, each in servers.items()}
-        for number, (site, key) in enumerate(zip(self.study.sites, self.keys, strict=True)):
-            parcels = seal_shares(self.study, site, self.counts, key, os.urandom(16).hex())
-            for role, body in parcels.items():
-                address = f"{urls[role]}/v1/studies/{self.study.hash}/share"
-                context: ssl.SSLContext = self.contexts[role][number]
+        try:
+            for role in AGGREGATORS:
+                wait_for(int(self.study.server(role).url.rpartition(":")[2]))
+            before = {role: server_seconds(each.pid) for role, each in servers.items()}
+            for number, (site, key) in enumerate(zip(self.study.sites, self.keys, strict=True)):
+                parcels = seal_shares(self.study, site, self.counts, key, os.urandom(16).hex())
+                for role, body in parcels.items():
+                    self._put(role, number, body)
+            for role, each in servers.items():
+                used = server_seconds(each.pid) - before[role]
+                size = share_size(self.study, self.study.sites[0], role)
+                print(
+                    f"{role}: {len(self.keys)} uploads of {size} bytes, {used:.1f} s of server "
+                    f"CPU, {memory_mb(each.pid):.0f} MB at the most",
+                    flush=True,
+                )
+        finally:
+            for each in servers.values():
+                os.kill(each.pid, signal.SIGKILL)
+                each.wait()
+
+    def _put(self, role: str, number: int, body: bytes) -> None:
+        """Send one share, again if the machine was too busy for a handshake in its time."""
+        address = f"{self.study.server(role).url}/v1/studies/{self.study.hash}/share"
+        context: ssl.SSLContext = self.contexts[role][number]
+        for left in reversed(range(5)):
+            try:
                 with httpx.Client(verify=context, trust_env=False, timeout=120) as http:
                     reply = http.put(address, content=body, headers=HEADERS)
-                    assert reply.status_code == 201, reply.text
-        for role, each in servers.items():
-            size = share_size(self.study, self.study.sites[0], role)
-            used = server_seconds(each.pid) - before[role]
-            print(
-                f"{role}: {len(self.keys)} uploads of {size} bytes, {used:.1f} s of server CPU, "
-                f"{memory_mb(each.pid):.0f} MB at the most",
-                flush=True,
-            )
-            os.kill(each.pid, signal.SIGKILL)
-            each.wait()
+            except httpx.TransportError:
+                if not left:
+                    raise
+                continue
+            assert reply.status_code in (200, 201), reply.text
+            return
 
     def release(self) -> None:
         """Close, lock, open and add; notes are handed over in this process."""
