@@ -5,9 +5,7 @@ For each set and shift of `benchmarks.shift_data`: the score on held-out rows of
 
     python -m benchmarks.shift --data DIR --sets usps,mnist --epsilon 0.5,2 [--runs 3]
 
-    python -m benchmarks.shift --data DIR --part warnings --sets digits,housing --runs 20
-
-The second prints how often prototypes warn of a shift (`shift_`), and the accuracy beside it.
+How often warnings are given: `benchmarks.shift_warnings`.
 
 Scores are accuracies, for prices R^2. The plain rounds have 5 % of mu^2 for counts and share the
 rest, with simulated noise; S is n mu.
@@ -17,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +23,14 @@ import numpy as np
 from benchmarks.shift_data import SETS, Shifted, shifts_of
 from tacit import (
     InsecureNoise,
-    PrototypeClassifier,
     ResidualRidgeClassifier,
     ResidualRidgeRegressor,
 )
-from tacit.errors import ShiftWarning
 from tacit.mechanisms import NoisySum
 from tacit.methods.residual_rounds import believed_level, level_of, residuals_of
 from tacit.methods.summary import COUNT_SHARE, measured
 from tacit.privacy import gaussian_mu
 from tacit.records import PrivateRecords
-from tacit.students import NearestStudent
 from tacit.summaries import Descent, longest_label, one_hot
 
 DELTA = 1e-5
@@ -45,43 +39,10 @@ PRICES = (0.0, 500_000.0)
 
 def main() -> None:
     options = parse()
-    if options.part == "warnings":
-        warned(options)
-        return
     print("set | shift | S | two rounds | one round | as it is | counts for most")
     for name in options.sets.split(","):
         for epsilon in map(float, options.epsilon.split(",")):
             compare(name, epsilon, options)
-
-
-def warned(options: argparse.Namespace) -> None:
-    """Print how often prototypes warn; noise and split are new in each run."""
-    print("set | shift | S | warned | accuracy")
-    for name in options.sets.split(","):
-        for epsilon in map(float, options.epsilon.split(",")):
-            found: dict[str, list[tuple[bool, float]]] = {}
-            for run in range(options.runs):
-                for task in shifts_of(name, options.data, run, options.only):
-                    rows = slice(options.records)
-                    model = PrototypeClassifier(
-                        NearestStudent(),
-                        epsilon=epsilon,
-                        classes=task.classes,
-                        n_prototypes=min(100, len(task.public) // 3),
-                        noise=InsecureNoise(run),
-                        random_state=run,
-                        allow_overlap=True,
-                    )
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore", ShiftWarning)
-                        model.fit(task.X[rows], task.y[rows], X_public=task.public)
-                    score = float(model.score(task.held_out, task.truth))
-                    found.setdefault(task.shift, []).append((model.shift_.is_told, score))
-                    strength = len(task.y[rows]) * gaussian_mu(epsilon, DELTA)
-            for shift, told in found.items():
-                share, score = np.mean(told, axis=0)
-                count = f"{share:.3f} of {len(told)}"
-                print(f"{name} | {shift} | {strength:.0f} | {count} | {score:.3f}", flush=True)
 
 
 def compare(name: str, epsilon: float, options: argparse.Namespace) -> None:
@@ -160,7 +121,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--epsilon", default="0.5,2")
     parser.add_argument("--records", type=int, default=None)
-    parser.add_argument("--part", choices=("scores", "warnings"), default="scores")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--only", default="", help="shifts whose name holds this")
     return parser.parse_args()

@@ -20,7 +20,7 @@ from tacit._checks import Floats, Integers
 CERTAIN = 4.0
 """Standard deviations from which a difference is certain."""
 TABLE_EFFECT, MOMENT_EFFECT = 0.15, 0.06
-"""Of what size a difference matters (`python -m benchmarks.shift --part warnings`)."""
+"""Of what size a difference matters (`python -m benchmarks.shift_warnings`)."""
 
 
 class Shift(NamedTuple):
