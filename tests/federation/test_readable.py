@@ -51,6 +51,21 @@ def test_an_odd_record_is_left_out_and_changes_no_other(tmp_path, odd, kind):
 
 
 @pytest.mark.parametrize(
+    "odd",
+    [b"p9,4,0,f,no", b"p9", b'p9,40,"f,no', b"p9,4\xff,f,no", b"\x00,,,"],
+)
+def test_a_line_that_cannot_be_cut_is_left_out_and_changes_no_other(tmp_path, odd):
+    plain, _ = readable_records(table(tmp_path, GOOD), OPTIONS)
+    good = [line.encode() for line in GOOD]
+    for lines in ([odd, *good], [*good, odd], [*good[:2], odd, *good[2:]]):
+        (tmp_path / "patients.csv").write_bytes(b"\n".join([HEADER.encode(), *lines, b""]))
+        found, all_read = readable_records(f"csv:{tmp_path / 'patients.csv'}", OPTIONS)
+        assert not all_read
+        assert np.array_equal(found.X, plain.X)
+        assert list(found.groups) == list(plain.groups)
+
+
+@pytest.mark.parametrize(
     "change",
     [
         {"classes": ["no"]},

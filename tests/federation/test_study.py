@@ -273,12 +273,14 @@ def test_a_coordinator_takes_no_study_of_another(tmp_path, sealed):
     place.close()
 
 
-def test_a_patient_of_more_sites_than_a_site_has_teachers_is_priced_by_sites(document):
-    sites = [{**each, "teachers": 1} for each in document["sites"]]
-    change = {"unit": "site", "overlap": 2, "sites": sites}
-    for votes in (1, 3):
-        plan = Plan(NoisyVotes(4, votes_per_unit=votes), QUERIES).as_dict()
-        with pytest.raises(InvalidArgument, match="votes_per_unit=2"):
-            Study.read(canonical({**document, **change, "plan": plan}))
-    plan = Plan(NoisyVotes(4, votes_per_unit=2), QUERIES).as_dict()
-    assert Study.read(canonical({**document, **change, "plan": plan})).unit == "site"
+def test_where_the_unit_is_a_site_all_teachers_of_the_largest_sites_are_priced(document):
+    first, second = document["sites"]
+    sites = [{**first, "teachers": 3}, {**second, "teachers": 2}]
+    for overlap, asked in ((1, 3), (2, 5)):
+        change = {"unit": "site", "overlap": overlap, "sites": sites}
+        for votes in (asked - 1, asked + 1):
+            plan = Plan(NoisyVotes(4, votes_per_unit=votes), QUERIES).as_dict()
+            with pytest.raises(InvalidArgument, match=f"votes_per_unit={asked}"):
+                Study.read(canonical({**document, **change, "plan": plan}))
+        plan = Plan(NoisyVotes(4, votes_per_unit=asked), QUERIES).as_dict()
+        assert Study.read(canonical({**document, **change, "plan": plan})).unit == "site"

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from tacit._files import write_atomically
 from tacit.cli.options import writable
-from tacit.cli.show import print_json, print_result, print_statement, print_table, screen
+from tacit.cli.show import hear, print_json, print_result, print_statement, print_table, screen
 from tacit.cli.study import hand_over, names_of
 from tacit.errors import InvalidArgument, NotYet
 
@@ -159,6 +159,7 @@ def serve(*, folder: Path = HERE) -> None:
     place = _opened(folder)
     settings = place.settings
     screen().print(f"Serving {settings.url}; enrolment on port {settings.enrol_port}")
+    hear("tacit.federation")
     asyncio.run(serve_aggregator(place))
 
 
@@ -228,6 +229,20 @@ def approve(
     typed = hash or typer.prompt("Type the first eight digits of the study's hash to sign it")
     place.approve(study, hash=typed)
     text = "Signed. The service tells the coordinator; shares are taken when the window opens."
+    print_result({"study": place.find(study)["hash"]}, text, as_json=as_json)
+
+
+def end(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
+    """End a study whose sum was not shown, as the other aggregator does not come back.
+
+    Example: tacit aggregator end 3f0a11c2
+
+    study: The first eight digits of its hash, or more.
+    folder: The aggregator's folder.
+    """
+    place = _opened(folder)
+    place.end(study)
+    text = "Ended: it is void, and shares of it are deleted. What it cost stays charged."
     print_result({"study": place.find(study)["hash"]}, text, as_json=as_json)
 
 

@@ -72,7 +72,7 @@ for _name, _help, _commands in (
         "Studies over several sites: draft, sign, open, release.",
         (
             *(study.init, study.codec, study.new, study.sign, study.show, study._open),
-            *(study.close, study.release, study.verify),
+            *(study.close, study.end, study.release, study.verify),
         ),
     ),
     (
@@ -86,7 +86,7 @@ for _name, _help, _commands in (
         (
             *(aggregator.init, aggregator.join, aggregator.invite, aggregator.revoke),
             *(aggregator.describe, aggregator.serve, aggregator.show, aggregator.approve),
-            aggregator.statement,
+            *(aggregator.end, aggregator.statement),
         ),
     ),
     (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from tacit.cli.show import print_result, screen
+from tacit.cli.show import hear, print_result, screen
 from tacit.cli.study import HERE, hand_over, opened
 
 
@@ -29,6 +29,7 @@ def serve(*, folder: Path = HERE, console: bool = True) -> None:
         soft_wrap=True,
     )
     app = console_app(place) if console else None
+    hear("tacit.federation")
     asyncio.run(serve_coordinator(place, console=app))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,15 @@ def errors() -> Console:
     """Return the console for errors."""
     moved()
     return Console(stderr=True)
+
+
+def hear(name: str) -> None:
+    """Let people read what a service reports, with the time, on the console for errors."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logger = logging.getLogger(name)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
 
 
 def print_json(result: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from rich.markup import escape
 from tacit._files import write_atomically
 from tacit.cli.options import writable
 from tacit.cli.show import print_json, print_result, print_statement, print_table, screen
-from tacit.errors import InvalidArgument, NotYet, TacitError
+from tacit.errors import InvalidArgument, NotYet, Refused, TacitError
 
 if TYPE_CHECKING:
     from tacit.federation import Asked, Site
@@ -264,5 +264,7 @@ def status(study: str = "", *, folder: Path = HERE, as_json: bool = False) -> No
     known = site.find(study)
     told = {"study": known.hash, "state": known.state, "server": known.remote}
     print_result(told, f"{known.hash[:8]}: {known.state}, {known.remote} there", as_json=as_json)
+    if known.remote == "void":
+        raise Refused("Expected a study that is released: this one ended without a release.")
     if not known.released:
         raise NotYet("Expected a study that was released and fetched.")

@@ -371,6 +371,22 @@ def close(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
     print_result({"study": row["hash"], "state": row["state"]}, row["state"], as_json=as_json)
 
 
+def end(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
+    """End a study that was opened and not released: it is void, and its answers are deleted.
+
+    Example: tacit study end 3f0a11c2
+
+    study: The first eight digits of its hash, or more.
+    folder: The coordinator's folder.
+    """
+    from tacit.federation import end_study
+
+    place = opened(folder)
+    end_study(place, study)
+    text = "Ended: it is void, and answers to it are deleted. What sites paid stays charged."
+    print_result({"study": place.find(study)["hash"]}, text, as_json=as_json)
+
+
 def release(
     study: str,
     *,
@@ -397,6 +413,7 @@ def release(
     from tacit.federation import (
         Study,
         inputs_file,
+        notes_of,
         read_answers,
         read_release,
         release_csv,
@@ -424,8 +441,7 @@ def release(
     if report is not None:
         if not len(place.ledger):
             raise NotYet("Expected a release of this coordinator's: aggregators have the ledgers.")
-        notes = [f"It presumes that {each}." for each in place.statement().assumes]
-        write_report(report, place.ledger, notes=notes)
+        write_report(report, place.ledger, notes=notes_of(place.statement()))
     text = f"Released {name[:8]} over {len(found.survivors)} sites, {found.teachers} teachers."
     told = {"study": name, "sites": found.survivors, "teachers": found.teachers}
     print_result({**told, "entry": found.release.entry}, text, as_json=as_json)

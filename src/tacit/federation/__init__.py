@@ -19,12 +19,13 @@ from tacit.federation.coordinator import Coordinator
 from tacit.federation.inputs import describe_inputs, frame_file, inputs_file
 from tacit.federation.keys import SigningKey
 from tacit.federation.keys import fingerprint as fingerprint
-from tacit.federation.releasing import StudyRelease, read_release, release_study
+from tacit.federation.releasing import StudyRelease, end_study, read_release, release_study
 from tacit.federation.releasing import release_csv as release_csv
 from tacit.federation.sealing import read_answers as read_answers
 from tacit.federation.settings import Policy, ServerSettings
 from tacit.federation.site import Site
 from tacit.federation.site_folder import SiteStudy
+from tacit.federation.statements import notes_of as notes_of
 from tacit.federation.study import AGGREGATORS as AGGREGATORS
 from tacit.federation.study import Server, Study, StudySite, Window, new_document
 
@@ -46,6 +47,7 @@ __all__ = [
     "codec_hash",
     "codes_study",
     "describe_inputs",
+    "end_study",
     "frame_file",
     "inputs_file",
     "new_document",

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from tacit.errors import Refused
 from tacit.federation import audit_log, members
 from tacit.federation.audit_log import note
-from tacit.federation.client import Client, enrol, folder_for
+from tacit.federation.client import Client, enrol, folder_for, refuse_another
 from tacit.federation.codes import slow_noise
 from tacit.federation.database import Row, append_only, forward, new_folder, write_once
 from tacit.federation.keys import check_signature, fingerprint
@@ -116,6 +116,7 @@ class Aggregator(ServerFolder):
     LEDGER: ClassVar[str] = "aggregator.ledger"
     HIDDEN: ClassVar[tuple[str, ...]] = ("seen", "refused")
     APPROVES: ClassVar[bool] = False
+    STATES: ClassVar[Mapping[str, tuple[str, ...]]] = STATES
 
     def __init__(self, folder: Path | str, *, clock: Callable[[], float] = time.time) -> None:
         super().__init__(folder, clock=clock)
@@ -178,6 +179,7 @@ class Aggregator(ServerFolder):
             The server's address.
         """
         invited = Invitation.read(invitation)
+        refuse_another(self.parties().get(invited.url), invited)
         pin = enrol(folder_for(self.folder, invited.url), invited, self.key)
         row = (invited.url, invited.name, pin, invited.key, " ".join(invited.officers))
         with self.database.writing() as rows:
@@ -209,7 +211,9 @@ class Aggregator(ServerFolder):
             Kept until `hang_up`.
         """
         if url not in self._clients:
-            self._clients[url] = Client(folder_for(self.folder, url), url, clock=self.now)
+            pin = self.parties()[url]["ca"]
+            place = folder_for(self.folder, url)
+            self._clients[url] = Client(place, url, pin=pin, clock=self.now)
         return self._clients[url]
 
     def hang_up(self) -> None:

@@ -118,8 +118,8 @@ def round_of(place: Aggregator) -> list[str]:
         try:
             advance(place, row["hash"])
             said += exchange(place, row["hash"])
-        except (OSError, TacitError) as error:
-            said.append(f"{row['hash'][:8]}: not yet ({error})")
+        except Exception as error:  # whatever the other one sent: the other studies go on
+            said.append(f"{row['hash'][:8]}: not yet ({_why(error)})")
     place.sweep()
     place.hang_up()
     return said
@@ -135,10 +135,15 @@ def visit_coordinators(place: Aggregator) -> list[str]:
             if party["officers"]:
                 said += _meet_new(place, url, client)
             said += _tell(place, url, client)
-        except (OSError, TacitError) as error:
-            said.append(f"{url}: not yet ({error})")
+        except Exception as error:  # whatever this one sent: the others are asked
+            said.append(f"{url}: not yet ({_why(error)})")
     place.hang_up()
     return said
+
+
+def _why(error: Exception) -> str:
+    """Return what people are told: of a message that is not ours its kind alone."""
+    return str(error) if isinstance(error, TacitError) else type(error).__name__
 
 
 def _meet_new(place: Aggregator, url: str, client: Client) -> list[str]:
@@ -169,7 +174,11 @@ def _tell(place: Aggregator, url: str, client: Client) -> list[str]:
         if study is None or study.server("coordinator").url != url:
             continue
         for what, body in due.items():
-            reply = client.ask("PUT", f"/studies/{study.hash}/{what}", body)
+            try:
+                reply = client.ask("PUT", f"/studies/{study.hash}/{what}", body)
+            except Refused as error:  # of this study: the others are told of
+                said.append(f"{study.hash[:8]}: {what} not told ({error})")
+                continue
             if reply.status in (200, 201):
                 with place.database.writing() as rows:
                     query = "UPDATE studies SET told = told || ? WHERE hash = ?"

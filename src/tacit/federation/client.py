@@ -45,7 +45,7 @@ class Reply:
         """Return the reply as a JSON object."""
         try:
             said = json.loads(self.body)
-        except ValueError:
+        except (RecursionError, ValueError):
             said = None
         if not isinstance(said, dict):
             raise Refused("Expected the server to answer as its protocol says.")
@@ -56,6 +56,21 @@ def folder_for(folder: Path, url: str) -> Path:
     """Return where a party keeps its certificate for one server."""
     name = "".join(sign if sign.isalnum() else "-" for sign in url.removeprefix("https://"))
     return folder / "servers" / f"{name}-{digest(url)[:8]}"  # no two share one
+
+
+def refuse_another(known: Mapping[str, Any] | Any, invitation: Invitation) -> None:
+    """Refuse an invitation of another authority or key at an address that was joined before.
+
+    Whoever could change them would be sent the answers meant for the server that was pinned.
+    """
+    if known is None:
+        return
+    theirs = (certificate_hash(invitation.authority.encode()), invitation.key)
+    if (known["ca"], known["key"]) != theirs:
+        raise Refused(
+            f"Expected {invitation.url} to invite with the authority and key that were pinned "
+            "when it was joined; these are others. Ask its operator, by a path of its own."
+        )
 
 
 def enrol(folder: Path, invitation: Invitation, key: SigningKey) -> str:
@@ -85,14 +100,18 @@ def enrol(folder: Path, invitation: Invitation, key: SigningKey) -> str:
 class Client:
     """One server as a member sees it: `GET`, `PUT`, `DELETE` under /v1."""
 
-    def __init__(self, folder: Path, url: str, *, clock: Callable[[], float] = time.time) -> None:
-        self.folder, self.url, self._clock = folder, url, clock
+    def __init__(
+        self, folder: Path, url: str, *, pin: str, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.folder, self.url, self._pin, self._clock = folder, url, pin, clock
         self._http: httpx.Client | None = None
 
     def _opened(self) -> httpx.Client:
         if self._http is None:
             # Asked first: at the handshake a refusal would say nothing but "disconnected".
             authority = (self.folder / "ca.pem").read_bytes()
+            if certificate_hash(authority) != self._pin:
+                raise Refused(f"Expected the authority that was pinned for {self.url}.")
             check_issued((self.folder / "tls.pem").read_bytes(), authority, self._clock())
             context = client_context(authority, self.folder)
             self._http = httpx.Client(verify=context, timeout=_TIMEOUT, trust_env=False)

@@ -27,6 +27,7 @@ from tacit.federation.coordinator import Coordinator
 from tacit.federation.pages import rendered, style
 from tacit.federation.releasing import read_release, release_csv, release_study
 from tacit.federation.sessions import Session, Sessions
+from tacit.federation.statements import notes_of
 from tacit.federation.study import AGGREGATORS, MODES, Study
 from tacit.ledger import epsilon_text
 from tacit.report import render_report
@@ -312,7 +313,7 @@ class _Console:
     async def report(self, request: Request, session: Session) -> Response:
         del request, session
         place = self.coordinator
-        notes = [f"It presumes that {each}." for each in place.statement().assumes]
+        notes = notes_of(place.statement())
         text = await run_in_threadpool(render_report, place.ledger, notes=notes)
         attached = {"Content-Disposition": 'attachment; filename="report.html"'}
         return HTMLResponse(text, headers=attached)

@@ -8,19 +8,15 @@ record is refused as ever: a wrong declaration, a missing file or column, a file
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.datasets import (
-    Dataset,
-    declared_roles,
-    load_column,
-    load_dataset,
-    load_table,
-    named_kind,
-)
+from tacit.datasets import Dataset, declared_roles, load_table, named_kind
 from tacit.errors import InvalidArgument
 from tacit.features import Categorical
 
@@ -92,10 +88,11 @@ def readable_records(source: str, options: Mapping[str, Any]) -> tuple[Dataset |
     tuple of Dataset or None, and bool
         None if there is no such record.
     """
+    table, whole = _as_written(source, options)
     try:
-        return load_dataset(source, **options), True
+        return load_table(table, **_of_cells(options)), whole
     except InvalidArgument:
-        table = _as_written(source, options)
+        pass
     words = np.array(table[str(options["target"])].to_pylist(), dtype=str)
     classes = options.get("classes", ())
     declared = range(classes) if isinstance(classes, int) else classes
@@ -114,22 +111,74 @@ def _of_cells(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in ("delimiter", "encoding")}
 
 
-def _as_written(source: str, options: Mapping[str, Any]) -> pa.Table:
-    """Return the declared columns as words; a file that cannot be cut into cells is refused."""
-    import pyarrow as pa
-
+def _as_written(source: str, options: Mapping[str, Any]) -> tuple[pa.Table, bool]:
+    """Return the declared columns, those of a text as words, and whether every line was cut."""
     roles = declared_roles(source, **options)
     assert roles is not None
     named = [*roles.names, options["target"], *options.get("ignored", ())]
     named += [options["groups"]] if "groups" in options else []
     kind, _, place = named_kind(source).partition(":")
     if kind == "parquet":
-        from pyarrow import parquet
+        return _cells_of_parquet(place, named), True
+    return _cut_lines(source, place, list(dict.fromkeys(named)), options)
 
-        return parquet.read_table(place, columns=named)
+
+def _cells_of_parquet(place: str, named: list[str]) -> pa.Table:
+    from pyarrow import parquet
+
+    try:
+        return parquet.read_table(place, columns=named).select(named)
+    except (KeyError, OSError, ValueError):  # of Arrow's, which may quote what it read
+        raise InvalidArgument(
+            f"Expected a Parquet file at {place!r} with the columns {', '.join(named)}."
+        ) from None
+
+
+def _cut_lines(
+    source: str, place: str, named: list[str], options: Mapping[str, Any]
+) -> tuple[pa.Table, bool]:
+    """Cut a text into cells line by line: a quote that stays open ends with its own line.
+
+    A reader of whole files lets an open quote, a stray comma or an odd byte swallow or refuse the
+    lines of others. So a line is a record here, and one that cannot be cut is left out.
+    """
+    import pyarrow as pa
+
     text = {name: options[name] for name in _WRITTEN if name in options}
-    columns = {name: load_column(source, name, **text) for name in dict.fromkeys(named)}
-    return pa.table({name: pa.array(words, pa.string()) for name, words in columns.items()})
+    encoding = str(options.get("encoding", "utf-8")).lower().replace("utf-8", "utf-8-sig")
+    rows, whole = [], True
+    if not Path(place).is_file():
+        raise InvalidArgument(f"Expected a file at {place!r}; there is none.")
+    with (
+        pa.input_stream(place, compression="detect") as packed,
+        io.TextIOWrapper(packed, encoding=encoding, errors="replace") as lines,
+    ):
+        header = _cells(next(lines, ""), text) or []
+        places = [_place(header, name, source) for name in named]
+        for line in lines:
+            cells = _cells(line, text) if line.strip() else []
+            if cells and len(cells) == len(header):
+                rows.append([cells[at] for at in places])
+            whole &= cells == [] or (cells is not None and len(cells) == len(header))
+    columns = list(zip(*rows, strict=True)) if rows else [() for _ in named]
+    words = zip(named, columns, strict=True)
+    return pa.table({name: pa.array(column, pa.string()) for name, column in words}), whole
+
+
+def _cells(line: str, text: Mapping[str, Any]) -> list[str] | None:
+    """Return the cells of one line; None if it cannot be cut."""
+    delimiter = str(text.get("delimiter", ","))
+    try:
+        rows = list(csv.reader([line], delimiter=delimiter, skipinitialspace=True, strict=True))
+    except csv.Error:
+        return None
+    return [cell.strip() for cell in rows[0]] if len(rows) == 1 else None
+
+
+def _place(header: list[str], name: str, source: str) -> int:
+    if header.count(str(name)) != 1:
+        raise InvalidArgument(f"Expected one column {name!r} in {source!r}.")
+    return header.index(str(name))
 
 
 def _parts(table: pa.Table, options: Mapping[str, Any]) -> list[Dataset]:

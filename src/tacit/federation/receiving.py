@@ -213,15 +213,15 @@ def withdraw_site(server: ServerFolder, name: str, member: Row) -> bool:
     with server.database.writing() as rows:
         is_open = _has(rows, "SELECT 1 FROM studies WHERE hash = ? AND state = 'open'", name)
         counted = "SELECT 1 FROM answers WHERE study = ? AND site = ? AND dropped IS NULL"
-        if not is_open and _has(rows, counted, *key):
-            return False
-        drop_answer(rows, *key, "withdrawn")
+        stays = not is_open and _has(rows, counted, *key)
+        if not stays:
+            drop_answer(rows, *key, "withdrawn")
         if rows.execute("INSERT OR IGNORE INTO withdrawals VALUES (?, ?)", key).rowcount:
             note(rows, now, "withdrawn", study=name, site=site.id)
         if is_open:
             close_early(rows, study, now, refusals=server.APPROVES)
     server.sweep()
-    return True
+    return not stays
 
 
 def present_sites(rows: Connection, study: str) -> list[str]:

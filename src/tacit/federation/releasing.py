@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Integers
-from tacit.errors import InvalidArgument, NotYet, Refused
+from tacit.errors import BudgetExceeded, InvalidArgument, NotYet, Refused
 from tacit.federation.approval import trusted_with
 from tacit.federation.audit_log import note
 from tacit.federation.coordinator import Coordinator
@@ -92,14 +92,40 @@ def release_study(coordinator: Coordinator, name: str) -> bytes:
     with alone(coordinator.folder / "releasing.lock"):
         row = coordinator.find(row["hash"])
         if row["state"] == "closed":
-            _release(coordinator, row)
+            _release_or_end(coordinator, row)
             row = coordinator.find(row["hash"])
     coordinator.tick()  # deletes the answers
     if row["state"] == "void":
-        raise Refused("Expected a study with a quorum: too few sites answered, and it is void.")
+        raise Refused(
+            "Expected a study that can be released: it is void, as too few sites answered, its "
+            "ledger had no room, or its operator ended it."
+        )
     if row["state"] != "released":
         raise NotYet("Expected a study that has closed: it closes at its deadline, with a quorum.")
     return bytes(row["release"])
+
+
+def _release_or_end(coordinator: Coordinator, row: Row) -> None:
+    """Release; without room in the ledger the study ends, so that its answers are deleted."""
+    try:
+        _release(coordinator, row)
+    except BudgetExceeded:
+        coordinator.end(row["hash"], "no room in this ledger")
+        raise
+
+
+def end_study(coordinator: Coordinator, name: str) -> None:
+    """End a study that was not released: it is void, and answers to it are deleted.
+
+    Parameters
+    ----------
+    coordinator : Coordinator
+        Whose study it is.
+    name : str
+        The study's hash, or its beginning.
+    """
+    with alone(coordinator.folder / "releasing.lock"):  # never in the middle of a release
+        coordinator.end(name)
 
 
 def _opened(row: Row) -> bytes:
@@ -130,8 +156,8 @@ def _release(coordinator: Coordinator, row: Row) -> None:
             "UPDATE studies SET state = 'released', release = ?, entry = ? "
             "WHERE hash = ? AND state = 'closed'"
         )
-        rows.execute(query, (stored, release.entry, study.hash))
-        note(rows, coordinator.now(), "released", study=study.hash, entry=release.entry)
+        if rows.execute(query, (stored, release.entry, study.hash)).rowcount:
+            note(rows, coordinator.now(), "released", study=study.hash, entry=release.entry)
 
 
 def _total(

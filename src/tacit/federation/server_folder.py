@@ -140,6 +140,8 @@ class ServerFolder:
     """States of studies that sites do not see."""
     APPROVES: ClassVar[bool] = True
     """Whether sites tell their decisions here, before they may answer."""
+    STATES: ClassVar[Mapping[str, tuple[str, ...]]] = STATES
+    """Which states of a study may follow each."""
 
     def __init__(self, folder: Path | str, *, clock: Callable[[], float] = time.time) -> None:
         self.folder = Path(folder)
@@ -469,6 +471,31 @@ class ServerFolder:
         query = "SELECT 1 FROM withdrawals WHERE study = ?"
         return [WITHDRAWN] if self.database.row(query, name) else []
 
+    def end(self, name: str, why: str = "ended by the operator") -> None:
+        """End a study of which no sum was shown: it is void, and answers to it are deleted.
+
+        Parameters
+        ----------
+        name : str
+            The study's hash, or its beginning.
+        why : str
+            In a few words, for the audit log.
+
+        Notes
+        -----
+        What it cost stays charged, at sites and here. An aggregator tells the other one.
+        """
+        found = self.find(name)
+        ended_from = [state for state, later in self.STATES.items() if "void" in later]
+        with self.database.writing() as rows:
+            query = "SELECT state FROM studies WHERE hash = ?"
+            state = rows.execute(query, (found["hash"],)).fetchone()["state"]
+            if state not in ended_from:
+                raise Refused(f"Expected a study that can still be ended: this one is {state}.")
+            rows.execute("UPDATE studies SET state = 'void' WHERE hash = ?", (found["hash"],))
+            note(rows, self.now(), "void", study=found["hash"], why=why)
+        self.sweep()
+
     def sweep(self) -> None:
         """Delete answers that nobody needs any more: of ended studies, dropped, or stray."""
         query = (
@@ -492,7 +519,8 @@ class ServerFolder:
         for path in parts:
             study, site = path.name.split(".")[:2]
             query = (
-                "SELECT 1 FROM studies, members WHERE hash = ? AND state = 'open' "
+                "SELECT 1 FROM studies, members WHERE hash = ? AND (state = 'open' OR "
+                "EXISTS (SELECT 1 FROM answers WHERE study = hash AND site = id)) "
                 "AND id = ? AND revoked IS NULL "
                 "AND NOT EXISTS (SELECT 1 FROM withdrawals WHERE study = hash AND site = id)"
             )

@@ -27,7 +27,7 @@ from tacit.federation.approval import (
     trusted_with,
 )
 from tacit.federation.audit_log import START
-from tacit.federation.client import enrol
+from tacit.federation.client import enrol, refuse_another
 from tacit.federation.database import new_folder, on_disk
 from tacit.federation.fetching import frame_of, inputs_of
 from tacit.federation.inputs import read_inputs
@@ -42,6 +42,12 @@ from tacit.federation.statements import TAKES_PART, WITHDRAWN, with_presumptions
 from tacit.federation.study import MODES
 from tacit.federation.visiting import visit
 from tacit.ledger import Budget, Ledger, Statement
+
+_OUT_OF_PROTOCOL = (
+    *(ArithmeticError, AttributeError, LookupError),
+    *(RecursionError, TypeError, ValueError),
+)
+"""What a reply that is not as the protocol says may run into."""
 
 
 class Site(SiteFolder):
@@ -135,6 +141,7 @@ class Site(SiteFolder):
             The server's address.
         """
         invited = Invitation.read(invitation)
+        refuse_another(self.servers().get(invited.url), invited)
         with on_disk(self.folder):
             if invited.officers and not (self.folder / "policy.toml").exists():
                 Policy(list(invited.officers), list(MODES)).write(self.folder / "policy.toml")
@@ -318,6 +325,10 @@ class Site(SiteFolder):
                 said += visit(self, url)
             except TacitError as error:
                 problem = error
+            except _OUT_OF_PROTOCOL as error:
+                problem = Refused(
+                    f"Expected {url} to answer as its protocol says ({type(error).__name__})."
+                )
         self.hang_up()
         if problem is not None:
             raise problem

@@ -139,7 +139,8 @@ class SiteFolder:
         """Return the way to a server that this site joined."""
         if url not in self._clients:
             place = self.server_folder(url)
-            self._clients[url] = Client(place, url, clock=self.clock)
+            pin = self.servers()[url]["ca"]
+            self._clients[url] = Client(place, url, pin=pin, clock=self.clock)
         return self._clients[url]
 
     def hang_up(self) -> None:

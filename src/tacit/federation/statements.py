@@ -26,6 +26,12 @@ WITHDRAWN = (
 )
 
 
+def notes_of(statement: Statement) -> list[str]:
+    """Return what a report says of a statement: what it presumes, and what it warns of."""
+    presumed = [f"It presumes that {each}." for each in statement.assumes]
+    return presumed + [f"Warning: {each}." for each in statement.warnings]
+
+
 def with_presumptions(
     statement: Statement, *presumed: str, warnings: Sequence[str] = ()
 ) -> Statement:

@@ -345,8 +345,8 @@ def new_document(
     title, purpose : str
         In a line each, for people.
     unit : str
-        Whose privacy: "patient"; or "site", whose `votes_per_unit` is the largest number of
-        teachers, or the overlap if that is more.
+        Whose privacy: "patient"; or "site", whose `votes_per_unit` is the number of teachers of
+        the largest sites, as many as the overlap.
     inputs : mapping
         sha256, bytes, dtype and shape of the public inputs.
     classes : int, optional
@@ -443,8 +443,9 @@ def _check_parts(study: Study, document: Mapping[str, Any]) -> None:
     plan, teachers = study.plan, [each.teachers for each in study.sites]
     names = [each.id for each in study.sites]
     ends = (study.window.opens, study.window.closes, *study.window.extensions)
-    # A site's ledger counts patients, whose votes at several sites may be more than a site's.
-    asked = max([document["overlap"], *(teachers if study.unit == "site" else ())])
+    # Where the unit is a site, a patient's rows may reach all teachers, at several sites as well.
+    most = sorted(teachers)[-document["overlap"] :]
+    asked = sum(most) if study.unit == "site" else document["overlap"]
     priced = getattr(plan.mechanism, "votes_per_unit", 1)
     for holds, what in (
         (len(set(names)) == len(names), "sites with names of their own"),

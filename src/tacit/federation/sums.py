@@ -73,7 +73,9 @@ def read_sum(study: Study, role: str, stored: bytes) -> Opened:
         raise Refused(f"Expected the {role} aggregator's sum of this study.")
     text = canonical(header) + "\n" + hashlib.sha256(payload).hexdigest()
     check_signature(study.server(role).key, SUM, text, signature)
-    pairs = header["survivors"]
+    pairs, warned = header["survivors"], header["warnings"]
+    if not isinstance(pairs, list) or not isinstance(warned, list):
+        raise Refused("Expected a sum as the protocol says.")
     names = [pair[0] for pair in pairs if isinstance(pair, list) and len(pair) == 2]
     proper = len(names) == len(pairs) == len(set(names)) and all(
         study.site(name) is not None and is_sharing_id(sharing) for name, sharing in pairs
@@ -85,7 +87,7 @@ def read_sum(study: Study, role: str, stored: bytes) -> Opened:
     if not payload.startswith(expected) or len(payload) != size:
         raise InvalidArgument("Expected the array that the study describes.")
     shares = np.frombuffer(payload, dtype="<u8", offset=len(expected)).reshape(study.shape)
-    told = tuple(str(each) for each in header["warnings"])
+    told = tuple(str(each) for each in warned)
     return Opened(role, pairs, shares.astype(np.uint64), str(header["entry"]), told)
 
 

@@ -24,6 +24,8 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+_LOG = logging.getLogger("tacit.federation")
+
 HEADER_SECONDS, KEEP_ALIVE_SECONDS = 10, 30
 SLOWEST_BODY = 16 * 1024
 """Bytes a second of a body at the least."""
@@ -171,8 +173,9 @@ async def serve(listeners: Sequence[Listener], *, tick: Any, stop: asyncio.Event
         asyncio.ensure_future(_run(server, listener))
         for server, listener in zip(servers, listeners, strict=True)
     ]
+    failed = ""
     while not stop.is_set() and not any(task.done() for task in running):
-        await asyncio.to_thread(tick)
+        failed = await _ticked(tick, failed)
         try:
             await asyncio.wait_for(stop.wait(), timeout=1.0)
         except TimeoutError:
@@ -184,6 +187,18 @@ async def serve(listeners: Sequence[Listener], *, tick: Any, stop: asyncio.Event
         for connection in list(server.server_state.connections):
             connection.transport.abort()
     await asyncio.sleep(0.1)  # what was aborted is closed by the loop, a moment later
+
+
+async def _ticked(tick: Any, failed: str) -> str:
+    """Do what is due; what fails, on a full disk perhaps, is said once and tried again."""
+    try:
+        await asyncio.to_thread(tick)
+    except Exception as error:
+        kind = type(error).__name__
+        if kind != failed:
+            _LOG.error("What was due failed (%s); it is tried again every second.", kind)
+        return kind
+    return ""
 
 
 def _allow_many_files() -> None:

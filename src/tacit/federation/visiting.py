@@ -10,12 +10,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tacit.errors import InvalidArgument, Refused, TacitError, Unreachable
+from tacit.errors import InvalidArgument, Refused, TacitError
 from tacit.federation.client import Client
 from tacit.federation.database import Row
 from tacit.federation.fetching import frame_of
 from tacit.federation.releasing import most_of_release, read_release
 from tacit.federation.sending import send_parcels, tell_decision
+from tacit.federation.server_log import listing_of
 from tacit.federation.site_folder import SiteFolder
 from tacit.federation.study import Study
 
@@ -28,8 +29,7 @@ def visit(site: SiteFolder, url: str) -> list[str]:
     """Ask one server what there is, and bring each study forward; return what happened."""
     client, server = site.client(url), site.servers()[url]
     client.renew(server["name"])
-    said = client.ask("GET", f"/studies?seen={server['length']}").json()
-    _check_log(site, url, server, said.get("audit"))
+    said = listing_of(site, url)
     lines = _check_skew(site, url, said.get("time"))
     settled = _settled(site)
     problem: TacitError | None = None
@@ -38,7 +38,7 @@ def visit(site: SiteFolder, url: str) -> list[str]:
             continue
         try:
             lines += _follow(site, url, client, each)
-        except (Refused, Unreachable) as error:  # of this study: the others go on
+        except TacitError as error:  # of this study: the others go on
             problem = error
     if problem is not None:
         raise problem
@@ -56,23 +56,9 @@ def _settled(site: SiteFolder) -> dict[str, str]:
     return {row["hash"]: row["remote"] for row in site.database.rows(query)}
 
 
-def _check_log(site: SiteFolder, url: str, server: Row, log: Any) -> None:
-    """Refuse a server that went back to an earlier log, or to another one."""
-    proper = isinstance(log, dict) and type(log.get("length")) is int
-    same = proper and log.get("seen") == server["head"] and log["length"] >= server["length"]
-    if not same:
-        raise Refused(
-            f"The audit log of {url} went back, or is another one: its operator must explain "
-            "it. Nothing is sent there."
-        )
-    if log["length"] > server["length"]:
-        with site.database.writing() as rows:
-            query = "UPDATE servers SET length = ?, head = ? WHERE url = ?"
-            rows.execute(query, (log["length"], str(log.get("head")), url))
-
-
 def _check_skew(site: SiteFolder, url: str, theirs: Any) -> list[str]:
-    skew = abs(site.clock() - theirs) if isinstance(theirs, int | float) else 0.0
+    proper = isinstance(theirs, int | float) and 0 <= theirs < 1 << 53
+    skew = abs(site.clock() - theirs) if proper else 0.0
     if skew < MOST_SKEW:
         return []
     return [f"The clocks here and at {url} differ by {skew / 60:.0f} minutes; theirs counts."]
@@ -91,6 +77,8 @@ def _follow(site: SiteFolder, url: str, client: Client, each: Mapping[str, Any])
             query = "UPDATE studies SET remote = ?, closes = ? WHERE hash = ?"
             rows.execute(query, (remote, closes, name))
     said = tell_decision(site, client, row)
+    if (remote, row["state"]) == ("void", "confirmed") and row["remote"] != "void":
+        said.append(f"{name[:8]}: ended without a release; what it cost here stays charged")
     row = site.row(name)
     unsent = row["state"] in ("seen", "approved", "sealed")
     if unsent and remote in ("closed", "released", "void"):  # what nobody needs never leaves
