@@ -43,7 +43,8 @@ class Tunnel(Client):
     """
 
     def __init__(self, site: Site, url: str) -> None:
-        super().__init__(site.server_folder(url), url, clock=site.clock)
+        pin = site.servers()[url]["ca"]
+        super().__init__(site.server_folder(url), url, pin=pin, clock=site.clock)
         self.post = site.folder / "tunnel"
         self.post.mkdir(mode=0o700, exist_ok=True)
         self.asks: tuple[str, dict[str, Any], bytes] | None = None
