@@ -229,7 +229,9 @@ def test_an_impostor_of_the_server_is_not_talked_to(server, tmp_path):
     coordinator, site = server
     other = make_coordinator(tmp_path / "other")
     with served(other):
-        client = Client(site.server_folder(coordinator.settings.url), other.settings.url)
+        url = coordinator.settings.url
+        pin = site.servers()[url]["ca"]
+        client = Client(site.server_folder(url), other.settings.url, pin=pin)
         with pytest.raises(Unreachable):
             client.ask("GET", "/studies")
         client.close()
