@@ -13,7 +13,15 @@ from mutants import weak_noise
 
 from tacit.audit import audit_mechanism
 from tacit.errors import InvalidArgument
-from tacit.mechanisms import GaussianMean, GNMax, NoisyVotes, Plan, UnitMean, secret_cost_of
+from tacit.mechanisms import (
+    GaussianMean,
+    GNMax,
+    NoisyVotes,
+    Plan,
+    SharedVotes,
+    UnitMean,
+    secret_cost_of,
+)
 
 STILL = [[0.0]]
 AUDITS = {
@@ -82,6 +90,27 @@ def test_every_neighbour_of_a_small_histogram_is_within_the_price():
     assert max(apart) / sigma**2 == pytest.approx(
         NoisyVotes(sigma, votes_per_unit=2).gaussian_cost()
     )
+
+
+@pytest.mark.parametrize("kind", [NoisyVotes, SharedVotes], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("overlap", [1, 2])
+def test_every_neighbour_of_a_small_study_is_within_the_price(kind, overlap):
+    """A patient of so many sites moves a teacher's answers to both inputs at each of them.
+
+    All answers of those teachers, before and after; all sets of sites in the sum: a site that is
+    absent adds nothing, in either world. One aggregator, with all other sites on its side, sees
+    what is left of the total, with the other one's noise.
+    """
+    classes, queries, sigma = 3, 2, 7.0
+    answers = np.eye(classes)[list(itertools.product(range(classes), repeat=queries))]
+    moves = np.array([one - other for one, other in itertools.product(answers, repeat=2)])
+    price = Plan(kind(sigma, votes_per_unit=overlap), queries).mechanism.gaussian_cost() * queries
+    for present in itertools.product([0, 1], repeat=overlap):
+        moved = itertools.product(moves, repeat=overlap)
+        apart = max(float(np.square(np.tensordot(present, many, 1)).sum()) for many in moved)
+        assert apart == 2 * queries * sum(present) ** 2
+        assert apart / sigma**2 <= price * (1 + 1e-12)
+    assert apart / sigma**2 == pytest.approx(price)
 
 
 @pytest.mark.parametrize("mechanism", PLAIN, ids=lambda one: one.name)
