@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tacit.comparing import default_rule
 from tacit.comparing.cells import settings_of
-from tacit.comparing.data import compared_data
+from tacit.comparing.data import ComparedData, SplitRule, compared_data
 from tacit.errors import InvalidArgument
 from tacit.methods import Facts, all_rules
 from tacit.privacy import gaussian_mu
@@ -62,6 +62,28 @@ class TestTask:
         assert abs(len(task.parts(3).public) - task.rule.public) < 4
         assert task.facts().n_private == len({*task.parts(0).private.groups})
         assert task.fingerprint() != compared_data(blobs()).fingerprint()
+
+    def test_people_keep_the_files_order_where_the_rule_does(self):
+        """Person 9 has rows in the training part and in the test part."""
+        whose = np.r_[np.arange(300) // 2, 9, 500 - np.arange(99) // 3]
+        data = replace(blobs(400, n_train=300), groups=whose)
+        task = ComparedData(data, SplitRule(60, 30, shuffled=False))
+        private, public, held_out = (part.groups.tolist() for part in task.parts(5))
+        assert private == [*whose[:300], 9]
+        assert public == whose[301:361].tolist()
+        assert held_out == whose[361:391].tolist()
+        assert "about" in task.rule.words(data)
+
+    def test_a_cell_belongs_to_all_its_people(self):
+        """Beyond a thousand numbers the text of an array leaves out its middle."""
+        whose = np.arange(1200) // 2
+        others = whose.copy()
+        others[400:800] = whose[400:800][::-1]
+        hashes = {
+            ComparedData(replace(blobs(1200), groups=each), SplitRule(60, 30, True)).fingerprint()
+            for each in (whose, others)
+        }
+        assert len(hashes) == 2
 
     def test_rows_on_two_sides_are_said(self):
         data = blobs()

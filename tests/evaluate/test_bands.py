@@ -89,6 +89,17 @@ class TestWhatIsTold:
         again = ScoreBins.from_dict(bins.as_dict())
         np.testing.assert_array_equal(again.gini, bins.gini)
 
+    @pytest.mark.parametrize("cut", [0.2, 0.3, 0.45, 0.48, 0.6])
+    def test_no_threshold_takes_the_place_of_another(self, cut):
+        rare = np.random.default_rng(0).beta(1, 20, size=2000)
+        wanted = sorted({cut, 0.5})
+        for bins in (
+            ScoreBins.of(rare, 12, thresholds=wanted),
+            ScoreBins.even(12, thresholds=wanted),
+        ):
+            assert set(wanted) <= set(bins.edges.tolist())
+            assert bins.count <= 12
+
     def test_equal_public_scores_leave_fewer_bins(self):
         bins = ScoreBins.of([0.1] * 50 + [0.9] * 50, 12, thresholds=[0.5])
         assert bins.edges.tolist() == [0.5, 0.9]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 from tacit import Budget, InsecureNoise, Ledger
+from tacit.cli import show
+from tacit.cli.evaluate import _plain
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.evaluate import Evaluation, evaluate, evaluation_section, forecast
 from tacit.ledger import KeptReleases
@@ -210,6 +214,15 @@ class TestRefusals:
 
 
 class TestFaults:
+    @pytest.mark.parametrize("known", [True, False])
+    def test_a_payer_that_nobody_can_match_is_confessed(self, known, ledger):
+        model = Model()
+        if known:
+            model.ledger_ = ledger
+        told(ledger, model, disjoint=False, noise=InsecureNoise(0))
+        said = any("was not known here" in each for each in ledger.statement().warnings)
+        assert said is not known
+
     def test_what_is_declared_or_read_is_confessed(self, ledger):
         told(ledger, n_records="from_data", noise=InsecureNoise(0))
         warnings = " ".join(ledger.statement().warnings)
@@ -223,6 +236,15 @@ class TestFaults:
             told(ledger, y=y, share="from_data", noise=InsecureNoise(0))
             faults.append(ledger.entries()[0].faults)
         assert faults[0] == faults[1]
+
+
+def test_an_open_end_is_null_for_machines(capsys):
+    """Targets without any spread: R^2 has no lower end."""
+    numbers = {"scale": [1.0, 1.0], "predicted": [0.3, 0.2], "centre": 0.0}
+    found = Evaluation("numbers", {"sums": np.zeros(21)}, 3.0, 800, numbers=numbers)
+    show.print_json(_plain(found))
+    said = json.loads(capsys.readouterr().out)["figures"]["R^2"]
+    assert said[1] is None
 
 
 def test_a_second_start_pays_nothing(ledger, tmp_path):

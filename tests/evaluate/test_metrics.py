@@ -21,6 +21,7 @@ from tacit.evaluate import (
     released_shares,
     threshold_by,
 )
+from tacit.evaluate.metrics import exact_auc
 
 rng = np.random.default_rng(0)
 S = rng.normal(size=20_000)
@@ -125,3 +126,25 @@ def test_numbers_are_scikit_learns_and_their_bands_hold():
     assert set(measure_numbers([1.0, 2.0], [3.0, 3.0])) == {"mean absolute error"}
     with pytest.raises(InvalidArgument):
         measure_numbers([1.0], [1.0])
+
+
+def test_equal_scores_are_calibrated_whatever_the_order_of_rows():
+    truth, chances = np.repeat([0, 1], [700, 300]), np.tile([0.7, 0.3], (1000, 1))
+    assert measure(chances, truth)["calibration error"].band.value == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["ROC AUC", "average precision"])
+def test_a_perfect_ranking_of_five_rows_is_not_certain(name):
+    p = np.array([0.1, 0.2, 0.3, 0.8, 0.9])
+    band = measure(np.column_stack([1 - p, p]), [0, 0, 0, 1, 1])[name].band
+    assert band.value == band.high == 1
+    assert band.low < 0.5  # of scores that say nothing, one draw in ten is ranked so
+
+
+def test_the_area_of_few_rows_is_covered():
+    draw, truth = np.random.default_rng(0), np.repeat([0, 1], [24, 12])
+    chances = 1 / (1 + np.exp(-draw.normal(2.0 * truth, 1, size=(200, 36))))
+    bands = [exact_auc(one, truth) for one in chances]
+    area = 0.9213503964748574  # Phi(sqrt 2)
+    assert np.mean([band.low <= area <= band.high for band in bands]) > 0.93
+    assert np.median([band.high - band.low for band in bands]) < 0.5

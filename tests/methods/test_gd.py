@@ -82,3 +82,12 @@ def test_refuses_before_anything_is_spent(wrong, named, tmp_path):
     with pytest.raises(InvalidArgument, match=named):
         model(ledger=tmp_path / "a.ledger", **wrong).fit(X, Y, PUBLIC)
     assert not (tmp_path / "a.ledger").exists()
+
+
+def test_the_forecast_is_of_the_noise_that_was_asked_for():
+    with pytest.raises(InvalidArgument, match="learn something"):
+        model(noise_multiplier=1000.0).fit(X, Y, PUBLIC)
+    weak, usual = model(noise_multiplier=60.0), model()
+    assert weak._steps_of(400) < usual._steps_of(400)
+    assert weak._foreseen().verdict != usual._foreseen().verdict == "fair"
+    assert model(noise_multiplier=0.1)._steps_of(400) == usual._steps_of(400)

@@ -7,6 +7,7 @@ import os
 import shutil
 import zipfile
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from tacit.runs import (
     standalone_verify,
     verify_run,
 )
+from tacit.runs.evaluating import _label
 
 OPTIONS = {"target": "ill", "classes": ["no", "yes"], "numeric": {"a": [-1, 0, 1], "b": [-1, 0, 1]}}
 
@@ -262,3 +264,9 @@ def test_a_ledger_that_something_was_begun_with_stays(run, monkeypatch):
     with pytest.raises(BudgetExceeded, match="another one for the same people would hide it"):
         evaluate_run(folder, apart, epsilon=2.0, **asked)
     assert len(evaluate_run(folder, apart, epsilon=1.0, **asked).ledger) == 1
+
+
+def test_an_outcome_is_named_by_its_word():
+    """The command line has words only; classes may be whole numbers."""
+    student = SimpleNamespace(classes_=np.array([0, 1]))
+    assert [_label(student, word) for word in ("1", 1, "yes")] == [1, 1, "yes"]

@@ -132,8 +132,14 @@ def _show_again(found: Any, threshold: float | None, *, as_json: bool) -> None:
 
 
 def _plain(found: Any) -> dict[str, Any]:
+    from tacit.evaluate import without_open_ends
+
     figures = {name: [float(end) for end in band] for name, band in found.rows()}
-    return {"figures": figures, "not_told": found.refused(), "epsilon": found.epsilon}
+    return {
+        "figures": without_open_ends(figures),
+        "not_told": found.refused(),
+        "epsilon": found.epsilon,
+    }
 
 
 def show_forecast(

@@ -56,9 +56,10 @@ class SplitRule:
         private = len(data) - self.public - self.held_out if data.n_train is None else data.n_train
         origin = "rows" if data.n_train is None else "rows of the set's own test part"
         order = "drawn anew with each seed" if self.shuffled else "in the file's order"
+        whole = "" if data.groups is None else "; about, since nobody's rows are in two parts"
         return (
             f"{private:,} private records; {self.public:,} public inputs without labels and "
-            f"{self.held_out:,} held-out {origin}, {order}"
+            f"{self.held_out:,} held-out {origin}, {order}{whole}"
         )
 
 
@@ -106,7 +107,7 @@ class ComparedData:
         """Return private, public and held-out rows; where people are named, nobody is in two."""
         state = seed if self.rule.shuffled else None
         if self.data.groups is not None:
-            return _by_person(self.data, self.rule, seed)
+            return _by_person(self.data, self.rule, state)
         return self.data.split(self.rule.public, self.rule.held_out, random_state=state)
 
     def facts(self) -> Facts:
@@ -121,10 +122,10 @@ class ComparedData:
 
     def held_out_rows(self, seeds: int) -> int:
         """Return how many different rows score in all: what an error of sampling depends on."""
-        if not self.rule.shuffled:
-            return self.rule.held_out
         if self.data.groups is not None:
             return len(self.parts(0).held_out)
+        if not self.rule.shuffled:
+            return self.rule.held_out
         start, end = self.rule.public, self.rule.public + self.rule.held_out
         pool = np.arange(self.data.n_train or 0, len(self.data))
         rows = [np.random.default_rng(s).permutation(pool)[start:end] for s in range(seeds)]
@@ -152,23 +153,31 @@ class ComparedData:
         if self.data.target_range is not None:
             digest.update(repr(self.data.target_range).encode())
         if self.data.groups is not None:
-            digest.update(repr(np.unique(self.data.groups, return_inverse=True)[1]).encode())
+            owners = np.unique(self.data.groups, return_inverse=True)[1]
+            digest.update(owners.astype(np.int64).tobytes())
         if self.by != "accuracy":  # folders of earlier versions go on
             digest.update(self.by.encode())
         return digest.hexdigest()
 
 
-def _by_person(data: Dataset, rule: SplitRule, seed: int) -> Parts:
-    """Divide people, not rows: as many of a shuffle as bring the rows that the rule wants."""
-    people, owner, rows = np.unique(
-        np.asarray(data.groups), return_inverse=True, return_counts=True
+def _by_person(data: Dataset, rule: SplitRule, seed: int | None) -> Parts:
+    """Divide people, not rows: as many, in the rule's order, as bring the rows that it wants.
+
+    Of a set with a test part, whoever has a row in the training part is private, with all rows.
+    """
+    people, first, owner, rows = np.unique(
+        np.asarray(data.groups), return_index=True, return_inverse=True, return_counts=True
     )
-    order = np.random.default_rng(seed).permutation(len(people))
+    by_file = np.argsort(first)
+    order = by_file if seed is None else np.random.default_rng(seed).permutation(len(people))
+    private, beyond = 2, 2 if data.n_train is None else 3
+    place = np.full(len(people), private)
+    order = order[~np.isin(order, owner[: data.n_train or 0])]
     before = np.cumsum(rows[order]) - rows[order]
-    side = np.digitize(before, [rule.public, rule.public + rule.held_out])
-    place = np.empty(len(people), dtype=np.int64)
-    place[order] = side
-    sides = (np.flatnonzero(place[owner] == each) for each in (2, 0, 1))
+    place[order] = np.array([0, 1, beyond])[
+        np.digitize(before, [rule.public, rule.public + rule.held_out])
+    ]
+    sides = (np.flatnonzero(place[owner] == each) for each in (private, 0, 1))
     return Parts(*(data.take(rows_of) for rows_of in sides))
 
 

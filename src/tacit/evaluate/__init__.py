@@ -13,6 +13,7 @@ from tacit.evaluate.dice import DiceSums, said_of_masks
 from tacit.evaluate.dice import columns_of as columns_of
 from tacit.evaluate.dice import score_names as score_names
 from tacit.evaluate.evaluation import Evaluation
+from tacit.evaluate.evaluation import without_open_ends as without_open_ends
 from tacit.evaluate.holdout import evaluate
 from tacit.evaluate.metrics import Figure, confusion_shares, measure, measure_numbers
 from tacit.evaluate.numbers import NumberSums

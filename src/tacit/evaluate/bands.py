@@ -219,7 +219,13 @@ def auc_band(table: Floats, sigma: float, ties: Floats) -> Band:
 
 
 def inverted(
-    total: Floats, mass: Floats, noise: Sequence[Floats], sampling: Floats, few: Floats
+    total: Floats,
+    mass: Floats,
+    noise: Sequence[Floats],
+    sampling: Floats,
+    few: Floats,
+    *,
+    most: Floats | float = np.inf,
 ) -> Band:
     """Return all A in [0, 1] with (total - A mass)^2 <= z^2 Var(A).
 
@@ -237,6 +243,9 @@ def inverted(
         Variance of total - A mass by sampling, at the estimate.
     few : array
         How many records of the rarer kind there are.
+    most : array
+        What the sampling variance over A (1 - A) cannot exceed, where that is known: the margin for
+        few records stops there.
 
     Returns
     -------
@@ -248,6 +257,7 @@ def inverted(
         near = np.clip(np.nan_to_num(value, nan=0.5), _NEAR, 1 - _NEAR)
         moved = np.maximum(sampling, 0.0) / (near * (1 - near))
         moved = moved * (1 + _FEW * np.maximum(2 * near - 1, 0.0) ** 2 / np.maximum(few, 1.0))
+        moved = np.minimum(moved, most)
         a = mass**2 - Z**2 * (noise[2] - moved)
         b = -2 * total * mass + Z**2 * (2 * noise[1] - moved)
         c = total**2 - Z**2 * noise[0]

@@ -82,7 +82,7 @@ class ScoreBins:
         bins : int
             How many there shall be at the most: equal scores may leave fewer.
         thresholds : sequence of float
-            Each becomes an edge, in place of the nearest one.
+            Each becomes an edge, in place of the nearest one that is no threshold.
 
         Returns
         -------
@@ -102,7 +102,9 @@ class ScoreBins:
         for threshold in thresholds:
             if 0 < threshold < 1 and threshold not in edges:
                 if len(edges) >= bins - 1 > len(thresholds):
-                    edges = np.delete(edges, np.abs(edges - threshold).argmin())
+                    # Never one that was asked for: figures would be told of another threshold.
+                    free = edges[~np.isin(edges, thresholds)]
+                    edges = edges[edges != free[np.abs(free - threshold).argmin()]]
                 edges = np.sort(np.append(edges, threshold))
         return cls(edges, *_inside(public, edges))
 
@@ -115,7 +117,7 @@ class ScoreBins:
         bins : int
             How many bins.
         thresholds : sequence of float
-            Each becomes an edge, in place of the nearest one.
+            Each becomes an edge, in place of the nearest one that is no threshold.
 
         Returns
         -------

@@ -30,6 +30,10 @@ DISJOINT = (
     "learned from, and are counted in a ledger of their own; nobody looked, and whatever else they "
     "have said is in this total only if this ledger paid for it"
 )
+UNMATCHED = (
+    "which ledger paid for what the model learned was not known here: if it was another than this, "
+    "what these people lose in all is in neither total"
+)
 READ_NUMBER = (
     "the number of records, or the share of a class, was read from the private records to decide "
     "which figures are told, which no cost covers"
@@ -154,11 +158,12 @@ def _refuse_another(model: Any, ledger: Ledger, disjoint: bool) -> None:
 
 
 def faults_of(
-    disjoint: bool, allow_overlap: bool, n_records: Any, share: Any = None
+    disjoint: bool, allow_overlap: bool, n_records: Any, share: Any = None, *, model: Any
 ) -> tuple[str, ...]:
     """Return what no cost covers of what was asked for; never of what was found."""
     asked = {
         DISJOINT: disjoint,
+        UNMATCHED: not disjoint and getattr(model, "ledger_", None) is None,
         ALLOWED_OVERLAP: allow_overlap,
         READ_NUMBER: is_from_data(n_records) or is_from_data(share),
     }

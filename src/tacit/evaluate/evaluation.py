@@ -264,7 +264,7 @@ class Evaluation:
             },
             "not_told": self.refused(),
         }
-        return json.dumps(_finite(plain), indent=1, allow_nan=False) + "\n"
+        return json.dumps(without_open_ends(plain), indent=1, allow_nan=False) + "\n"
 
     def write(self, path: PathLike) -> None:
         """Write it to a file, whole or not at all.
@@ -314,10 +314,26 @@ _PLAIN = (
 )
 
 
-def _finite(plain: Any) -> Any:
-    """Replace what JSON has no word for: an open end of a band is null."""
+def without_open_ends(plain: Any) -> Any:
+    """Replace what JSON has no word for: an open end of a band is null.
+
+    Parameters
+    ----------
+    plain : dict, list, float or anything else
+        Plain data.
+
+    Returns
+    -------
+    same
+        With None for every number that is not finite.
+
+    Examples
+    --------
+    >>> without_open_ends({"R^2": [0.5, float("-inf"), 1.0]})
+    {'R^2': [0.5, None, 1.0]}
+    """
     if isinstance(plain, dict):
-        return {key: _finite(value) for key, value in plain.items()}
+        return {key: without_open_ends(value) for key, value in plain.items()}
     if isinstance(plain, list):
-        return [_finite(value) for value in plain]
+        return [without_open_ends(value) for value in plain]
     return None if isinstance(plain, float) and not np.isfinite(plain) else plain

@@ -75,9 +75,10 @@ def evaluate(
     epsilon : float
         What this evaluation may cost by itself, at the ledger's delta.
     ledger : Ledger or NewLedger
-        Who pays: the ledger of the model's own records, unless `disjoint`. Then it is that of the
-        people here, the same for every model that they judge; a `NewLedger` is made for epsilon and
-        delta once nothing speaks against the evaluation.
+        Who pays: the ledger of the model's own records (another than its `ledger_` is refused; of a
+        model without one, the statement says that nobody could tell), unless `disjoint`. Then it is
+        that of the people here, the same for every model that they judge; a `NewLedger` is made for
+        epsilon and delta once nothing speaks against the evaluation.
     n_records : int or str
         How many records (people, with `groups`) there are, as publicly declared: it decides how
         many bins there are and which figures are told. "from_data" counts them, which no cost
@@ -172,7 +173,7 @@ def evaluate(
             design,
             payer,
             partial(_said, judged, private.records, public, design),
-            faults=faults_of(disjoint, allow_overlap, n_records, share),
+            faults=faults_of(disjoint, allow_overlap, n_records, share, model=model),
             public=outside,
             noise=noise,
             kept=kept,

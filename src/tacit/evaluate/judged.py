@@ -140,6 +140,7 @@ class Judged:
             if public is None
             else ScoreBins.of(public[:, 1], number, thresholds=edges)
         )
+        assert cut in bins.edges, "figures at the threshold are told at an edge"
         plans = [Plan(ScoreHistogram(sigma, 2, bins.count), 1)]
         about = {"n_records": size, "shares": shares.tolist(), "bins": bins, "threshold": cut}
         labels = np.asarray(self.classes).tolist()

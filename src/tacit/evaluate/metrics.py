@@ -20,6 +20,8 @@ from tacit.evaluate.classes import ConfusionTable
 _MOST_BINS = 512
 _CALIBRATION_BINS = 15
 _RESAMPLED = 200
+_ONE_MORE = 0.25
+"""Squared half: how far one record that nobody saw may move a sum of ranks or of precisions."""
 
 
 class Figure(NamedTuple):
@@ -197,7 +199,8 @@ def exact_auc(scores: Floats, truth: Integers) -> Band:
     Returns
     -------
     Band
-        Of exact ranks, ties counting half.
+        Of exact ranks, ties counting half. However well these rows are ranked, one more of either
+        class might not be: the variance has room for half of one.
     """
     no, yes = np.sort(scores[truth == 0]), np.sort(scores[truth == 1])
 
@@ -207,10 +210,11 @@ def exact_auc(scores: Floats, truth: Integers) -> Band:
 
     of_yes, of_no = above(yes, no), above(no, yes)
     area = of_yes.mean()
+    few = np.asarray(float(min(len(yes), len(no))))
     spread = of_yes.var() / len(yes) + of_no.var() / len(no)
-    zero = np.zeros(())
-    many = np.asarray(np.inf)
-    return inverted(np.asarray(area), np.ones(()), [zero] * 3, np.asarray(spread), many)
+    one_more = np.asarray(_ONE_MORE / len(yes) ** 2 + _ONE_MORE / len(no) ** 2)
+    noise = [one_more, np.zeros(()), np.zeros(())]
+    return inverted(np.asarray(area), np.ones(()), noise, np.asarray(spread), few, most=1 / few)
 
 
 def _average_precision(scores: Floats, truth: Integers) -> Band:
@@ -219,8 +223,12 @@ def _average_precision(scores: Floats, truth: Integers) -> Band:
     table = np.stack([np.bincount(place[truth == c], minlength=len(edges) + 1) for c in (0, 1)])
     band = average_precision_band(table.astype(np.float64), np.zeros(len(edges) + 1))
     # The width by bins, around the value without them.
-    moved = _exact_average_precision(scores, truth) - band.value
-    return Band(*(np.clip(end + moved, 0.0, 1.0) for end in band))
+    value = np.asarray(_exact_average_precision(scores, truth))
+    # No narrower than half of one more record of either class would make it.
+    least = Z * np.sqrt(2 * _ONE_MORE) / truth.sum()
+    below = np.maximum(band.value - band.low, least)
+    above = np.maximum(band.high - band.value, least)
+    return Band(*(np.clip(end, 0.0, 1.0) for end in (value, value - below, value + above)))
 
 
 def _exact_average_precision(scores: Floats, truth: Integers) -> float:
@@ -256,15 +264,16 @@ def calibration_error(said: Floats, truth: Integers) -> Band:
     Returns
     -------
     Band
-        In 15 bins of equal mass; ends are quantiles of 200 resamplings, moved by twice the bias.
-        Rough: an error that small samples make larger has no exact band.
+        In 15 bins of equal mass, equal scores in one; ends are quantiles of 200 resamplings, moved
+        by twice the bias. Rough: an error that small samples make larger has no exact band.
     """
     binary = said.shape[1] == 2
     score = said[:, 1] if binary else said.max(axis=1)
     hit = (truth == 1) if binary else (said.argmax(axis=1) == truth)
-    order = np.argsort(score, kind="stable")
-    place = np.empty(len(score), dtype=np.int64)
-    place[order] = np.arange(len(score)) * _CALIBRATION_BINS // len(score)
+    rising = np.sort(score)
+    # By the middle of a score's ranks: equal ones are in one bin, whatever the order of rows.
+    ranks = np.searchsorted(rising, score, "left") + np.searchsorted(rising, score, "right") - 1
+    place = ranks * _CALIBRATION_BINS // (2 * len(score))
     gaps = score - hit
 
     def error(weights: Floats) -> float:

@@ -207,7 +207,7 @@ def told_by_masks(
     def answers() -> list[Any]:
         return [mean_of_own(_said_alone(draw, truth, len(classes)), private)]
 
-    faults = faults_of(disjoint, allow_overlap, n_records)
+    faults = faults_of(disjoint, allow_overlap, n_records, model=model)
     return carry_out(design, payer, answers, faults=faults, noise=noise, kept=kept)
 
 

@@ -470,6 +470,8 @@ def evaluate_mask_run(
     def draw(place: int) -> NDArray[Any]:
         return apart.take([place]).restored(drawn(seen[place : place + 1])[None])[0]
 
+    if not asked["disjoint"]:  # the run's own ledger pays: that this is the model's is known here
+        student.ledger_ = asked["ledger"]
     return told_by_masks(
         draw,
         list(apart.masks or ()),

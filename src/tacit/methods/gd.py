@@ -161,7 +161,8 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
         """Return the recipe of steps in which all records take part, from public numbers alone."""
         training = self._settings("training").get_params()
         del training["batch_size"]
-        epochs = training.pop("epochs") or steps_borne(size / self._gaussian_noise())
+        del training["epochs"]
+        epochs = self._steps_of(size)
         if epochs != int(epochs):
             raise InvalidArgument(f"Expected epochs={epochs!r} to be a whole number of steps.")
         linear: Any = module
@@ -169,6 +170,17 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
         training["clip"] = training["clip"] or root
         training["learning_rate"] = training["learning_rate"] or _REACH / root
         return Recipe(steps=int(epochs), lot=float(size), **training), 1.0
+
+    def _steps_of(self, size: int) -> float:
+        """Return how many steps there are: as asked for, or as many as the strength bears."""
+        asked: float | None = self._settings("training").epochs
+        if asked:
+            return asked
+        steps = steps_borne(size / self._gaussian_noise())
+        if self.noise_multiplier is not None:  # fewer, if so much noise leaves less than epsilon
+            for _ in range(_MOST_STEPS):
+                steps = min(steps, steps_borne(size * math.sqrt(steps) / self.noise_multiplier))
+        return steps
 
     def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
         """Train on the private rows; public inputs, if given, tell features, centre and scale."""
@@ -193,7 +205,10 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
     def _foreseen(self) -> Forecast:
         if is_from_data(self.n_records) or self.n_records is None:
             return UNDECLARED
-        return strength_forecast(self._declared_size(0), self._mu())
+        size = self._declared_size(0)
+        if self.noise_multiplier is None:
+            return strength_forecast(size, self._mu())
+        return strength_forecast(size, math.sqrt(self._steps_of(size)) / self.noise_multiplier)
 
 
 def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:

@@ -160,6 +160,10 @@ def _evaluate_rows(
         asked |= {"target_range": config.data.options["target_range"]}
     elif asked["positive"] is None:
         asked |= {"positive": _outcome(config, student)}
+    else:  # the command line has words only
+        asked |= {"positive": _label(student, asked["positive"])}
+    if not asked["disjoint"]:  # the run's own ledger pays: that this is the model's is known here
+        student.ledger_ = asked["ledger"]
     public = load_rows_public(config)
     how = {"X_public": public, "groups": records.groups, **asked}
     return evaluate(student, records.X, records.labels, **how)
@@ -174,10 +178,17 @@ def _kept(folder: Path, holdout: str, *, again: bool) -> KeptReleases:
 
 def _outcome(config: RunConfig, student: Any) -> Any:
     """Return which of two classes was declared second: a student sorts them."""
-    declared, labels = config.data.options.get("classes"), getattr(student, "classes_", None)
-    if not isinstance(declared, list) or len(declared) != 2 or labels is None:
+    declared = config.data.options.get("classes")
+    if not isinstance(declared, list) or len(declared) != 2 or not hasattr(student, "classes_"):
         return None
-    return next((label for label in labels.tolist() if str(label) == str(declared[1])), None)
+    named = _label(student, declared[1])
+    return named if named in student.classes_.tolist() else None
+
+
+def _label(student: Any, named: Any) -> Any:
+    """Return the class of the student that has this name; the name where none has."""
+    labels = np.asarray(getattr(student, "classes_", ())).tolist()
+    return next((label for label in labels if str(label) == str(named)), named)
 
 
 def _finished(folder: Path) -> RunConfig:
