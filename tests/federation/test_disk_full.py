@@ -25,10 +25,13 @@ from network import (
     pass_the_end,
     served,
 )
+from two_parties import KINDS, SIGMA, TwoParties, advance, shown, take_note, votes
 
 from tacit import count_votes
 from tacit.errors import TacitError
-from tacit.federation import Coordinator, SigningKey, Site, release_study
+from tacit.federation import Coordinator, SigningKey, Site, read_release, release_study
+from tacit.federation.aggregator import RETRY_SECONDS
+from tacit.federation.sums import both_sums
 
 
 class Disk:
@@ -228,3 +231,43 @@ def test_a_draft_and_a_withdrawal_survive_every_write_that_failed(disk, network)
     sites[0].run_once()
     assert coordinator.presence(study.hash)["hospital-a"]["dropped"] == "withdrawn"
     assert any("withdrew" in each for each in sites[0].ledger.statement().warnings)
+
+
+def test_two_aggregators_go_on_after_every_write_that_failed(tmp_path, disk):
+    two = TwoParties(tmp_path)
+    name, tried = two.study.hash, 0
+
+    def step(work):
+        nonlocal tried
+        failures, made = failing_at_each(disk, work)
+        tried += failures
+        return made
+
+    def advanced(place):
+        two.time += RETRY_SECONDS + 1  # what was paid for and not stored is not tried at once
+        return advance(place, name)
+
+    for number in range(3):
+        parcels = two.sealed(number, votes(number))
+        for place in two.places:
+            body = parcels[place.folder.name]
+            assert step(lambda: two.send(place, number, body))[0] in (200, 201)  # noqa: B023
+    two.time += 101.0
+    for place in two.places:
+        step(place.close_due)
+    for kind in KINDS:
+        for place, other in (two.places, two.places[::-1]):
+            told = shown(place, name, kind)
+            step(lambda: take_note(other, name, kind, told))  # noqa: B023
+        for place in two.places:
+            step(lambda: advanced(place))  # noqa: B023
+    assert [place.find(name)["state"] for place in two.places] == ["released", "released"]
+    sums = [bytes(place.find(name)["sum"]) for place in two.places]
+    found = read_release(two.study, both_sums(two.study, *sums))
+    expected = sum(votes(number) for number in range(3))
+    assert np.abs(np.asarray(found.release) - expected).max() < 20 * SIGMA
+    for place in two.places:
+        assert place.find(name)["entry"] == list(place.ledger.entries())[-1].hash
+        assert not list((place.folder / "answers").iterdir())
+    assert tried >= 12
+    two.close()
