@@ -24,7 +24,7 @@ import numpy as np
 
 from tacit import load_dataset
 from tacit.evaluate import Band, DiceSums, NumberSums, said_of_masks
-from tacit.evaluate.numbers import said_of_number
+from tacit.evaluate.numbers import said_of_number, scales_of
 from tacit.masks.results import dice_scores, organ_dice
 from tacit.privacy import calibrate_gaussian
 
@@ -39,6 +39,7 @@ class Population(NamedTuple):
     predicted: tuple[float, float]
     truth: dict[str, float]
     share: float = 1.0
+    scale: tuple[float, float] = (1.0, 1.0)
 
 
 def numbers(X: Any, y: Any, model: Any, bounds: tuple[float, float]) -> Population:
@@ -47,16 +48,20 @@ def numbers(X: Any, y: Any, model: Any, bounds: tuple[float, float]) -> Populati
     fit, public, rest = np.split(order, [len(y) // 3, len(y) // 3 + len(y) // 10])
     rest, low, high = rest[:MOST], *bounds
     model.fit(X[fit], y[fit])
-    half = (high - low) / 2
     said = np.clip(model.predict(X[rest]), low, high)
     outside = np.clip(model.predict(X[public]), low, high)
     centre = outside.mean()
-    spread = (outside - centre) / half
-    target, residual = (y[rest] - centre) / half, (y[rest] - said) / half
-    t, r = np.clip(target, -1, 1), np.clip(residual, -1, 1)
-    truth = {"R^2": 1 - (r**2).mean() / t.var(), "mean absolute error": np.abs(r).mean()}
+    scale = scales_of(low, high, centre)
+    spread = (outside - centre) / scale[0]
+    held = np.clip(y[rest], low, high)
+    target, residual = (held - centre) / scale[0], (held - said) / scale[1]
+    truth = {
+        "R^2": 1 - ((held - said) ** 2).mean() / held.var(),
+        "mean absolute error": np.abs(residual).mean(),
+    }
     moments = (float((spread**2).mean()), float((spread**4).mean()))
-    return Population(said_of_number(target, residual), moments, truth)
+    rows = said_of_number(target, residual)
+    return Population(rows, moments, truth, scale=(scale[0] / scale[1], 1.0))
 
 
 def number_sets(data: Path) -> dict[str, Population]:
@@ -129,7 +134,7 @@ def _lesions(rng: Any) -> tuple[Any, Any, Any]:
 def read(one: Population, sums: Any, sigma: float, n: int) -> dict[str, Band]:
     """Return the bands that are told."""
     if "R^2" in one.truth:
-        told = NumberSums(sums, sigma, n, (1.0, 1.0), one.predicted).figures()
+        told = NumberSums(sums, sigma, n, one.scale, one.predicted).figures()
         named = {"R^2": "r_squared", "mean absolute error": "mean_absolute_error"}
         return {name: told[key] for name, key in named.items() if key in told}
     names = [name for name in one.truth if name.startswith("Dice")]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tacit.evaluate import BinaryTable, ConfusionTable, ScoreBins, Told, bins_for
-from tacit.evaluate.bands import auc_band, average_precision, share_band
-from tacit.evaluate.numbers import NumberSums, said_of_number
+from tacit.evaluate.bands import auc_band, average_precision, fitted_slope, share_band
+from tacit.evaluate.numbers import NumberSums, said_of_number, scales_of
 
 RUNS = 1000
 CELLS = [(500, 0.3, 3.7), (2000, 0.3, 11.0), (2000, 0.05, 3.7), (20_000, 0.03, 7.0)]
@@ -63,6 +63,29 @@ class TestCoverage:
         """The mutant: twice the noise, the same bands."""
         tables, _, area = simulated(n, share, sigma, noise=2.0)
         assert covers(tables.auc(), area) < 0.93
+
+
+class TestTies:
+    """Private scores fill one bin: nothing tells who is ahead inside it."""
+
+    @pytest.mark.parametrize("public", [None, (5, 5)])
+    def test_an_area_that_only_a_presumption_tells_has_a_wide_band(self, public):
+        rng = np.random.default_rng(0)
+        bins = ScoreBins.even(12) if public is None else ScoreBins.of(rng.beta(*public, 2000), 12)
+        score, truth = rng.uniform(0, 0.08, 20_000), rng.uniform(size=20_000) < 0.03
+        place = np.searchsorted(bins.edges, score, "right")
+        table = np.stack([np.bincount(place[truth == c], minlength=12) for c in (False, True)])
+        noisy = table + 4.0 * rng.standard_normal((200, *table.shape))
+        band = BinaryTable(noisy, 4.0, bins, Told.at(20_000, 0.03, 4.0, bins)).auc()
+        no, yes = np.sort(score[~truth]), score[truth]
+        assert covers(band, np.searchsorted(no, yes).mean() / len(no)) > 0.93
+
+    def test_a_slope_that_many_bins_tell_is_certain(self):
+        tables, _, _ = simulated(20_000, 0.3, 3.7)
+        _, deviation = fitted_slope(tables.table, 3.7, tables.bins.logits)
+        assert deviation.max() < 0.1
+        _, unknown = fitted_slope(0 * tables.table, 3.7, tables.bins.logits)
+        assert unknown == pytest.approx(1.0)
 
 
 class TestWhatIsTold:
@@ -168,3 +191,32 @@ class TestNumbers:
         assert set(found.told) == {"r_squared", "mean_absolute_error"}
         assert 0.92 < covers(found.r_squared(), 1 - (r**2).mean() / truth.var()) < 0.98
         assert 0.92 < covers(found.mean_absolute_error(), np.abs(r).mean()) < 0.98
+
+    @pytest.mark.parametrize("centre", [0.0, 0.1, 0.5, 1.0])
+    def test_numbers_within_the_bounds_are_never_clipped(self, centre):
+        """The largest target and the largest residual say all that they are."""
+        ends = np.array([0.0, 1.0])
+        target, residual = scales_of(0.0, 1.0, centre)
+        rows = said_of_number((ends - centre) / target, np.array([-1.0, 1.0]) / residual)
+        sums = NumberSums(rows, 0.0, 2, (target, residual), (0.1, 0.1)).moments()
+        np.testing.assert_allclose(sums[:, 1] * target + centre, ends, atol=1e-12)
+        np.testing.assert_allclose(sums[:, 3] * residual, 1.0)
+        assert (np.linalg.norm(rows, axis=1) <= 1 + 1e-12).all()
+
+    def test_a_skewed_target_is_covered(self):
+        """A tenth of the targets is far from the mean of predictions, and half seen."""
+        rng = np.random.default_rng(5)
+        rare = rng.uniform(size=20_000) < 0.1
+        truth = 0.95 * rare + rng.uniform(0, 0.05, 20_000)
+        said = np.clip(np.where(rare, 0.3, 0.05) + rng.normal(0, 0.02, 20_000), 0, 1)
+        centre, sigma, n = said.mean(), 3.0, 20_000
+        scale = scales_of(0.0, 1.0, centre)
+        rows = said_of_number((truth - centre) / scale[0], (truth - said) / scale[1])
+        sums = np.stack([rows[rng.integers(0, n, n)].sum(0) for _ in range(100)])
+        sums = sums + sigma * rng.standard_normal(sums.shape)
+        spread = (said - centre) / scale[0]
+        predicted = float((spread**2).mean()), float((spread**4).mean())
+        found = NumberSums(sums, sigma, n, scale, predicted)
+        left = ((truth - said) ** 2).mean()
+        assert covers(found.r_squared(), 1 - left / truth.var()) >= 0.9
+        assert covers(found.mean_absolute_error(), np.abs(truth - said).mean()) >= 0.9

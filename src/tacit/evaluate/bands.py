@@ -24,6 +24,8 @@ Z = 1.959963984540054
 _LARGEST_TIE = 0.4
 _NEAR = 0.01
 _FEW = 90.0
+_SEEN = 3 * 2**0.5
+"""In deviations of the noise on a cell, what a bin of two must hold to be taken for filled."""
 
 
 class Band(NamedTuple):
@@ -169,7 +171,7 @@ def tie_chances(slope: Floats, gini: Floats) -> Floats:
     return np.asarray(0.5 + np.minimum(np.asarray(slope)[..., None] * gini / 4, _LARGEST_TIE))
 
 
-def auc_band(table: Floats, sigma: float, ties: Floats) -> Band:
+def auc_band(table: Floats, sigma: float, ties: Floats, ties_spread: Floats | float = 0.0) -> Band:
     """Return the area under the ROC curve: the chance that a positive is above a negative.
 
     Parameters
@@ -180,6 +182,8 @@ def auc_band(table: Floats, sigma: float, ties: Floats) -> Band:
         Deviation of the noise on one cell.
     ties : array of shape (..., bins)
         From `tie_chances`.
+    ties_spread : array of shape (..., bins)
+        Deviation of these chances, which all move together: the slope behind them was fitted.
 
     Returns
     -------
@@ -214,6 +218,7 @@ def auc_band(table: Floats, sigma: float, ties: Floats) -> Band:
     )
     at_value = [one - other for one, other in zip(both, noise, strict=True)]
     sampling = at_value[0] - 2 * value * at_value[1] + value**2 * at_value[2]
+    noise[0] = noise[0] + (positives * negatives * ties_spread).sum(-1) ** 2
     few = np.minimum(n0, n1)
     return inverted(total, np.where((n0 > 0) & (n1 > 0), mass, 0.0), noise, sampling, few)
 
@@ -264,7 +269,7 @@ def inverted(
         return solved(np.where(mass > 0, a, -1.0), b, c, value, (0.0, 1.0))
 
 
-def fitted_slope(table: Floats, sigma: float, logits: Floats) -> Floats:
+def fitted_slope(table: Floats, sigma: float, logits: Floats) -> tuple[Floats, Floats]:
     """Return the slope of the log-odds along the logit of the score, from a noisy table.
 
     Parameters
@@ -278,11 +283,13 @@ def fitted_slope(table: Floats, sigma: float, logits: Floats) -> Floats:
 
     Returns
     -------
-    array of shape (...,)
-        The posterior mode under slope ~ N(1, 1), not below 0: where noise hides the slope it is 1.
+    tuple of two arrays of shape (...,)
+        The posterior mode under slope ~ N(1, 1), not below 0, and the posterior deviation: where
+        noise hides the slope, or one bin has all records, that is 1.
     """
     negatives, positives = table[..., 0, :], table[..., 1, :]
     mass = np.maximum(negatives + positives, 1.0)
+    seen = mass > _SEEN * sigma  # noise in an empty bin would pass for information
     n0, n1 = np.maximum(negatives.sum(-1), 1.0), np.maximum(positives.sum(-1), 1.0)
     slope = np.ones(n0.shape)
     centre = (mass * logits).sum(-1) / mass.sum(-1)
@@ -293,7 +300,7 @@ def fitted_slope(table: Floats, sigma: float, logits: Floats) -> Floats:
         gap = positives * (1 - p) - negatives * p
         bend = mass * p * (1 - p)
         variance = bend + sigma**2 * (p * p + (1 - p) ** 2)
-        weight = bend / variance
+        weight = np.where(seen, bend / variance, 0.0)
         # Gauss-Newton on sum gap^2/variance + (slope - 1)^2
         g0, g1 = (weight * gap).sum(-1), (weight * gap * logits).sum(-1) - (slope - 1)
         h00 = (weight * bend).sum(-1) + 1e-3
@@ -304,7 +311,23 @@ def fitted_slope(table: Floats, sigma: float, logits: Floats) -> Floats:
         longest = np.maximum(np.maximum(np.abs(step0), np.abs(step1)), 1.0)
         intercept = intercept + step0 / longest
         slope = np.clip(slope + step1 / longest, 0.0, 20.0)
-    return np.asarray(slope)
+    return np.asarray(slope), _slope_deviation(
+        np.where(seen, mass, 0.0), n1 / (n0 + n1), sigma, logits
+    )
+
+
+def _slope_deviation(mass: Floats, share: Floats, sigma: float, logits: Floats) -> Floats:
+    """Return the posterior deviation of a slope, with the intercept unknown, too.
+
+    As if scores told nothing, p being the share everywhere: a fit that noise pulled towards a large
+    p would make itself certain.
+    """
+    p = share[..., None]
+    bend = mass * p * (1 - p)
+    told = bend**2 / (bend + sigma**2 * (p * p + (1 - p) ** 2) + 1e-12)
+    h00, h01 = told.sum(-1) + 1e-3, (told * logits).sum(-1)
+    h11 = (told * logits**2).sum(-1) + 1.0
+    return np.asarray(np.sqrt(h00 / (h00 * h11 - h01**2)))
 
 
 def average_precision(table: Floats) -> Floats:

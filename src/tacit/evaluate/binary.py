@@ -172,8 +172,10 @@ class BinaryTable:
         Band
             Of the area.
         """
-        slope = fitted_slope(self.table, self.sigma, self.bins.logits)
-        return auc_band(self.table, self.sigma, tie_chances(slope, self.bins.gini))
+        slope, deviation = fitted_slope(self.table, self.sigma, self.bins.logits)
+        gini = self.bins.gini
+        spread = tie_chances(deviation, gini) - 0.5
+        return auc_band(self.table, self.sigma, tie_chances(slope, gini), spread)
 
     def average_precision(self) -> Band:
         """Return average precision over the thresholds at which precision is told.

@@ -206,9 +206,13 @@ class Design:
             )
 
     def reading(self) -> list[Any]:
-        """Return what a table that is kept must be read with: edges, order of the classes."""
+        """Return what a table that is kept must be read with: edges, order of classes, scales."""
         bins, classes = self.about.get("bins"), self.about.get("classes", [])
-        return [np.zeros(0) if bins is None else bins.edges, np.array(list(map(str, classes)))]
+        told = [np.zeros(0) if bins is None else bins.edges, np.array(list(map(str, classes)))]
+        if self.kind == "numbers":
+            numbers = self.about["numbers"]
+            told.append(np.array([numbers["centre"], *numbers["scale"]]))
+        return told
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         if self.kind == "numbers":

@@ -17,7 +17,7 @@ from tacit.errors import InvalidArgument
 from tacit.evaluate.binary import bins_for
 from tacit.evaluate.bins import ScoreBins
 from tacit.evaluate.design import Design, Payer, mean_of_own
-from tacit.evaluate.numbers import MOMENTS, RESIDUAL_BINS, said_of_number
+from tacit.evaluate.numbers import MOMENTS, RESIDUAL_BINS, said_of_number, scales_of
 from tacit.mechanisms import (
     Contributions,
     NoisySum,
@@ -168,15 +168,16 @@ class Judged:
     def _design_numbers(self, size: int, public: Floats | None, payer: Payer) -> Design:
         assert self.bounds is not None
         low, high = self.bounds
-        half, middle = high / 2 - low / 2, low / 2 + high / 2
-        centre = middle if public is None else float(public.mean())
-        spread = np.zeros(1) if public is None else (public[:, 0] - centre) / half
+        middle = low / 2 + high / 2
+        centre = middle if public is None else float(np.clip(public.mean(), low, high))
+        scale = scales_of(low, high, centre)
+        spread = np.zeros(1) if public is None else (public[:, 0] - centre) / scale[0]
         if public is None:  # as if predictions were spread evenly
             spread = np.linspace(-1.0, 1.0, 101)
         columns = MOMENTS + RESIDUAL_BINS
         sigma = payer.noise_for(lambda s: NoisySum(s, 1, columns))
         numbers = {
-            "scale": [half, half],
+            "scale": list(scale),
             "predicted": [float((spread**2).mean()), float((spread**4).mean())],
             "centre": centre,
         }

@@ -23,6 +23,30 @@ MOMENTS_PART, BINS_PART = math.sqrt(0.8), math.sqrt(0.2)
 RESIDUAL_BINS = 16
 
 
+def scales_of(low: float, high: float, centre: float) -> tuple[float, float]:
+    """Return by what a target, less the centre, and a residual are divided.
+
+    Parameters
+    ----------
+    low, high : float
+        Public bounds of targets.
+    centre : float
+        Between them: the public mean of predictions.
+
+    Returns
+    -------
+    tuple of float
+        The way to the farther bound, and the whole range: neither a target nor a residual of
+        numbers within the bounds is clipped. Clipped ones would make R^2 and the error too good.
+
+    Examples
+    --------
+    >>> scales_of(0.0, 10.0, 2.0)
+    (8.0, 10.0)
+    """
+    return max(high - centre, centre - low), high - low
+
+
 def said_of_number(target: Floats, residual: Floats) -> Floats:
     """Return what records say of their targets and residuals, each within [-1, 1]. Secret.
 

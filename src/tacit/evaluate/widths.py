@@ -133,7 +133,7 @@ def forecast_numbers(
     >>> from tacit import Budget
     >>> seen = forecast_numbers(10_000, Budget(1.0, 1e-5))
     >>> round(seen.half_widths["R^2"], 3)
-    0.016
+    0.048
     """
     size = at_least(2, n_records=n_records)
     if not 0 <= r_squared < 1:
@@ -143,8 +143,8 @@ def forecast_numbers(
     z = _normal()
     residual = TYPICAL_SPREAD * np.sqrt(1 - r_squared)
     told = TYPICAL_SPREAD * np.sqrt(r_squared)
-    sums = said_of_number(TYPICAL_SPREAD * z, residual * z).mean(axis=0) * size
-    numbers = {"scale": [1.0, 1.0], "predicted": [told**2, 3 * told**4]}
+    sums = said_of_number(TYPICAL_SPREAD * z, residual * z / 2).mean(axis=0) * size
+    numbers = {"scale": [1.0, 2.0], "predicted": [told**2, 3 * told**4]}
     return _seen("numbers", sums, sigma, size, numbers=numbers)
 
 
