@@ -100,3 +100,18 @@ def test_an_example_is_as_declared_and_nobodys(tmp_path):
     example = example_of(table(tmp_path, GOOD), {**dated, "classes": 3, "ignored": ["note"]})
     assert example.X.tolist() == [[0.0, 0.0, 0.0]]
     assert (len(example.classes), example.groups.tolist()) == (3, ["somebody"])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "UTF8", "latin-1"])
+def test_a_text_is_read_in_the_encoding_that_is_declared(tmp_path, encoding):
+    plain, _ = readable_records(table(tmp_path, GOOD), OPTIONS)
+    path = tmp_path / "patients.csv"
+    path.write_bytes("\n".join([HEADER, *GOOD, "p9,50,\xe9,no"]).encode(encoding))
+    found, _ = readable_records(f"csv:{path}", {**OPTIONS, "encoding": encoding})
+    assert np.array_equal(found.X[: len(plain.X)], plain.X)
+
+
+def test_a_damaged_archive_is_refused_in_one_line(tmp_path):
+    (tmp_path / "patients.csv.gz").write_bytes(b"\x1f\x8bno archive")
+    with pytest.raises(InvalidArgument, match="whole, readable"):
+        readable_records(f"csv:{tmp_path / 'patients.csv.gz'}", OPTIONS)

@@ -7,6 +7,8 @@ from tacit.datasets._reading import existing_file as existing_file
 from tacit.datasets._reading import open_npz as open_npz
 from tacit.datasets._reading import reading as reading
 from tacit.datasets.arrays import load_idx, load_npz, read_idx
+from tacit.datasets.batches import TextFormat as TextFormat
+from tacit.datasets.batches import text_lines as text_lines
 from tacit.datasets.dataset import Dataset, Parts
 from tacit.datasets.declarations import contradictions, proposed_columns
 from tacit.datasets.named import declared_roles as declared_roles

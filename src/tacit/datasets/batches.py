@@ -280,7 +280,7 @@ def _csv(path: Path, text: TextFormat) -> Batches:
 
 def _line(path: Path, text: TextFormat, sought: Callable[[int, list[str]], bool]) -> str:
     """Say on which line the record stands that is sought; the file is gone through once more."""
-    with contextlib.suppress(Exception), _lines(path, text) as lines:
+    with contextlib.suppress(Exception), text_lines(path, text) as lines:
         rows = csv.reader(lines, delimiter=text.delimiter, skipinitialspace=True)
         for place, row in enumerate(filter(None, rows)):
             if sought(place, row):
@@ -288,8 +288,10 @@ def _line(path: Path, text: TextFormat, sought: Callable[[int, list[str]], bool]
     return "one of its lines"
 
 
-def _lines(path: Path, text: TextFormat) -> io.TextIOWrapper:
-    return io.TextIOWrapper(io.BufferedReader(_Utf8(path, text)), encoding="utf-8", newline="")
+def text_lines(path: Path, text: TextFormat, errors: str = "strict") -> io.TextIOWrapper:
+    """Open a text file, whatever it is packed and encoded in; `errors` is of bytes that are odd."""
+    raw = io.BufferedReader(_Utf8(path, text, errors))
+    return io.TextIOWrapper(raw, encoding="utf-8", newline="")
 
 
 def _is_plainly_quoted(path: Path, text: TextFormat) -> bool:
@@ -321,7 +323,7 @@ def _strict_batches(
     import pyarrow as pa
 
     places = [[name.strip() for name in names].index(name) for name in wanted]
-    with _lines(path, text) as lines:
+    with text_lines(path, text) as lines:
         rows = csv.reader(lines, delimiter=text.delimiter, skipinitialspace=True, strict=True)
         records = itertools.islice(filter(None, rows), skipped, None)
         while some := list(itertools.islice(records, _ROWS)):
@@ -380,12 +382,12 @@ def _odd_line(path: Path, text: TextFormat, names: list[str]) -> InvalidArgument
 class _Utf8(io.RawIOBase):
     """A text file as bytes in UTF-8, whatever it is packed and encoded in, block by block."""
 
-    def __init__(self, path: Path, text: TextFormat) -> None:
+    def __init__(self, path: Path, text: TextFormat, errors: str = "strict") -> None:
         import pyarrow as pa
 
         self._file = pa.input_stream(path, compression="detect")
         encoding = "utf-8-sig" if codecs.lookup(text.encoding).name == "utf-8" else text.encoding
-        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._decoder = codecs.getincrementaldecoder(encoding)(errors)
         self._comment = text.comment
 
         self._waiting = b""

@@ -9,14 +9,22 @@ record is refused as ever: a wrong declaration, a missing file or column, a file
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.datasets import Dataset, declared_roles, load_table, named_kind
+from tacit.datasets import (
+    Dataset,
+    TextFormat,
+    declared_roles,
+    existing_file,
+    load_table,
+    named_kind,
+    reading,
+    text_lines,
+)
 from tacit.errors import InvalidArgument
 from tacit.features import Categorical
 
@@ -126,12 +134,9 @@ def _as_written(source: str, options: Mapping[str, Any]) -> tuple[pa.Table, bool
 def _cells_of_parquet(place: str, named: list[str]) -> pa.Table:
     from pyarrow import parquet
 
-    try:
+    what = f"Parquet file with the columns {', '.join(named)}"
+    with reading(Path(place), what):  # an error of Arrow's may quote what it read
         return parquet.read_table(place, columns=named).select(named)
-    except (KeyError, OSError, ValueError):  # of Arrow's, which may quote what it read
-        raise InvalidArgument(
-            f"Expected a Parquet file at {place!r} with the columns {', '.join(named)}."
-        ) from None
 
 
 def _cut_lines(
@@ -144,15 +149,10 @@ def _cut_lines(
     """
     import pyarrow as pa
 
-    text = {name: options[name] for name in _WRITTEN if name in options}
-    encoding = str(options.get("encoding", "utf-8")).lower().replace("utf-8", "utf-8-sig")
+    text = TextFormat(**{name: options[name] for name in _WRITTEN if name in options})
     rows, whole = [], True
-    if not Path(place).is_file():
-        raise InvalidArgument(f"Expected a file at {place!r}; there is none.")
-    with (
-        pa.input_stream(place, compression="detect") as packed,
-        io.TextIOWrapper(packed, encoding=encoding, errors="replace") as lines,
-    ):
+    path = existing_file(place)
+    with reading(path, "CSV file"), text_lines(path, text, errors="replace") as lines:
         header = _cells(next(lines, ""), text) or []
         places = [_place(header, name, source) for name in named]
         for line in lines:
@@ -165,11 +165,11 @@ def _cut_lines(
     return pa.table({name: pa.array(column, pa.string()) for name, column in words}), whole
 
 
-def _cells(line: str, text: Mapping[str, Any]) -> list[str] | None:
+def _cells(line: str, text: TextFormat) -> list[str] | None:
     """Return the cells of one line; None if it cannot be cut."""
-    delimiter = str(text.get("delimiter", ","))
+    how: dict[str, Any] = {"delimiter": text.delimiter, "skipinitialspace": True, "strict": True}
     try:
-        rows = list(csv.reader([line], delimiter=delimiter, skipinitialspace=True, strict=True))
+        rows = list(csv.reader([line], **how))
     except csv.Error:
         return None
     return [cell.strip() for cell in rows[0]] if len(rows) == 1 else None
