@@ -296,3 +296,18 @@ def test_a_release_is_noted_once(parties, clock):
         adding.take_sum(coordinator, study.hash, body)
     lines = [line for line in audit_lines(coordinator.database) if '"released"' in line]
     assert len(lines) == 1
+
+
+def test_no_share_leaves_for_an_aggregator_whose_log_went_back(parties, clock):
+    """Its log is read before a share is sent, and not only at the site's next visit there."""
+    coordinator, first, second, sites = parties
+    study = opened(coordinator, first, second)
+    answered(sites[:1], clock, study, send=False)
+    with sites[0].database.writing() as rows:  # as if the site had seen a longer log there
+        query = "UPDATE servers SET length = length + 1, head = ? WHERE url = ?"
+        rows.execute(query, ("f" * 64, second.settings.url))
+    clock.ahead += study.window.closes - study.window.slot_seconds - clock()
+    with pytest.raises(Refused, match="went back"):
+        sites[0].run_once()
+    assert not list((second.folder / "answers").iterdir())
+    assert sites[0].find(study.hash).state == "sent"
