@@ -6,11 +6,7 @@ import hashlib
 
 import numpy as np
 import pytest
-from network import (
-    QUERIES,
-    draft,
-    pass_the_end,
-)
+from network import QUERIES, draft, pass_the_end, reach_the_last_slot
 
 from tacit.errors import InvalidArgument, Refused
 from tacit.federation import SigningKey, answering, frame_file, read_release, release_study
@@ -45,7 +41,7 @@ def test_one_house_releases_the_mean_of_clipped_codes(network, clock, monkeypatc
         site.approve(study.hash, hash=study.hash)
         site.run_once()
         site.answer(study.hash, answers=told[number])
-    clock.ahead += study.window.closes - 1 - clock()
+    reach_the_last_slot(clock, study)
     for site in sites[:2]:
         site.run_once()
     pass_the_end(clock, study)

@@ -9,7 +9,7 @@ import struct
 
 import httpx
 import numpy as np
-from network import INPUTS, only_console, opened, pass_the_end
+from network import INPUTS, only_console, opened, pass_the_end, reach_the_last_slot
 from spoiled import Spoiled
 
 from tacit.federation import client, release_study, set_password, steward_page
@@ -89,7 +89,7 @@ def test_no_record_and_no_vote_is_where_it_should_not_be(
             site.answer(study.hash, teacher=Spoiled(), X=X, y=y, groups=groups)
         pages.append(steward_page(site.asked(study.hash), site.find(study.hash)).encode())
     sealed = {site: site.sealed(study.hash, "coordinator").read_bytes() for site in sites}
-    clock.ahead += study.window.closes - 1 - clock()
+    reach_the_last_slot(clock, study)
     for site in sites:
         site.run_once()
     pass_the_end(clock, study)

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from network import answers_of, make_site, opened, pass_the_end, served, state_of
+from network import (
+    answers_of,
+    make_site,
+    opened,
+    pass_the_end,
+    reach_the_last_slot,
+    served,
+    state_of,
+)
 
 from tacit import count_votes
 from tacit.federation import read_release, release_study
@@ -67,7 +75,7 @@ def test_a_study_goes_through_a_tunnel_as_it_goes_over_https(bridge, hospitals, 
     sealed = {site.sealed(study.hash, "coordinator").read_bytes() for site in sites}
     told = carried(desk, ends)
     assert not any(letter["body"].startswith(MAGIC) for _, letter in told)  # not its slot yet
-    clock.ahead += study.window.closes - 1 - clock()
+    reach_the_last_slot(clock, study)
     told = carried(desk, ends)
     assert {body for _, each in told if (body := each["body"]).startswith(MAGIC)} == sealed
     assert {site.find(study.hash).state for site in sites} == {"confirmed"}
@@ -155,7 +163,7 @@ def test_letters_travel_in_messages_of_flower(bridge, hospitals, clock, monkeypa
     for number, site in enumerate(sites):
         site.approve(study.hash, hash=study.hash[:8])
         site.answer(study.hash, answers=answers_of(number))
-    clock.ahead += study.window.closes - 1 - clock()
+    reach_the_last_slot(clock, study)
     with pytest.raises(Enough):
         server.carry(Grid(), coordinator, 600.0, pause=0.0)
     assert {site.find(study.hash).state for site in sites} == {"confirmed"}

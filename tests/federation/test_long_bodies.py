@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from network import INPUTS, answers_of, draft, opened, state_of
+from network import INPUTS, answers_of, draft, opened, reach_the_last_slot, state_of
 
 from tacit.errors import InvalidArgument, Refused, Unreachable
 from tacit.federation import Policy, Site, StudySite, fetching, sending, service
@@ -33,7 +33,7 @@ def test_parts_are_taken_as_often_as_they_come_and_whole_once(network, clock, sh
     coordinator, sites = network
     study = opened(coordinator)
     body = sealed_at(sites[0], study)
-    clock.ahead += 3590
+    reach_the_last_slot(clock, study)
     parts = [body[at : at + PART] for at in range(0, len(body), PART)]
     client = sites[0].client(coordinator.settings.url)
     address = f"/studies/{study.hash}/answers"
@@ -162,7 +162,7 @@ def test_a_site_opens_as_it_was_left(network, clock, short_parts):
     assert client.ask("PUT", f"/studies/{study.hash}/answers/parts/0", body[:PART]).status == 202
     sites[0].close()
     again = Site(sites[0].folder, clock=clock)
-    clock.ahead += 3590
+    reach_the_last_slot(clock, study)
     again.run_once()
     assert again.find(study.hash).state == "confirmed"
     again.close()

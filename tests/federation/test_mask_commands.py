@@ -8,7 +8,15 @@ import math
 
 import numpy as np
 import pytest
-from network import make_aggregator, make_coordinator, make_site, opened, pass_the_end, served
+from network import (
+    make_aggregator,
+    make_coordinator,
+    make_site,
+    opened,
+    pass_the_end,
+    reach_the_last_slot,
+    served,
+)
 
 from tacit.errors import Refused
 from tacit.federation import Study, codes_study
@@ -64,7 +72,7 @@ def test_masks_by_commands(tacit, tmp_path, clock, public):
             assert site.find(study).state == "approved"
             tacit(*told, "--codec", "organ.codec")
         read = Study.read(coordinator.find(study)["text"])
-        clock.ahead += read.window.closes - read.window.slot_seconds - clock()
+        reach_the_last_slot(clock, read)
         for site in sites:
             site.run_once()
         pass_the_end(clock, read)

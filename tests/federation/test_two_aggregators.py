@@ -16,6 +16,7 @@ from network import (
     go_on,
     make_aggregator,
     pass_the_end,
+    reach_the_last_slot,
     served_aggregator,
 )
 
@@ -87,7 +88,7 @@ def answered(sites, clock, study, send=True):
         site.run_once()
         site.answer(study.hash, answers=answers_of(number))
     if send:
-        clock.ahead += study.window.closes - study.window.slot_seconds - clock()
+        reach_the_last_slot(clock, study)
         for site in sites:
             site.run_once()
 
@@ -204,7 +205,7 @@ def test_codes_are_added_the_same_way(parties, clock):
             site.approve(study.hash, hash=study.hash)
             site.run_once()
             site.answer(study.hash, answers=told)
-        clock.ahead += study.window.closes - 1 - clock()
+        reach_the_last_slot(clock, study)
         for site in sites:
             site.run_once()
         pass_the_end(clock, study)
@@ -267,7 +268,7 @@ def test_half_a_withdrawal_is_one_and_is_warned_of(parties, clock):
     study = opened(coordinator, first, second)
     answered(sites, clock, study)
     with second.database.writing() as rows:  # its clock is ahead
-        held = second._held(rows, study, "second")
+        _, held = second._held(rows, second.find(study.hash), [])
         rows.execute("UPDATE studies SET state = 'closed', held = ?", (held,))
     sites[0].withdraw(study.hash)
     assert sites[0].find(study.hash).state == "withdrawn"
@@ -306,7 +307,7 @@ def test_no_share_leaves_for_an_aggregator_whose_log_went_back(parties, clock):
     with sites[0].database.writing() as rows:  # as if the site had seen a longer log there
         query = "UPDATE servers SET length = length + 1, head = ? WHERE url = ?"
         rows.execute(query, ("f" * 64, second.settings.url))
-    clock.ahead += study.window.closes - study.window.slot_seconds - clock()
+    reach_the_last_slot(clock, study)
     with pytest.raises(Refused, match="went back"):
         sites[0].run_once()
     assert not list((second.folder / "answers").iterdir())

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from network import answers_of, confirmed, make_site, opened, pass_the_end, served
+from network import (
+    answers_of,
+    confirmed,
+    make_site,
+    opened,
+    pass_the_end,
+    reach_the_last_slot,
+    served,
+)
 
 from tacit.errors import NotYet, Refused, Unreachable
 from tacit.federation import Site, audit_lines, read_release, release_study
@@ -129,7 +137,7 @@ def test_nothing_is_sent_before_the_approval_is_known(network, clock, monkeypatc
     site.run_once()
     site.approve(study.hash, hash=study.hash)
     site.answer(study.hash, answers=answers_of(0))
-    clock.ahead += 3590
+    reach_the_last_slot(clock, study)
     from tacit.federation import service
 
     def full(*_):
