@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from tacit.errors import InvalidArgument
-from tacit.replication import PAPERS, Item, Workplace, find_item, items_of, missing, replicate
+from tacit.replication import (
+    PAPERS,
+    Item,
+    Workplace,
+    find_item,
+    items,
+    items_of,
+    missing,
+    replicate,
+)
 
 DATA = Path(os.environ.get("TACIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 ALL = [(paper, item) for paper in PAPERS for item in items_of(paper)]
@@ -22,10 +31,23 @@ def place(tmp_path: Path, data: Path | None = None) -> Workplace:
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_names_are_unique_and_every_item_says_what_came_of_it(paper):
-    items = items_of(paper)
-    assert len({item.name for item in items}) == len(items)
-    assert all(item.title and item.says.endswith(".") for item in items)
-    assert all(item.run is not None or not item.needs for item in items)
+    all_of_it = items_of(paper)
+    assert len({item.name for item in all_of_it}) == len(all_of_it)
+    assert all(item.title and item.says.endswith(".") for item in all_of_it)
+    assert all(item.run is not None or not item.needs for item in all_of_it)
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_what_an_item_runs_and_needs_is_there(paper):
+    code = {path.stem: path.read_text() for path in Path(items.__file__).parent.glob("*.py")}
+    for item in items_of(paper):
+        if item.run is not None:
+            module, function = item.run.args[0].split(".")
+            assert f"\ndef {function}(place: Workplace" in code[module].replace("(\n    ", "(")
+        loaded = (*items.MNIST, "adult/adult.data.gz", "adult/adult.test.gz")  # by their folder
+        assert all(
+            any(path in text for text in code.values()) or path in loaded for path in item.needs
+        )
 
 
 @pytest.mark.parametrize(("paper", "item"), ALL, ids=lambda v: getattr(v, "name", v))

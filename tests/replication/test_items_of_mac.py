@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tacit._extras import torch
 from tacit.errors import InvalidArgument
 from tacit.methods import Training
-from tacit.noisy_training import need_torch, second_order_blocks
+from tacit.noisy_training import second_order_blocks
 from tacit.replication.mac_autoencoders import noise_of
 from tacit.replication.mac_data import AUTOENCODER, CLASSIFIER
 from tacit.replication.mac_features import linear_features
@@ -67,7 +68,6 @@ def test_a_tried_rate_stands_in_the_place_of_the_rules():
 def test_the_features_are_those_of_a_network_without_activations():
     network = build_layers(perceptron((4, 3, 2), "tanh")).double()
     small = 1e-5 * np.eye(4)
-    torch = need_torch()
     with torch.no_grad():
         network[0].bias.zero_()  # where the activation has slope 1
         bias = network(torch.zeros(1, 4, dtype=torch.float64))

@@ -10,9 +10,9 @@ import pytest
 
 from tacit.mechanisms import NoisySteps, Plan
 from tacit.replication.mask_figures import SliceCodec, cross_entropy
+from tacit.replication.mask_formulas import longest_code
 from tacit.replication.mask_schemes import Cell
 from tacit.replication.mask_setting import CELL, most_steps
-from tacit.replication.masks import longest_code
 
 PAGE = Path(__file__).parents[2] / "docs" / "replication" / "masks.md"
 NUMBERED = {

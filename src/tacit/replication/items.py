@@ -7,8 +7,10 @@ import importlib
 import io
 import os
 import time
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,7 +30,13 @@ PAPERS = {
     "masks": "PATE with high-dimensional targets: PCA, autoencoded and Generalized PATE",
     "mac": "DP-MAC (Harder et al., 2019)",
 }
-"""The papers, each with a module of items beside this one and a page in docs/replication."""
+"""The papers, each with a table of items beside this module and a page in docs/replication."""
+MNIST = tuple(
+    f"mnist/{part}-{what}-idx{dims}-ubyte.gz"
+    for part in ("train", "t10k")
+    for what, dims in (("images", 3), ("labels", 1))
+)
+"""What an item needs that asks for `mnist`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +147,50 @@ class Workplace:
         for kind in ("svg", "png"):
             self.written.append(save_figure(figure, self.out / f"{name}.{kind}"))
 
+    def curves(
+        self,
+        name: str,
+        curves: Mapping[str, tuple[ArrayLike, ArrayLike]],
+        title: str,
+        x: str,
+        y: str,
+        *,
+        log: str = "",
+        ticks: Sequence[float] = (),
+        size: tuple[float, float] | None = None,
+        beside: bool = False,
+    ) -> None:
+        """Draw named curves, each with places and heights of its own, and keep the picture.
+
+        Parameters
+        ----------
+        name : str
+            Of the files, without their endings.
+        curves : mapping
+            From a name to places and heights.
+        title, x, y : str
+            What is shown, and what the axes are.
+        log : str
+            Which axes are logarithmic: "", "x", "y" or "xy".
+        ticks : sequence of float
+            On the logarithmic axis, in place of powers of ten.
+        size : tuple of float, optional
+            In inches.
+        beside : bool
+            Whether names stand beside the curves, not among them.
+        """
+        figure = _drawn(curves, title, x, y, log)
+        axes = figure.axes[0]
+        if ticks:
+            where = axes.set_xticks if log == "x" else axes.set_yticks
+            where(list(ticks), [str(one) for one in ticks])
+            axes.minorticks_off()
+        if beside:
+            axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        if size is not None:
+            figure.set_size_inches(*size)
+        self.picture(name, figure)
+
     def progress(self, *cells: Any) -> None:
         """Say what was found so far, in a line.
 
@@ -176,8 +228,19 @@ def items_of(paper: str) -> tuple[Item, ...]:
     """
     if paper not in PAPERS:
         raise InvalidArgument(f"Expected PAPER={paper!r} to be one of {', '.join(PAPERS)}.")
-    items: tuple[Item, ...] = importlib.import_module(f"tacit.replication.{paper}").ITEMS
-    return items
+    with Path(__file__).with_name(f"{paper}.toml").open("rb") as file:
+        return tuple(_item(name, **each) for name, each in tomllib.load(file).items())
+
+
+def _item(name: str, *, run: str = "", needs: Sequence[str] = (), **about: Any) -> Item:
+    files = [path for each in needs for path in (MNIST if each == "mnist" else (each,))]
+    return Item(name, run=partial(_run, run) if run else None, needs=tuple(files), **about)
+
+
+def _run(function: str, place: Workplace) -> None:
+    """Run `module.function` of this package, which is not imported before."""
+    module, name = function.split(".")
+    getattr(importlib.import_module(f"tacit.replication.{module}"), name)(place)
 
 
 def find_item(paper: str, name: str) -> Item:
@@ -265,30 +328,9 @@ def replicate(item: Item, workplace: Workplace) -> float:
     return time.perf_counter() - begun
 
 
-def curves_figure(
-    curves: Mapping[str, tuple[ArrayLike, ArrayLike]],
-    *,
-    title: str,
-    x: str,
-    y: str,
-    log: str = "",
+def _drawn(
+    curves: Mapping[str, tuple[ArrayLike, ArrayLike]], title: str, x: str, y: str, log: str
 ) -> Figure:
-    """Draw named curves, each with places and heights of its own.
-
-    Parameters
-    ----------
-    curves : mapping
-        From a name to places and heights.
-    title, x, y : str
-        What is shown, and what the axes are.
-    log : str
-        Which axes are logarithmic: "", "x", "y" or "xy".
-
-    Returns
-    -------
-    Figure
-        Of matplotlib.
-    """
     from tacit.report import label, legend, line, new_figure
 
     figure = new_figure(title)

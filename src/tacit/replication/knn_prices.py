@@ -22,7 +22,7 @@ from tacit.privacy import (
     threshold_rdp,
     threshold_rdp_worst,
 )
-from tacit.replication.items import Workplace, curves_figure
+from tacit.replication.items import Workplace
 
 K, THRESHOLD, SIGMA_1 = 300, 210, 85
 LEAST = 30
@@ -121,13 +121,8 @@ def figure_2(place: Workplace) -> None:
             ("k costs most of 30 .. 300", "from 80 on", _span(orders, end >= inside.max(axis=0))),
         ],
     )
-    figure = curves_figure(
-        curves,
-        title="Figure 2: cost of the check by order, at five counts",
-        x="order",
-        y="cost over order/(2 sigma_1^2)",
-    )
-    place.picture("knn-figure-2", figure)
+    title = "Figure 2: cost of the check by order, at five counts"
+    place.curves("knn-figure-2", curves, title, "order", "cost over order/(2 sigma_1^2)")
 
 
 def _span(orders: Floats, true: NDArray[np.bool_]) -> str:
@@ -159,8 +154,7 @@ def figure_3(place: Workplace) -> None:
     columns = ["checks", *prices, "the rule: T or k", "worst, improved conversion"]
     place.table("Figure 3: epsilon of the checks", columns, rows)
     title = "Figure 3: 8,192 checks on a sample, rate 0.25"
-    figure = curves_figure(curves, title=title, x="checks", y="epsilon (delta 1e-5)", log="xy")
-    place.picture("knn-figure-3", figure)
+    place.curves("knn-figure-3", curves, title, "checks", "epsilon (delta 1e-5)", log="xy")
 
 
 def theorem_2(place: Workplace) -> None:

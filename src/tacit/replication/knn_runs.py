@@ -27,10 +27,6 @@ from tacit.replication.items import Workplace
 from tacit.students import LabelSpreadingStudent, LinearStudent, label_posterior
 from tacit.teachers import KernelRidgeTeachers, predict_with_teachers
 
-MNIST = tuple(
-    f"mnist/{part}-ubyte.gz"
-    for part in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
-)
 VOTES = "pate_votes/mnist_250_teachers.npz"
 EMOTIONS = "multilabel/emotions.npz"
 DELTA = 1e-5

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tacit._checks import Floats
+from tacit._extras import torch
 from tacit.mechanisms import NoisySteps, Plan
 from tacit.noise import InsecureNoise
 from tacit.noisy_training import (
@@ -22,18 +23,18 @@ from tacit.noisy_training import (
     StackParts,
     blocks_of,
     half_squares,
-    need_torch,
     set_parameters,
     steps_of,
     trained_parameters,
 )
-from tacit.replication.items import Workplace, curves_figure
+from tacit.replication.items import Workplace
 from tacit.replication.mac_data import (
     AUTOENCODER,
     DELTA,
     GREY,
     SEEDS,
     TEST,
+    strips,
     usps,
 )
 from tacit.students import build_layers, perceptron, seeded
@@ -45,6 +46,7 @@ EPOCHS, LOT = 10, 250
 CALM = 0.3
 """Noise makes Adam's steps short. Without it DP-MAC takes this part of its rate, which has 7.2 on
 shrunk MNIST images where the whole has 9.1."""
+GALLERY = {"cmap": "gray_r", "vmin": -GREY, "vmax": 1 - GREY}
 SGD_RATE = 3.0
 """In units of the radius, best of 0.3, 1, 3 on MNIST images shrunk to 16 x 16, epsilon 8."""
 
@@ -109,7 +111,6 @@ def noise_of(epsilon: float, rate: float, steps: int) -> float:
 
 def _error(module: Any, rows: Floats) -> float:
     """Return the mean summed squared error of an image."""
-    torch = need_torch()
     with torch.no_grad():
         made = module(torch.from_numpy(rows)).numpy()
     return float(np.square(made - rows).sum(axis=1).mean())
@@ -141,10 +142,8 @@ def figure_1(place: Workplace) -> None:
         ]
     columns = ["method", "epoch", "training", "test", "deviation of test"]
     place.table("Figure 1: summed squared error at epsilon 8, three seeds", columns, rows)
-    figure = curves_figure(
-        curves, title="Figure 1: USPS autoencoder, epsilon 8", x="epoch", y="summed squared error"
-    )
-    place.picture("mac-figure-1", figure)
+    title = "Figure 1: USPS autoencoder, epsilon 8"
+    place.curves("mac-figure-1", curves, title, "epoch", "summed squared error")
 
 
 def table_1b(place: Workplace) -> None:
@@ -180,24 +179,9 @@ def figure_4(place: Workplace) -> None:
         ["setting", "printed", "summed squared error", "half of it"],
         rows,
     )
-    place.picture("mac-figure-4", _gallery(shown))
+    strips(place, "mac-figure-4", "Figure 4: USPS images and reconstructions", shown, GALLERY)
 
 
 def _made(module: Any, rows: Floats) -> Floats:
-    torch = need_torch()
     with torch.no_grad():
         return np.asarray(module(torch.from_numpy(rows)).numpy())
-
-
-def _gallery(shown: dict[str, Floats]) -> Any:
-    """Draw rows of images, each with its name."""
-    from tacit.report import new_figure
-
-    figure = new_figure("Figure 4: USPS images and reconstructions", size=(6.2, 3.6))
-    axes = figure.axes[0]
-    strips = [np.hstack(list(rows.reshape(-1, 16, 16))) for rows in shown.values()]
-    axes.imshow(np.vstack(strips), cmap="gray_r", vmin=-GREY, vmax=1 - GREY)
-    axes.grid(visible=False)
-    axes.set_xticks([])
-    axes.set_yticks([16 * place + 8 for place in range(len(shown))], list(shown))
-    return figure

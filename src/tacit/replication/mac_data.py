@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,6 @@ from tacit.replication.items import Workplace
 
 USPS = "usps/usps_1100_per_class.npz"
 USPS_SPLIT = "usps/usps_7291_2007.npz"
-MNIST = tuple(
-    f"mnist/{part}-{what}-idx{dims}-ubyte.gz"
-    for part in ("train", "t10k")
-    for what, dims in (("images", 3), ("labels", 1))
-)
 DELTA = 1e-5
 CLASSIFIER = (784, 300, 100, 10)
 AUTOENCODER = (256, 300, 100, 20, 100, 300, 256)
@@ -72,3 +68,24 @@ def mnist(place: Workplace) -> Split:
 def mean_and_spread(found: list[float]) -> tuple[float, float]:
     """Return the mean of some seeds and their deviation, NaN of one seed."""
     return float(np.mean(found)), float(np.std(found, ddof=1)) if len(found) > 1 else math.nan
+
+
+def strips(
+    place: Workplace,
+    name: str,
+    title: str,
+    shown: Mapping[str, Floats],
+    look: Mapping[str, Any],
+    below: Sequence[Any] = (),
+) -> None:
+    """Draw rows of images of 16 x 16 pixels, each row with its name, and keep the picture."""
+    from tacit.report import new_figure
+
+    figure = new_figure(title, size=(6.2, 3.0 if below else 3.6))
+    axes = figure.axes[0]
+    rows = [np.hstack(list(images.reshape(-1, 16, 16))) for images in shown.values()]
+    axes.imshow(np.vstack(rows), **look)
+    axes.grid(visible=False)
+    axes.set_xticks([16 * at + 8 for at in range(len(below))], [str(one) for one in below])
+    axes.set_yticks([16 * at + 8 for at in range(len(shown))], list(shown))
+    place.picture(name, figure)

@@ -10,7 +10,7 @@ import numpy as np
 from tacit._checks import Floats
 from tacit.methods import MACClassifier
 from tacit.replication.items import Workplace
-from tacit.replication.mac_data import DELTA, usps_split
+from tacit.replication.mac_data import DELTA, strips, usps_split
 
 LABELS = (0, 3, 5, 6, 8)
 EPSILONS = (1000.0, 2.0)
@@ -28,10 +28,11 @@ def figure_3(place: Workplace) -> None:
         features = linear_features(model.student_.network_)[list(LABELS)]
         right = float(model.score(others, truth))
         rows.append((epsilon, right, float(features.std()), roughness(features)))
-        shown[f"epsilon {epsilon:,g}"] = features
+        shown[f"epsilon {epsilon:,g}"] = features / features.std()
     columns = ["epsilon", "right", "contrast", "roughness"]
     place.table("Figure 3: features of 0, 3, 5, 6, 8 on USPS", columns, rows)
-    place.picture("mac-figure-3", _strips(shown))
+    title = "Figure 3: weights for 0, 3, 5, 6, 8 on USPS"
+    strips(place, "mac-figure-3", title, shown, {"cmap": "gray", "vmin": -3, "vmax": 3}, LABELS)
 
 
 def linear_features(network: Any) -> Floats:
@@ -49,17 +50,3 @@ def roughness(features: Floats) -> float:
     images = features.reshape(len(features), 16, 16)
     steps = [np.square(np.diff(images, axis=axis)).mean() for axis in (1, 2)]
     return float(np.mean(steps) / images.var(axis=(1, 2)).mean())
-
-
-def _strips(shown: dict[str, Floats]) -> Any:
-    """Draw each network's features in a row, in units of their own deviation."""
-    from tacit.report import new_figure
-
-    figure = new_figure("Figure 3: weights for 0, 3, 5, 6, 8 on USPS", size=(6.2, 3.0))
-    axes = figure.axes[0]
-    strips = [np.hstack(list((rows / rows.std()).reshape(-1, 16, 16))) for rows in shown.values()]
-    axes.imshow(np.vstack(strips), cmap="gray", vmin=-3, vmax=3)
-    axes.grid(visible=False)
-    axes.set_xticks([16 * place + 8 for place in range(len(LABELS))], [str(one) for one in LABELS])
-    axes.set_yticks([16 * place + 8 for place in range(len(shown))], list(shown))
-    return figure

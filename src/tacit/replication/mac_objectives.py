@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from tacit._checks import Floats
+from tacit._extras import torch
 from tacit.noisy_training import (
     AuxiliaryCoordinates,
     Blocks,
     LayerParts,
     PrivateExamples,
     flat_parameters,
-    need_torch,
     second_order_blocks,
 )
-from tacit.replication.items import Workplace, curves_figure
+from tacit.replication.items import Workplace
 from tacit.replication.mac_data import AUTOENCODER, CLASSIFIER, HUGE, digits
 from tacit.students import build_layers, perceptron, seeded
 
@@ -157,7 +157,6 @@ def _cut(vector: Floats, network: AuxiliaryCoordinates) -> list[Floats]:
 
 def _backpropagated(module: Any, X: Floats, y: Floats) -> Floats:
     """Return the gradient of half the binary cross-entropy of all outputs, by torch."""
-    torch = need_torch()
     scores, truth = (
         module(torch.from_numpy(X)),
         torch.eye(10, dtype=torch.float64)[torch.from_numpy(y)],
@@ -183,10 +182,8 @@ def figure_2(place: Workplace) -> None:
             rows.append((name, each, truth, float(at), float(np.abs(made - exact)[near].max())))
     columns = ["layer", "expansion", "true weight", "its least place", "largest gap within 1"]
     place.table("Figure 2: objectives of one weight, expanded at 0", columns, rows)
-    figure = curves_figure(
-        curves, title="Figure 2: expansions at 0", x="weight", y="objective of the layer"
-    )
-    place.picture("mac-figure-2", figure)
+    title = "Figure 2: expansions at 0"
+    place.curves("mac-figure-2", curves, title, "weight", "objective of the layer")
 
 
 def expansions(grid: Floats, truth: float, *, output: bool) -> tuple[Floats, Floats, Floats]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit.masks import AutoencoderCodec, IdentityCodec, PCACodec, UNetStudent, wiener_weights
-from tacit.replication.items import Workplace, curves_figure
+from tacit.replication.items import Workplace
 from tacit.replication.mask_schemes import (
     EPOCHS,
     FOUR,
@@ -101,26 +101,19 @@ def figure_2(place: Workplace) -> None:
     entropies, squares = reconstruction(hippocampus(place))
     tell(place, "Generalized PATE, Figure 2: 1000 x cross-entropy of a voxel", entropies)
     tell(place, "The same: 1000 x squared error of a voxel", squares)
-    place.picture("masks-2022-figure-2", entropies_figure(entropies))
-
-
-def entropies_figure(rows: Sequence[Row]) -> Figure:
-    """Draw PCA, 3D autoencoders and the mean mask; naive release is far above them."""
-    shown = [row for row in rows if row["codec"] in ("PCA", "3D autoencoder", "mean mask")]
+    shown = [row for row in entropies if row["codec"] in ("PCA", "3D autoencoder", "mean mask")]
     names = [f"noise {one:g}" for one in TESTED]
     curves = {_series(row): (TESTED, [row[name] for name in names]) for row in shown}
-    figure = curves_figure(
+    place.curves(
+        "masks-2022-figure-2",
         curves,
-        title="Generalized PATE, Figure 2, on the hippocampus",
-        x="noise on each coordinate of a code in the unit ball",
-        y="1000 x cross-entropy of a voxel",
+        "Generalized PATE, Figure 2, on the hippocampus",
+        "noise on each coordinate of a code in the unit ball",
+        "1000 x cross-entropy of a voxel",
         log="y",
+        ticks=(30, 40, 60, 100, 200, 300),
+        size=(7.5, 4.6),
     )
-    axes, heights = figure.axes[0], (30, 40, 60, 100, 200, 300)
-    axes.set_yticks(heights, [str(one) for one in heights])
-    axes.minorticks_off()
-    figure.set_size_inches(7.5, 4.6)
-    return figure
 
 
 def _series(row: Row) -> str:
@@ -189,7 +182,24 @@ def figure_3(place: Workplace) -> None:
     bench = Bench(hippocampus(place))
     rows = [student_row(bench, count) for count in ASKED]
     tell(place, "Generalized PATE, Figure 3: 100 perfect teachers, delta 1e-5", rows)
-    place.picture("masks-2022-figure-3", students_figure(rows))
+    curves = {
+        (f"{name}, epsilon 8" if name in ("PCA, L*", "four rounds") else name): (
+            [row["N"] for row in rows],
+            [row[f"{name}: student"] for row in rows],
+        )
+        for name in student_kinds()
+    }
+    place.curves(
+        "masks-2022-figure-3",
+        curves,
+        "Students by the number of queries and epsilon",
+        "queries at one epsilon",
+        "Dice of the student on 60 test volumes",
+        log="x",
+        ticks=ASKED,
+        size=(8.4, 4.0),
+        beside=True,
+    )
 
 
 def student_row(bench: Bench, count: int, kinds: Iterable[str] | None = None) -> Row:
@@ -233,30 +243,6 @@ def _released(name: str, draw: Draw) -> Array:
     else:
         answers, threshold = autoencoded_answers(draw, "clip")
     return decided(answers, threshold, draw.bench.task.n_classes)
-
-
-def students_figure(rows: Sequence[Row]) -> Figure:
-    """Draw students against the number of queries."""
-    curves = {
-        (f"{name}, epsilon 8" if name in ("PCA, L*", "four rounds") else name): (
-            [row["N"] for row in rows],
-            [row[f"{name}: student"] for row in rows],
-        )
-        for name in student_kinds()
-    }
-    figure = curves_figure(
-        curves,
-        title="Students by the number of queries and epsilon",
-        x="queries at one epsilon",
-        y="Dice of the student on 60 test volumes",
-        log="x",
-    )
-    axes = figure.axes[0]
-    axes.set_xticks(list(ASKED), [str(one) for one in ASKED])
-    axes.minorticks_off()
-    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    figure.set_size_inches(8.4, 4.0)
-    return figure
 
 
 def activations(place: Workplace) -> None:

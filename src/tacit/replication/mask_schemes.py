@@ -32,7 +32,7 @@ from tacit.masks import (
 from tacit.mechanisms import GaussianMean, UnitMean
 from tacit.noise import InsecureNoise
 from tacit.privacy import calibrate_gaussian
-from tacit.replication.items import Workplace, curves_figure
+from tacit.replication.items import Workplace
 from tacit.replication.mask_tasks import Array, Task, generated, hippocampus
 
 if TYPE_CHECKING:
@@ -359,7 +359,12 @@ def schemes(place: Workplace) -> None:
     bench = Bench(hippocampus(place))
     rows = table(bench, DRAWS)
     _tell(place, "Dice of released masks, hippocampus", rows)
-    place.picture("masks-schemes", _schemes_figure(rows))
+    cells = [row for row in rows if row["N"] == 50 and row["epsilon"] == EPSILONS[-1]]
+    names = ["PCA, L*", "autoencoder, clip", "autoencoder, ball", "centred", "ellipsoid"]
+    curves = {name: (TEACHERS, [row[name] for row in cells]) for name in [*names, "four rounds"]}
+    title, x = "50 queries, epsilon 8, delta 1e-5", "teachers, all perfect"
+    y = "Dice of released masks"
+    place.curves("masks-schemes", curves, title, x, y, log="x", ticks=TEACHERS)
     place.picture("masks-releases", releases_figure(bench))
 
 
@@ -395,25 +400,6 @@ def _tell(place: Workplace, title: str, rows: list[dict[str, Any]]) -> None:
 
 def _text(name: str, value: Any) -> str:
     return f"{value:g}" if name in ("epsilon", "N", "K") else f"{value:.3f}"
-
-
-def _schemes_figure(rows: list[dict[str, Any]]) -> Figure:
-    """Dice against the number of teachers, at 50 queries and epsilon 8."""
-    cells = [row for row in rows if row["N"] == 50 and row["epsilon"] == EPSILONS[-1]]
-    names = ["PCA, L*", "autoencoder, clip", "autoencoder, ball", "centred", "ellipsoid"]
-    names += ["four rounds"]
-    curves = {name: (TEACHERS, [row[name] for row in cells]) for name in names}
-    figure = curves_figure(
-        curves,
-        title="50 queries, epsilon 8, delta 1e-5",
-        x="teachers, all perfect",
-        y="Dice of released masks",
-        log="x",
-    )
-    axes = figure.axes[0]
-    axes.set_xticks(list(TEACHERS), [str(one) for one in TEACHERS])
-    axes.minorticks_off()
-    return figure
 
 
 def releases_figure(bench: Bench, queries: int = 4) -> Figure:

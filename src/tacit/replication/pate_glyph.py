@@ -19,9 +19,9 @@ from tacit._checks import Floats, Integers
 from tacit.features import HOG
 from tacit.mechanisms import NO_ANSWER, ConfidentGNMax, InteractiveGNMax, LNMax, Mechanism
 from tacit.noise import InsecureNoise
-from tacit.privacy import DEFAULT_ORDERS, RdpCurve, lnmax_rdp
 from tacit.replication.items import Workplace
 from tacit.replication.pate_students import cost_of, summed
+from tacit.replication.pate_votes import lnmax_epsilon
 from tacit.students import LabelSpreadingStudent, label_posterior
 from tacit.teachers import KernelRidgeTeachers, Shard
 
@@ -278,8 +278,7 @@ def _released(task: Task, mechanism: Mechanism, rows: Integers, **public: Any) -
 
 
 def _plain(task: Task, mechanism: LNMax, asked: Integers) -> Told:
-    cost = lnmax_rdp(task.votes, mechanism.gamma, DEFAULT_ORDERS, "pate2017").sum(axis=0)
-    epsilon = RdpCurve(DEFAULT_ORDERS, cost).epsilon(DELTA, "classic")
+    epsilon = lnmax_epsilon(task.votes, mechanism.gamma, delta=DELTA)
     return _told(task, *_released(task, mechanism, asked), f"{epsilon:.2f}")
 
 

@@ -32,11 +32,10 @@ from tacit.privacy import (
     RdpCurve,
     gaussian_rdp,
     gnmax_rdp_total,
-    lnmax_rdp,
     worst_case_epsilon,
 )
-from tacit.replication.items import Workplace, curves_figure
-from tacit.replication.pate_votes import CONVERSIONS, DELTA, LAPLACE, VOTES
+from tacit.replication.items import Workplace
+from tacit.replication.pate_votes import DELTA, LAPLACE, VOTES, epsilons, lnmax_epsilon
 from tacit.students import CNNStudent, LabelSpreadingStudent, VATStudent, label_posterior
 from tacit.teachers import KernelRidgeTeachers, predict_with_teachers
 
@@ -118,8 +117,7 @@ def figure_1(place: Workplace) -> None:
     place.table("Figure 1, left: the student's accuracy, %", columns, rows)
     curves = {name: (numbers, np.mean(runs, axis=0)) for name, runs in found.items()}
     title = "Figure 1, left: MNIST student, 250 published teachers"
-    figure = curves_figure(curves, title=title, x="answers", y="held-out images right, %")
-    place.picture("pate-figure-1", figure)
+    place.curves("pate-figure-1", curves, title, "answers", "held-out images right, %")
 
 
 def _spread(scene: Scene, asked: Integers, posterior: Floats) -> float:
@@ -152,13 +150,7 @@ def figure_4_teachers(place: Workplace) -> None:
             sigma = share * teachers
             noisy = votes + np.random.default_rng(1).normal(0, sigma, (20, *votes.shape))
             right = 100 * float((noisy.argmax(axis=2) == truth).mean())
-            costs = [
-                gnmax_rdp_total(votes, sigma, DEFAULT_ORDERS, b) for b in ("theorem6", "tight")
-            ]
-            paper, tight = (
-                float(RdpCurve(DEFAULT_ORDERS, cost).epsilon(DELTA, how))
-                for cost, how in zip(costs, CONVERSIONS, strict=True)
-            )
+            paper, tight = epsilons("GNMax", votes, sigma)
             worst = worst_case_epsilon(DELTA, 2 * queries / sigma**2).epsilon
             rows.append((teachers, f"{sigma:g}", paper, tight, float(worst), f"{right:.1f}"))
         own = [row for row in rows if row[0] == teachers]
@@ -167,7 +159,7 @@ def figure_4_teachers(place: Workplace) -> None:
     place.table("Figure 4, right: 1,000 queries to MNIST teachers of our own", columns, rows)
     title = "Figure 4, right: larger ensembles, 1,000 MNIST queries"
     x, y = "epsilon at delta 1e-5 (theorem6)", "labels right, %"
-    place.picture("pate-figure-4-teachers", curves_figure(curves, title=title, x=x, y=y, log="x"))
+    place.curves("pate-figure-4-teachers", curves, title, x, y, log="x")
 
 
 def vat_student(place: Workplace) -> None:
@@ -366,8 +358,7 @@ def _forest_row(
         right.append(scene.right(student.predict(scene.held_rows)))
         told.append(int(answered.sum()))
         if isinstance(mechanism, LNMax):
-            cost = lnmax_rdp(scene.votes[rows], mechanism.gamma, DEFAULT_ORDERS, "pate2017")
-            spent = RdpCurve(DEFAULT_ORDERS, cost.sum(axis=0)).epsilon(DELTA, "classic")
+            spent = lnmax_epsilon(scene.votes[rows], mechanism.gamma)
         else:
             spent = summed(cost_of(mechanism, scene.votes[rows]))[1]
         epsilons.append(float(spent))

@@ -28,7 +28,7 @@ from tacit.privacy import (
     threshold_rdp_worst,
     worst_case_epsilon,
 )
-from tacit.replication.items import Workplace, curves_figure
+from tacit.replication.items import Workplace
 from tacit.replication.pate_tables import FILES
 from tacit.report import COLOURS, INK, label, legend, new_figure
 
@@ -41,11 +41,6 @@ Noise = Literal["GNMax", "LNMax"]
 VOTES, ADULT_VOTES = FILES
 ASKED = "pate_votes/mnist_250_teachers_100_indices_used_by_student.npy"
 LABELS = "pate_votes/mnist_250_student_labels_lap_20.npy"
-MNIST = tuple(
-    f"mnist/{part}-{what}-idx{dims}-ubyte.gz"
-    for part in ("train", "t10k")
-    for what, dims in (("images", 3), ("labels", 1))
-)
 TEACHERS, CLASSES = 250, 10
 DELTA = 1e-5
 QUERIES = 1000
@@ -91,7 +86,7 @@ def figure_4(place: Workplace) -> None:
     truth, priced = truth_of(place, len(votes)), votes[:QUERIES]
     kinds: tuple[Noise, Noise] = ("GNMax", "LNMax")
     rows = [
-        (kind, scale, *_epsilons(kind, priced, scale), 100 * _right(kind, votes, scale, truth))
+        (kind, scale, *epsilons(kind, priced, scale), 100 * _right(kind, votes, scale, truth))
         for kind in kinds
         for scale in (5, 10, 20, 30, 40, 60)
     ]
@@ -102,16 +97,11 @@ def figure_4(place: Workplace) -> None:
         own = [row for row in rows if row[0] == kind]
         for at, bound in ((2, "the papers' bound"), (3, "tight")):
             curves[f"{kind}, {bound}"] = [row[at] for row in own], [row[4] for row in own]
-    figure = curves_figure(
-        curves,
-        title="Figure 4, left: 1,000 MNIST queries, 250 teachers",
-        x="epsilon at delta 1e-5",
-        y="labels right, %",
-    )
-    place.picture("pate-figure-4", figure)
+    title = "Figure 4, left: 1,000 MNIST queries, 250 teachers"
+    place.curves("pate-figure-4", curves, title, "epsilon at delta 1e-5", "labels right, %")
 
 
-def _epsilons(kind: Noise, votes: Votes, scale: float) -> list[float]:
+def epsilons(kind: Noise, votes: Votes, scale: float) -> list[float]:
     """Return the data-dependent epsilon by the papers' own bound and conversion, and the tight."""
     if kind == "GNMax":
         costs = [gnmax_rdp_total(votes, scale, DEFAULT_ORDERS, b) for b in ("theorem6", "tight")]
@@ -228,7 +218,7 @@ def lnmax_rows(place: Workplace) -> None:
     rows = []
     for name, said, parts in cases:
         found = [
-            np.mean([_lnmax_epsilon(part, gamma, orders) for part in parts])
+            np.mean([lnmax_epsilon(part, gamma, orders) for part in parts])
             for gamma in (1 / LAPLACE, 2 / LAPLACE)
             for orders in (MOMENTS, DEFAULT_ORDERS)
         ]
@@ -244,9 +234,12 @@ def lnmax_rows(place: Workplace) -> None:
     place.table("Labels that are the plurality, %", ["labels", "%"], same)
 
 
-def _lnmax_epsilon(votes: Votes, gamma: float, orders: Floats) -> float:
+def lnmax_epsilon(
+    votes: Votes, gamma: float, orders: Floats = DEFAULT_ORDERS, delta: float = DELTA
+) -> float:
+    """Return what LNMax costs on these votes, by the bound and conversion of 2017."""
     cost = lnmax_rdp(votes, gamma, orders, "pate2017").sum(axis=0)
-    return float(RdpCurve(orders, cost).epsilon(DELTA, "classic"))
+    return float(RdpCurve(orders, cost).epsilon(delta, "classic"))
 
 
 def figure_5(place: Workplace) -> None:
