@@ -90,7 +90,5 @@ def take_void(place: ServerFolder, name: str, sent: Mapping[str, Any]) -> None:
     plain = check_signed(study.server(str(role)).key, VOID, sent)
     if plain != {"study": study.hash, "role": role}:
         raise InvalidArgument("Expected a note on this study.")
-    with place.database.writing() as rows:
-        query = "UPDATE studies SET state = 'void' WHERE hash = ? AND state IN ('open', 'closed')"
-        if rows.execute(query, (study.hash,)).rowcount:
-            note(rows, place.now(), "void", study=study.hash, role=role)
+    for state in ("open", "closed"):
+        place.move(study.hash, state, "void", about={"role": role})

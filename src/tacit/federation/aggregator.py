@@ -20,22 +20,15 @@ from tacit.federation import audit_log, members
 from tacit.federation.audit_log import note
 from tacit.federation.client import Client, enrol, folder_for, refuse_another
 from tacit.federation.codes import slow_noise
-from tacit.federation.database import Row, append_only, forward, new_folder, write_once
+from tacit.federation.database import Connection, Row, append_only, forward, tables, write_once
 from tacit.federation.keys import check_signature, fingerprint
 from tacit.federation.members import Invitation
-from tacit.federation.messages import read_header, signed
-from tacit.federation.receiving import present_sites
+from tacit.federation.messages import read_parcel, signed
 from tacit.federation.server_folder import ANSWERS, ServerFolder
-from tacit.federation.settings import ServerSettings
 from tacit.federation.sharing import beginning_of, check_share, share_size
-from tacit.federation.statements import (
-    ANSWERS_STAY,
-    SHARES_STAY,
-    WITHDRAWN,
-    with_presumptions,
-)
+from tacit.federation.statements import ANSWERS_STAY, SHARES_STAY
 from tacit.federation.study import AGGREGATORS, SIGNED_AS, Server, Study, StudySite
-from tacit.ledger import Budget, Statement, epsilon_text
+from tacit.ledger import epsilon_text
 
 STATES = {
     "seen": ("open", "refused"),
@@ -47,50 +40,19 @@ STATES = {
 RETRY_SECONDS = 600
 """After a sum that was paid for and not stored."""
 HELD, LOCK = "tacit-held/1", "tacit-lock/1"
-_ONCE = "hash text officer signature agreed held peer_held survivors entry sum lock "
-_ONCE += "peer_lock peer_sum"
+_ONCE = (
+    *("hash", "text", "officer", "signature", "agreed", "held", "peer_held", "survivors"),
+    *("entry", "sum", "lock", "peer_lock", "peer_sum"),
+)
 _OPEN = "SELECT * FROM studies WHERE state = 'open'"
 _TABLES = (
-    """
-CREATE TABLE studies (
-    hash TEXT PRIMARY KEY,
-    text TEXT NOT NULL,
-    role TEXT NOT NULL,
-    state TEXT NOT NULL,
-    officer TEXT NOT NULL,
-    signature TEXT NOT NULL,
-    closes INTEGER NOT NULL,
-    agreed TEXT,
-    told TEXT NOT NULL DEFAULT '',
-    held TEXT,
-    peer_held TEXT,
-    survivors TEXT,
-    entry TEXT,
-    sum BLOB,
-    lock TEXT,
-    peer_lock TEXT,
-    peer_sum BLOB
-);
-CREATE TABLE parties (
-    url TEXT PRIMARY KEY,
-    name TEXT NOT NULL,
-    ca TEXT NOT NULL,
-    key TEXT NOT NULL,
-    officers TEXT NOT NULL
-);
-CREATE TABLE evidence (
-    study TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    kept TEXT NOT NULL,
-    another TEXT NOT NULL UNIQUE
-);
-"""
+    tables("aggregator")
     + ANSWERS
     + members.TABLES
     + audit_log.TABLES
     + append_only("evidence")
     + forward("studies", STATES)
-    + "".join(write_once("studies", column) for column in _ONCE.split())
+    + write_once("studies", *_ONCE)
 )
 
 
@@ -117,6 +79,8 @@ class Aggregator(ServerFolder):
     HIDDEN: ClassVar[tuple[str, ...]] = ("seen", "refused")
     APPROVES: ClassVar[bool] = False
     STATES: ClassVar[Mapping[str, tuple[str, ...]]] = STATES
+    FOLDERS: ClassVar[tuple[str, ...]] = (*ServerFolder.FOLDERS, "servers")
+    PRESUMES: ClassVar[tuple[str, ...]] = (ANSWERS_STAY, SHARES_STAY)
 
     def __init__(self, folder: Path | str, *, clock: Callable[[], float] = time.time) -> None:
         super().__init__(folder, clock=clock)
@@ -127,43 +91,8 @@ class Aggregator(ServerFolder):
         self._tried: dict[str, float] = {}
 
     @classmethod
-    def create(
-        cls,
-        folder: Path | str,
-        settings: ServerSettings,
-        *,
-        hosts: Sequence[str],
-        budget: Budget,
-        unit: str,
-        clock: Callable[[], float] = time.time,
-    ) -> Aggregator:
-        """Make keys, authority, ledger and settings in a new folder.
-
-        Parameters
-        ----------
-        folder : path
-            Must not exist, or be empty.
-        settings : ServerSettings
-            Its federation.toml.
-        hosts : sequence of str
-            Names and addresses by which sites and the other aggregator reach it.
-        budget : Budget
-            The most that all its studies may cost together, for any patient of any honest site.
-        unit : str
-            Whose privacy the ledger counts.
-        clock : function, optional
-            Returns seconds since 1970.
-
-        Returns
-        -------
-        Aggregator
-            Which has joined nobody yet.
-        """
-        place = Path(folder)
-        with new_folder(place):
-            (place / "servers").mkdir(mode=0o700)
-            cls.make(place, settings, hosts=hosts, budget=budget, unit=unit, officers=())
-            return cls(place, clock=clock)
+    def _new_officers(cls, place: Path) -> list[str]:
+        return []  # those of the coordinator sign
 
     def join(self, invitation: str) -> str:
         """Enrol with a coordinator, or as the first aggregator with the second.
@@ -337,12 +266,7 @@ class Aggregator(ServerFolder):
         if self.ledger.would_exceed(study.plan):
             raise Refused("Expected a study within the budget of this aggregator's ledger.")
         agreed = self.key.sign(SIGNED_AS, study.hash)
-        with self.database.writing() as rows:
-            query = (
-                "UPDATE studies SET state = 'open', agreed = ? WHERE hash = ? AND state = 'seen'"
-            )
-            if rows.execute(query, (agreed, study.hash)).rowcount:
-                note(rows, self.now(), "approved", study=study.hash)
+        self.move(study.hash, "seen", "open", event="approved", columns={"agreed": agreed})
 
     def refuse(self, name: str) -> None:
         """Refuse a study that was not approved yet.
@@ -353,11 +277,8 @@ class Aggregator(ServerFolder):
             The first eight digits of its hash, or more.
         """
         row = self.find(name)
-        with self.database.writing() as rows:
-            query = "UPDATE studies SET state = 'refused' WHERE hash = ? AND state = 'seen'"
-            if not rows.execute(query, (row["hash"],)).rowcount:
-                raise Refused(f"Expected a study that is not yet {row['state']}.")
-            note(rows, self.now(), "refused", study=row["hash"])
+        if not self.move(row["hash"], "seen", "refused"):
+            raise Refused(f"Expected a study that is not yet {row['state']}.")
 
     def check_parcel(
         self, study: Study, site: StudySite, header: Mapping[str, Any], payload: bytes
@@ -430,36 +351,8 @@ class Aggregator(ServerFolder):
     def _taken(self, study: Study, role: str) -> Iterator[tuple[bytes, str]]:
         """Yield how the shares begin that are here: after a restart as before."""
         for path in (self.folder / "answers").glob(f"{study.hash}.*"):
-            with path.open("rb") as file:
-                header = read_header(file)
-                yield self._tag(study, role, file.read()), str(header["site"])
-
-    def close_due(self) -> None:
-        """Close what is due, by the clock and by who has sent; say who is held, signed."""
-        now = self.now()
-        for row in self.database.rows(_OPEN):
-            if now >= row["closes"]:
-                self._close(row["hash"], now)
-
-    def _close(self, name: str, now: float) -> None:
-        with self.database.writing() as rows:
-            row = rows.execute("SELECT * FROM studies WHERE hash = ?", (name,)).fetchone()
-            if row["state"] != "open" or now < row["closes"]:
-                return
-            study, present = Study.read(row["text"]), present_sites(rows, name)
-            later = [end for end in study.window.extensions if end > row["closes"]]
-            rows.execute("UPDATE clock SET latest = MAX(latest, ?)", (now,))
-            if study.reached(present):
-                held = self._held(rows, study, row["role"])
-                query = "UPDATE studies SET state = 'closed', held = ? WHERE hash = ?"
-                rows.execute(query, (held, name))
-                note(rows, now, "closed", study=name, sites=present)
-            elif later:
-                rows.execute("UPDATE studies SET closes = ? WHERE hash = ?", (later[0], name))
-                note(rows, now, "extended", study=name, closes=later[0])
-            else:
-                rows.execute("UPDATE studies SET state = 'void' WHERE hash = ?", (name,))
-                note(rows, now, "void", study=name)
+            header, payload = read_parcel(path)
+            yield self._tag(study, role, payload), str(header["site"])
 
     def tries_now(self, name: str) -> None:
         """Take note that a sum is about to be paid for.
@@ -486,11 +379,12 @@ class Aggregator(ServerFolder):
         """
         return name in self._tried and self.now() < self._tried[name] + RETRY_SECONDS
 
-    def _held(self, rows: Any, study: Study, role: str) -> str:
+    def _held(self, rows: Connection, row: Row, present: list[str]) -> tuple[str, str]:
         query = "SELECT site, sharing FROM answers WHERE study = ? AND dropped IS NULL"
-        found = rows.execute(query + " ORDER BY site", (study.hash,)).fetchall()
-        pairs = [[row["site"], row["sharing"]] for row in found]
-        return signed(self.key, HELD, {"study": study.hash, "role": role, "held": pairs}).decode()
+        found = rows.execute(query + " ORDER BY site", (row["hash"],)).fetchall()
+        pairs = [[each["site"], each["sharing"]] for each in found]
+        told = {"study": row["hash"], "role": row["role"], "held": pairs}
+        return "held", signed(self.key, HELD, told).decode()
 
     def presence(self, name: str) -> dict[str, Row]:
         """Return, for each site of a study, whether its share is or was held here, and added.
@@ -509,9 +403,7 @@ class Aggregator(ServerFolder):
         row = self.find(name)
         study = Study.read(row["text"])
         came = self.database.rows("SELECT site, dropped FROM answers WHERE study = ?", study.hash)
-        dropped = {each["site"]: each["dropped"] for each in came}
-        gone = self.database.rows("SELECT site FROM withdrawals WHERE study = ?", study.hash)
-        dropped |= {each["site"]: "withdrawn" for each in gone}
+        dropped = self._dropped(study, {each["site"]: each["dropped"] for each in came})
         elsewhere = _named(row["peer_held"] and json.loads(row["peer_held"])["held"])
         added = _named(row["survivors"] and json.loads(row["survivors"]))
         return {
@@ -540,19 +432,6 @@ class Aggregator(ServerFolder):
         """
         query = "SELECT kind FROM evidence WHERE study = ?"
         return [str(row["kind"]) for row in self.database.rows(query, name)]
-
-    def statement(self) -> Statement:
-        """Return what this aggregator may sign, whatever all others did.
-
-        Returns
-        -------
-        Statement
-            For any patient of an honest site, over all studies of this ledger.
-        """
-        withdrawn = self.database.row("SELECT 1 FROM withdrawals") is not None
-        warnings = [WITHDRAWN] if withdrawn else []
-        presumed = (ANSWERS_STAY, SHARES_STAY)
-        return with_presumptions(self.ledger.statement(), *presumed, warnings=warnings)
 
     def close(self) -> None:
         """Close connections and files; what was written stays."""

@@ -14,11 +14,10 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tacit.errors import InvalidArgument, Refused, TacitError
-from tacit.federation import audit_log
 from tacit.federation.aggregator import Aggregator
 from tacit.federation.client import Client
 from tacit.federation.database import Row
@@ -66,14 +65,8 @@ class AggregatorService(MemberService):
             ]
         return Starlette(routes=routes)
 
-    async def studies(self, request: Request, member: Row) -> Response:
-        """Say where the audit log stands; studies are the coordinator's to show."""
-        del member
-        database, seen = self.coordinator.database, request.query_params.get("seen", "0")
-        head = audit_log.head(database)
-        at = audit_log.hash_at(database, int(seen)) if seen.isdigit() and len(seen) < 16 else None
-        log = {"length": head.length, "head": head.hash, "seen": at}
-        return JSONResponse({"studies": [], "audit": log, "time": self.coordinator.now()})
+    def _listed(self, member: Row) -> list[Row]:
+        return []  # studies are the coordinator's to show
 
     def _take(self, kind: str) -> Any:
         async def take(request: Request, member: Row) -> Response:

@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,14 +84,30 @@ def ask_teachers(
     array of int of shape (teachers, queries)
         Class 0 everywhere for a teacher that failed. Secret.
     """
-    X, y, shards = _sharded(records, inputs, n_teachers, key)
-    rehearse(teacher, inputs, n_classes=n_classes, limits=limits)
-    answers = np.zeros((n_teachers, len(inputs)), dtype=np.int64)
-    for number in range(n_teachers):
+    rows = _sharded(records, inputs, n_teachers, key)
+
+    def ask(X: Any, y: Any) -> NDArray[Any] | None:
+        return _one_teacher((teacher, X, y, np.asarray(inputs), n_classes), limits)
+
+    def proper(said: Any) -> bool:
+        return is_answer(said, len(inputs), n_classes)
+
+    _rehearse(ask(inputs, np.arange(len(inputs)) % n_classes), proper, limits)
+    return _filled(np.zeros((n_teachers, len(inputs)), dtype=np.int64), rows, ask, proper)
+
+
+def _filled(
+    answers: NDArray[Any],
+    rows: tuple[NDArray[Any], NDArray[Any], Integers],
+    ask: Callable[[Any, Any], NDArray[Any] | None],
+    proper: Callable[[Any], bool],
+) -> NDArray[Any]:
+    """Ask each teacher with its own rows; what is no proper answer leaves the blank. Secret."""
+    X, y, shards = rows
+    for number in range(len(answers)):
         own = shards == number
-        job = (teacher, X[own], y[own], np.asarray(inputs), n_classes)
-        said = _one_teacher(job, limits)
-        if said is not None and is_answer(said, len(inputs), n_classes):
+        said = ask(X[own], y[own])
+        if proper(said):
             answers[number] = said
     return answers
 
@@ -151,24 +168,20 @@ def ask_for_codes(
     array of shape (teachers, queries, length)
         NaN, which is read as the centre, for a teacher that failed. Secret.
     """
-    X, y, shards = _sharded(records, inputs, n_teachers, key)
-    made_up = (inputs > np.median(inputs)).astype(np.int64)
-    if y.ndim < inputs.ndim:  # scans with channels in front
+    rows = _sharded(records, inputs, n_teachers, key)
+    made_up, shape = (inputs > np.median(inputs)).astype(np.int64), (len(inputs), length)
+    if rows[1].ndim < inputs.ndim:  # scans with channels in front
         made_up = made_up[:, 0]
-    rehearsed = (teacher, inputs, made_up, inputs, encode.n_classes, encode)
-    _rehearsed(_is_code(_one_teacher(rehearsed, limits), len(inputs), length), limits)
-    codes = np.full((n_teachers, len(inputs), length), np.nan)
-    for number in range(n_teachers):
-        own = shards == number
-        job = (teacher, X[own], y[own], np.asarray(inputs), encode.n_classes, encode)
-        said = _one_teacher(job, limits) if own.any() else None
-        if said is not None and _is_code(said, len(inputs), length):
-            codes[number] = said
-    return codes
 
+    def ask(X: Any, y: Any) -> NDArray[Any] | None:
+        job = (teacher, X, y, np.asarray(inputs), encode.n_classes, encode)
+        return _one_teacher(job, limits) if len(X) else None
 
-def _is_code(said: Any, queries: int, length: int) -> bool:
-    return isinstance(said, np.ndarray) and said.shape == (queries, length) and said.dtype == "f8"
+    def proper(said: Any) -> bool:
+        return isinstance(said, np.ndarray) and said.shape == shape and said.dtype == "f8"
+
+    _rehearse(ask(inputs, made_up), proper, limits)
+    return _filled(np.full((n_teachers, *shape), np.nan), rows, ask, proper)
 
 
 def codes_of_answers(answers: ArrayLike, shape: tuple[int, int, int]) -> Floats:
@@ -182,19 +195,13 @@ def codes_of_answers(answers: ArrayLike, shape: tuple[int, int, int]) -> Floats:
     return told.astype(np.float64)
 
 
-def rehearse(teacher: Any, inputs: NDArray[Any], *, n_classes: int, limits: Limits) -> None:
-    """Train the teacher on the public inputs with made-up labels, and refuse one that cannot.
+def _rehearse(said: Any, proper: Callable[[Any], bool], limits: Limits) -> None:
+    """Refuse a teacher that could not learn the public inputs with made-up labels.
 
     Without it, a teacher that cannot be sent to its process, does not fit the inputs, or needs
     more than the limits would answer class 0 everywhere and nobody would know.
     """
-    made_up = np.arange(len(inputs)) % n_classes
-    said = _one_teacher((teacher, inputs, made_up, inputs, n_classes), limits)
-    _rehearsed(said is not None and is_answer(said, len(inputs), n_classes), limits)
-
-
-def _rehearsed(went_well: bool, limits: Limits) -> None:
-    if not went_well:
+    if not proper(said):
         raise InvalidArgument(
             f"Expected a teacher that learns the public inputs in a process of its own within "
             f"{limits.seconds} processor seconds and {limits.megabytes} megabytes; a rehearsal "

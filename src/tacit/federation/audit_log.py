@@ -12,16 +12,10 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from tacit.errors import Refused
-from tacit.federation.database import Database, append_only
+from tacit.federation.database import Database, append_only, tables
 from tacit.ledger import canonical, digest
 
-TABLES = """
-CREATE TABLE audit (
-    sequence INTEGER PRIMARY KEY CHECK (sequence > 0),
-    line TEXT NOT NULL,
-    hash TEXT NOT NULL UNIQUE
-);
-""" + append_only("audit")
+TABLES = tables("audit") + append_only("audit")
 START = digest("tacit-audit/1")
 
 

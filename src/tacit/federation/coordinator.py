@@ -7,28 +7,18 @@ presence and clock alone may decide: docs/theory/federation.md#who-takes-part.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from tacit._files import write_atomically
 from tacit.errors import InvalidArgument, NotYet, Refused
 from tacit.federation.audit_log import note
-from tacit.federation.database import Row, new_folder, on_disk
+from tacit.federation.database import Connection, Row, on_disk
 from tacit.federation.inputs import check_frame, check_inputs
 from tacit.federation.keys import SigningKey, check_signature
-from tacit.federation.receiving import present_sites
 from tacit.federation.server_folder import ServerFolder
-from tacit.federation.settings import ServerSettings
-from tacit.federation.statements import (
-    ANSWERS_STAY,
-    SHOWN_TO_NOBODY,
-    WITHDRAWN,
-    with_presumptions,
-)
 from tacit.federation.study import AGGREGATORS, SIGNED_AS, Server, Study, StudySite
 from tacit.federation.sums import read_sum
-from tacit.ledger import Budget, Statement
 
 
 class Coordinator(ServerFolder):
@@ -50,45 +40,10 @@ class Coordinator(ServerFolder):
     """
 
     @classmethod
-    def create(
-        cls,
-        folder: Path | str,
-        settings: ServerSettings,
-        *,
-        hosts: Sequence[str],
-        budget: Budget,
-        unit: str,
-        clock: Callable[[], float] = time.time,
-    ) -> Coordinator:
-        """Make keys, authority, ledger and settings in a new folder.
-
-        Parameters
-        ----------
-        folder : path
-            Must not exist, or be empty.
-        settings : ServerSettings
-            Its federation.toml.
-        hosts : sequence of str
-            Names and addresses by which sites reach it.
-        budget : Budget
-            The most that all its studies may cost together, for any patient of any site.
-        unit : str
-            Whose privacy the ledger counts.
-        clock : function, optional
-            Returns seconds since 1970.
-
-        Returns
-        -------
-        Coordinator
-            Ready to serve. `officer.key`, which signs studies, may be taken elsewhere.
-        """
-        place = Path(folder)
-        with new_folder(place):
-            officer = SigningKey.generate()
-            officer.write(place / "officer.key")
-            signs = [officer.public]
-            cls.make(place, settings, hosts=hosts, budget=budget, unit=unit, officers=signs)
-            return cls(place, clock=clock)
+    def _new_officers(cls, place: Path) -> list[str]:
+        officer = SigningKey.generate()
+        officer.write(place / "officer.key")
+        return [officer.public]
 
     def server(self) -> Server:
         """Return how studies name this coordinator.
@@ -165,13 +120,9 @@ class Coordinator(ServerFolder):
         if officer.public not in self.officers:
             raise Refused("Expected a key that the file `officers` of this coordinator names.")
         signature = officer.sign(SIGNED_AS, row["hash"])
-        with self.database.writing() as rows:
-            query = (
-                "UPDATE studies SET state = 'signed', officer = ?, signature = ? "
-                "WHERE hash = ? AND state = 'draft'"
-            )
-            if rows.execute(query, (officer.public, signature, row["hash"])).rowcount:
-                note(rows, self.now(), "signed", study=row["hash"], officer=officer.public)
+        who = {"officer": officer.public}
+        written = {**who, "signature": signature}
+        self.move(row["hash"], "draft", "signed", about=who, columns=written)
 
     def open(self, name: str) -> None:
         """Show a signed study to the sites; a second time changes nothing.
@@ -194,10 +145,7 @@ class Coordinator(ServerFolder):
                 f"Expected the {missing[0]} aggregator to have signed; `tacit aggregator approve` "
                 "there."
             )
-        with self.database.writing() as rows:
-            query = "UPDATE studies SET state = 'open' WHERE hash = ? AND state = 'signed'"
-            if rows.execute(query, (row["hash"],)).rowcount:
-                note(rows, self.now(), "opened", study=row["hash"])
+        self.move(row["hash"], "signed", "open", event="opened")
 
     def agreed(self, name: str) -> dict[str, str]:
         """Return which aggregators have signed a study.
@@ -216,37 +164,12 @@ class Coordinator(ServerFolder):
         return {row["role"]: row["signature"] for row in found}
 
     def tick(self) -> None:
-        """Close what is due: a function of the clock and of who has answered."""
-        now = self.now()
-        for row in self.database.rows("SELECT * FROM studies WHERE state = 'open'"):
-            if now >= row["closes"]:
-                self._close(row["hash"], now)
+        """Close what is due, and delete the answers to what has ended."""
+        self.close_due()
         self.sweep()
 
-    def _close(self, name: str, now: float) -> None:
-        with self.database.writing() as rows:
-            row = rows.execute("SELECT * FROM studies WHERE hash = ?", (name,)).fetchone()
-            if row["state"] != "open" or now < row["closes"]:
-                return
-            study, present = Study.read(row["text"]), present_sites(rows, name)
-            later = [end for end in study.window.extensions if end > row["closes"]]
-            rows.execute("UPDATE clock SET latest = MAX(latest, ?)", (now,))
-            if study.mode == "two-aggregators":  # who is present is known there: the clock decides
-                state = "closed" if not later else "open"
-                ends = row["closes"] if not later else later[0]
-                query = "UPDATE studies SET state = ?, closes = ? WHERE hash = ?"
-                rows.execute(query, (state, ends, name))
-                note(rows, now, "extended" if later else "closed", study=name, closes=ends)
-            elif study.reached(present):
-                query = "UPDATE studies SET state = 'closed', survivors = ? WHERE hash = ?"
-                rows.execute(query, (json.dumps(present), name))
-                note(rows, now, "closed", study=name, sites=present)
-            elif later:
-                rows.execute("UPDATE studies SET closes = ? WHERE hash = ?", (later[0], name))
-                note(rows, now, "extended", study=name, closes=later[0])
-            else:
-                rows.execute("UPDATE studies SET state = 'void' WHERE hash = ?", (name,))
-                note(rows, now, "void", study=name)
+    def _held(self, rows: Connection, row: Row, present: list[str]) -> tuple[str, str]:
+        return "survivors", json.dumps(present)
 
     def presence(self, name: str) -> dict[str, Row]:
         """Return, for each site of a study, what it decided and whether it answered.
@@ -268,8 +191,7 @@ class Coordinator(ServerFolder):
         decisions = {row["site"]: row["decision"] for row in decided}
         answered = {row["site"]: row["dropped"] for row in told}
         answered |= dict.fromkeys(self._added(study))
-        gone = self.database.rows("SELECT site FROM withdrawals WHERE study = ?", study.hash)
-        dropped = {**answered, **{row["site"]: "withdrawn" for row in gone}}
+        dropped = self._dropped(study, answered)
         return {
             site.id: {
                 "teachers": site.teachers,
@@ -287,17 +209,3 @@ class Coordinator(ServerFolder):
         if row is None:
             return []
         return [site for site, _ in read_sum(study, row["role"], bytes(row["body"])).pairs]
-
-    def statement(self) -> Statement:
-        """Return what this coordinator may sign, with what it presumes of the sites.
-
-        Returns
-        -------
-        Statement
-            For any patient of any site, over all studies of this ledger.
-        """
-        # Told too late for the release, it stands here all the same.
-        withdrawn = self.database.row("SELECT 1 FROM withdrawals") is not None
-        warnings = [WITHDRAWN] if withdrawn else []
-        presumed = (ANSWERS_STAY, SHOWN_TO_NOBODY)
-        return with_presumptions(self.ledger.statement(), *presumed, warnings=warnings)

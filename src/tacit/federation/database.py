@@ -6,16 +6,16 @@ refuse to change them, whoever asks.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tacit._files import locked
 from tacit.errors import InvalidArgument, TacitError
 
 Row = dict[str, Any]
@@ -27,20 +27,27 @@ class StateUnavailable(TacitError):
     """A party's state cannot be read or written: check its folder and the disk."""
 
 
-def write_once(table: str, column: str) -> str:
-    """Return a trigger that lets a column be set from NULL, and never again."""
-    return (
+def tables(name: str) -> str:
+    """Return what `tables/NAME.sql` beside this module declares."""
+    return (Path(__file__).with_name("tables") / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def write_once(table: str, *columns: str) -> str:
+    """Return triggers that refuse to change columns once they hold something."""
+    return "".join(
         f"CREATE TRIGGER IF NOT EXISTS {table}_{column}_once BEFORE UPDATE OF {column} ON {table} "
         f"WHEN OLD.{column} IS NOT NULL AND OLD.{column} IS NOT NEW.{column} "
         f"BEGIN SELECT RAISE(ABORT, '{table}.{column} is written once'); END;\n"
+        for column in columns
     )
 
 
-def append_only(table: str) -> str:
-    """Return triggers that refuse to change or remove rows of a table."""
+def append_only(*names: str) -> str:
+    """Return triggers that refuse to change or delete a row of these tables."""
     return "".join(
         f"CREATE TRIGGER IF NOT EXISTS {table}_never_{verb.lower()} BEFORE {verb} ON {table} "
         f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END;\n"
+        for table in names
         for verb in ("UPDATE", "DELETE")
     )
 
@@ -149,15 +156,9 @@ def new_folder(place: Path) -> Iterator[None]:
         raise
 
 
-@contextmanager
-def alone(path: Path) -> Iterator[None]:
+def alone(path: Path) -> AbstractContextManager[None]:
     """Wait until nobody else, in this process or another, does what this file stands for."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+    return locked(path, os.O_RDWR | os.O_CREAT)
 
 
 def _statements(script: str) -> Iterator[str]:

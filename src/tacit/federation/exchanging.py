@@ -20,9 +20,16 @@ from tacit.errors import BudgetExceeded, InvalidArgument, NotYet, Refused
 from tacit.federation.aggregator import HELD, LOCK, Aggregator
 from tacit.federation.audit_log import note
 from tacit.federation.database import Row, alone
-from tacit.federation.messages import check_signed, frame, is_sharing_id, read_header, read_note
+from tacit.federation.messages import (
+    array_file,
+    check_signed,
+    is_sharing_id,
+    read_note,
+    read_parcel,
+    signed_frame,
+)
 from tacit.federation.messages import signed as signed_note
-from tacit.federation.sharing import check_share, noisy_array, share_of
+from tacit.federation.sharing import check_share, share_of
 from tacit.federation.study import AGGREGATORS, Study
 from tacit.federation.sums import SUM, Opened, most_of_sum, read_sum, signed_part
 from tacit.ledger import canonical
@@ -58,16 +65,9 @@ def advance(place: Aggregator, name: str) -> str:
             _open(place, row)
             row = place.find(name)
         if row["state"] == "opened" and row["peer_sum"] is not None:
-            _move(place, row["hash"], "opened", "released")
+            place.move(row["hash"], "opened", "released")
     place.sweep()
     return str(place.find(name)["state"])
-
-
-def _move(place: Aggregator, name: str, old: str, new: str, why: str = "") -> None:
-    with place.database.writing() as rows:
-        query = "UPDATE studies SET state = ? WHERE hash = ? AND state = ?"
-        if rows.execute(query, (new, name, old)).rowcount:
-            note(rows, place.now(), new, study=name, **({"why": why} if why else {}))
 
 
 def _lock(place: Aggregator, row: Row) -> None:
@@ -79,7 +79,7 @@ def _lock(place: Aggregator, row: Row) -> None:
     both = {(site, sharing) for site, sharing in theirs}
     pairs = sorted(pair for pair in mine if tuple(pair) in both)
     if not study.reached([site for site, _ in pairs]):
-        _move(place, study.hash, "closed", "void", "no quorum of sites that both hold")
+        place.move(study.hash, "closed", "void", about={"why": "no quorum of sites that both hold"})
         return
     total = _total(place, study, row["role"], pairs)
     warnings = place.warnings_of(study.hash)
@@ -90,26 +90,18 @@ def _lock(place: Aggregator, row: Row) -> None:
         with place.ledger.release(study.plan, purpose=purpose, faults=warnings) as grant:
             released = grant.release(total)
     except BudgetExceeded:
-        _move(place, study.hash, "closed", "void", "no room in this ledger")
+        place.move(study.hash, "closed", "void", about={"why": "no room in this ledger"})
         return
     assert released.shares is not None
-    payload = noisy_array(released.shares)
     header: dict[str, Any] = {"study": study.hash, "role": row["role"], "survivors": pairs}
     header |= {"entry": released.entry, "warnings": warnings, "salt": secrets.token_hex(32)}
-    text = canonical(header) + "\n" + hashlib.sha256(payload).hexdigest()
-    header["signature"] = place.key.sign(SUM, text)
-    stored = frame(canonical(header).encode(), payload)
+    stored = signed_frame(place.key, SUM, header, array_file(released.shares, "<u8"))
     locked: dict[str, Any] = {"study": study.hash, "role": row["role"]}
     locked |= {"survivors": hash_of(pairs), "sum": hashlib.sha256(stored).hexdigest()}
     lock = signed_note(place.key, LOCK, locked).decode()
-    with place.database.writing() as rows:
-        query = (
-            "UPDATE studies SET state = 'locked', survivors = ?, entry = ?, sum = ?, lock = ? "
-            "WHERE hash = ? AND state = 'closed'"
-        )
-        values = (canonical(pairs), released.entry, stored, lock, study.hash)
-        if rows.execute(query, values).rowcount:
-            note(rows, place.now(), "locked", study=study.hash, entry=released.entry)
+    paid = {"entry": released.entry}
+    written = {**paid, "survivors": canonical(pairs), "sum": stored, "lock": lock}
+    place.move(study.hash, "closed", "locked", about=paid, columns=written)
 
 
 def _total(place: Aggregator, study: Study, role: str, pairs: Pairs) -> Shares:
@@ -119,9 +111,7 @@ def _total(place: Aggregator, study: Study, role: str, pairs: Pairs) -> Shares:
         site = study.site(name)
         if site is None:
             raise Refused("Expected every survivor to be a site of the study.")
-        with place.answers_of(study.hash, name, sharing).open("rb") as file:
-            header = read_header(file)
-            payload = file.read()
+        header, payload = read_parcel(place.answers_of(study.hash, name, sharing))
         if check_share(study, site, role, header, payload) != sharing:
             raise Refused("Expected the share that was taken.")
         total += share_of(study, role, payload)  # mod 2^64
@@ -132,9 +122,11 @@ def _open(place: Aggregator, row: Row) -> None:
     """Show the sum from now on, if the other one has locked its own over the same sites."""
     mine, theirs = json.loads(row["lock"]), json.loads(row["peer_lock"])
     if mine["survivors"] != theirs["survivors"]:
-        _move(place, row["hash"], "locked", "void", "the other aggregator locked other sites")
+        place.move(
+            row["hash"], "locked", "void", about={"why": "the other aggregator locked other sites"}
+        )
         return
-    _move(place, row["hash"], "locked", "opened")
+    place.move(row["hash"], "locked", "opened")
 
 
 def peer_of(role: str) -> str:
@@ -197,7 +189,7 @@ def _take_end(place: Aggregator, study: Study, row: Row, raw: bytes) -> None:
     if plain != {"study": study.hash, "role": peer}:
         raise InvalidArgument("Expected a note on this study, of the other aggregator.")
     for state in ("open", "closed", "locked"):
-        _move(place, study.hash, state, "void", "the other aggregator ended it")
+        place.move(study.hash, state, "void", about={"why": "the other aggregator ended it"})
     place.sweep()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit.errors import InvalidArgument, Refused
-from tacit.federation.messages import array_header
+from tacit.federation.messages import array_file, array_header, array_of
 from tacit.federation.study import Study
 
 
@@ -34,8 +34,7 @@ def inputs_file(X: ArrayLike) -> bytes:
     dtype = kinds[array.dtype.kind]
     if array.dtype.kind == "u" and array.dtype.itemsize > 1:
         dtype = "<i8"
-    values = np.ascontiguousarray(array, dtype=dtype)
-    return array_header(dtype, values.shape) + values.tobytes()
+    return array_file(array, dtype)
 
 
 def describe_inputs(file: bytes) -> dict[str, Any]:
@@ -97,9 +96,7 @@ def read_inputs(study: Study, file: bytes) -> NDArray[Any]:
         Public.
     """
     check_inputs(study, file)
-    header = array_header(study.inputs["dtype"], tuple(study.inputs["shape"]))
-    values = np.frombuffer(file, dtype=study.inputs["dtype"], offset=len(header))
-    return values.reshape(study.inputs["shape"])
+    return array_of(file, study.inputs["dtype"], tuple(study.inputs["shape"]))
 
 
 def frame_file(centres: ArrayLike, weights: ArrayLike, shape: tuple[int, int]) -> bytes:
@@ -122,7 +119,7 @@ def frame_file(centres: ArrayLike, weights: ArrayLike, shape: tuple[int, int]) -
     wide = np.stack([np.broadcast_to(each, (rows, shape[1])) for each in pair])
     if rows not in (1, shape[0]) or not np.isfinite(wide).all():
         raise InvalidArgument(f"Expected finite centres and weights that fit {shape}.")
-    return array_header("<f8", wide.shape) + np.ascontiguousarray(wide, dtype="<f8").tobytes()
+    return array_file(wide, "<f8")
 
 
 def check_frame(study: Study, file: bytes) -> None:

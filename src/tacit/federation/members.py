@@ -24,7 +24,7 @@ from tacit.federation.certificates import (
     key_of_certificate,
     key_of_request,
 )
-from tacit.federation.database import Database, Row, write_once
+from tacit.federation.database import Database, Row, tables, write_once
 from tacit.federation.keys import check_signature, is_key
 from tacit.federation.study import is_address, is_name
 from tacit.ledger import canonical
@@ -36,35 +36,11 @@ _TOKEN_DAYS, _REPEAT_SECONDS = 7, DAY
 _PREFIX = "tacit-invitation-1:"
 _FIELDS = {"name", "url", "enrol", "authority", "key", "officers", "token"}
 
-TABLES = f"""
-CREATE TABLE invitations (
-    token TEXT PRIMARY KEY,
-    member TEXT NOT NULL,
-    role TEXT NOT NULL CHECK (role IN {ROLES!r}),
-    expires INTEGER NOT NULL,
-    used INTEGER,
-    fingerprint TEXT
-);
-CREATE TABLE members (
-    id TEXT PRIMARY KEY,
-    role TEXT NOT NULL,
-    key TEXT NOT NULL UNIQUE,
-    enrolled INTEGER NOT NULL,
-    revoked INTEGER
-);
-CREATE TABLE certificates (
-    fingerprint TEXT PRIMARY KEY,
-    member TEXT NOT NULL REFERENCES members (id),
-    pem TEXT NOT NULL
-);
-""" + "".join(
-    write_once(table, column)
-    for table, columns in {
-        "invitations": ("token", "member", "role", "expires", "used", "fingerprint"),
-        "members": ("id", "role", "key", "enrolled", "revoked"),
-        "certificates": ("fingerprint", "member", "pem"),
-    }.items()
-    for column in columns
+TABLES = (
+    tables("members")
+    + write_once("invitations", "token", "member", "role", "expires", "used", "fingerprint")
+    + write_once("members", "id", "role", "key", "enrolled", "revoked")
+    + write_once("certificates", "fingerprint", "member", "pem")
 )
 
 

@@ -14,10 +14,11 @@ import json
 import math
 import struct
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Integers
 from tacit.errors import InvalidArgument
@@ -36,7 +37,6 @@ ANSWERS, APPROVAL, RECEIPT, RELEASE = (
     "tacit-receipt/1",
     "tacit-release/1",
 )
-_SIZES: Mapping[str, type] = {"study": str, "site": str, "sharing": str, "digest": str}
 
 
 def array_header(dtype: str, shape: tuple[int, ...]) -> bytes:
@@ -45,6 +45,25 @@ def array_header(dtype: str, shape: tuple[int, ...]) -> bytes:
     described = {"descr": dtype, "fortran_order": False, "shape": tuple(shape)}
     np.lib.format.write_array_header_1_0(file, described)
     return file.getvalue()
+
+
+def array_file(values: ArrayLike, dtype: str) -> bytes:
+    """Return an array as npy 1.0."""
+    plain = np.ascontiguousarray(values, dtype=dtype)
+    return array_header(dtype, plain.shape) + plain.tobytes()
+
+
+def array_of(
+    file: bytes,
+    dtype: str,
+    shape: tuple[int, ...],
+    what: str = "the array that the study describes",
+) -> NDArray[Any]:
+    """Return the array of a file that must have just that header and length."""
+    header, itemsize = array_header(dtype, shape), np.dtype(dtype).itemsize
+    if not file.startswith(header) or len(file) != len(header) + math.prod(shape) * itemsize:
+        raise InvalidArgument(f"Expected {what}.")
+    return np.frombuffer(file, dtype=dtype, offset=len(header)).reshape(shape)
 
 
 def count_dtype(teachers: int) -> str:
@@ -56,11 +75,6 @@ def count_dtype(teachers: int) -> str:
     return "|u1" if teachers < 1 << 8 else "<u2" if teachers < 1 << 16 else "<u4"
 
 
-def answers_header(study: Study, site: StudySite) -> bytes:
-    """Return the npy header that a site's answers must have."""
-    return array_header(answers_dtype(study, site), study.shape)
-
-
 def answers_dtype(study: Study, site: StudySite) -> str:
     """Return the type of a site's answers: counts, or sums of codes in whole steps."""
     return "<i8" if study.codes else count_dtype(site.teachers)
@@ -68,28 +82,30 @@ def answers_dtype(study: Study, site: StudySite) -> str:
 
 def answers_size(study: Study, site: StudySite) -> int:
     """Return how many bytes a site sends, exactly: a function of the study."""
-    header = answers_text(study, site.id, "0" * 32, "0" * 64, "0" * 128)
-    itemsize = np.dtype(answers_dtype(study, site)).itemsize
-    values = study.shape[0] * study.shape[1] * itemsize
-    return len(MAGIC) + 4 + len(header) + len(answers_header(study, site)) + values
+    note = {"study": study.hash, "site": site.id}
+    return sealed_size(note, answers_dtype(study, site), study.shape)
 
 
-def answers_text(study: Study, site: str, sharing: str, digest: str, signature: str) -> bytes:
-    """Return the JSON header of answers."""
-    note = {"study": study.hash, "site": site, "sharing": sharing, "digest": digest}
-    return canonical({**note, "signature": signature}).encode()
+def sealed_size(note: Mapping[str, Any], dtype: str, shape: tuple[int, ...]) -> int:
+    """Return how many bytes `sealed` makes of a note and such an array."""
+    texts = {"sharing": "0" * 32, "digest": "0" * 64, "signature": "0" * 128}
+    values = math.prod(shape) * np.dtype(dtype).itemsize
+    header = len(canonical({**note, **texts})) + len(array_header(dtype, shape))
+    return len(MAGIC) + 4 + header + values
 
 
 def seal_answers(
     study: Study, site: StudySite, counts: Integers, key: SigningKey, sharing: str
 ) -> bytes:
     """Return the one body that a site sends: its counts, or sums of steps, signed. Secret."""
-    values = np.ascontiguousarray(counts, dtype=answers_dtype(study, site))
-    payload = answers_header(study, site) + values.tobytes()
+    note = {"study": study.hash, "site": site.id, "sharing": sharing}
+    return sealed(key, ANSWERS, note, array_file(counts, answers_dtype(study, site)))
+
+
+def sealed(key: SigningKey, domain: str, note: Mapping[str, Any], payload: bytes) -> bytes:
+    """Return a body with its digest, signed. Secret, as the digest is."""
     digest = hashlib.sha256(payload).hexdigest()
-    note = {"study": study.hash, "site": site.id, "sharing": sharing, "digest": digest}
-    signature = key.sign(ANSWERS, canonical(note))
-    return frame(answers_text(study, site.id, sharing, digest, signature), payload)
+    return frame(signed(key, domain, {**note, "digest": digest}), payload)
 
 
 def frame(header: bytes, payload: bytes) -> bytes:
@@ -105,6 +121,18 @@ def read_header(file: BinaryIO, *, most: int = MOST_HEADER) -> dict[str, Any]:
     if not 2 <= length <= most:
         raise InvalidArgument(f"Expected a header of at most {most} bytes.")
     return read_note(file.read(length), most=most)
+
+
+def read_parcel(path: Path) -> tuple[dict[str, Any], bytes]:
+    """Return header and array of a frame on disk. Secret."""
+    with path.open("rb") as file:
+        return read_header(file), file.read()
+
+
+def read_frame_of(stored: bytes, *, most: int) -> tuple[dict[str, Any], bytes]:
+    """Return header and whatever stands behind it."""
+    file = io.BytesIO(stored)
+    return read_header(file, most=most), file.read()
 
 
 def read_note(raw: bytes, *, most: int = MOST_HEADER) -> dict[str, Any]:
@@ -124,22 +152,34 @@ def read_note(raw: bytes, *, most: int = MOST_HEADER) -> dict[str, Any]:
 
 
 def check_answers(study: Study, site: StudySite, header: Mapping[str, Any], payload: bytes) -> str:
-    """Return the sharing id of answers that are exactly what the study asks of this site.
-
-    No message quotes them, or their digest.
-    """
-    note = {name: header.get(name) for name in _SIZES}
-    named = set(header) == {*_SIZES, "signature"}
-    if not named or (note["study"], note["site"]) != (study.hash, site.id):
-        raise InvalidArgument("Expected answers for this study, of this site.")
-    sharing = note["sharing"]
-    if not is_sharing_id(sharing):
-        raise InvalidArgument("Expected a sharing id of 32 hexadecimal digits.")
-    check_signature(site.key, ANSWERS, canonical(note), header["signature"])
-    if hashlib.sha256(payload).hexdigest() != note["digest"]:
-        raise InvalidArgument("Expected the answers that were signed.")
+    """Return the sharing id of answers that are exactly what the study asks of this site."""
+    expected = {"study": study.hash, "site": site.id}
+    what = ("answers for this study", "answers that were signed")
+    sharing = check_sealed((site.key, ANSWERS), expected, header, payload, what)
     counts_of(study, site, payload)
-    return str(sharing)
+    return sharing
+
+
+def check_sealed(
+    signer: tuple[str, str],
+    expected: Mapping[str, str],
+    header: Mapping[str, Any],
+    payload: bytes,
+    what: tuple[str, str],
+) -> str:
+    """Return the sharing id of a body that `sealed` made with that key and domain, as expected.
+
+    No message quotes it, or its digest.
+    """
+    note = {name: header.get(name) for name in (*expected, "sharing", "digest")}
+    if set(header) != {*note, "signature"} or not expected.items() <= note.items():
+        raise InvalidArgument(f"Expected {what[0]}, of this site.")
+    if not is_sharing_id(note["sharing"]):
+        raise InvalidArgument("Expected a sharing id of 32 hexadecimal digits.")
+    check_signature(*signer, canonical(note), header["signature"])
+    if hashlib.sha256(payload).hexdigest() != note["digest"]:
+        raise InvalidArgument(f"Expected the {what[1]}.")
+    return str(note["sharing"])
 
 
 def is_sharing_id(value: Any) -> bool:
@@ -152,13 +192,7 @@ def counts_of(study: Study, site: StudySite, payload: bytes) -> NDArray[Any]:
 
     Of codes, sums of steps: none is larger than its teachers could make it.
     """
-    expected = answers_header(study, site)
-    if not payload.startswith(expected):
-        raise InvalidArgument("Expected the array that the study describes.")
-    dtype = answers_dtype(study, site)
-    if len(payload) != len(expected) + np.dtype(dtype).itemsize * study.shape[0] * study.shape[1]:
-        raise InvalidArgument("Expected the array that the study describes.")
-    counts = np.frombuffer(payload, dtype=dtype, offset=len(expected)).reshape(study.shape)
+    counts = array_of(payload, answers_dtype(study, site), study.shape)
     if study.codes:
         mechanism: Any = study.plan.mechanism
         most = site.teachers * math.ceil(mechanism.radius / mechanism.grid)
@@ -180,3 +214,19 @@ def check_signed(public: str, domain: str, note: Mapping[str, Any]) -> dict[str,
     plain = {name: value for name, value in note.items() if name != "signature"}
     check_signature(public, domain, canonical(plain), note.get("signature"))
     return plain
+
+
+def signed_frame(key: SigningKey, domain: str, header: Mapping[str, Any], payload: bytes) -> bytes:
+    """Put a header and an array together, both signed."""
+    signature = key.sign(domain, _both(header, payload))
+    return frame(canonical({**header, "signature": signature}).encode(), payload)
+
+
+def check_frame_signed(public: str, domain: str, header: dict[str, Any], payload: bytes) -> None:
+    """Take the signature off a header; `Refused` unless it is that key's, over the array too."""
+    signature = header.pop("signature", None)
+    check_signature(public, domain, _both(header, payload), signature)
+
+
+def _both(header: Mapping[str, Any], payload: bytes) -> str:
+    return canonical(header) + "\n" + hashlib.sha256(payload).hexdigest()

@@ -20,7 +20,7 @@ from tacit.federation.messages import (
     APPROVAL,
     RECEIPT,
     check_signed,
-    read_header,
+    read_parcel,
     signed,
 )
 from tacit.federation.server_folder import ServerFolder, drop_answer
@@ -133,9 +133,7 @@ def take_answers(server: ServerFolder, name: str, member: Row, upload: Path) -> 
         (too late).
     """
     study, site = _named(server, name, member)
-    with upload.open("rb") as file:
-        header = read_header(file)
-        payload = file.read()
+    header, payload = read_parcel(upload)
     sharing = server.check_parcel(study, site, header, payload)
     place = server.answers_of(name, site.id, sharing)
     receipt = signed(server.key, RECEIPT, {"study": name, "site": site.id, "sharing": sharing})
@@ -222,12 +220,6 @@ def withdraw_site(server: ServerFolder, name: str, member: Row) -> bool:
             close_early(rows, study, now, refusals=server.APPROVES)
     server.sweep()
     return not stays
-
-
-def present_sites(rows: Connection, study: str) -> list[str]:
-    """Return who has answered, by name: the order tells nothing of when."""
-    query = "SELECT site FROM answers WHERE study = ? AND dropped IS NULL ORDER BY site"
-    return [row["site"] for row in rows.execute(query, (study,)).fetchall()]
 
 
 def close_early(rows: Connection, study: Study, now: float, *, refusals: bool = True) -> None:

@@ -7,8 +7,6 @@ entry. docs/theory/federation.md#a-sum-is-opened-once.
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,23 +18,23 @@ from numpy.typing import NDArray
 from tacit._checks import Integers
 from tacit.errors import BudgetExceeded, InvalidArgument, NotYet, Refused
 from tacit.federation.approval import trusted_with
-from tacit.federation.audit_log import note
 from tacit.federation.coordinator import Coordinator
 from tacit.federation.database import Row, alone
 from tacit.federation.inputs import check_frame, read_frame
-from tacit.federation.keys import check_signature
 from tacit.federation.messages import (
     RELEASE,
-    array_header,
+    array_file,
+    array_of,
     check_answers,
+    check_frame_signed,
     counts_of,
-    frame,
-    read_header,
+    read_frame_of,
+    read_parcel,
+    signed_frame,
 )
 from tacit.federation.statements import ANSWERS_STAY, SHOWN_TO_NOBODY
 from tacit.federation.study import Study
 from tacit.federation.sums import SPOILED, is_spoiled, most_of_sum, opened_total, split_release
-from tacit.ledger import canonical
 from tacit.mechanisms import GaussianMean, Release, SharedCodes, SummedSteps
 
 MOST_HEADER = 4 << 20
@@ -151,13 +149,9 @@ def _release(coordinator: Coordinator, row: Row) -> None:
         else:
             release = grant.release(total)
     stored = _stored(coordinator, study, release, sharing, warnings)
-    with coordinator.database.writing() as rows:
-        query = (
-            "UPDATE studies SET state = 'released', release = ?, entry = ? "
-            "WHERE hash = ? AND state = 'closed'"
-        )
-        if rows.execute(query, (stored, release.entry, study.hash)).rowcount:
-            note(rows, coordinator.now(), "released", study=study.hash, entry=release.entry)
+    paid = {"entry": release.entry}
+    written = {**paid, "release": stored}
+    coordinator.move(study.hash, "closed", "released", about=paid, columns=written)
 
 
 def _total(
@@ -172,9 +166,7 @@ def _total(
         site = study.site(name)
         if site is None or name not in ids:
             raise Refused("Expected every survivor to be a site of the study.")
-        with coordinator.answers_of(study.hash, name, ids[name]).open("rb") as file:
-            header = read_header(file)
-            payload = file.read()
+        header, payload = read_parcel(coordinator.answers_of(study.hash, name, ids[name]))
         sharing[name] = check_answers(study, site, header, payload)
         total += counts_of(study, site, payload)
     return total, sharing
@@ -188,8 +180,7 @@ def _stored(
     warnings: list[str],
 ) -> bytes:
     array = np.asarray(release)
-    payload = array_header(array.dtype.str, array.shape) + array.tobytes()
-    header: dict[str, Any] = {
+    header = {
         "study": study.hash,
         "survivors": sorted(sharing.items()),
         "entry": release.entry,
@@ -198,9 +189,7 @@ def _stored(
         "presumes": [ANSWERS_STAY, SHOWN_TO_NOBODY],
         "warnings": warnings,
     }
-    text = canonical(header) + "\n" + hashlib.sha256(payload).hexdigest()
-    header["signature"] = coordinator.key.sign(RELEASE, text)
-    return frame(canonical(header).encode(), payload)
+    return signed_frame(coordinator.key, RELEASE, header, array_file(array, array.dtype.str))
 
 
 def most_of_release(study: Study) -> int:
@@ -227,14 +216,10 @@ def read_release(study: Study, stored: bytes, frame: bytes | None = None) -> Stu
     """
     if study.mode == "two-aggregators":
         return _of_two(study, stored, frame)
-    file = io.BytesIO(stored)
-    header = read_header(file, most=MOST_HEADER)
-    payload = file.read()
-    signature = header.pop("signature", None)
-    if {*header, "signature"} != _FIELDS or header["study"] != study.hash:
+    header, payload = read_frame_of(stored, most=MOST_HEADER)
+    if set(header) != _FIELDS or header["study"] != study.hash:
         raise Refused("Expected the release of this study.")
-    text = canonical(header) + "\n" + hashlib.sha256(payload).hexdigest()
-    check_signature(study.server("coordinator").key, RELEASE, text, signature)
+    check_frame_signed(study.server("coordinator").key, RELEASE, header, payload)
     sharing = dict(header["survivors"])
     if not study.reached(list(sharing)) or any(study.site(name) is None for name in sharing):
         raise Refused("Expected a release over a quorum of the study's sites.")
@@ -266,11 +251,10 @@ def _of_two(study: Study, stored: bytes, file: bytes | None) -> StudyRelease:
 
 
 def _array(header: Mapping[str, Any], payload: bytes) -> NDArray[Any]:
-    expected = array_header(header["dtype"], tuple(header["shape"]))
-    if not payload.startswith(expected) or header["dtype"] not in ("<i8", "<f8"):
-        raise InvalidArgument("Expected a release as its header describes it.")
-    values = np.frombuffer(payload, dtype=header["dtype"], offset=len(expected))
-    return values.reshape(header["shape"])
+    what = "a release as its header describes it"
+    if header["dtype"] not in ("<i8", "<f8"):
+        raise InvalidArgument(f"Expected {what}.")
+    return array_of(payload, header["dtype"], tuple(header["shape"]), what)
 
 
 def release_csv(found: Release) -> str:

@@ -10,7 +10,8 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
 
 from tacit._files import write_atomically
 from tacit.errors import InvalidArgument, Refused
@@ -23,17 +24,25 @@ from tacit.federation.database import (
     Row,
     append_only,
     forward,
+    new_folder,
     on_disk,
+    tables,
     write_once,
 )
 from tacit.federation.keys import SigningKey
 from tacit.federation.messages import answers_size, check_answers
 from tacit.federation.settings import ServerSettings
-from tacit.federation.statements import WITHDRAWN
+from tacit.federation.statements import (
+    ANSWERS_STAY,
+    SHOWN_TO_NOBODY,
+    WITHDRAWN,
+    with_presumptions,
+)
 from tacit.federation.study import Server, Study, StudySite
-from tacit.ledger import Budget, Ledger
+from tacit.ledger import Budget, Ledger, Statement
 
 _PIECE = 1 << 20
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _BESIDE = 64 << 10
 """Bytes that a release and SQLite take besides its numbers and the names of its sites."""
 STATES = {
@@ -42,77 +51,20 @@ STATES = {
     "open": ("closed", "void"),
     "closed": ("released", "void"),
 }
-ANSWERS = """
-CREATE TABLE answers (
-    study TEXT NOT NULL,
-    site TEXT NOT NULL,
-    sharing TEXT NOT NULL UNIQUE,
-    receipt TEXT NOT NULL,
-    dropped TEXT,
-    PRIMARY KEY (study, site)
-);
-CREATE TABLE withdrawals (
-    study TEXT NOT NULL,
-    site TEXT NOT NULL,
-    PRIMARY KEY (study, site)
-);
-CREATE TABLE clock (one INTEGER PRIMARY KEY CHECK (one = 1), latest REAL NOT NULL);
-INSERT INTO clock VALUES (1, 0);
-""" + "".join(
-    write_once("answers", column) for column in ("study", "site", "sharing", "receipt", "dropped")
+ANSWERS = (
+    tables("answers")
+    + write_once("answers", "study", "site", "sharing", "receipt", "dropped")
+    + append_only("withdrawals")
 )
-ANSWERS += append_only("withdrawals")
 """Tables of whoever takes answers: who gave one, and a clock that never goes back."""
 TABLES = (
-    """
-CREATE TABLE studies (
-    hash TEXT PRIMARY KEY,
-    text TEXT NOT NULL,
-    state TEXT NOT NULL,
-    officer TEXT,
-    signature TEXT,
-    closes INTEGER NOT NULL,
-    survivors TEXT,
-    release BLOB,
-    entry TEXT
-);
-CREATE TABLE approvals (
-    study TEXT NOT NULL,
-    site TEXT NOT NULL,
-    decision TEXT NOT NULL CHECK (decision IN ('approved', 'refused')),
-    note TEXT NOT NULL,
-    PRIMARY KEY (study, site)
-);
-CREATE TABLE people (
-    name TEXT PRIMARY KEY,
-    role TEXT NOT NULL CHECK (role IN ('officer', 'analyst')),
-    salt TEXT NOT NULL,
-    password TEXT NOT NULL
-);
-CREATE TABLE agreed (
-    study TEXT NOT NULL,
-    role TEXT NOT NULL,
-    signature TEXT NOT NULL,
-    PRIMARY KEY (study, role)
-);
-CREATE TABLE sums (
-    study TEXT NOT NULL,
-    role TEXT NOT NULL,
-    body BLOB NOT NULL,
-    PRIMARY KEY (study, role)
-);
-"""
+    tables("coordinator")
     + ANSWERS
     + members.TABLES
     + audit_log.TABLES
-    + append_only("approvals")
-    + append_only("agreed")
-    + append_only("sums")
+    + append_only("approvals", "agreed", "sums")
     + forward("studies", STATES)
-    + "".join(
-        write_once("studies", column)
-        for column in ("hash", "text", "officer", "signature", "survivors", "release", "entry")
-    )
+    + write_once("studies", "hash", "text", "officer", "signature", "survivors", "release", "entry")
 )
 
 
@@ -142,6 +94,9 @@ class ServerFolder:
     """Whether sites tell their decisions here, before they may answer."""
     STATES: ClassVar[Mapping[str, tuple[str, ...]]] = STATES
     """Which states of a study may follow each."""
+    FOLDERS: ClassVar[tuple[str, ...]] = ("inputs", "answers")
+    PRESUMES: ClassVar[tuple[str, ...]] = (ANSWERS_STAY, SHOWN_TO_NOBODY)
+    """What a statement of this ledger presumes of sites and servers."""
 
     def __init__(self, folder: Path | str, *, clock: Callable[[], float] = time.time) -> None:
         self.folder = Path(folder)
@@ -153,43 +108,56 @@ class ServerFolder:
         self._clock = clock
 
     @classmethod
-    def make(
+    def create(
         cls,
-        place: Path,
+        folder: Path | str,
         settings: ServerSettings,
         *,
         hosts: Sequence[str],
         budget: Budget,
         unit: str,
-        officers: Sequence[str],
-    ) -> None:
-        """Write keys, authority, ledger and settings into a new or empty folder.
+        clock: Callable[[], float] = time.time,
+    ) -> Self:
+        """Make keys, authority, ledger and settings in a new folder.
 
         Parameters
         ----------
-        place : path
-            Must not exist, or hold nothing but what its owner has just put there.
+        folder : path
+            Must not exist, or be empty.
         settings : ServerSettings
             Its federation.toml.
         hosts : sequence of str
-            Names and addresses by which others reach it.
+            Names and addresses by which sites, and other servers, reach it.
         budget : Budget
-            The most that all its studies may cost together.
+            The most that all its studies may cost together, for any patient of any honest site.
         unit : str
             Whose privacy the ledger counts.
-        officers : sequence of str
-            Public keys of those who may sign its studies.
+        clock : function, optional
+            Returns seconds since 1970.
+
+        Returns
+        -------
+        Coordinator or Aggregator
+            Ready to serve. A coordinator's `officer.key`, which signs studies, may be taken
+            elsewhere; an aggregator has joined nobody yet.
         """
-        keys = place / "keys"
-        keys.mkdir(parents=True, exist_ok=True)
-        place.chmod(0o700)
-        Authority.create(keys, settings.name).issue_server(keys, hosts)
-        SigningKey.generate().write(keys / "signing.key")
-        write_atomically(place / "officers", "".join(f"{key}\n" for key in officers).encode())
-        Ledger(place / cls.LEDGER, budget=budget, unit=unit, dataset=settings.name)
-        for part in ("inputs", "answers"):
-            (place / part).mkdir(mode=0o700)
-        settings.write(place / "federation.toml")  # last: a folder without it is not one
+        place = Path(folder)
+        with new_folder(place):
+            keys = place / "keys"
+            for part in ("keys", *cls.FOLDERS):
+                (place / part).mkdir(mode=0o700)
+            Authority.create(keys, settings.name).issue_server(keys, hosts)
+            SigningKey.generate().write(keys / "signing.key")
+            officers = "".join(f"{key}\n" for key in cls._new_officers(place))
+            write_atomically(place / "officers", officers.encode())
+            Ledger(place / cls.LEDGER, budget=budget, unit=unit, dataset=settings.name)
+            settings.write(place / "federation.toml")  # last: a folder without it is not one
+            return cls(place, clock=clock)
+
+    @classmethod
+    def _new_officers(cls, place: Path) -> list[str]:
+        """Make keys of those who sign studies here; return the public ones."""
+        raise NotImplementedError
 
     def describe(self, role: str) -> Server:
         """Return how studies name this server.
@@ -455,6 +423,97 @@ class ServerFolder:
         with self.database.writing() as rows:
             rows.execute("UPDATE clock SET latest = MAX(latest, ?)", (self.now(),))
 
+    def move(
+        self,
+        name: str,
+        old: str,
+        new: str,
+        *,
+        event: str = "",
+        about: Mapping[str, Any] = _NOTHING,
+        columns: Mapping[str, Any] = _NOTHING,
+    ) -> bool:
+        """Take a study from one state to the next, if it is in the first, and note it.
+
+        Parameters
+        ----------
+        name : str
+            The study's hash.
+        old, new : str
+            Of `STATES`.
+        event : str, optional
+            What the audit log says; the new state by default.
+        about : mapping
+            What it says besides.
+        columns : mapping
+            What is written in the same moment.
+
+        Returns
+        -------
+        bool
+            False if it was in another state: nothing was written.
+        """
+        names = "".join(f", {column} = :{column}" for column in columns)
+        query = f"UPDATE studies SET state = :new{names} WHERE hash = :hash AND state = :old"
+        with self.database.writing() as rows:
+            given = {**columns, "new": new, "hash": name, "old": old}
+            done = rows.execute(query, given).rowcount > 0
+            if done:
+                note(rows, self.now(), event or new, study=name, **about)
+        return done
+
+    def close_due(self) -> None:
+        """Close what is due: a function of the clock and of who has answered."""
+        now = self.now()
+        for row in self.database.rows("SELECT hash, closes FROM studies WHERE state = 'open'"):
+            if now >= row["closes"]:
+                self._close(row["hash"], now)
+
+    def _close(self, name: str, now: float) -> None:
+        with self.database.writing() as rows:
+            row = rows.execute("SELECT * FROM studies WHERE hash = ?", (name,)).fetchone()
+            if row["state"] != "open" or now < row["closes"]:
+                return
+            study, present = Study.read(row["text"]), present_sites(rows, name)
+            later = [end for end in study.window.extensions if end > row["closes"]]
+            rows.execute("UPDATE clock SET latest = MAX(latest, ?)", (now,))
+            takes = bool(self.server_roles(study))  # if not, others know who is present
+            if takes and study.reached(present):
+                column, value = self._held(rows, row, present)
+                query = f"UPDATE studies SET state = 'closed', {column} = ? WHERE hash = ?"
+                rows.execute(query, (value, name))
+                note(rows, now, "closed", study=name, sites=present)
+            elif later:
+                rows.execute("UPDATE studies SET closes = ? WHERE hash = ?", (later[0], name))
+                note(rows, now, "extended", study=name, closes=later[0])
+            else:
+                state = "void" if takes else "closed"
+                rows.execute("UPDATE studies SET state = ? WHERE hash = ?", (state, name))
+                note(rows, now, state, study=name, **({} if takes else {"closes": row["closes"]}))
+
+    def _held(self, rows: Connection, row: Row, present: list[str]) -> tuple[str, str]:
+        """Return the column that says who is in the sum when a study closes, and what it says."""
+        raise NotImplementedError
+
+    def statement(self) -> Statement:
+        """Return what this server may sign, with what it presumes of others.
+
+        Returns
+        -------
+        Statement
+            For any patient of any honest site, over all studies of this ledger.
+        """
+        # Told too late for the release, it stands here all the same.
+        withdrawn = self.database.row("SELECT 1 FROM withdrawals") is not None
+        warnings = [WITHDRAWN] if withdrawn else []
+        return with_presumptions(self.ledger.statement(), *self.PRESUMES, warnings=warnings)
+
+    def _dropped(self, study: Study, known: Mapping[str, str | None]) -> dict[str, str | None]:
+        """Return why sites are not counted, None for those that are; withdrawals come last."""
+        query = "SELECT site FROM withdrawals WHERE study = ?"
+        gone = self.database.rows(query, study.hash)
+        return {**known, **{row["site"]: "withdrawn" for row in gone}}
+
     def warnings_of(self, name: str) -> list[str]:
         """Return what a statement about a study has to warn of: that a site took back its consent.
 
@@ -562,6 +621,12 @@ def is_part(name: str) -> bool:
 
 def _has_port(url: str) -> bool:
     return url.removeprefix("https://").rpartition(":")[2].isdigit()
+
+
+def present_sites(rows: Connection, study: str) -> list[str]:
+    """Return who has answered and was not dropped, by name."""
+    query = "SELECT site FROM answers WHERE study = ? AND dropped IS NULL ORDER BY site"
+    return [row["site"] for row in rows.execute(query, (study,)).fetchall()]
 
 
 def drop_answer(rows: Connection, study: str, site: str, why: str) -> bool:

@@ -97,9 +97,9 @@ class MemberService:
             self._route(f"{study}/document", self.document, "GET", ROLES),
             self._route(f"{study}/inputs", self.inputs, "GET", ("site", "analyst")),
             self._route(f"{study}/frame", self.frame, "GET", ("site", "analyst")),
-            self._route(f"{study}/signature", self.signature, "PUT", ("aggregator",)),
+            self._route(f"{study}/signature", self._note(keep_agreement), "PUT", ("aggregator",)),
             self._route(f"{study}/sum", self.sum, "PUT", ("aggregator",)),
-            self._route(f"{study}/void", self.void, "PUT", ("aggregator",)),
+            self._route(f"{study}/void", self._note(take_void), "PUT", ("aggregator",)),
             self._route(f"{study}/release", self.release, "GET", ("site", "analyst")),
             self._route(f"{study}/approval", self.approval, "PUT", ("site",)),
             Route(f"{study}/answers", self._answers, methods=["PUT", "DELETE"]),
@@ -139,17 +139,17 @@ class MemberService:
     async def studies(self, request: Request, member: Row) -> Response:
         """List the studies that were opened, and where the audit log stands."""
         seen = request.query_params.get("seen", "0")
-        hidden = self._hidden(member)
         database = self.coordinator.database
         head = audit_log.head(database)
         at = audit_log.hash_at(database, int(seen)) if seen.isdigit() and len(seen) < 16 else None
-        listed = [
-            {"hash": row["hash"], "state": row["state"], "closes": row["closes"]}
-            for row in database.rows("SELECT hash, state, closes FROM studies")
-            if row["state"] not in hidden
-        ]
         log = {"length": head.length, "head": head.hash, "seen": at}
-        return JSONResponse({"studies": listed, "audit": log, "time": self.coordinator.now()})
+        told = {"studies": self._listed(member), "audit": log, "time": self.coordinator.now()}
+        return JSONResponse(told)
+
+    def _listed(self, member: Row) -> list[Row]:
+        hidden = self._hidden(member)
+        found = self.coordinator.database.rows("SELECT hash, state, closes FROM studies")
+        return [row for row in found if row["state"] not in hidden]
 
     async def document(self, request: Request, member: Row) -> Response:
         """Return a study's text and who signed it."""
@@ -178,19 +178,16 @@ class MemberService:
         path = self.coordinator.frame_of(study.hash)
         return FileResponse(path, media_type="application/octet-stream")
 
-    async def signature(self, request: Request, member: Row) -> Response:
-        """Keep an aggregator's signature under a study."""
-        del member
-        sent = read_note(await small_body(request, MOST_HEADER))
-        await run_in_threadpool(keep_agreement, self.coordinator, request.path_params["name"], sent)
-        return PlainTextResponse("kept\n", 201)
+    def _note(self, keep: Callable[[ServerFolder, str, dict[str, Any]], None]) -> Handler:
+        """Return what keeps an aggregator's note: its signature, or an end without a sum."""
 
-    async def void(self, request: Request, member: Row) -> Response:
-        """Take note that an aggregator ended a study without a sum."""
-        del member
-        sent = read_note(await small_body(request, MOST_HEADER))
-        await run_in_threadpool(take_void, self.coordinator, request.path_params["name"], sent)
-        return PlainTextResponse("kept\n", 201)
+        async def kept(request: Request, member: Row) -> Response:
+            del member
+            sent = read_note(await small_body(request, MOST_HEADER))
+            await run_in_threadpool(keep, self.coordinator, request.path_params["name"], sent)
+            return PlainTextResponse("kept\n", 201)
+
+        return kept
 
     async def sum(self, request: Request, member: Row) -> Response:
         """Keep an aggregator's opened sum; the second of two makes the release."""
@@ -314,25 +311,23 @@ def _joined(parts: list[Path], whole: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _check_plain(request: Request, size: int) -> None:
-    """Refuse what is compressed, chunked, of another type or of another length."""
+def _length(request: Request, *, of_type: str = "") -> int:
+    """Return how long a body says it is; refuse what is compressed, chunked or of another type."""
     headers = request.headers
     if "content-encoding" in headers or "transfer-encoding" in headers:
         raise Declined(415, "Expected a body as it is: neither compressed nor chunked.")
-    if headers.get("content-type") != "application/octet-stream":
-        raise Declined(415, "Expected application/octet-stream.")
-    told = headers.get("content-length", "")
-    if not told.isdigit():
+    if of_type and headers.get("content-type") != of_type:
+        raise Declined(415, f"Expected {of_type}.")
+    if not (told := headers.get("content-length", "")).isdigit():
         raise Declined(411, "Expected a Content-Length.")
-    if int(told) > size:
-        raise Declined(413, f"Expected {size} bytes, as the study implies.")
-    if int(told) != size:
-        raise Declined(422, f"Expected {size} bytes, as the study implies.")
+    return int(told)
 
 
 async def _to_disk(request: Request, path: Path, size: int) -> None:
     """Write a body to a file, synchronised; more or less than its length is refused."""
-    _check_plain(request, size)
+    told = _length(request, of_type="application/octet-stream")
+    if told != size:
+        raise Declined(413 if told > size else 422, f"Expected {size} bytes, as the study implies.")
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         written = 0
@@ -349,12 +344,7 @@ async def _to_disk(request: Request, path: Path, size: int) -> None:
 
 async def small_body(request: Request, most: int) -> bytes:
     """Return a body of bounded size, as it is: neither compressed nor chunked."""
-    told = request.headers.get("content-length", "")
-    if "content-encoding" in request.headers or "transfer-encoding" in request.headers:
-        raise Declined(415, "Expected a body as it is: neither compressed nor chunked.")
-    if not told.isdigit():
-        raise Declined(411, "Expected a Content-Length.")
-    if int(told) > most:
+    if _length(request) > most:
         raise Declined(413, f"Expected at most {most} bytes.")
     body = b""
     async for part in request.stream():

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tacit._checks import at_least, positive, refuse, set_checked, word
-from tacit._files import write_atomically
+from tacit._files import toml_text, write_atomically
 from tacit.errors import InvalidArgument
 from tacit.federation.keys import is_key
 from tacit.federation.study import MODES, is_address
@@ -48,7 +48,7 @@ class _Table:
     def write(self, path: Path) -> None:
         """Write all keys."""
         made: Any = self
-        lines = [f"{each.name} = {_toml(getattr(self, each.name))}" for each in fields(made)]
+        lines = [f"{each.name} = {toml_text(getattr(self, each.name))}" for each in fields(made)]
         write_atomically(path, ("\n".join(lines) + "\n").encode())
 
 
@@ -145,12 +145,3 @@ class Policy(_Table):
             set_checked(self, **{key: partial(at_least, 1)})
         set_checked(self, teacher_seconds=partial(at_least, 1))
         set_checked(self, teacher_megabytes=partial(at_least, 64))
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
-    if isinstance(value, list):
-        return "[" + ", ".join(_toml(each) for each in value) + "]"
-    return str(value)

@@ -16,7 +16,7 @@ from typing import Any
 from tacit._files import PathLike
 from tacit.errors import InvalidArgument, Refused
 from tacit.federation.client import Client, folder_for
-from tacit.federation.database import Database, Row, forward, write_once
+from tacit.federation.database import Database, Row, forward, tables, write_once
 from tacit.federation.keys import SigningKey
 from tacit.federation.settings import Policy
 from tacit.federation.study import Server, Study, StudySite
@@ -30,43 +30,10 @@ STATES = {
     "confirmed": ("withdrawn",),
 }
 _TABLES = (
-    """
-CREATE TABLE servers (
-    url TEXT PRIMARY KEY,
-    name TEXT NOT NULL,
-    ca TEXT NOT NULL,
-    key TEXT NOT NULL,
-    length INTEGER NOT NULL,
-    head TEXT NOT NULL
-);
-CREATE TABLE studies (
-    hash TEXT PRIMARY KEY,
-    server TEXT NOT NULL,
-    text TEXT NOT NULL,
-    officer TEXT NOT NULL,
-    signature TEXT NOT NULL,
-    agreed TEXT NOT NULL DEFAULT '{}',
-    state TEXT NOT NULL,
-    closes INTEGER NOT NULL,
-    remote TEXT NOT NULL,
-    told TEXT NOT NULL DEFAULT '',
-    send_at INTEGER,
-    sharing TEXT,
-    release BLOB
-);
-CREATE TABLE parcels (
-    study TEXT NOT NULL REFERENCES studies (hash),
-    role TEXT NOT NULL,
-    receipt TEXT,
-    PRIMARY KEY (study, role)
-);
-"""
+    tables("site")
     + forward("studies", STATES)
-    + "".join(
-        write_once("studies", column)
-        for column in ("hash", "text", "officer", "signature", "agreed", "sharing", "release")
-    )
-    + "".join(write_once("parcels", column) for column in ("study", "role", "receipt"))
+    + write_once("studies", "hash", "text", "officer", "signature", "agreed", "sharing", "release")
+    + write_once("parcels", "study", "role", "receipt")
 )
 
 

@@ -8,7 +8,6 @@ signatures, that both are over the same sites, and adds them.
 from __future__ import annotations
 
 import hashlib
-import io
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit.errors import InvalidArgument, Refused
-from tacit.federation.keys import check_signature
-from tacit.federation.messages import array_header, frame, is_sharing_id, read_header
+from tacit.errors import Refused
+from tacit.federation.messages import (
+    array_of,
+    check_frame_signed,
+    frame,
+    is_sharing_id,
+    read_frame_of,
+)
 from tacit.federation.study import AGGREGATORS, Study
 from tacit.ledger import canonical
 from tacit.mechanisms import Release, SharedVotes, open_shares
@@ -65,14 +69,10 @@ def most_of_sum(study: Study) -> int:
 
 def read_sum(study: Study, role: str, stored: bytes) -> Opened:
     """Read one aggregator's sum; `Refused` unless it is signed, of this study, over a quorum."""
-    file = io.BytesIO(stored)
-    header = read_header(file, most=MOST_HEADER)
-    payload = file.read()
-    signature = header.pop("signature", None)
-    if {*header, "signature"} != _FIELDS or (header["study"], header["role"]) != (study.hash, role):
+    header, payload = read_frame_of(stored, most=MOST_HEADER)
+    if set(header) != _FIELDS or (header["study"], header["role"]) != (study.hash, role):
         raise Refused(f"Expected the {role} aggregator's sum of this study.")
-    text = canonical(header) + "\n" + hashlib.sha256(payload).hexdigest()
-    check_signature(study.server(role).key, SUM, text, signature)
+    check_frame_signed(study.server(role).key, SUM, header, payload)
     pairs, warned = header["survivors"], header["warnings"]
     if not isinstance(pairs, list) or not isinstance(warned, list):
         raise Refused("Expected a sum as the protocol says.")
@@ -82,20 +82,15 @@ def read_sum(study: Study, role: str, stored: bytes) -> Opened:
     )
     if not proper or not study.reached(names):
         raise Refused("Expected a sum over a quorum of the study's sites.")
-    expected = array_header("<u8", study.shape)
-    size = len(expected) + 8 * study.shape[0] * study.shape[1]
-    if not payload.startswith(expected) or len(payload) != size:
-        raise InvalidArgument("Expected the array that the study describes.")
-    shares = np.frombuffer(payload, dtype="<u8", offset=len(expected)).reshape(study.shape)
+    shares = array_of(payload, "<u8", study.shape)
     told = tuple(str(each) for each in warned)
     return Opened(role, pairs, shares.astype(np.uint64), str(header["entry"]), told)
 
 
 def signed_part(stored: bytes) -> str:
     """Return what proves that a sum was signed, without the sum: its header and a hash."""
-    file = io.BytesIO(stored)
-    header = read_header(file, most=MOST_HEADER)
-    return canonical({"header": header, "payload": hashlib.sha256(file.read()).hexdigest()})
+    header, payload = read_frame_of(stored, most=MOST_HEADER)
+    return canonical({"header": header, "payload": hashlib.sha256(payload).hexdigest()})
 
 
 def both_sums(study: Study, first: bytes, second: bytes) -> bytes:
@@ -107,9 +102,7 @@ def both_sums(study: Study, first: bytes, second: bytes) -> bytes:
 
 def split_release(study: Study, stored: bytes) -> tuple[Opened, Opened]:
     """Return the two sums of a release, checked."""
-    file = io.BytesIO(stored)
-    header = read_header(file, most=MOST_HEADER)
-    rest = file.read()
+    header, rest = read_frame_of(stored, most=MOST_HEADER)
     length = header.get("first")
     if set(header) != {"study", "first"} or header["study"] != study.hash:
         raise Refused("Expected the release of this study.")
