@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.privacy.subsampled import (
+from tacit.privacy.mixtures import (
     largest_mixture_rdp,
     log_excess,
     log_expm1,

@@ -34,6 +34,7 @@ from tacit.errors import InvalidArgument
 _SQRT2 = math.sqrt(2.0)
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 _SAFETY = 1 + 1e-9  # sigma is rounded up by this much, so that rounding never weakens a claim
+_ROUNDS, _CLOSE = 60, 2.0**-44
 _GAUSS_NODES, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
@@ -125,43 +126,67 @@ def gaussian_log_delta(epsilon: ArrayLike, mu: ArrayLike) -> Any:
 
 def _log_delta(eps: Floats, mu: Floats) -> Floats:
     a = mu / 2 - eps / mu
-    b = mu / 2 + eps / mu
     out = np.empty_like(a)
-    tail_wide = (a <= 0) & (mu >= 0.5)
-    tail_narrow = (a <= 0) & (mu < 0.5)
-    body_small = (a > 0) & (eps < 1)
-    body_large = (a > 0) & (eps >= 1)
-    difference = _mills(-a[tail_wide]) - _mills(b[tail_wide])
-    out[tail_wide] = _log_phi(a[tail_wide]) + np.log(np.maximum(difference, 0.0))
-    if tail_narrow.any():
-        out[tail_narrow] = _log_phi(a[tail_narrow]) + np.log(
-            _mills_difference(eps[tail_narrow], mu[tail_narrow])
-        )
-    x, y, e = a[body_small], b[body_small], eps[body_small]
-    out[body_small] = np.log(0.5 * (erf(x / _SQRT2) + erf(y / _SQRT2)) - np.expm1(e) * ndtr(-y))
-    x, y = a[body_large], b[body_large]
-    # e^eps Phi(-b) = phi(a) M(b): in eps + log Phi(-b) all digits cancel where mu is large.
-    out[body_large] = log_ndtr(x) + np.log1p(-np.exp(_log_phi(x) - log_ndtr(x)) * _mills(y))
+    tail, wide, small = a <= 0, mu >= 0.5, eps < 1
+    for form, where in (
+        (_wide_tail, tail & wide),
+        (_narrow_tail, tail & ~wide),
+        (_small_body, ~tail & small),
+        (_large_body, ~tail & ~small),
+    ):
+        if where.any():
+            out[where] = form(eps[where], mu[where])
     return out
 
 
-def _log_phi(x: Floats) -> Floats:
-    return np.asarray(-x * x / 2 - _LOG_SQRT_2PI)
+def _log_delta_of_one(epsilon: float, mu: float) -> float:
+    """Return `gaussian_log_delta` of two numbers, both above 0, a tenth of the time."""
+    eps, mus = np.float64(epsilon), np.float64(mu)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        if mus / 2 - eps / mus <= 0:
+            form = _wide_tail if mu >= 0.5 else _narrow_tail
+        else:
+            form = _small_body if epsilon < 1 else _large_body
+        return float(form(eps, mus))
 
 
-def _mills(x: Floats) -> Floats:
+def _wide_tail(eps: Any, mu: Any) -> Any:
+    a, b = mu / 2 - eps / mu, mu / 2 + eps / mu
+    return _log_phi(a) + np.log(np.maximum(_mills(-a) - _mills(b), 0.0))
+
+
+def _narrow_tail(eps: Any, mu: Any) -> Any:
+    return _log_phi(mu / 2 - eps / mu) + np.log(_mills_difference(eps, mu))
+
+
+def _small_body(eps: Any, mu: Any) -> Any:
+    a, b = mu / 2 - eps / mu, mu / 2 + eps / mu
+    return np.log(0.5 * (erf(a / _SQRT2) + erf(b / _SQRT2)) - np.expm1(eps) * ndtr(-b))
+
+
+def _large_body(eps: Any, mu: Any) -> Any:
+    a, b = mu / 2 - eps / mu, mu / 2 + eps / mu
+    # e^eps Phi(-b) = phi(a) M(b): in eps + log Phi(-b) all digits cancel where mu is large.
+    return log_ndtr(a) + np.log1p(-np.exp(_log_phi(a) - log_ndtr(a)) * _mills(b))
+
+
+def _log_phi(x: Any) -> Any:
+    return -x * x / 2 - _LOG_SQRT_2PI
+
+
+def _mills(x: Any) -> Any:
     """Mills ratio Phi(-x)/phi(x)."""
-    return np.asarray(math.sqrt(math.pi / 2) * erfcx(x / _SQRT2))
+    return math.sqrt(math.pi / 2) * erfcx(x / _SQRT2)
 
 
-def _mills_difference(eps: Floats, mu: Floats) -> Floats:
+def _mills_difference(eps: Any, mu: Any) -> Any:
     """M(eps/mu - mu/2) - M(eps/mu + mu/2) as an integral: the plain difference cancels."""
-    centre, half = (eps / mu)[:, None], (mu / 2)[:, None]
+    centre, half = (eps / mu)[..., None], (mu / 2)[..., None]
     t = centre + half * _GAUSS_NODES
     x = np.where(t > 40, 1 / np.maximum(t, 1) ** 2, 0.0)
     series = x * (1 - 3 * x * (1 - 5 * x * (1 - 7 * x * (1 - 9 * x * (1 - 11 * x)))))
     slope = np.where(t > 40, series, 1 - t * _mills(np.minimum(t, 41.0)))
-    return np.asarray((half * slope * _GAUSS_WEIGHTS).sum(axis=1))
+    return (half * slope * _GAUSS_WEIGHTS).sum(axis=-1)
 
 
 def gaussian_epsilon(delta: float, mu: ArrayLike) -> Any:
@@ -189,11 +214,59 @@ def gaussian_epsilon(delta: float, mu: ArrayLike) -> Any:
     if (mus < 0).any():
         raise refuse("mu", mu, "a finite number >= 0")
     flat = mus.reshape(-1)
+    if len(flat) == 1:
+        only = _least_epsilon_of_one(log_target, float(flat[0]))
+        return only if mus.ndim == 0 else np.full(mus.shape, only)
     result = np.zeros(flat.shape)
     open_ = np.asarray(gaussian_log_delta(0.0, flat)) > log_target
     if open_.any():
         result[open_] = _least_epsilon(log_target, flat[open_])
-    return float(result[0]) if mus.ndim == 0 else result.reshape(mus.shape)
+    return result.reshape(mus.shape)
+
+
+# A ledger that says what it has spent asks for the same epsilon again and again.
+@lru_cache(maxsize=1024)
+def _least_epsilon_of_one(log_target: float, mu: float) -> float:
+    if gaussian_log_delta(0.0, mu) <= log_target:
+        return 0.0
+    low, high = 0.0, 1.0
+    while _log_delta_of_one(high, mu) > log_target:
+        low, high = high, 2 * high
+    low = low or _first_above(high, lambda eps: _log_delta_of_one(eps, mu) > log_target)
+    return _neighbours(low, high, lambda eps: _log_delta_of_one(eps, mu) - log_target)[1]
+
+
+def _first_above(high: float, holds: Callable[[float], bool]) -> float:
+    """Return a number above 0 at which something holds that does not at `high`: 0 if too small."""
+    low = high / 2
+    while low > 0 and not holds(low):
+        low /= 2
+    return low
+
+
+def _neighbours(low: float, high: float, excess: Callable[[float], float]) -> tuple[float, float]:
+    """Return neighbouring floats with excess(first) > 0 >= excess(second), as at low and high.
+
+    False position (Illinois) comes close to the root, two points beside it enclose it, and halving
+    does the rest, so that what is returned was found to hold, however the curve is rounded.
+    """
+    at_low, at_high = excess(low), excess(high)
+    near, moved = low, 0
+    for _ in range(_ROUNDS):
+        before, near = near, high - at_high * (high - low) / (at_high - at_low)
+        if not low < near < high or abs(near - before) <= _CLOSE * near:
+            break
+        value = excess(near)
+        if value > 0:  # an end that stays twice weighs less
+            low, at_low, at_high = near, value, at_high / 2 if moved > 0 else at_high
+        else:
+            high, at_high, at_low = near, value, at_low / 2 if moved < 0 else at_low
+        moved = 1 if value > 0 else -1
+    for beside in (near * (1 - _CLOSE), near * (1 + _CLOSE)):
+        if low < beside < high:
+            low, high = (beside, high) if excess(beside) > 0 else (low, beside)
+    found = closed_in(low, high, lambda middle: excess(float(middle)) <= 0)
+    return float(found[0]), float(found[1])
 
 
 def _least_epsilon(log_target: float, mu: Floats) -> Floats:
@@ -280,8 +353,8 @@ def _largest_mu(epsilon: float, delta: float) -> float:
     if epsilon == 0:
         return float(2 * _SQRT2 * erfinv(delta) * (1 - 1e-12))
     low = high = 1.0
-    while gaussian_log_delta(epsilon, high) <= log_target:
+    while _log_delta_of_one(epsilon, high) <= log_target:
         low, high = high, 2 * high
-    while gaussian_log_delta(epsilon, low) > log_target:
+    while _log_delta_of_one(epsilon, low) > log_target:
         low, high = low / 2, low
-    return float(closed_in(low, high, lambda mu: gaussian_log_delta(epsilon, mu) > log_target)[0])
+    return _neighbours(low, high, lambda mu: log_target - _log_delta_of_one(epsilon, mu))[0]

@@ -34,10 +34,12 @@ _FFT_DELTA = 1e-9
 _MOST_STEPS = 1_000_000  # steps in all of the longest runs whose rounding was examined
 # Cells of the loss per epsilon: the grid is epsilon / 5,000, from the RDP bound on epsilon.
 _CELLS = 5e3
+_FEW_CELLS = 5e2  # for a first search
 _FINEST, _COARSEST = 2e-5, 2e-2
 # Beyond this epsilon nothing is protected, and the distributions would fill the memory.
 _LARGEST = 300.0
 _PRECISE = 1.0002
+_BESIDE = 1.003  # how far from a coarse result the exact one is looked for first
 _LEAST_NOISE, _MOST_NOISE = 2.0**-8, 2.0**10
 _TINY = 1e-300
 
@@ -81,7 +83,9 @@ def priced_with(accountant: str) -> dict[str, str]:
     return {_LIBRARY: version(_LIBRARY)} if accountant == "pld" else {}
 
 
-def sampled_steps_pld(steps: Sequence[SampledSteps], delta: float, mu_squared: float = 0.0) -> Any:
+def sampled_steps_pld(
+    steps: Sequence[SampledSteps], delta: float, mu_squared: float = 0.0, cells: float = _CELLS
+) -> Any:
     """Return the composed loss of runs of steps and of Gaussian releases, or None.
 
     Parameters
@@ -92,6 +96,8 @@ def sampled_steps_pld(steps: Sequence[SampledSteps], delta: float, mu_squared: f
         Between 0 and 1, exclusive.
     mu_squared : float, optional
         Sum of (sensitivity/sigma)^2 over the Gaussian releases beside them; 0 if there are none.
+    cells : float, optional
+        Of the grid of losses, for each epsilon: with fewer it is quicker, and never too small.
 
     Returns
     -------
@@ -114,7 +120,7 @@ def sampled_steps_pld(steps: Sequence[SampledSteps], delta: float, mu_squared: f
         return None
     if sum(one.steps for one in steps) > _MOST_STEPS:
         return None
-    cell = min(max(rough / _CELLS, _FINEST), _COARSEST)
+    cell = _CELLS / cells * min(max(rough / _CELLS, _FINEST), _COARSEST)
     return _composed(tuple(steps), mu_squared, cell)
 
 
@@ -252,17 +258,20 @@ def calibrate_steps(
     def rough(sigma: float) -> float:
         return float(sampled_steps_rdp([SampledSteps(sigma, rate, count)], beside).epsilon(delta))
 
-    def exact(sigma: float) -> float:
-        return sampled_steps_epsilon([SampledSteps(sigma, rate, count)], delta, beside).epsilon
+    def priced(sigma: float, cells: float) -> float:
+        run = [SampledSteps(sigma, rate, count)]
+        loss = sampled_steps_pld(run, delta, beside, cells)
+        return worst_case_epsilon(delta, rdp=sampled_steps_rdp(run, beside), pld=loss).epsilon
 
-    return _least_fitting(epsilon, rough, exact)
+    coarse, exact = (functools.partial(priced, cells=cells) for cells in (_FEW_CELLS, _CELLS))
+    return _least_fitting(epsilon, rough, coarse, exact)
 
 
 _Cost = Callable[[float], float]  # from a noise multiplier to epsilon; it falls
 
 
-def _least_fitting(epsilon: float, rough: _Cost, exact: _Cost) -> float:
-    """Bracket by RDP, which is quick, then close in by what a ledger will ask."""
+def _least_fitting(epsilon: float, rough: _Cost, coarse: _Cost, exact: _Cost) -> float:
+    """Bracket by RDP, which is quick, close in on a coarse grid, end by what a ledger will ask."""
     high = 1.0
     while rough(high) > epsilon:
         high *= 2
@@ -273,8 +282,31 @@ def _least_fitting(epsilon: float, rough: _Cost, exact: _Cost) -> float:
         low /= 2
     high = _closed_in(low, high, 1.02, epsilon, rough)
     low = 0.7 * high  # tighter accountants save about a fifth
-    while exact(low) <= epsilon and low > _LEAST_NOISE:
+    while coarse(low) <= epsilon and low > _LEAST_NOISE:
         low, high = low / 2, low
+    found = _closed_in(low, high, _PRECISE, epsilon, coarse)
+    return _settled(found, epsilon, exact)
+
+
+def _settled(near: float, epsilon: float, exact: _Cost) -> float:
+    """Return the least noise that meets epsilon, or up to `_PRECISE` more; it is near this one.
+
+    Enclosed between two that are close to each other, it is where a straight line says, mostly.
+    """
+    low, high, step = near, near, _BESIDE
+    while exact(high) > epsilon:
+        low, high, step = high, step * high, step * step
+    while exact(low) <= epsilon:
+        if low <= _LEAST_NOISE:
+            return low
+        low, high, step = max(low / step, _LEAST_NOISE), low, step * step
+    enough = max(exact(high), _TINY)
+    slope = math.log(exact(low) / enough) / math.log(high / low)
+    guess = high * math.exp(math.log(enough / epsilon) / slope) * math.sqrt(_PRECISE)
+    for sigma in (high, min(max(guess, low), high)):
+        excess = math.log(max(exact(sigma), _TINY) / epsilon)
+        if -slope * math.log(_PRECISE) <= excess <= 0:
+            return sigma
     return _closed_in(low, high, _PRECISE, epsilon, exact)
 
 

@@ -1,10 +1,7 @@
 """What a Poisson sample costs: the Gaussian, noisy screening and the exponential mechanism on it.
 
-Without the unit a release has the law P0; with it, (1 - rate) P0 + rate P1. Everything here is
-computed from log P0 and log(P1/P0) without cancellation: with r = 1 + t the likelihood ratio and
-E t = 0, the moment E r^a is 1 + E[r^a - 1 - a t], whose terms are all >= 0.
-Proofs: docs/theory/subsampling.md#the-gaussian-on-a-poisson-sample and
-#computing-a-mixtures-divergence.
+Without the unit a release has the law P0; with it, (1 - rate) P0 + rate P1.
+Proof: docs/theory/subsampling.md#the-gaussian-on-a-poisson-sample.
 
 In Private-kNN each query sees a fresh Poisson sample of the units; the k nearest records of the
 sample vote. One unit has at most `displaced` votes and displaces as many. Only bounds that hold for
@@ -20,7 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, log_ndtr, logsumexp
+from scipy.special import gammaln, log_ndtr
 
 from tacit._checks import (
     Floats,
@@ -34,16 +31,14 @@ from tacit._checks import (
 )
 from tacit.errors import InvalidArgument
 from tacit.privacy.gaussian import gaussian_rdp
+from tacit.privacy.mixtures import largest_mixture_rdp, log_excess, log_sum_exp
+from tacit.privacy.vote_cells import Check, largest_check_rdp
 
 _REACH = 40.0  # standard deviations beyond which the integrand is below 1e-300
 _MOST_MU = 30.0  # beyond, quadrature needs too many nodes and a real order is rounded up
 _ORDERS_AT_ONCE = 16
 _SMALL = 512.0
 _Rule = Callable[[float, float, Floats], Floats]
-_SERIES_BELOW = 1e-2  # |order * t| under which r^a - 1 - a t is summed as a series
-_TERMS = 9
-_LARGE = 40.0  # beyond e^40 the terms next to r^a no longer matter; leaving them out only adds
-_NUMBERS_AT_ONCE = 1 << 17  # keeps (orders x pairs) temporaries in the processor's cache
 # Cells of the range of a bounded likelihood ratio; the bound is too high by about 2/_CELLS.
 _CELLS = 1024
 _MOST_EPSILON = 500.0
@@ -122,7 +117,7 @@ def _integer_orders(rate: float, mu: float, orders: Floats) -> Floats:
         exponent = j * (j - 1) / 2 * mu * mu
         log_growth = np.where(exponent > 30, exponent, np.log(np.expm1(np.minimum(exponent, 31))))
     logs = log_binomial + (a - j) * math.log1p(-rate) + j * math.log(rate) + log_growth
-    total = logsumexp(np.where(j <= a, logs, -np.inf), axis=1)
+    total = log_sum_exp(np.where(j <= a, logs, -np.inf))
     return np.asarray(np.logaddexp(0.0, total) / (orders - 1))
 
 
@@ -143,80 +138,8 @@ def _real_orders(rate: float, mu: float, orders: Floats) -> Floats:
     with np.errstate(over="ignore"):
         t = rate * np.expm1(exponent)  # read only where it is small
     log_density = -x * x / 2 - 0.5 * math.log(2 * math.pi) + math.log(step)
-    logs = logsumexp(log_excess(orders[:, None], log_r, t) + log_density, axis=1)
+    logs = log_sum_exp(log_excess(orders[:, None], log_r, t) + log_density)
     return np.asarray(np.logaddexp(0.0, logs) / (orders - 1))
-
-
-def largest_mixture_rdp(
-    log_base: Floats,
-    log_shift: Floats,
-    rate: float,
-    orders: Floats,
-    first_outcome_rdp: Floats | None = None,
-) -> Floats:
-    """Largest D_a between P0 and (1 - rate) P0 + rate P1, in both directions, for each order.
-
-    `log_base` holds log P0 and `log_shift` log(P1/P0), both of shape (outcomes, pairs); the maximum
-    is over the pairs. `first_outcome_rdp`, at each order, is what the first outcome pays on top:
-    its term of the moment is multiplied by e^((a-1) rdp).
-    """
-    log_r = log_mixed_ratio(rate, log_shift)
-    with np.errstate(over="ignore"):
-        t = rate * np.expm1(log_shift)
-        back = np.expm1(-log_r)
-    weights = np.stack([log_base, log_base + log_r], axis=1)  # (outcomes, directions, pairs)
-    ratios = np.stack([log_r, -log_r], axis=1)
-    excess = np.stack([t, back], axis=1)
-    result = np.empty(orders.size)
-    step = max(1, _NUMBERS_AT_ONCE // weights.size)
-    for start in range(0, orders.size, step):
-        part = slice(start, start + step)
-        a = orders[part, None, None, None]
-        logs = np.logaddexp.reduce(weights + log_excess(a, ratios, excess), axis=1)
-        if first_outcome_rdp is not None:
-            growth = log_expm1((a[:, 0] - 1) * first_outcome_rdp[part, None, None])
-            logs = np.logaddexp(logs, weights[0] + a[:, 0] * ratios[0] + growth)
-        result[part] = np.logaddexp(0.0, logs.max(axis=(1, 2))) / (orders[part] - 1)
-    return result
-
-
-def log_mixed_ratio(rate: float, log_shift: Floats) -> Floats:
-    """Return log(1 + rate (e^d - 1)) for d = `log_shift`, with all its digits for any rate."""
-    if rate == 1.0:
-        return log_shift
-    near = np.log1p(rate * np.expm1(np.minimum(log_shift, 31.0)))
-    apart = np.logaddexp(math.log1p(-rate), math.log(rate) + log_shift)
-    # Next to a rate of 1 and a steep fall 1 + rate (e^d - 1) would cancel.
-    return np.where((log_shift > 30) | ((log_shift < -1) & (rate > 0.5)), apart, near)
-
-
-def log_expm1(x: Floats) -> Floats:
-    """Return log(e^x - 1) for x >= 0; -inf at 0."""
-    with np.errstate(divide="ignore"):
-        return np.where(x > _LARGE, x, np.log(np.expm1(np.minimum(x, _LARGE))))
-
-
-def log_excess(a: Floats | float, log_r: Floats, t: Floats) -> Floats:
-    """Return log(r^a - 1 - a t), r = 1 + t; t is read only where it is small or negative.
-
-    For r >= 1 it is r (expm1((a-1) log r) + (a-1) expm1(-log r)), for r < 1 it is
-    r expm1((a-1) log r) - (a-1) t: in these forms the terms of order a - 1 are exact, so that
-    orders close to 1 keep their digits, and nothing overflows.
-    """
-    small = np.abs(t) < _SERIES_BELOW / a
-    tiny = np.where(small, t, 0.0)
-    bracket = np.ones(())
-    for j in range(_TERMS - 1, 2, -1):  # the binomial series by Horner's rule
-        bracket = 1 + (a - j + 1) / j * tiny * bracket
-    series = a * (a - 1) / 2 * tiny * tiny * bracket
-    growth = (a - 1) * log_r
-    rise, fall = np.maximum(log_r, 0.0), np.minimum(log_r, 0.0)
-    above = np.expm1(np.clip(growth, 0.0, _LARGE)) + (a - 1) * np.expm1(-rise)
-    below = np.exp(fall) * np.expm1(np.minimum(growth, 0.0)) - (a - 1) * np.minimum(t, 0.0)
-    plain = np.where(small, series, np.where(log_r < 0, below, above))
-    with np.errstate(divide="ignore"):
-        near = np.log(np.maximum(plain, 0.0)) + np.where(small, 0.0, rise)
-    return np.where(growth > _LARGE, log_r + growth, near)
 
 
 def sampled_threshold_rdp(
@@ -304,11 +227,12 @@ def sampled_screening_rdp(
         log[ (1-p)^a (1-p')^(1-a) + p^a p'^(1-a) e^((a-1) g) ] / (a-1).
 
     It needs no cap on the answers; the two samples must be independent. Unit: one with at most
-    `displaced` votes and one coin.
+    `displaced` votes and one coin. Above a thousand votes pairs are bounded in cells: the result is
+    up to 1/1000 above that maximum, never below.
 
     References
     ----------
-    docs/theory/private-knn.md#noisy-screening.
+    docs/theory/private-knn.md#noisy-screening and #very-many-neighbours.
 
     Examples
     --------
@@ -323,6 +247,9 @@ def sampled_screening_rdp(
         raise InvalidArgument(f"Expected answer_rdp to be {orders.size} numbers >= 0, one a order.")
     k, reach = _count(k=k), _count(displaced=displaced)
     threshold, rate = finite(threshold=threshold), sampling_rate(rate=rate)
+    check = Check(threshold, sigma, 0, k, rate, reach)
+    if check.has_many_votes:
+        return largest_check_rdp(check, orders, extra)
     votes = np.arange(k + 1)
     score = (votes - threshold) / sigma
     outcomes = np.stack([log_ndtr(score), log_ndtr(-score)])
