@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from teacher_families import die_once
 
 from tacit.mechanisms import Contributions
 from tacit.records import PrivateRecords, RawRows
@@ -36,6 +37,23 @@ class KillingPiece:
 
     def portable(self) -> KillingPiece:
         return self
+
+
+@dataclass
+class DyingPiece:
+    """A piece whose first reader in another process dies."""
+
+    piece: Any
+    marker: str
+    owner: int
+
+    def read(self) -> Iterator[RawRows]:
+        if os.getpid() != self.owner:
+            die_once(self.marker)
+        return iter(self.piece.read())
+
+    def portable(self) -> DyingPiece:
+        return DyingPiece(self.piece.portable(), self.marker, self.owner)
 
 
 def as_records(raw: RawRows) -> PrivateRecords:

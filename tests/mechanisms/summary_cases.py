@@ -20,11 +20,12 @@ WILD = st.one_of(
 )
 
 
-def spoken(left: Any, right: Any, units: Any = None) -> Contributions:
+def spoken(left: Any, right: Any, units: Any = None, mean: bool = False) -> Contributions:
     """Records that say these very vectors."""
     first, second = np.asarray(left, dtype=float), np.asarray(right, dtype=float)
     owners = None if units is None else np.asarray(units)
-    return Contributions(len(first), lambda rows: first[rows], lambda rows: second[rows], owners)
+    said = (lambda rows: first[rows], lambda rows: second[rows])
+    return Contributions(len(first), *said, owners, mean)
 
 
 def squared_length(steps: Any) -> int:

@@ -114,7 +114,7 @@ def silent(store, draft, *asked, **options):
         (disk_full, LedgerUnavailable),
         (over_budget, BudgetExceeded),
         (interrupted, KeyboardInterrupt),
-        (silent, AttributeError),
+        (silent, LedgerUnavailable),
     ],
     ids=lambda case: case[0].__name__,
 )
@@ -227,8 +227,6 @@ def command(monkeypatch, capfd):
             main()
         except SystemExit as stop:
             return int(stop.code or 0), "".join(capfd.readouterr())
-        except AttributeError:  # the silent store has no entry to speak of
-            return 70, "".join(capfd.readouterr())
         return 0, "".join(capfd.readouterr())
 
     return run

@@ -93,6 +93,14 @@ class TestSum:
         assert not total(spoken(np.empty((0, 3)), np.empty((0, 2)))).any()
         assert not total(spoken(np.empty((0, 3)), np.empty((0, 2)), np.empty(0))).any()
 
+    @pytest.mark.parametrize("records", [1, 3, 1000, 40_000])
+    def test_a_mean_is_not_rounded_away_however_many_records_a_person_has(self, records):
+        """A record's part of it may be far less than a step of the grid."""
+        left, right = np.full((records + 2, 1), 1.0), np.full((records + 2, 2), [0.3, -0.6])
+        people = np.array(["many"] * records + ["one", "other"])
+        said = total(spoken(left, right, people, mean=True), NoisySum(1.0, 1, 2)) / STEPS**2
+        assert said[0] == pytest.approx([0.9, -1.8], abs=3 / STEPS)
+
 
 class TestSensitivity:
     """Adversarial: whatever the vectors are, one unit more moves the sum by at most 1, exactly."""
@@ -108,12 +116,13 @@ class TestSensitivity:
         matrix(6, 2),
         st.lists(st.sampled_from("abc"), min_size=6, max_size=6),
         st.sampled_from("abc"),
+        st.booleans(),
     )
-    def test_one_person_with_any_records(self, left, right, people, gone):
+    def test_one_person_with_any_records(self, left, right, people, gone, mean):
         people = np.array(people)
         kept = people != gone
-        with_them = total(spoken(left, right, people))
-        without = total(spoken(left[kept], right[kept], people[kept]))
+        with_them = total(spoken(left, right, people, mean))
+        without = total(spoken(left[kept], right[kept], people[kept], mean))
         assert squared_length(with_them - without) <= ONE
 
     @given(matrix(3, 3), matrix(3, 2), matrix(7, 3), matrix(7, 2))

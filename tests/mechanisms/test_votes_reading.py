@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -84,3 +85,9 @@ def test_votes_with_other_noise_are_not_decoded_as_gaussian():
     release = Release(LNMax(0.1), values=np.array([[4.0, 1.0]]))
     with pytest.raises(InvalidArgument, match="Gaussian noise, got those of lnmax"):
         label_posterior(release, n_classes=2, n_teachers=5)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_mechanism_names_the_field_of_its_noise(name):
+    kind = mechanism_class(name)
+    assert kind.noise_parameter in {field.name for field in dataclasses.fields(kind)}

@@ -31,7 +31,7 @@ every_ratio = pytest.mark.parametrize(("sigma", "grid"), RATIOS)
 
 
 def steps_of(tape: Tape, sigma: float, grid: float, count: int = 1) -> np.ndarray:
-    return exact.rounded_steps(tape, np.full(count, sigma), grid)
+    return exact.rounded_steps(tape, np.asarray(sigma), grid, count)
 
 
 def tail_of(x: mpmath.mpf) -> mpmath.mpf:

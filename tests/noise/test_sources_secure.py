@@ -72,7 +72,7 @@ def test_stream_is_chacha20_under_all_256_bits_of_the_systems_key(
 
     monkeypatch.setattr(os, "urandom", urandom)
     words = SecureNoise()._words(8 * 200)
-    assert asked == [32, 32]  # of these words, and of the generator beside them
+    assert asked == [32]  # the generator beside them takes a key of its own, if it is asked
     np.testing.assert_array_equal(words, keystream(key, 200))
 
 
@@ -83,10 +83,10 @@ def test_a_key_is_followed_by_a_new_one_long_before_its_counter_ends(
     left = iter(keys)
     monkeypatch.setattr(os, "urandom", lambda count: next(left))
     monkeypatch.setattr(sources, "_WORDS_OF_A_KEY", 16)
-    noise = SecureNoise()  # the first key is that of the generator
+    noise = SecureNoise()
     words = [noise._words(8) for _ in range(4)]
-    np.testing.assert_array_equal(np.concatenate(words[:2]), keystream(keys[1], 2))
-    np.testing.assert_array_equal(np.concatenate(words[2:]), keystream(keys[2], 2))
+    np.testing.assert_array_equal(np.concatenate(words[:2]), keystream(keys[0], 2))
+    np.testing.assert_array_equal(np.concatenate(words[2:]), keystream(keys[1], 2))
 
 
 def test_every_instance_has_its_own_key() -> None:

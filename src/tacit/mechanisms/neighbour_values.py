@@ -364,6 +364,7 @@ class SampledMedian(NeighbourMechanism):
     """
 
     name: ClassVar[str] = "sampled-median"
+    noise_parameter: ClassVar[str] = "epsilon_per_query"
     noise_level: ClassVar[str] = "exact"
     epsilon_per_query: float
     k: int

@@ -337,6 +337,7 @@ class ConfidentGNMax(_Selective):
     """
 
     name: ClassVar[str] = "confident-gnmax"
+    noise_parameter: ClassVar[str] = "sigma_answer"
 
     def release(self, answers: Any, noise: Noise, *, max_answers: int | None = None) -> Release:
         """Return one label per row, -1 where unanswered; after `max_answers` all are -1.
@@ -427,6 +428,7 @@ class InteractiveGNMax(_Selective):
     """
 
     name: ClassVar[str] = "interactive-gnmax"
+    noise_parameter: ClassVar[str] = "sigma_answer"
     from_zero: ClassVar[bool] = True
     confidence: float
 

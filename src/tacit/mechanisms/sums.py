@@ -69,6 +69,8 @@ class Contributions(Secret):
     units : array of shape (n_records,), optional
         Whose each record is, where one person may have several: integers, strings or bytes. By
         default each record is a unit.
+    mean : bool
+        A unit says the mean of what its records say, by default their sum, shortened to norm 1.
 
     Notes
     -----
@@ -87,6 +89,7 @@ class Contributions(Secret):
     left: Callable[[Integers], ArrayLike]
     right: Callable[[Integers], ArrayLike]
     units: NDArray[Any] | None = None
+    mean: bool = False
 
     def __post_init__(self) -> None:
         count = self.n_records
@@ -168,14 +171,17 @@ class NoisySum(ExactlySummed):
         return total.reshape(self.shape)
 
     def _sums(self, said: Contributions, records: Integers, starts: Integers) -> Floats:
-        """Return the sum of each unit's records, which begin at `starts`, a row each."""
+        """Return the sum or mean of each unit's records, which begin at `starts`, a row each."""
+        # Whole steps are added up before they are divided: a record's part of a mean of thousands
+        # may be less than a step.
+        sizes = np.diff(starts, append=len(records))[:, None] if said.mean else 1
         if starts.size == 1:
             # Of 2^25 records and more float64 may round: what counts is the bound, certified.
-            return self._sum(said, records).reshape(1, -1).astype(np.float64)
+            return np.asarray(self._sum(said, records).reshape(1, -1) / sizes, dtype=np.float64)
         left = unit_steps(said.left(records), (len(records), self.rows))
         right = unit_steps(said.right(records), (len(records), self.columns))
         products = (left[:, :, None] * right[:, None, :]).reshape(len(records), -1)
-        return np.asarray(np.add.reduceat(products, starts))  # below 2^53: exact
+        return np.asarray(np.add.reduceat(products, starts) / sizes)  # sums below 2^53: exact
 
     def _sum(self, said: Contributions, records: Integers) -> Integers:
         """Add what some records say; each one's matrix has norm at most 1."""

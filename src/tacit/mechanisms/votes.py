@@ -592,6 +592,7 @@ class LNMax(SoftVoteMechanism):
     """
 
     name: ClassVar[str] = "lnmax"
+    noise_parameter: ClassVar[str] = "gamma"
     noise_level: ClassVar[str] = "csprng"
     gamma: float
 

@@ -36,7 +36,7 @@ LARGEST_RATIO = 2.0**40
 SMALLEST_RATE = 2.0**-50
 
 # A block's few temporary arrays stay in the processor's cache.
-_BLOCK = 2**14
+_BLOCK = 2**13
 
 # The bounds of the fast paths; rounded_steps and geometric say where each comes from.
 _FIRST_BITS = 64
@@ -50,11 +50,11 @@ _FRACTION_SLACK = 2**20
 _GUARD_BITS = 64
 
 
-def rounded_steps(draw_words: DrawWords, sigma: Floats, grid: float) -> Integers:
+def rounded_steps(draw_words: DrawWords, sigma: Floats, grid: float, count: int) -> Integers:
     """Draw Gaussians rounded to a grid, as whole numbers of grid steps, exactly.
 
     P(k) = Phi((k + 1/2) grid / sigma) - Phi((k - 1/2) grid / sigma) for the very float64 values
-    of sigma (one per draw) and grid, each taken as the rational number that it is.
+    of sigma (one for all, or one per draw) and grid, each taken as the rational number that it is.
 
     Why this is exact. Let S be a fair sign and T uniform on (0, 1/2), both given by an unending
     string of fair bits; then S Q^{-1}(T), with Q(x) = Phi(-x), is a standard Gaussian, and
@@ -77,29 +77,35 @@ def rounded_steps(draw_words: DrawWords, sigma: Floats, grid: float) -> Integers
     where |y - k| < 1/2 - _SLACK (r + 1); the difference y - k is exact, and the 1 pays for the
     rounding of this comparison itself. The refinement decides in integers: see _compare.
     """
-    steps = np.empty(sigma.size, dtype=np.int64)
-    for start in range(0, sigma.size, _BLOCK):
-        block = slice(start, min(start + _BLOCK, sigma.size))
+    steps = np.empty(count, dtype=np.int64)
+    for start in range(0, count, _BLOCK):
+        block = slice(start, min(start + _BLOCK, count))
         words = draw_words(block.stop - start)
-        steps[block], certain = _fast_steps(words, sigma[block] / grid)
-        for offset in np.flatnonzero(~certain):
-            index = start + int(offset)
-            steps[index] = _refined_step(int(words[offset]), float(sigma[index]), grid, draw_words)
+        own = sigma if sigma.ndim == 0 else sigma[block]
+        for offset in _fast_steps(words, own / grid, steps[block]):
+            one = float(own if own.ndim == 0 else own[offset])
+            steps[start + offset] = _refined_step(int(words[offset]), one, grid, draw_words)
     return steps
 
 
-def _fast_steps(words: Words, ratio: Floats) -> tuple[Integers, NDArray[np.bool_]]:
-    """Round in double precision; also say which results are certain."""
+def _fast_steps(words: Words, ratio: Floats | float, steps: Integers) -> list[int]:
+    """Write steps rounded in double precision; return the places of those that are not certain."""
     tails = (words >> np.uint64(1)).view(np.int64)
-    scaled = upper_quantiles(np.asarray((tails + 0.5) * 2.0**-_FIRST_BITS, dtype=np.float64))
+    uniform = tails.astype(np.float64)
+    uniform += 0.5
+    uniform *= 2.0**-_FIRST_BITS
+    scaled = upper_quantiles(uniform)
     scaled *= ratio
+    # A sign is one bit, and what follows treats both signs alike.
+    bits = scaled.view(np.uint64)
+    bits |= words << np.uint64(63)
     nearest = np.rint(scaled)
-    near = np.abs(scaled - nearest) < 0.5 - _SLACK * (ratio + 1.0)
-    certain = near & (tails >= _FEWEST_CERTIFIED)
-    # Through integers: a float result would be -0.0 or 0.0 and so tell the sign of the noise.
-    steps = nearest.astype(np.int64)
-    signs = (words & np.uint64(1)).view(np.int64)
-    return (steps ^ -signs) + signs, certain  # two's complement: -steps where the sign is 1
+    # To integers: as a float, -0.0 or 0.0 would tell the sign of the noise.
+    steps[:] = nearest
+    scaled -= nearest
+    certain = np.abs(scaled, out=scaled) < 0.5 - _SLACK * (ratio + 1.0)
+    certain &= tails >= _FEWEST_CERTIFIED
+    return [] if certain.all() else np.flatnonzero(~certain).tolist()
 
 
 def _refined_step(word: int, sigma: float, grid: float, draw_words: DrawWords) -> int:

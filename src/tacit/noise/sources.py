@@ -17,8 +17,8 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any, ClassVar, NamedTuple, NoReturn, TypeVar, final
+from functools import cached_property
+from typing import Any, ClassVar, NoReturn, TypeVar, final
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
@@ -152,8 +152,10 @@ class _Sampler(ABC):
         scales = _scales(shape, sigma=sigma)
         step = positive(grid=grid)
         exact.check_ratio(scales, step)
-        per_draw = np.broadcast_to(scales, shape).reshape(-1)
-        return exact.rounded_steps(self._words, per_draw, step).reshape(shape)
+        if scales.ndim > 0:
+            scales = np.broadcast_to(scales, shape).reshape(-1)
+        count = math.prod(shape)
+        return exact.rounded_steps(self._words, scales, step, count).reshape(shape)
 
     def bernoulli(self, probability: float, size: Size) -> Bits:
         """Draw bits that are True with exactly the given float64 probability, in [0, 1].
@@ -305,19 +307,24 @@ class _Keystream:
         return drawn
 
 
-class _Stream(NamedTuple):
-    """Two keyed streams, the process that they belong to, and the lock around them."""
+class _Stream:
+    """Two keyed streams, the process that they belong to, and the lock around them.
 
-    mark: tuple[int, int]
-    keystream: _Keystream
-    generator: np.random.Generator
-    lock: AbstractContextManager[bool]
+    Each has a key of its own, taken when it is first asked for: most releases use one of them.
+    """
 
+    def __init__(self) -> None:
+        self.mark = _process_mark()
+        self.lock = threading.RLock()
 
-def _new_stream() -> _Stream:
-    key = np.frombuffer(os.urandom(_KEY_BYTES), dtype=np.uint64)
-    generator = np.random.Generator(ChaCha(key=key, rounds=_CHACHA_ROUNDS))
-    return _Stream(_process_mark(), _Keystream(), generator, threading.RLock())
+    @cached_property
+    def keystream(self) -> _Keystream:
+        return _Keystream()
+
+    @cached_property
+    def generator(self) -> np.random.Generator:
+        key = np.frombuffer(os.urandom(_KEY_BYTES), dtype=np.uint64)
+        return np.random.Generator(ChaCha(key=key, rounds=_CHACHA_ROUNDS))
 
 
 @final
@@ -348,7 +355,7 @@ class SecureNoise(_Sampler):
     """Nobody can repeat this noise."""
 
     def __init__(self) -> None:
-        self.__stream = _new_stream()
+        self.__stream = _Stream()
 
     def _draw(self, draw: Callable[[np.random.Generator], _T]) -> _T:
         stream = self.__own_stream()
@@ -364,7 +371,7 @@ class SecureNoise(_Sampler):
         if self.__stream.mark != _process_mark():
             # Threads that notice together each take a key: no harm, every key is secret and new.
             # The lock is new too: whoever held the old one did not survive the fork.
-            self.__stream = _new_stream()
+            self.__stream = _Stream()
         return self.__stream
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
