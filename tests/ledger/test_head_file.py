@@ -8,11 +8,12 @@ import os
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger_shared import spend
+from ledger_shared import spend, sql
 
 from tacit.errors import LedgerDamaged
-from tacit.ledger import Budget, Ledger, connections, store
+from tacit.ledger import Budget, Ledger, connections, reading
 from tacit.ledger.begun_steps import NotedSteps
+from tacit.ledger.chain import digest
 from tacit.ledger.head_file import HeadFile, Remembered
 from tacit.mechanisms import NoisySteps, Plan
 from tacit.mechanisms.noisy_steps import Counting
@@ -79,18 +80,18 @@ def test_a_writer_that_comes_while_the_size_is_compared_is_no_damage(
     spend(ledger, plan, votes)
     monkeypatch.setattr(connections, "BURST", 1)
     monkeypatch.setattr(connections, "MOMENT", 60.0)
-    other, ask, came = Ledger(path), store._pragma, []
+    other, ask, came = Ledger(path), reading.pragma, []
 
     def asked_late(database, name):
         if name == "page_count" and len(came) < 2:
-            monkeypatch.setattr(store, "_pragma", ask)
+            monkeypatch.setattr(reading, "pragma", ask)
             came.append(other.publish("ab" * 32, purpose="more pages " * 1000))
             if len(came) == 1:  # merged: the reader comes again, with locks
                 other._store._connections.close_kept()
-            monkeypatch.setattr(store, "_pragma", asked_late)
+            monkeypatch.setattr(reading, "pragma", asked_late)
         return ask(database, name)
 
-    monkeypatch.setattr(store, "_pragma", asked_late)
+    monkeypatch.setattr(reading, "pragma", asked_late)
     assert ledger.spent() > 0
     assert len(came) == 2
 
@@ -147,7 +148,7 @@ def test_the_head_of_another_ledger_is_an_exchange(ledger, path, plan, votes):
 
 def test_a_release_reads_the_last_line_alone(ledger, path, plan, votes, monkeypatch):
     spend(ledger, plan, votes)
-    monkeypatch.setattr(store, "_load", lambda _: pytest.fail("read everything"))
+    monkeypatch.setattr(reading, "load", lambda _: pytest.fail("read everything"))
     spend(ledger, plan, votes, times=2)
     assert Ledger(path).spent() == ledger.spent() > 0
     assert len(ledger) == 3
@@ -169,3 +170,75 @@ def test_totals_are_those_of_all_lines(path, fakes):
         whole, end = ledger._store.read(), ledger._store.read_end()
         assert (end.totals, end.head, end.length) == (whole.totals, whole.head, whole.length)
         assert end.latest == whole.latest
+
+
+@pytest.mark.parametrize("accountant", ["rdp", "fixed"])
+def test_notes_of_begun_steps_read_what_is_new_alone(path, monkeypatch, accountant):
+    training = Plan(NoisySteps(noise_multiplier=4.0), 6)
+    terms = {"plans": [training]} if accountant == "fixed" else {"accountant": accountant}
+    ledger = Ledger(path, budget=Budget(30, 1e-5), **terms)
+    noted = NotedSteps(2, lambda _: monkeypatch.setattr(reading, "load", everything))
+    with ledger.release(training, purpose="train", noted=noted) as grant:
+        grant.release(Counting(1, steps=6))
+        ledger.spent()
+    monkeypatch.undo()
+    assert [entry.kind for entry in ledger.entries()] == ["release", "began", "began", "began"]
+
+
+def everything(_):
+    pytest.fail("read everything")
+
+
+def test_a_charge_reads_everything_only_where_one_may_have_been_made(
+    ledger, path, plan, monkeypatch
+):
+    told = {"purpose": "answer", "entrusted": ["somebody"]}
+    first = ledger.charge(plan, study="ab" * 32, **told)
+    monkeypatch.setattr(reading, "load", everything)
+    second = ledger.charge(plan, study="cd" * 32, **told)
+    assert (second.sequence, second.previous) == (2, first.hash)
+    with pytest.raises(pytest.fail.Exception, match="everything"):
+        ledger.charge(plan, study="ab" * 32, **told)
+    assert len(ledger) == 2
+
+
+def test_a_forged_line_does_not_make_a_study_look_paid_for(ledger, path, plan, votes):
+    """Its text, columns and hash agree: only the chain tells, and it is asked."""
+    told = {"purpose": "answer", "entrusted": ["somebody"]}
+    ledger.charge(plan, study="ab" * 32, **told)
+    spend(ledger, plan, votes)
+    ((text,),) = sql(path, "SELECT payload FROM entries WHERE sequence = 1")[0]
+    forged = text.replace("ab" * 32, "cd" * 32)
+    columns = f"payload = '{forged}', hash = '{digest(forged)}'"
+    sql(path, "DROP TRIGGER entries_never_update")
+    sql(path, f"UPDATE entries SET {columns} WHERE sequence = 1")
+    with pytest.raises(LedgerDamaged):
+        ledger.charge(plan, study="cd" * 32, **told)
+
+
+def test_a_charge_that_somebody_hid_is_paid_for_again(ledger, path, plan, votes):
+    told = {"purpose": "answer", "entrusted": ["somebody"]}
+    ledger.charge(plan, study="ab" * 32, **told)
+    spend(ledger, plan, votes)
+    before = ledger.spent()
+    sql(path, "DROP TRIGGER entries_never_update")
+    sql(path, "UPDATE entries SET kind = 'release' WHERE sequence = 1")
+    ledger.charge(plan, study="ab" * 32, **told)
+    assert ledger.spent() > before
+    with pytest.raises(LedgerDamaged):
+        ledger.verify()
+
+
+def test_what_is_new_behind_a_head_is_all_that_is_returned(ledger, path, plan, votes, monkeypatch):
+    spend(ledger, plan, votes)
+    since, other = ledger.head, Ledger(path)
+    assert ledger.entries(since) == ()
+    spend(other, plan, votes)
+    other.publish("ab" * 32, purpose="publish")
+    with monkeypatch.context() as patched:
+        patched.setattr(reading, "load", everything)
+        new = ledger.entries(since)
+    assert new == ledger.entries()[1:]
+    assert ledger.entries(ledger.origin) == ledger.entries()
+    with pytest.raises(LedgerDamaged, match="cut short"):
+        ledger.entries("ab" * 32)

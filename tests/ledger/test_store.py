@@ -17,7 +17,7 @@ from tacit.errors import (
     LedgerError,
     LedgerUnavailable,
 )
-from tacit.ledger import Budget, Ledger, store
+from tacit.ledger import Budget, Ledger, reading, store
 from tacit.ledger.chain import canonical, digest
 
 BUDGET = Budget(2.0, 1e-5)
@@ -339,18 +339,18 @@ def test_the_log_of_a_removed_ledger_is_not_replayed_into_a_new_one(ledger, path
 
 
 def test_a_writer_during_a_read_is_noticed(ledger, path, plan, votes, monkeypatch):
-    honest = store._load_end
+    honest = reading.load_end
     written = []
 
     def overtaken(database, *asked):
         chain = honest(database, *asked)
         if not written:
             written.append(True)
-            monkeypatch.setattr(store, "_load_end", honest)
+            monkeypatch.setattr(reading, "load_end", honest)
             spend(Ledger(path), plan, votes)
         return chain
 
-    monkeypatch.setattr(store, "_load_end", overtaken)
+    monkeypatch.setattr(reading, "load_end", overtaken)
     assert len(ledger) == 1
 
 

@@ -88,9 +88,12 @@ def notes_of(entries: Iterable[Entry], entry: str) -> list[int]:
     return [int(note.about["steps"]) for note in notes]
 
 
-def begun_line(entries: Sequence[Entry], entry: str, after: int, upto: int) -> dict[str, Any]:
-    """Return what a note says; refuse if somebody else has begun further steps meanwhile."""
-    if max(notes_of(entries, entry), default=0) != after:
+def begun_line(behind: Iterable[Entry], entry: str, after: int, upto: int) -> dict[str, Any]:
+    """Return what a note says; refuse if somebody else has begun further steps meanwhile.
+
+    `behind` are the entries behind the one up to which whoever notes this had read.
+    """
+    if notes_of(behind, entry):
         raise GrantError(
             "Expected the steps of this release to be begun by one process: another one goes on "
             "with it. Nothing more was drawn here."

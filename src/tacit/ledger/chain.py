@@ -35,6 +35,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import hashlib
+import itertools
 import json
 import math
 import re
@@ -59,17 +60,21 @@ def canonical(value: Any) -> str:
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+_PLAIN = frozenset({str, int, bool, type(None), float, dict, list, tuple})
+
+
 def _plain(value: Any) -> Any:
     """Turn NumPy numbers, arrays, tuples and nested mechanisms into what JSON knows."""
-    if isinstance(value, enum.Enum):
-        value = value.value
-    if isinstance(value, np.generic | np.ndarray):
-        value = value.tolist()
+    if type(value) not in _PLAIN:
+        if isinstance(value, enum.Enum):
+            value = value.value
+        if isinstance(value, np.generic | np.ndarray):
+            value = value.tolist()
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float) and math.isfinite(value):
         return float(value)
-    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+    if isinstance(value, dict | Mapping) and all(isinstance(key, str) for key in value):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
@@ -423,7 +428,8 @@ class Chain:
 
     `latest` is the latest time that a line names: a clock that goes back does not move it. `kinds`
     has the kind of each entry by its hash. A chain whose end alone was read begins with an entry
-    that was verified before; `skipped` lines stand before it, and are in the totals.
+    that was verified before; `skipped` lines stand before it, and are in the totals. `n_paid` says
+    how many entries were paid for, None where that is not known of those before.
     """
 
     header: Mapping[str, Any]
@@ -433,6 +439,7 @@ class Chain:
     kinds: dict[str, str] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
     skipped: int = 0
+    n_paid: int | None = 0
 
     @property
     def length(self) -> int:
@@ -453,6 +460,11 @@ class Chain:
         """Tell whether this hash is the header's or an entry's: the chain once ended there."""
         return head == self.genesis or head in self.kinds
 
+    def behind(self, head: str) -> list[Entry]:
+        """Return the entries that follow the one of this hash; all if it is not among them."""
+        follow = itertools.takewhile(lambda entry: entry.hash != head, reversed(self.entries))
+        return list(follow)[::-1]
+
     def until(self, head: str) -> Chain:
         """Return the chain as it was when it ended there; `holds(head)` was asked before."""
         hashes = [self.genesis, *(entry.hash for entry in self.entries)]
@@ -461,7 +473,8 @@ class Chain:
         for entry in entries:
             totals = totals.plus(entry.cost, entry.confidence_delta)
         kinds = {entry.hash: entry.kind for entry in entries}
-        return dataclasses.replace(self, entries=entries, kinds=kinds, totals=totals)
+        paid = sum(entry.is_paid for entry in entries)
+        return dataclasses.replace(self, entries=entries, kinds=kinds, totals=totals, n_paid=paid)
 
     def following(self, line: Mapping[str, Any]) -> str:
         """Return the text of the next entry: numbered, linked to the head, added up, timed."""
@@ -508,8 +521,12 @@ class Chain:
             raise LedgerDamaged("An entry of the ledger was altered; restore it from a copy.")
         self.kinds[entry.hash] = entry.kind
 
-    def beginning_at(self, row: Mapping[str, Any], sequence: int, text_hash: str) -> Chain | None:
+    def beginning_at(
+        self, row: Mapping[str, Any], sequence: int, text_hash: str, paid: int | None = None
+    ) -> Chain | None:
         """Return the chain that ends with this row, whose hash was remembered elsewhere.
+
+        So may be how many entries up to it were `paid` for.
 
         Its totals are those that the line itself states: they are part of what was hashed, and were
         compared with all lines before it when it was written. None if it states no totals, as
@@ -527,6 +544,7 @@ class Chain:
             kinds={entry.hash: entry.kind},
             totals=Totals.read(entry.totals),
             skipped=sequence - 1,
+            n_paid=paid,
         )
 
     def takes(self, entry: Entry) -> bool:
@@ -535,6 +553,7 @@ class Chain:
         self.totals = self.totals.plus(entry.cost, entry.confidence_delta)
         right = linked and self._says_what_is_so(entry)
         self.entries.append(entry)
+        self.n_paid = None if self.n_paid is None else self.n_paid + entry.is_paid
         self.kinds[entry.hash] = entry.kind
         self.latest = _later(entry.time, self.latest)
         return right

@@ -338,7 +338,8 @@ class _Marker:
 
     def paid_by(self, ledger: Ledger) -> list[Entry]:
         """Return the entry that paid for this very attempt, if one did."""
-        return [each for each in ledger.entries() if each.about.get("attempt") == self.attempt]
+        behind = ledger.entries(since=self.head)
+        return [each for each in behind if each.about.get("attempt") == self.attempt]
 
 
 class _Unfinished(NamedTuple):

@@ -11,6 +11,7 @@ import contextlib
 import math
 import operator
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
@@ -27,6 +28,7 @@ from tacit.errors import (
     InvalidArgument,
     LedgerDamaged,
     LedgerError,
+    LedgerUnavailable,
 )
 from tacit.ledger.begun_steps import (
     BegunSteps,
@@ -50,6 +52,7 @@ from tacit.ledger.chain import (
     steps_of,
 )
 from tacit.ledger.grant import Grant
+from tacit.ledger.reading import Seen, Wanted
 from tacit.ledger.statement import Statement
 from tacit.ledger.store import Store
 from tacit.ledger.terms import (
@@ -86,7 +89,7 @@ class Snapshot:
     genesis : str
         Hash of the header.
     spent : tuple of float
-        Worst-case epsilon after each entry.
+        Worst-case epsilon after each entry; empty where it was not asked for.
     total : float
         What all entries cost, in the currency of the ledger's accountant.
     """
@@ -188,7 +191,7 @@ class Ledger:
         self._terms = Terms.from_header(chain.header)
         self._terms.agree_with(asked)
         self._accountant = self._terms.make_accountant()
-        self._seen = (chain.length, chain.head)
+        self._seen = _end_of(chain)
 
     @property
     def path(self) -> str:
@@ -260,15 +263,25 @@ class Ledger:
     def __bool__(self) -> bool:
         return True  # an empty ledger is still a ledger: `if ledger` asks whether there is one
 
-    def entries(self) -> tuple[Entry, ...]:
-        """Return every entry in order: `is_paid` tells releases from notes that cost nothing.
+    def entries(self, since: str | None = None) -> tuple[Entry, ...]:
+        """Return the entries in order: `is_paid` tells releases from notes that cost nothing.
+
+        Parameters
+        ----------
+        since : str, optional
+            A head that was read before: only what was appended behind it is read and returned,
+            however long the ledger is. All entries if it is not given.
 
         Returns
         -------
         tuple of Entry
             As verified by this very read.
         """
-        return tuple(self._read().entries)
+        if since is None:
+            return tuple(self._read().entries)
+        seen = self._seen
+        chain = self._ours(self._store.read_since(since, seen), seen)
+        return tuple(self._held(chain, since).behind(since))
 
     def spent(self) -> float:
         """Return epsilon at the budget's delta for all entries: what the statement prints.
@@ -407,23 +420,40 @@ class Ledger:
         noted: NotedSteps | None,
     ) -> Iterator[Grant]:
         # On disk before noise exists: a crash may lose a release, never the entry that paid for it.
-        entry = self._append(lambda chain: self._priced(chain, plan, line))
-        steps = None if noted is None else self._begun(entry, plan, 0, noted)
+        chain = self._continued(lambda chain: self._priced(chain, plan, line))
+        entry = chain.entries[-1]
+        steps = None if noted is None else self._begun(entry, plan, 0, noted, _end_of(chain))
         with self._lent(plan, entry, SecureNoise() if noise is None else noise, steps) as grant:
             yield grant
 
-    def _append(self, draft: Callable[[Chain], Mapping[str, Any]], *, whole: bool = False) -> Entry:
-        """Append the line that `draft` makes of the chain's end, or, if it asks, of all of it."""
-        seen = self._seen[1]  # before the append: another thread may append meanwhile
+    def _continued(
+        self,
+        draft: Callable[[Chain], Mapping[str, Any]],
+        since: Seen | None = None,
+        about: str | None = None,
+        study: str | None = None,
+    ) -> Chain:
+        """Append the line that `draft` makes of the chain's end, and return that end with it.
+
+        It has all lines behind `since`, where that is given, and knows the entry that the line is
+        `about`; where the `study` may have been charged before, it is the whole chain.
+        """
+        seen = self._seen  # before the append: another thread may append meanwhile
+        drafted_from: list[Chain] = []
 
         def drafted(chain: Chain) -> Mapping[str, Any]:
             # Before any price: a chain that was rolled back offers again what has been spent.
             self._check_is_ours(chain, seen)
+            drafted_from.append(chain)
             return draft(chain)
 
-        entry = self._store.append(drafted, seen, whole=whole)
-        self._seen = (entry.sequence, entry.hash)
-        return entry
+        wanted = Wanted(seen, since, () if about is None else (about,))
+        self._store.append(drafted, wanted, study=study)
+        if not drafted_from:  # a store that says nothing has not kept anything either
+            raise LedgerUnavailable("The ledger did not take the entry. Nothing was released.")
+        chain = drafted_from[0]  # which the store has continued with the entry
+        self._seen = _end_of(chain)
+        return chain
 
     @contextlib.contextmanager
     def _lent(
@@ -463,22 +493,30 @@ class Ledger:
         ----------
         `docs/theory/ledger.md#steps-that-were-begun`
         """
-        entries = self._read().entries
-        paid = entry_to_resume(entries, entry, _checked(plan))
-        steps = self._begun(paid, plan, max(notes_of(entries, entry)), noted)
+        chain = self._read()
+        paid = entry_to_resume(chain.entries, entry, _checked(plan))
+        first = max(notes_of(chain.entries, entry))
+        steps = self._begun(paid, plan, first, noted, _end_of(chain))
         with self._lent(plan, paid, SecureNoise(), steps) as grant:
             yield grant
 
-    def _begun(self, entry: Entry, plan: Plan, first: int, noted: NotedSteps) -> BegunSteps:
-        """Return the steps from the first on, the next of them noted durably."""
+    def _begun(
+        self, entry: Entry, plan: Plan, first: int, noted: NotedSteps, read_to: Seen
+    ) -> BegunSteps:
+        """Return the steps from the first on, the next of them noted durably.
+
+        All notes up to `read_to` are known: behind it, each line is read once, by the next note.
+        """
 
         def note(after: int, upto: int) -> None:
-            self._append(
-                lambda chain: self._free(
-                    chain, **begun_line(chain.entries, entry.hash, after, upto)
-                ),
-                whole=True,
-            )
+            nonlocal read_to
+            since = read_to
+
+            def draft(chain: Chain) -> Mapping[str, Any]:
+                behind = chain.behind(since.hash)
+                return self._free(**begun_line(behind, entry.hash, after, upto))
+
+            read_to = _end_of(self._continued(draft, since=since, about=entry.hash))
 
         steps = BegunSteps(first, plan.queries, noted, note)
         steps.begin()
@@ -557,7 +595,7 @@ class Ledger:
             return self._priced(chain, plan, line)
 
         try:
-            return self._append(draft, whole=True)
+            return self._continued(draft, study=study).entries[-1]
         except _AlreadyCharged:
             return self._same_charge(charged[0], plan, about)
 
@@ -595,10 +633,10 @@ class Ledger:
             "about": about,
             "faults": checked_faults(faults),
         }
-        return self._append(lambda chain: self._free(chain, kind="publication", **line))
+        return self._continued(lambda _: self._free(kind="publication", **line)).entries[-1]
 
-    def _free(self, chain: Chain, **line: Any) -> dict[str, Any]:
-        """Return a line that costs nothing: runs under the write lock."""
+    def _free(self, **line: Any) -> dict[str, Any]:
+        """Return a line that costs nothing."""
         nothing = {"noise": "", "plan": {}, "cost": 0.0, "confidence_delta": 0.0}
         return {"faults": (), **line, **nothing, "priced_by": {}, "library": __version__}
 
@@ -609,7 +647,9 @@ class Ledger:
 
         `before` are quotes of plans that are to come first.
         """
-        cost = self._accountant.cost(plan, len(chain.paid) + len(before))
+        # Where it is not known how many were paid for, nobody asks; a list that did would refuse.
+        place = sys.maxsize if chain.n_paid is None else chain.n_paid + len(before)
+        cost = self._accountant.cost(plan, place)
         confidence = confidence_of(plan)
         totals = chain.totals
         for quote in (*before, (cost, confidence)):
@@ -633,7 +673,7 @@ class Ledger:
         return cost, confidence
 
     def _epsilon(self, chain: Chain) -> float:
-        paid = chain.totals.cost > 0 or bool(chain.paid)
+        paid = chain.totals.cost > 0 or bool(chain.n_paid)
         return self._epsilons([chain.totals.cost], [paid])[0]
 
     def _epsilons(self, totals: Sequence[int], paid: Iterable[bool]) -> list[float]:
@@ -696,8 +736,13 @@ class Ledger:
         """
         return "".join(f"{text}\n" for text in self._store.texts())
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, running: bool = True) -> Snapshot:
         """Return the ledger as it is now, from one read: nobody's next release is half in it.
+
+        Parameters
+        ----------
+        running : bool, optional
+            False: leave out what was spent after each entry, which takes long for very many.
 
         Returns
         -------
@@ -713,7 +758,7 @@ class Ledger:
             chain.header,
             tuple(chain.entries),
             chain.genesis,
-            spent=tuple(self._epsilons(totals, paid)),
+            spent=tuple(self._epsilons(totals, paid)) if running else (),
             total=nearest(chain.totals.cost),
         )
 
@@ -739,22 +784,22 @@ class Ledger:
 
     def _read(self) -> Chain:
         """Read and verify everything."""
-        seen = self._seen[1]  # before the read: another thread may append meanwhile
+        seen = self._seen  # before the read: another thread may append meanwhile
         return self._ours(self._store.read(), seen)
 
     def _read_end(self) -> Chain:
         """Read what tells the total and the head, whatever the number of entries."""
-        seen = self._seen[1]
-        return self._ours(self._store.read_end(seen), seen)
+        seen = self._seen
+        return self._ours(self._store.read_end(Wanted(seen)), seen)
 
-    def _ours(self, chain: Chain, seen: str) -> Chain:
+    def _ours(self, chain: Chain, seen: Seen) -> Chain:
         self._check_is_ours(chain, seen)
-        self._seen = max(self._seen, (chain.length, chain.head))
+        self._seen = max(self._seen, _end_of(chain), key=lambda end: end.sequence)
         return chain
 
-    def _check_is_ours(self, chain: Chain, seen: str) -> None:
+    def _check_is_ours(self, chain: Chain, seen: Seen) -> None:
         """Refuse a file that no longer holds what this object has seen in it."""
-        if not chain.holds(seen):
+        if not chain.holds(seen.hash):
             raise LedgerDamaged(
                 f"The ledger {self.path!r} was replaced, cut short or rolled back since it was "
                 "opened; do not trust its total."
@@ -770,6 +815,10 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({self.path!r}, budget={self.budget!r}, unit={self.unit!r})"
+
+
+def _end_of(chain: Chain) -> Seen:
+    return Seen(chain.length, chain.head, chain.n_paid)
 
 
 def _level(entry: Entry) -> str:

@@ -24,13 +24,13 @@ from typing import Any, TypeVar
 from tacit._checks import refuse
 from tacit._files import name_without_overwriting, remove_temporaries_of, sync, temporary_beside
 from tacit.errors import LedgerDamaged, LedgerError, LedgerUnavailable
+from tacit.ledger import reading
 from tacit.ledger.chain import Chain, Entry, canonical, digest, read_json
 from tacit.ledger.connections import Connections
 from tacit.ledger.head_file import HeadFile, Remembered
+from tacit.ledger.reading import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION, TOTALS, Seen, Wanted
 
 Read = TypeVar("Read")
-APPLICATION_ID = 0x74616369  # "taci"
-SCHEMA_VERSION = 3
 BUSY_SECONDS = 30.0
 
 _TABLES = """
@@ -61,17 +61,6 @@ _APPEND_ONLY = "".join(
     for table in ("header", "entries")
     for action in ("UPDATE", "DELETE")
 )
-
-
-MIGRATIONS: Mapping[int, tuple[str, ...]] = {
-    1: (
-        "ALTER TABLE header ADD COLUMN reserved_delta REAL NOT NULL DEFAULT 0",
-        "ALTER TABLE entries ADD COLUMN confidence_delta REAL NOT NULL DEFAULT 0",
-    ),
-    2: ("ALTER TABLE entries ADD COLUMN kind TEXT NOT NULL DEFAULT 'release'",),
-}
-"""How to bring a file of an older schema one step forward. Lines of the chain stay as they are:
-schema 1 has no reserve of delta, and what schemas 1 and 2 wrote are releases."""
 
 
 class Store:
@@ -113,25 +102,29 @@ class Store:
 
     def read(self) -> Chain:
         """Read and verify pages and chain, without writing anything."""
-        return self._at_rest_or_locked(_load)
+        return self._at_rest_or_locked(reading.load)
 
-    def read_end(self, *asked: str) -> Chain:
-        """Read and verify the lines behind the remembered head, or all where none is remembered.
+    def read_end(self, wanted: Wanted = TOTALS) -> Chain:
+        """Read and verify the lines behind the remembered head, or as many as are wanted."""
+        return self._read_from(lambda base, head: reading.load_end(base, head, wanted))
 
-        `asked` are hashes of entries that may stand before them: those that do are in its `kinds`.
-        """
+    def read_since(self, head: str, seen: Seen) -> Chain:
+        """Read and verify the lines from the entry of this hash on, or all if it is not there."""
+        return self._read_from(lambda base, end: reading.load_since(base, end, head, seen))
+
+    def _read_from(self, load: Callable[[sqlite3.Connection, Remembered | None], Chain]) -> Chain:
         # Before the database: the head is written after the entry, so what it names is there.
         remembered = self._head.read()
 
         def read(database: sqlite3.Connection) -> Chain:
             self._check_size(database)
-            return _load_end(database, remembered, asked)
+            return load(database, remembered)
 
         return self._at_rest_or_locked(read)
 
     def texts(self) -> list[str]:
         """Return the header and the lines as they were written, all of them verified."""
-        return self._at_rest_or_locked(_texts)
+        return self._at_rest_or_locked(reading.texts)
 
     def _at_rest_or_locked(self, read: Callable[[sqlite3.Connection], Read]) -> Read:
         """Read from the file alone if no log waits to be merged, otherwise under locks.
@@ -159,12 +152,16 @@ class Store:
             return read(database)
 
     def append(
-        self, draft: Callable[[Chain], Mapping[str, Any]], *asked: str, whole: bool = False
+        self,
+        draft: Callable[[Chain], Mapping[str, Any]],
+        wanted: Wanted = TOTALS,
+        *,
+        study: str | None = None,
     ) -> Entry:
         """Append the line that `draft` makes of the verified end of the chain; durable on return.
 
-        `asked` are hashes that `draft` looks for, as in `read_end`; with `whole` it is given all
-        entries. Whatever `draft` raises is raised here, and nothing is written.
+        It is given as much as is `wanted`, and all entries where one may have charged for the
+        `study`. Whatever it raises is raised here, and nothing is written.
         """
         with self._head.turn(self._mode()) as turn, self._writing() as database:
             # Locked before the chain is read: nobody may append between a price and its entry.
@@ -172,9 +169,10 @@ class Store:
             try:
                 self._check_size(database)
                 _migrate(database)
-                chain = _load_end(database, turn.remembered(), asked)
-                if whole and chain.skipped:
-                    chain = _load(database)
+                if study is not None and reading.may_be_charged(database, study):
+                    chain = reading.load(database)
+                else:
+                    chain = reading.load_end(database, turn.remembered(), wanted)
                 entry = _insert(database, chain, chain.following(draft(chain)))
                 database.execute("COMMIT")
             except BaseException:
@@ -187,7 +185,8 @@ class Store:
 
     def _check_size(self, database: sqlite3.Connection) -> None:
         """Refuse a file that was cut, also where the missing pages hold nothing that is read."""
-        told = int(_pragma(database, "page_count")) * int(_pragma(database, "page_size"))
+        pages = reading.pragma(database, "page_count")
+        told = int(pages) * int(reading.pragma(database, "page_size"))
         # Asked second: as long as this reader looks at a log, nobody merges and removes it.
         if not self._is_at_rest():
             return  # the newest pages are in the log
@@ -302,107 +301,12 @@ def _build(path: Path, text: str, header: Mapping[str, Any]) -> None:
 
 def _migrate(database: sqlite3.Connection) -> None:
     """Bring an older file to this schema, inside the transaction that goes on to append."""
-    version = _schema_version(database)
+    version = reading.schema_version(database)
     while version < SCHEMA_VERSION:
         for step in MIGRATIONS[version]:
             database.execute(step)
         version += 1
         database.execute(f"PRAGMA user_version = {version}")
-
-
-def _schema_version(database: sqlite3.Connection) -> int:
-    """Return the file's schema version; refuse a file of another program or of a newer tacit."""
-    version = int(_pragma(database, "user_version"))
-    if _pragma(database, "schema_version") == 0:
-        raise LedgerDamaged("Expected a ledger, got an empty file; restore it from a copy.")
-    if _pragma(database, "application_id") != APPLICATION_ID:
-        raise LedgerError("Expected a ledger, got the SQLite database of another program.")
-    if version > SCHEMA_VERSION:
-        raise LedgerError(
-            f"Expected a ledger of schema {SCHEMA_VERSION} or older, got schema {version}; "
-            "upgrade tacit."
-        )
-    if version not in (*MIGRATIONS, SCHEMA_VERSION):
-        raise LedgerError(f"Expected a ledger of a known schema, got schema {version}.")
-    return version
-
-
-def _pragma(database: sqlite3.Connection, name: str) -> Any:
-    return database.execute(f"PRAGMA {name}").fetchone()[name]
-
-
-def _load(database: sqlite3.Connection) -> Chain:
-    _schema_version(database)
-    _check_pages(database)
-    entries = _rows(database, "SELECT * FROM entries ORDER BY sequence", _ENTRY)
-    return Chain.verified(_header(database), entries)
-
-
-def _load_end(
-    database: sqlite3.Connection, remembered: Remembered | None, asked: tuple[str, ...]
-) -> Chain:
-    """Verify what stands behind the remembered entry, whose own line states the totals up to it.
-
-    Everything is read where that would not tell enough: a fixed list counts its entries, and so
-    does a ledger whose entries cost nothing yet; a note of begun steps behind a head that lags is
-    about a release that may stand before it.
-    """
-    _schema_version(database)
-    chain = None if remembered is None else _from_remembered(database, remembered)
-    if chain is None or chain.header.get("accountant") == "fixed" or not chain.totals.cost:
-        return _load(database)
-    query = "SELECT * FROM entries WHERE sequence > ? ORDER BY sequence"
-    behind = _rows(database, query, _ENTRY, chain.length).fetchall()
-    if any(row.get("kind") == "began" for row in behind):
-        return _load(database)
-    for row in behind:
-        chain.append(row)
-    for text_hash in set(asked) - set(chain.kinds):
-        for row in _rows(database, "SELECT * FROM entries WHERE hash = ?", _ENTRY, text_hash):
-            chain.know(row)
-    return chain
-
-
-def _from_remembered(database: sqlite3.Connection, remembered: Remembered) -> Chain | None:
-    chain = Chain.verified(_header(database), ())
-    found = "SELECT * FROM entries WHERE sequence = ?"
-    rows = _rows(database, found, _ENTRY, remembered.sequence).fetchall()
-    if chain.genesis != remembered.genesis or not rows:
-        raise LedgerDamaged(
-            f"Expected the ledger to hold entry {remembered.sequence}, which its -head file "
-            "remembers: it was rolled back, cut short or exchanged. Put the newer file back; what "
-            "was spent since cannot be known from this one."
-        )
-    return chain.beginning_at(rows[0], remembered.sequence, remembered.hash)
-
-
-def _header(database: sqlite3.Connection) -> dict[str, Any]:
-    header = _rows(database, "SELECT * FROM header", {"payload", "hash"}).fetchall()
-    if len(header) != 1:
-        raise LedgerDamaged("Expected one header in the ledger; restore it from a copy.")
-    return dict(header[0])
-
-
-def _texts(database: sqlite3.Connection) -> list[str]:
-    _load(database)
-    lines = database.execute("SELECT payload FROM entries ORDER BY sequence").fetchall()
-    return [row["payload"] for row in (*database.execute("SELECT payload FROM header"), *lines)]
-
-
-_ENTRY = {"payload", "hash", "sequence"}
-
-
-def _rows(
-    database: sqlite3.Connection, query: str, needed: set[str], *asked: str | int
-) -> sqlite3.Cursor:
-    """Ask for rows, which must have these columns: damage may change the names as well."""
-    try:
-        rows = database.execute(query, asked)
-        if needed <= {column[0] for column in rows.description}:
-            return rows
-    except UnicodeDecodeError:  # in a name, which no text factory reads
-        pass
-    raise LedgerDamaged("Expected the ledger's tables as tacit makes them; restore it from a copy.")
 
 
 def _insert(database: sqlite3.Connection, chain: Chain, text: str) -> Entry:
@@ -414,15 +318,6 @@ def _insert(database: sqlite3.Connection, chain: Chain, text: str) -> Entry:
     marks = ", ".join(f":{name}" for name in row)
     database.execute(f"INSERT INTO entries ({', '.join(row)}) VALUES ({marks})", row)
     return entry
-
-
-def _check_pages(database: sqlite3.Connection) -> None:
-    try:
-        problem = database.execute("PRAGMA integrity_check(1)").fetchone()["integrity_check"]
-    except UnicodeDecodeError:  # in a name, which no text factory reads
-        problem = "a name is not text"
-    if problem != "ok":
-        raise LedgerDamaged("The pages of the ledger file do not agree; restore it from a copy.")
 
 
 def _translate(error: sqlite3.Error | OSError, path: Path, verb: str) -> LedgerError:

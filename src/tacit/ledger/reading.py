@@ -1,0 +1,230 @@
+"""What is read from a ledger's tables, and how much of it is verified.
+
+A statement reads everything. A price reads the lines from the remembered head on, whose own totals
+count all before it; a process that needs more than totals (how many entries were paid for, whether
+others began steps) reads on from a line that it verified itself. Each line is then read once by
+whoever must know it, however many there are. What is found when:
+docs/theory/ledger.md#what-is-checked-when.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from tacit.errors import LedgerDamaged, LedgerError
+from tacit.ledger.chain import Chain, read_json
+from tacit.ledger.head_file import Remembered
+
+APPLICATION_ID = 0x74616369  # "taci"
+SCHEMA_VERSION = 3
+MIGRATIONS: Mapping[int, tuple[str, ...]] = {
+    1: (
+        "ALTER TABLE header ADD COLUMN reserved_delta REAL NOT NULL DEFAULT 0",
+        "ALTER TABLE entries ADD COLUMN confidence_delta REAL NOT NULL DEFAULT 0",
+    ),
+    2: ("ALTER TABLE entries ADD COLUMN kind TEXT NOT NULL DEFAULT 'release'",),
+}
+"""How to bring a file of an older schema one step forward. Lines of the chain stay as they are:
+schema 1 has no reserve of delta, and what schemas 1 and 2 wrote are releases."""
+_ENTRY = {"payload", "hash", "sequence"}
+_STUDY = "json_extract(payload, '$.about.study')"
+_CHARGES = f"CREATE INDEX IF NOT EXISTS charges ON entries ({_STUDY}) WHERE kind = 'charge'"
+_CHARGED = f"SELECT 1 FROM entries WHERE kind = 'charge' AND {_STUDY} = ?"
+
+
+class Seen(NamedTuple):
+    """A line that this process has verified: its number, its hash, how many were paid for up to it.
+
+    The count is None where the lines before it were not read.
+    """
+
+    sequence: int
+    hash: str
+    paid: int | None
+
+
+class Wanted(NamedTuple):
+    """What the end of a chain must tell beside its totals.
+
+    `seen` must be in it; `since` asks for all lines behind one that was verified before, and `also`
+    for the kinds of entries that may stand before them.
+    """
+
+    seen: Seen | None = None
+    since: Seen | None = None
+    also: tuple[str, ...] = ()
+
+
+TOTALS = Wanted()
+"""Nothing beside the totals."""
+
+
+def pragma(database: sqlite3.Connection, name: str) -> Any:
+    """Return what the database says of itself."""
+    return database.execute(f"PRAGMA {name}").fetchone()[name]
+
+
+def schema_version(database: sqlite3.Connection) -> int:
+    """Return the file's schema version; refuse a file of another program or of a newer tacit."""
+    version = int(pragma(database, "user_version"))
+    if pragma(database, "schema_version") == 0:
+        raise LedgerDamaged("Expected a ledger, got an empty file; restore it from a copy.")
+    if pragma(database, "application_id") != APPLICATION_ID:
+        raise LedgerError("Expected a ledger, got the SQLite database of another program.")
+    if version > SCHEMA_VERSION:
+        raise LedgerError(
+            f"Expected a ledger of schema {SCHEMA_VERSION} or older, got schema {version}; "
+            "upgrade tacit."
+        )
+    if version not in (*MIGRATIONS, SCHEMA_VERSION):
+        raise LedgerError(f"Expected a ledger of a known schema, got schema {version}.")
+    return version
+
+
+def load(database: sqlite3.Connection) -> Chain:
+    """Read and verify everything, pages included."""
+    schema_version(database)
+    _check_pages(database)
+    entries = _rows(database, "SELECT * FROM entries ORDER BY sequence")
+    return Chain.verified(_header(database), entries)
+
+
+def load_end(
+    database: sqlite3.Connection, remembered: Remembered | None, wanted: Wanted = TOTALS
+) -> Chain:
+    """Verify what stands behind the remembered entry, whose own line states the totals up to it.
+
+    Where that would not tell enough, it goes back to what is `wanted`: a fixed list counts its
+    entries, and so does a ledger whose entries cost nothing yet. Everything is read where neither
+    is there.
+    """
+    schema_version(database)
+    chain = None if remembered is None else _from_remembered(database, remembered)
+    if chain is not None and wanted.since is not None:
+        chain = _from_seen(database, chain, wanted.since)
+    elif chain is not None and _must_count(chain):
+        counted = wanted.seen is not None and wanted.seen.paid is not None
+        chain = _from_seen(database, chain, wanted.seen) if counted else None
+    if chain is None or remembered is None:
+        return load(database)
+    query = "SELECT * FROM entries WHERE sequence > ? ORDER BY sequence"
+    behind = _rows(database, query, chain.length).fetchall()
+    _look_up(database, chain, (*_subjects(behind), *wanted.also))
+    for row in behind:
+        chain.append(row)
+    if wanted.seen is not None:
+        _look_up(database, chain, [wanted.seen.hash])
+    if chain.skipped < remembered.sequence and not chain.holds(remembered.hash):
+        raise _not_held(remembered)
+    return chain
+
+
+def _must_count(chain: Chain) -> bool:
+    return chain.header.get("accountant") == "fixed" or not chain.totals.cost
+
+
+def _from_remembered(database: sqlite3.Connection, remembered: Remembered) -> Chain | None:
+    chain = Chain.verified(_header(database), ())
+    rows = _at(database, remembered.sequence)
+    if chain.genesis != remembered.genesis or not rows:
+        raise _not_held(remembered)
+    return chain.beginning_at(rows[0], remembered.sequence, remembered.hash)
+
+
+def _from_seen(database: sqlite3.Connection, chain: Chain, seen: Seen | None) -> Chain | None:
+    """Begin at a line that was seen before; None if it is none, or not there any more."""
+    rows = [] if seen is None else _at(database, seen.sequence)
+    if seen is None or not rows or rows[0]["hash"] != seen.hash:
+        return None  # whoever reads everything says what is wrong
+    return chain.beginning_at(rows[0], seen.sequence, seen.hash, paid=seen.paid)
+
+
+def _at(database: sqlite3.Connection, sequence: int) -> list[dict[str, Any]]:
+    return _rows(database, "SELECT * FROM entries WHERE sequence = ?", sequence).fetchall()
+
+
+def _subjects(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the entries that notes of begun steps are about: they may stand before these rows."""
+    notes = (read_json(row["payload"]) for row in rows if row.get("kind") == "began")
+    subjects = (note["about"].get("entry") for note in notes if isinstance(note.get("about"), dict))
+    return [subject for subject in subjects if isinstance(subject, str)]
+
+
+def _look_up(database: sqlite3.Connection, chain: Chain, hashes: Iterable[str]) -> None:
+    """Take note of entries that stand before those that were read."""
+    for text_hash in set(hashes) - set(chain.kinds):
+        query = "SELECT * FROM entries WHERE hash = ? AND sequence <= ?"
+        for row in _rows(database, query, text_hash, chain.skipped):
+            chain.know(row)
+
+
+def _not_held(remembered: Remembered) -> LedgerDamaged:
+    return LedgerDamaged(
+        f"Expected the ledger to hold entry {remembered.sequence}, which its -head file "
+        "remembers: it was rolled back, cut short or exchanged. Put the newer file back; what "
+        "was spent since cannot be known from this one."
+    )
+
+
+def load_since(
+    database: sqlite3.Connection, remembered: Remembered | None, head: str, seen: Seen
+) -> Chain:
+    """Verify from the entry of this hash on; everything where it is not there, or the header's."""
+    rows = _rows(database, "SELECT * FROM entries WHERE hash = ?", head).fetchall()
+    if not rows:
+        return load(database)
+    since = Seen(rows[0]["sequence"], head, None)
+    return load_end(database, remembered, Wanted(seen, since))
+
+
+def may_be_charged(database: sqlite3.Connection, study: str) -> bool:
+    """Tell whether an entry says that it charged for a study; only who reads all of them knows.
+
+    No means that it was not, or that somebody hid it, and then it is paid for twice: asking an
+    index that nobody verified can make a total larger, never smaller.
+    """
+    try:
+        database.execute(_CHARGES)
+        return database.execute(_CHARGED, (study,)).fetchone() is not None
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:  # no JSON here, or none in a line
+            return True
+        raise
+
+
+def _header(database: sqlite3.Connection) -> dict[str, Any]:
+    header = _rows(database, "SELECT * FROM header", needed={"payload", "hash"}).fetchall()
+    if len(header) != 1:
+        raise LedgerDamaged("Expected one header in the ledger; restore it from a copy.")
+    return dict(header[0])
+
+
+def texts(database: sqlite3.Connection) -> list[str]:
+    """Return the header and the lines as they were written, all of them verified."""
+    load(database)
+    lines = database.execute("SELECT payload FROM entries ORDER BY sequence").fetchall()
+    return [row["payload"] for row in (*database.execute("SELECT payload FROM header"), *lines)]
+
+
+def _rows(
+    database: sqlite3.Connection, query: str, *asked: str | int, needed: set[str] = _ENTRY
+) -> sqlite3.Cursor:
+    """Ask for rows, which must have these columns: damage may change the names as well."""
+    try:
+        rows = database.execute(query, asked)
+        if needed <= {column[0] for column in rows.description}:
+            return rows
+    except UnicodeDecodeError:  # in a name, which no text factory reads
+        pass
+    raise LedgerDamaged("Expected the ledger's tables as tacit makes them; restore it from a copy.")
+
+
+def _check_pages(database: sqlite3.Connection) -> None:
+    try:
+        problem = database.execute("PRAGMA integrity_check(1)").fetchone()["integrity_check"]
+    except UnicodeDecodeError:  # in a name, which no text factory reads
+        problem = "a name is not text"
+    if problem != "ok":
+        raise LedgerDamaged("The pages of the ledger file do not agree; restore it from a copy.")
