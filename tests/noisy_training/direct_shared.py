@@ -12,11 +12,11 @@ from tacit.noisy_training.clipped_sums import (
     HOOK_ROWS,
     Blocks,
     HookParts,
-    StackParts,
     UnitParts,
 )
 from tacit.noisy_training.examples import PrivateExamples, layer_sizes
 from tacit.noisy_training.examples import cross_entropy as losses
+from tacit.noisy_training.stack_sums import StackParts
 
 WIDTH, CLASSES = 7, 3
 ENGINES = {"ghost": StackParts, "hooks": HookParts, "single": UnitParts}

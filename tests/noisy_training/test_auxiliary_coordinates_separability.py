@@ -12,7 +12,7 @@ from scipy import special
 
 from tacit.errors import InvalidArgument
 from tacit.features import WholeMatrix, WholeRows, row_bits, whole_rows
-from tacit.noisy_training import auxiliary_coordinates, clipped_sums
+from tacit.noisy_training import auxiliary_coordinates, exact_pieces
 from tacit.noisy_training.auxiliary_coordinates import AuxiliaryCoordinates, slopes, target_rows
 from tacit.noisy_training.exact_rows import logistic, relu, softplus, tanh
 
@@ -45,7 +45,9 @@ SECRET = [
     auxiliary_coordinates._Layer,
     auxiliary_coordinates.LayerRows,
     WholeRows,
-    clipped_sums._Rows,
+    exact_pieces.OuterGradients,
+    exact_pieces.KernelGradients,
+    exact_pieces._Patches,
 ]
 
 
@@ -161,10 +163,10 @@ def test_products_of_whole_steps_are_exact(seed, width, outputs):
     rows = whole_rows(draw.normal(size=(2, width)) * 10.0 ** draw.integers(-9, 9))
     matrix = WholeMatrix(draw.normal(size=(width, outputs)))
     left = rows.steps.astype(object).astype(int).tolist()
-    right = matrix._steps.astype(object).astype(int)
+    right = matrix.steps.astype(object).astype(int)
     for row, unit, product in zip(left, rows.units, matrix.times(rows), strict=True):
         exact = [sum(a * b for a, b in zip(row, column, strict=True)) for column in right.T]
-        assert product.tolist() == [total * float(unit[0]) * matrix._unit for total in exact]
+        assert product.tolist() == [total * float(unit[0]) * matrix.unit for total in exact]
         assert sum(a * a for a in row) <= 2**53
     assert max(abs(a) for row in left for a in row) <= 2 ** row_bits(width)
 

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 import torch
 from direct_shared import CLASSES, WIDTH, Separate, convolution, examples, losses, need, stack
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 
 from tacit.errors import InvalidArgument, MissingExtra
 from tacit.noisy_training import training
-from tacit.noisy_training.clipped_sums import HookParts, StackParts, is_stack
+from tacit.noisy_training.clipped_sums import HookParts
 from tacit.noisy_training.examples import flat_parameters, softmax_slope
 from tacit.noisy_training.isolation import keeps_apart, refuse_coupled
 from tacit.noisy_training.training import Recipe, blocks_of, choose_engine
@@ -253,56 +251,6 @@ class TestEngines:
             self.choose(stack(), "ghost", by_person=True)
         with pytest.raises(InvalidArgument, match="engine"):
             recipe(engine="magic")
-
-
-class Tanh(nn.Module):
-    """Bears the name of an activation that ghost norms know, and is another."""
-
-    def forward(self, rows):
-        return rows.sin()
-
-
-def test_what_counts_as_a_stack():
-    linear = nn.Linear(3, 3)
-    hooked = nn.Sequential(nn.Linear(2, 2))
-    hooked[0].register_forward_hook(lambda *_: None)
-    frozen = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-    frozen[0].requires_grad_(False)
-    tied = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3))
-    tied[2].weight = tied[0].weight
-    named = nn.Sequential(nn.Linear(2, 2), Tanh(), nn.Linear(2, 2))
-    assert is_stack(stack())
-    others = [named, linear, nn.Sequential(linear, nn.Tanh(), linear), hooked, frozen, tied]
-    assert not any(
-        is_stack(module) for module in [*others, nn.Sequential(nn.Tanh()), convolution()]
-    )
-
-
-@pytest.mark.arithmetic
-@given(
-    seed=st.integers(0, 10**6),
-    scale=st.sampled_from([1e-30, 1.0, 1e4, 1e30]),
-    activation=st.sampled_from([nn.Tanh, nn.ReLU, nn.Softplus]),
-    size=st.integers(1, 40),
-)
-@settings(max_examples=30, deadline=None)
-def test_ghost_rows_have_the_same_bits_in_any_company(seed, scale, activation, size):
-    generator = np.random.default_rng(seed)
-    torch.manual_seed(seed)
-    module = nn.Sequential(nn.Linear(WIDTH, 11), activation(), nn.Linear(11, 3)).double()
-    data = examples(60, seed=seed)
-    data.inputs[20:] *= np.float32(scale)
-    data.inputs[40, 0] = np.nan
-    parts = StackParts(module, data, losses, blocks_of(recipe(), module))
-    alone = [parts.each(np.array([row])) for row in range(3)]
-    company = np.append(generator.permutation(np.arange(3, 60))[:size], [0, 1, 2])
-    generator.shuffle(company)
-    crowd = parts.each(company)
-    for row, own in enumerate(alone):
-        (place,) = np.flatnonzero(company == row)
-        for one, many in zip(own.inputs + own.deltas, crowd.inputs + crowd.deltas, strict=True):
-            np.testing.assert_array_equal(one.values()[0], many.values()[place])
-        np.testing.assert_array_equal(own.norms[0], crowd.norms[place])
 
 
 def test_slopes_of_the_softmax_loss_agree_with_autograd():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tacit import Budget, InsecureNoise, Ledger, Plan
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import NoisySteps
-from tacit.noisy_training.clipped_sums import StackParts
+from tacit.noisy_training import StackParts
 from tacit.noisy_training.training import (
     GradientSteps,
     Recipe,

@@ -19,7 +19,6 @@ from tacit.noisy_training.clipped_sums import (
     SPLITS,
     Blocks,
     HookParts,
-    StackParts,
     UnitParts,
 )
 from tacit.noisy_training.exact_rows import ACTIVATIONS
@@ -33,6 +32,7 @@ from tacit.noisy_training.examples import flat_parameters as flat_parameters
 from tacit.noisy_training.examples import need_torch as need_torch
 from tacit.noisy_training.examples import set_parameters as set_parameters
 from tacit.noisy_training.examples import trained_parameters as trained_parameters
+from tacit.noisy_training.stack_sums import StackParts
 from tacit.noisy_training.training import (
     ENGINES,
     OPTIMISERS,

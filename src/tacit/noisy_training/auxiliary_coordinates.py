@@ -211,7 +211,7 @@ def _pulls(
         outputs = layers[number].apply(whole_rows(z))
         slopes.append(_layer(network, outputs, number, coordinates, targets))
     return [
-        own.gap + layer.backward.times(whole_rows(after.delta))
+        own.gap + layer.back(whole_rows(after.delta))
         for layer, (own, after) in zip(layers[1:], pairwise(slopes), strict=True)
     ]
 

@@ -7,7 +7,7 @@ unit's part from that unit and the public parameters alone:
 
 - `UnitParts`: one unit at a time, any module, people as well as records; slow and sure.
 - `HookParts`: known layers by Opacus' hooks, in small batches of one size.
-- `StackParts`: chains of linear layers by ghost norms, in exact arithmetic.
+- `stack_sums.StackParts`: chains of linear layers and convolutions, in exact arithmetic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
@@ -27,13 +27,9 @@ from tacit._checks import Floats, Integers, one_of, positive, refuse
 from tacit._extras import need
 from tacit._quiet import Secret, kind_of, quiet
 from tacit.errors import InvalidArgument
-from tacit.features import WholeRows, whole_rows
-from tacit.noisy_training.exact_rows import ACTIVATIONS, ExactLayer
 from tacit.noisy_training.examples import (
     Loss,
     PrivateExamples,
-    RowLoss,
-    flat_parameters,
     need_torch,
     set_parameters,
     trained_parameters,
@@ -42,10 +38,8 @@ from tacit.noisy_training.isolation import foreign_layer
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from torch.nn import Module, Sequential
+    from torch.nn import Module
 
-STACK_ROWS = 1024
-"""Rows that ghost norms compute at a time."""
 MARGIN = 1e-6
 """By how much a part stays below norm 1: far more than float64 can be wrong by in a norm."""
 _LARGEST = 1e100
@@ -182,8 +176,13 @@ class Blocks:
         array of shape (dimension,)
             What an optimiser steps along; public.
         """
-        scale = np.repeat(np.divide(1.0, self.shares), self.sizes)
-        return np.asarray(noisy_sums * scale / lot)
+        gradient = np.empty(self.dimension)
+        ends = np.cumsum(self.sizes)[:-1]
+        pairs = zip(np.split(gradient, ends), np.split(noisy_sums, ends), strict=True)
+        for share, (own, noisy) in zip(self.shares, pairs, strict=True):
+            np.multiply(noisy, 1.0 / share, out=own)
+        gradient /= lot
+        return gradient
 
 
 class Parts(Secret, ABC):
@@ -200,6 +199,10 @@ class Parts(Secret, ABC):
     @abstractmethod
     def sums(self, units: Integers) -> Floats:
         """Return the sum of the parts of some units, each of norm at most 1."""
+
+    def attempt(self, units: Integers) -> None:
+        """Compute what public, made-up units add, and let errors out; private ones' would tell."""
+        self.sums(units)
 
 
 class UnitParts(Parts):
@@ -543,164 +546,3 @@ class HookParts(Parts):
             # Forgotten before the next batch: hooks would keep these rows beside its own.
             parameter.grad_sample = parameter.grad = None
         return [own.reshape(HOOK_ROWS, -1).contiguous() for own in found]
-
-
-def is_stack(module: Any) -> bool:
-    """Tell whether a module is a chain of linear layers with known activations between them.
-
-    >>> from torch import nn
-    >>> is_stack(nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 2)))
-    True
-    >>> is_stack(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3)))
-    False
-    """
-    nn = need_torch().nn
-    if type(module) is not nn.Sequential or not len(module) % 2 or foreign_layer(module):
-        return False
-    linear, between = list(module)[::2], list(module)[1::2]
-    known = all(type(layer) is nn.Linear for layer in linear) and all(
-        type(layer).__name__.lower() in ACTIVATIONS and getattr(layer, "beta", 1) == 1
-        for layer in between
-    )
-    if not known or not all(parameter.requires_grad for parameter in module.parameters()):
-        return False
-    # Shared parameters are listed once: their gradient has two terms.
-    return len(list(module.parameters())) == sum(1 + (one.bias is not None) for one in linear)
-
-
-class _Rows(NamedTuple):
-    """Of each layer: inputs, deltas, and the length of each row's gradient. Secret."""
-
-    inputs: list[WholeRows]
-    deltas: list[WholeRows]
-    norms: Floats
-
-    def __repr__(self) -> str:
-        return "_Rows(secret)"
-
-
-class StackParts(Parts):
-    """Parts of single records in a stack of linear layers, by ghost norms. Secret.
-
-    Parameters
-    ----------
-    module : torch Sequential
-        Linear layers with ReLU, Tanh or Softplus between them; public.
-    examples : PrivateExamples
-        The records; secret.
-    loss : cross_entropy or half_squares
-        A loss of single rows that knows its slope by their outputs.
-    blocks : Blocks
-        How gradients are clipped, from `blocks_of`.
-
-    Notes
-    -----
-    The gradient of one row in layer k is the outer product of delta_k (the loss by the layer's
-    output) and the layer's input a_k with a 1 for the bias. Its norm is |delta_k| times
-    sqrt(|a_k|^2 + 1), and the clipped sum over rows is one product of matrices. What is summed is
-    built from the very delta and a whose norms were taken, so the bound needs no trust in automatic
-    differentiation; and rows go through exact products (`exact_rows`), so that no row feels the
-    others.
-
-    References
-    ----------
-    `docs/theory/direct.md#blocks`
-    """
-
-    def __init__(
-        self, module: Module, examples: PrivateExamples, loss: RowLoss, blocks: Blocks
-    ) -> None:
-        super().__init__(examples, blocks)
-        layers: list[Any] = list(cast("Sequential", module))
-        self._shapes = [(*layer.weight.shape, layer.bias is not None) for layer in layers[::2]]
-        self._activations = [ACTIVATIONS[type(layer).__name__.lower()] for layer in layers[1::2]]
-        self._slope = loss.slope
-        self.load(flat_parameters(module))
-
-    def load(self, parameters: Floats) -> None:
-        """Take the parameters of the next step: of each layer a matrix, then the bias.
-
-        Parameters
-        ----------
-        parameters : array of shape (parameters,)
-            All trained numbers as one vector; public.
-        """
-        expected = self._blocks.dimension
-        if parameters.size != expected:
-            raise InvalidArgument(f"Expected as many numbers as parameters, {expected}.")
-        self._layers = ExactLayer.all_of(parameters, self._shapes)
-
-    def sums(self, units: Integers) -> Floats:
-        """Return the sum of the parts of some records, each of norm at most 1.
-
-        Parameters
-        ----------
-        units : array of int
-            Positions of the sampled records; secret.
-
-        Returns
-        -------
-        array of float64 of shape (dimension,)
-            The sum without noise; secret.
-        """
-        total = np.zeros(self._blocks.dimension)
-        for start in range(0, units.size, STACK_ROWS):
-            total += self._sums_of(units[start : start + STACK_ROWS])
-        return total
-
-    def _sums_of(self, units: Integers) -> Floats:
-        rows = self.each(units)
-        norms = rows.norms
-        if len(self._blocks.sizes) == 1:
-            norms = np.sqrt(np.square(norms).sum(axis=1, keepdims=True))
-        factors = np.broadcast_to(self._blocks.row_factors(norms), rows.norms.shape)
-        broken = np.flatnonzero(~(factors > 0).all(axis=1))
-        sums = []
-        for layer, inputs, deltas, own in zip(
-            self._layers, rows.inputs, rows.deltas, factors.T, strict=True
-        ):
-            scaled, values = deltas.values(), inputs.values()
-            # Zeroed before any product: 0 times what is not finite is not 0.
-            scaled[broken] = values[broken] = 0.0
-            scaled *= own[:, None]
-            sums.append((scaled.T @ values).reshape(-1))
-            if layer.bias is not None:
-                sums.append(scaled.sum(axis=0))
-        return np.concatenate(sums)
-
-    def each(self, units: Integers) -> _Rows:
-        """Return what makes up each record's part: a function of that record alone, bit by bit.
-
-        Parameters
-        ----------
-        units : array of int
-            Positions of records.
-
-        Returns
-        -------
-        named tuple (inputs, deltas, norms)
-            Of each layer its inputs and the loss by its outputs, and the lengths of the gradients
-            before clipping, of shape (records, layers); secret.
-        """
-        with np.errstate(all="ignore"):  # what is not finite is found by its norm
-            inputs, deltas = self._passes(units)
-            norms = [
-                d.norms() * np.sqrt(a.norms() ** 2 + (layer.bias is not None))
-                for layer, a, d in zip(self._layers, inputs, deltas, strict=True)
-            ]
-            return _Rows(inputs, deltas, np.hstack(norms))
-
-    def _passes(self, units: Integers) -> tuple[list[WholeRows], list[WholeRows]]:
-        """Return the inputs of every layer, and the loss by its outputs."""
-        flow = np.asarray(self._examples.inputs[units], dtype=np.float64)
-        inputs, slopes = [], []
-        for number, layer in enumerate(self._layers):
-            inputs.append(whole_rows(flow))
-            flow = layer.apply(inputs[-1])
-            if number < len(self._activations):
-                flow, slope = self._activations[number](flow)
-                slopes.append(slope)
-        deltas = [whole_rows(self._slope(flow, self._examples.targets[units]))]
-        for layer, slope in zip(self._layers[:0:-1], slopes[::-1], strict=True):
-            deltas.append(whole_rows(layer.backward.times(deltas[-1]) * slope))
-        return inputs, deltas[::-1]

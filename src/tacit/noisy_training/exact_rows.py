@@ -10,41 +10,79 @@ IEEE 754 rounds correctly. Precision is about that of float32 (docs/theory/direc
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from tacit._checks import Floats, blocks
 from tacit.features import WholeMatrix, WholeRows, exp_of_negative
+from tacit.noisy_training.examples import need_torch
 
 _LOG_TERMS = 12
-_BLOCK = 2**14  # numbers whose few temporary arrays stay in the processor's cache
+_BLOCK = 2**13  # numbers whose few temporary arrays stay in the processor's cache
+_CELLS = 2**8  # of a table between two whole numbers
+_TANH_IS_ONE = 20  # in float64, from there on
+
+
+def product(left: Floats, right: Floats) -> Floats:
+    """Return a product of matrices by torch, whose kernels are a fifth quicker than NumPy's.
+
+    >>> product(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]])).tolist()
+    [[11.0]]
+    """
+    torch = need_torch()
+    made: Floats = torch.mm(torch.from_numpy(left), torch.from_numpy(right)).numpy()
+    return made
+
+
+def add_product(total: Floats, left: Floats, right: Floats) -> None:
+    """Add left^T right to the total, in place and without a matrix in between.
+
+    >>> total = np.ones((1, 1))
+    >>> add_product(total, np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]]))
+    >>> total.tolist()
+    [[12.0]]
+    """
+    torch = need_torch()
+    torch.from_numpy(total).addmm_(torch.from_numpy(left).T, torch.from_numpy(right))
 
 
 class ExactLayer(NamedTuple):
     """A linear layer of the current step, for exact products in both directions. Public."""
 
     forward: WholeMatrix
-    backward: WholeMatrix
+    backward: WholeMatrix | None
+    """None for the first layer: nothing goes back to the inputs."""
     bias: Floats | None
 
     @classmethod
-    def all_of(cls, parameters: Floats, shapes: Sequence[tuple[int, int, bool]]) -> list[Self]:
+    def all_of(
+        cls, parameters: Floats, shapes: Sequence[tuple[int, int, bool]], *, first: bool = True
+    ) -> list[Self]:
         """Cut one vector into layers (outputs, inputs, whether there is a bias): matrix, bias."""
-        layers, rest = [], parameters.copy()
+        layers: list[Self] = []
+        rest = parameters
         for outputs, inputs, biased in shapes:
             flat, rest = np.split(rest, [outputs * inputs])
             bias, rest = np.split(rest, [outputs]) if biased else (None, rest)
             matrix = flat.reshape(outputs, inputs)
-            layers.append(cls(WholeMatrix(matrix.T), WholeMatrix(matrix), bias))
+            backward = WholeMatrix(matrix) if layers or not first else None
+            layers.append(cls(WholeMatrix(matrix.T), backward, None if bias is None else +bias))
         return layers
 
     def apply(self, rows: WholeRows) -> Floats:
         """Return what the layer makes of its inputs, before the activation."""
-        outputs = self.forward.times(rows)
+        outputs = self.forward.times(rows, product)
         if self.bias is not None:
             outputs += self.bias
         return outputs
+
+    def back(self, rows: WholeRows) -> Floats:
+        """Return the loss by the layer's inputs, from the loss by its outputs."""
+        if self.backward is None:
+            raise AssertionError("Expected a layer behind the first.")
+        return self.backward.times(rows, product)
 
 
 def relu(values: Floats) -> tuple[Floats, Floats]:
@@ -84,14 +122,54 @@ def _log_of_one_more(power: Floats) -> Floats:
 
 
 def tanh(values: Floats) -> tuple[Floats, Floats]:
-    """Return (1 - e^-2u)/(1 + e^-2u) and its slope, to about 1e-11.
+    """Return the hyperbolic tangent, to about 3e-12, and its slope 1 - tanh^2.
+
+    A cubic between points 2^-8 apart, with the values and slopes that tanh has there: it is off by
+    at most 2^-32 / 384 of the largest fourth derivative, 4.1: below 2.6e-12.
 
     >>> [part.round(9).tolist() for part in tanh(np.array([0.0, 1.0, -1.0]))]
     [[0.0, 0.761594156, -0.761594156], [1.0, 0.419974342, 0.419974342]]
     """
-    power = exp_of_negative(-2.0 * np.abs(values))
-    value = np.copysign((1.0 - power) / (1.0 + power), values)
-    return value, 1.0 - value * value
+    flat = np.ascontiguousarray(values).reshape(-1)
+    result, slope = np.empty_like(flat), np.empty_like(flat)
+    cubics = np.empty((min(_BLOCK, flat.size), 4))
+    for block in blocks(flat.size, _BLOCK):
+        own = flat[block]
+        _tanh_into(own, result[block], slope[block], cubics[: own.size])
+    return result.reshape(values.shape), slope.reshape(values.shape)
+
+
+def _tanh_into(values: Floats, result: Floats, slope: Floats, cubics: Floats) -> None:
+    """Write tanh and its slope; all the arrays are there before, to spare the memory's pages."""
+    offsets = np.abs(values, out=slope)
+    np.minimum(offsets, _TANH_IS_ONE, out=offsets)
+    offsets *= _CELLS
+    np.floor(offsets, out=result)
+    offsets -= result
+    with np.errstate(invalid="ignore"):  # of NaN, whose offset is NaN, whatever cell is taken
+        cells = result.astype(np.int64)
+    _tanh_cubics().take(cells, axis=0, mode="clip", out=cubics)
+    np.multiply(cubics[:, 3], offsets, out=result)
+    for power in (2, 1):
+        result += cubics[:, power]
+        result *= offsets
+    result += cubics[:, 0]
+    np.copysign(result, values, out=result)
+    np.multiply(result, result, out=slope)
+    np.subtract(1.0, slope, out=slope)
+
+
+@cache
+def _tanh_cubics() -> Floats:
+    """Return, for each cell, coefficients in the offset as a part of the cell."""
+    nodes = np.arange(_TANH_IS_ONE * _CELLS + 2, dtype=np.float64)
+    powers = exp_of_negative(nodes * (-2.0 / _CELLS))
+    points = (1.0 - powers) / (1.0 + powers)
+    slopes = (1.0 - points * points) / _CELLS
+    left, right, start, end = points[:-1], points[1:], slopes[:-1], slopes[1:]
+    rise = right - left
+    square, cube = 3.0 * rise - 2.0 * start - end, start + end - 2.0 * rise
+    return np.stack([left, start, square, cube], axis=1)
 
 
 def logistic(values: Floats) -> Floats:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit._checks import Floats, Integers, at_least, one_of, positive
+from tacit._checks import Floats, Integers, at_least, blocks, one_of, positive
 from tacit._quiet import Secret
 from tacit.errors import InvalidArgument
 from tacit.noisy_training.clipped_sums import (
@@ -24,9 +24,7 @@ from tacit.noisy_training.clipped_sums import (
     Blocks,
     HookParts,
     Parts,
-    StackParts,
     UnitParts,
-    is_stack,
 )
 from tacit.noisy_training.examples import (
     LOSSES,
@@ -42,12 +40,14 @@ from tacit.noisy_training.isolation import (
     keeps_apart,
     refuse_coupled,
 )
+from tacit.noisy_training.stack_sums import StackParts, is_stack
 
 if TYPE_CHECKING:
     from torch.nn import Module
 
 OPTIMISERS = ("adam", "sgd", "momentum")
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
+_BLOCK = 2**13  # numbers whose few temporary arrays stay in the processor's cache
 
 
 class Adam:
@@ -66,19 +66,26 @@ class Adam:
     def step(self, parameters: Floats, gradient: Floats) -> None:
         """Take one step down, in place."""
         self._count += 1
-        change = gradient - self._mean
+        for block in blocks(len(parameters), _BLOCK // max(1, parameters[:1].size)):
+            parameters[block] -= self._change(gradient[block], block)
+
+    def _change(self, gradient: Floats, block: slice) -> Floats:
+        """Move the moments of a block; return by how much its parameters go down."""
+        mean, square = self._mean[block], self._square[block]
+        change = gradient - mean
         change *= 1 - _FIRST
-        self._mean += change
+        mean += change
         np.multiply(gradient, gradient, out=change)
-        change -= self._square
+        change -= square
         change *= 1 - _SECOND
-        self._square += change
-        np.divide(self._square, 1 - _SECOND**self._count, out=change)
+        square += change
+        np.multiply(square, 1 / (1 - _SECOND**self._count), out=change)
         np.sqrt(change, out=change)
         change += _TINY
-        np.divide(self._mean, change, out=change)
-        change *= self.rate / (1 - _FIRST**self._count)
-        parameters -= change
+        np.divide(mean, change, out=change)
+        rate = self.rate[block] if isinstance(self.rate, np.ndarray) else self.rate
+        change *= rate / (1 - _FIRST**self._count)
+        return change
 
     def state(self) -> dict[str, Any]:
         """Return the moments and how many steps they are of, to go on from."""
@@ -183,9 +190,10 @@ class Recipe:
     decay : float, optional
         The learning rate falls in a straight line to this part of itself.
     engine : str, optional
-        "auto" is "ghost" for linear stacks and "single", one unit at a time, for all else; both
-        keep rows apart by what they compute. "hooks" (Opacus; known layers only) is quicker than
-        "single", but that its kernels keep rows apart is tried, not proved.
+        "auto" is "ghost" for chains of linear layers, convolutions and pools and "single", one
+        unit at a time, for all else; both keep rows apart by what they compute. "hooks" (Opacus;
+        known layers only) is quicker than "single", but that its kernels keep rows apart is tried,
+        not proved.
 
     References
     ----------
@@ -262,12 +270,17 @@ def choose_engine(
             "a person's records have one gradient together."
         )
     ghost = recipe.engine in ("auto", "ghost") and not by_person
-    if ghost and is_stack(module) and isinstance(loss, RowLoss):
-        return partial(StackParts, module, loss=loss, blocks=blocks)
+    shape = probes(1).inputs.shape[1:]
+    if ghost and isinstance(loss, RowLoss) and is_stack(module, shape):
+        stack: Maker = partial(StackParts, module, loss=loss, blocks=blocks)
+        if (failure := failure_of(stack, module, probes, _TRIED)) is None:
+            return stack
+        if recipe.engine == "ghost":
+            raise InvalidArgument(failure)
     if recipe.engine == "ghost":
         raise InvalidArgument(
             "Expected engine='hooks', 'single' or 'auto': ghost norms are for a Sequential of "
-            "Linear layers with ReLU, Tanh or Softplus between them."
+            "Linear, Conv2d, MaxPool2d, Flatten and Unflatten with ReLU, Tanh or Softplus between."
         )
     if recipe.engine == "hooks":
         hooks: Maker = partial(HookParts, module, loss=loss, blocks=blocks)

@@ -1,0 +1,383 @@
+"""Pieces of a network in exact arithmetic: linear layers, convolutions, pools, activations.
+
+A flow is a matrix, one row a record, whatever the shape of a record is. Each piece maps row to row,
+there and back, and a piece that is trained says what each record adds to its gradient. Rows and
+weights are whole steps, few enough that every sum of products is an integer below 2^53: torch may
+add them in any order, in any company (docs/theory/direct.md#in-a-computer). All else is done number
+by number, or by comparing numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from tacit._checks import Floats
+from tacit.features import EXACT_BITS, WholeMatrix, WholeRows, row_bits, whole_rows
+from tacit.noisy_training.exact_rows import ACTIVATIONS, ExactLayer, add_product
+from tacit.noisy_training.examples import need_torch
+
+Shape = tuple[int, ...]
+
+
+class Gradients(Protocol):
+    """What some records add to one layer's gradient, before clipping. Secret."""
+
+    @property
+    def norms(self) -> Floats:
+        """The length of each record's gradient, of shape (records, 1)."""
+
+    def add(self, total: Floats, factors: Floats) -> None:
+        """Add all of them, each times its factor (records, 1), to the layer's part of a sum.
+
+        A factor of 0 silences a record, whatever it said.
+        """
+
+
+class OuterGradients(NamedTuple):
+    """Gradients of a linear layer: the outer products of deltas and inputs. Secret."""
+
+    inputs: WholeRows
+    deltas: WholeRows
+    biased: bool
+
+    def __repr__(self) -> str:
+        return "OuterGradients(secret)"
+
+    @property
+    def norms(self) -> Floats:
+        """|delta| times |input|, where a bias counts as one input more."""
+        lengths = self.inputs.norms()
+        if self.biased:
+            lengths = _length(lengths, np.ones_like(lengths))
+        return np.asarray(self.deltas.norms() * lengths)
+
+    def add(self, total: Floats, factors: Floats) -> None:
+        """Add one product of matrices, and the bias."""
+        scales, both = _scales(factors, self.deltas.units, self.inputs.units)
+        outputs, width = self.deltas.steps.shape[1], self.inputs.steps.shape[1]
+        matrix, bias = np.split(total, [outputs * width])
+        scaled = self.deltas.steps * both
+        add_product(matrix.reshape(outputs, width), scaled, self.inputs.steps)
+        if self.biased:
+            bias += scales[:, 0] @ self.deltas.steps
+
+
+class KernelGradients(NamedTuple):
+    """Gradients of a convolution: each record's own, in whole steps. Secret."""
+
+    kernels: Floats
+    biases: Floats | None
+    input_units: Floats
+    delta_units: Floats
+
+    def __repr__(self) -> str:
+        return "KernelGradients(secret)"
+
+    @property
+    def norms(self) -> Floats:
+        """Lengths, from squares that are added in one order for every record."""
+        lengths = np.sqrt(added(np.square(self.kernels))) * self.input_units
+        if self.biases is not None:
+            lengths = _length(lengths, np.sqrt(added(np.square(self.biases))))
+        return np.asarray(lengths * self.delta_units)
+
+    def add(self, total: Floats, factors: Floats) -> None:
+        """Add the records' kernels, and their biases."""
+        scales, both = _scales(factors, self.delta_units, self.input_units)
+        kernels, bias = np.split(total, [self.kernels.shape[1]])
+        kernels += both[:, 0] @ self.kernels
+        if self.biases is not None:
+            bias += scales[:, 0] @ self.biases
+
+
+def _scales(factors: Floats, first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    """Return factors times one unit and times both; 0 for a silent record, whose units may be NaN.
+
+    Steps are finite, always: 0 times a step is 0. A scale that is beyond float64 belongs to steps
+    that are all 0, for the length, their product, was none: it is 0 as well.
+    """
+    heard = factors > 0
+    with np.errstate(all="ignore"):
+        one = factors * first
+        both = one * second
+    one, both = (np.where(heard & np.isfinite(each), each, 0.0) for each in (one, both))
+    return one, both
+
+
+def _length(first: Floats, second: Floats) -> Floats:
+    """Return sqrt(first^2 + second^2), neither of whose squares may leave float64."""
+    larger = np.maximum(first, second)
+    by = np.where(larger > 0, larger, 1.0)
+    return np.asarray(larger * np.sqrt((first / by) ** 2 + (second / by) ** 2))
+
+
+def added(rows: Floats) -> Floats:
+    """Return each row's sum, in an order that the width alone decides; the rows are overwritten.
+
+    >>> added(np.array([[1.0, 2.0, 3.0], [1.0, 0.0, 0.0]])).tolist()
+    [[6.0], [1.0]]
+    """
+    width = rows.shape[1]
+    while width > 1:
+        half = width // 2
+        rows[:, :half] += rows[:, half : 2 * half]
+        if width % 2:
+            rows[:, 0] += rows[:, width - 1]
+        width = half
+    return rows[:, :1]
+
+
+class Linear:
+    """A linear layer of flat rows."""
+
+    trained: ClassVar[bool] = True
+
+    def __init__(self, layer: Any, shape: Shape) -> None:
+        self._outputs, self._inputs = layer.weight.shape
+        self._biased = layer.bias is not None
+        self.shape: Shape = (self._outputs,)
+        self.fits = shape == (self._inputs,)
+        self.size = self._outputs * self._inputs + self._outputs * self._biased
+        self.numbers = self._inputs
+
+    def load(self, parameters: Floats, *, first: bool) -> None:
+        """Take the weights of the next step; nothing goes back to the inputs of the first layer."""
+        shapes = [(self._outputs, self._inputs, self._biased)]
+        (self._layer,) = ExactLayer.all_of(parameters, shapes, first=first)
+
+    def forward(self, flow: Floats) -> tuple[Floats, WholeRows]:
+        """Return the outputs, and the inputs in whole steps. The flow is overwritten."""
+        inputs = whole_rows(flow, out=flow)
+        return self._layer.apply(inputs), inputs
+
+    def back(self, kept: WholeRows, deltas: WholeRows) -> Floats:
+        """Return the loss by the inputs."""
+        return self._layer.back(deltas)
+
+    def gradients(self, kept: WholeRows, deltas: WholeRows) -> Gradients:
+        """Return what each record adds."""
+        return OuterGradients(kept, deltas, self._biased)
+
+
+class _Patches(NamedTuple):
+    """Patches (records, numbers of a patch, places) in whole steps of each record's unit."""
+
+    steps: Any
+    units: Floats
+
+    def __repr__(self) -> str:
+        return "_Patches(secret)"
+
+
+_HOW = ("kernel_size", "dilation", "padding", "stride")
+
+
+class Convolution:
+    """A convolution of images: a linear layer of patches."""
+
+    trained: ClassVar[bool] = True
+
+    def __init__(self, layer: Any, shape: Shape) -> None:
+        self._how = {name: getattr(layer, name) for name in _HOW}
+        self._biased, self._outputs = layer.bias is not None, layer.out_channels
+        self._patch = layer.in_channels * math.prod(layer.kernel_size)
+        self._before = shape
+        self.fits = (
+            len(shape) == 3
+            and shape[0] == layer.in_channels
+            and layer.groups == 1
+            and layer.padding_mode == "zeros"
+            and not isinstance(layer.padding, str)
+        )
+        sides = [self._side(axis) for axis in range(2)] if self.fits else [0, 0]
+        self.fits = self.fits and min(sides) > 0
+        self.shape: Shape = (self._outputs, *sides)
+        self.size = self._outputs * (self._patch + self._biased)
+        places = max(1, math.prod(sides))
+        self.numbers = max(self._patch * places, self._outputs * self._patch)
+        # A record's gradient is a sum over places: exact only where it stays below 2^53.
+        self._row_bits = row_bits(max(2, math.prod(shape)))
+        self._delta_bits = row_bits(self._outputs * places)
+        spread = math.ceil(math.log2(max(2, places)))
+        self.fits = self.fits and self._row_bits + self._delta_bits + spread <= EXACT_BITS
+
+    def _side(self, axis: int) -> int:
+        kernel, dilation, padding, stride = (self._how[name][axis] for name in _HOW)
+        free = self._before[axis + 1] + 2 * padding - dilation * (kernel - 1) - 1
+        return int(free // stride + 1)
+
+    def load(self, parameters: Floats, *, first: bool) -> None:
+        """Take the kernels of the next step."""
+        flat, bias = np.split(parameters, [self._outputs * self._patch])
+        kernels = flat.reshape(self._outputs, self._patch)
+        self._forward = WholeMatrix(kernels, bits=_left(self._patch, self._row_bits))
+        # What goes back to a number of an image is a sum over outputs and places of the kernel.
+        terms = self._outputs * math.prod(self._how["kernel_size"])
+        self._backward = WholeMatrix(kernels.T, bits=_left(terms, self._delta_bits))
+        self._bias = bias.copy() if self._biased else None
+
+    def forward(self, flow: Floats) -> tuple[Floats, _Patches]:
+        """Return the outputs, and the patches in whole steps. The flow is overwritten."""
+        torch = need_torch()
+        rows = whole_rows(flow, out=flow)
+        images = torch.from_numpy(rows.steps).reshape(-1, *self._before)
+        patches = torch.nn.functional.unfold(images, **self._how)
+        outputs = _by_record(self._forward.steps, patches)
+        outputs *= rows.units[:, :, None] * self._forward.unit
+        if self._bias is not None:
+            outputs += self._bias[:, None]
+        return outputs.reshape(len(flow), -1), _Patches(patches, rows.units)
+
+    def back(self, kept: _Patches, deltas: WholeRows) -> Floats:
+        """Return the loss by the inputs: integers in patches, which overlap, are added exactly."""
+        torch = need_torch()
+        patches = torch.from_numpy(_by_record(self._backward.steps, self._places(deltas)))
+        steps = torch.nn.functional.fold(patches, self._before[1:], **self._how)
+        flow: Floats = steps.reshape(len(patches), -1).numpy()
+        flow *= deltas.units * self._backward.unit
+        return flow
+
+    def gradients(self, kept: _Patches, deltas: WholeRows) -> Gradients:
+        """Return what each record adds: a sum over places, exact in whole steps."""
+        places = self._places(deltas)
+        kernels = places.bmm(kept.steps.transpose(1, 2))
+        flat = kernels.reshape(len(kernels), -1).numpy()
+        biases = places.sum(dim=2).numpy() if self._biased else None
+        return KernelGradients(flat, biases, kept.units, deltas.units)
+
+    def _places(self, deltas: WholeRows) -> Any:
+        return need_torch().from_numpy(deltas.steps).reshape(len(deltas.steps), self._outputs, -1)
+
+
+def _left(terms: int, bits: int) -> int:
+    """Return how many bits are left to weights, where so many products with so many are added."""
+    return EXACT_BITS - math.ceil(math.log2(max(2, terms))) - bits
+
+
+def _by_record(matrix: Floats, records: Any) -> Floats:
+    """Return the matrix times each record's own."""
+    torch = need_torch()
+    shared = torch.from_numpy(matrix).expand(len(records), *matrix.shape)
+    made: Floats = shared.bmm(records).numpy()
+    return made
+
+
+class MaxPool:
+    """The largest number of each window of an image."""
+
+    trained: ClassVar[bool] = False
+
+    def __init__(self, layer: Any, shape: Shape) -> None:
+        self._how = {
+            name: getattr(layer, name)
+            for name in ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+        }
+        self._before = shape
+        self.fits = len(shape) == 3 and not layer.return_indices
+        self.shape: Shape = shape
+        if self.fits:
+            torch = need_torch()
+            pooled, _ = self._pooled(torch.zeros(1, *shape, dtype=torch.float64))
+            self.shape = tuple(pooled.shape[1:])
+        self.numbers = math.prod(shape)
+
+    def _pooled(self, images: Any) -> tuple[Any, Any]:
+        pool = need_torch().nn.functional.max_pool2d
+        values, places = pool(images, return_indices=True, **self._how)
+        return values, places
+
+    def forward(self, flow: Floats) -> tuple[Floats, Any]:
+        """Return the largest numbers, and where each one was."""
+        images = need_torch().from_numpy(flow).reshape(-1, *self._before)
+        values, places = self._pooled(images)
+        return values.reshape(len(flow), -1).numpy(), places
+
+    def back(self, kept: Any, slopes: Floats) -> Floats:
+        """Return the loss by the inputs: windows overlap, and whole steps are added exactly."""
+        torch = need_torch()
+        deltas = whole_rows(slopes, out=slopes)
+        planes = (len(slopes), self._before[0], -1)
+        flow = torch.zeros(len(slopes), self._before[0], math.prod(self._before[1:])).double()
+        flow.scatter_add_(2, kept.reshape(planes), torch.from_numpy(deltas.steps).reshape(planes))
+        result: Floats = flow.reshape(len(slopes), -1).numpy()
+        result *= deltas.units
+        return result
+
+
+class Activation:
+    """A function of each number."""
+
+    trained: ClassVar[bool] = False
+
+    def __init__(self, layer: Any, shape: Shape) -> None:
+        self._function = ACTIVATIONS[type(layer).__name__.lower()]
+        usual = {"beta": 1, "threshold": 20}  # of a Softplus; others have none
+        self.fits = all(getattr(layer, name, value) == value for name, value in usual.items())
+        self.shape, self.numbers = shape, 0
+
+    def forward(self, flow: Floats) -> tuple[Floats, Floats]:
+        """Return the values, and the slopes."""
+        return self._function(flow)
+
+    def back(self, kept: Floats, slopes: Floats) -> Floats:
+        """Return the loss by the inputs. The slopes are overwritten."""
+        slopes *= kept
+        return slopes
+
+
+class Reshape:
+    """Flatten or Unflatten: a row stays as it is, its shape gets another name."""
+
+    trained: ClassVar[bool] = False
+
+    def __init__(self, layer: Any, shape: Shape) -> None:
+        self.shape, self.numbers = shape, 0
+        if type(layer).__name__ == "Flatten":
+            self.shape = (math.prod(shape),)
+            self.fits = layer.start_dim == 1 and layer.end_dim in (-1, len(shape))
+        else:
+            wanted = tuple(layer.unflattened_size)
+            self.fits = len(shape) == 1 and layer.dim == 1 and math.prod(wanted) == shape[0]
+            self.fits = self.fits and min(wanted) > 0
+            self.shape = wanted
+
+    def forward(self, flow: Floats) -> tuple[Floats, None]:
+        """Return the flow."""
+        return flow, None
+
+    def back(self, kept: None, slopes: Floats) -> Floats:
+        """Return the slopes."""
+        return slopes
+
+
+_KINDS: dict[str, Any] = {
+    "Linear": Linear,
+    "Conv2d": Convolution,
+    "MaxPool2d": MaxPool,
+    "Flatten": Reshape,
+    "Unflatten": Reshape,
+    **dict.fromkeys(("Tanh", "ReLU", "Softplus"), Activation),
+}
+
+
+def pieces_of(module: Any, shape: Shape) -> list[Any] | None:
+    """Return a Sequential's pieces for records of a shape, or None where one is not known here.
+
+    >>> from torch import nn
+    >>> chain = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 2))
+    >>> [type(piece).__name__ for piece in pieces_of(chain, (1, 4, 4))]
+    ['Convolution', 'Activation', 'Reshape', 'Linear']
+    >>> pieces_of(chain, (1, 5, 5)) is None
+    True
+    """
+    pieces: list[Any] = []
+    for layer in module:
+        kind = _KINDS.get(type(layer).__name__)
+        if kind is None or not (piece := kind(layer, shape)).fits:
+            return None
+        pieces.append(piece)
+        shape = piece.shape
+    return pieces if len(shape) == 1 and any(piece.trained for piece in pieces) else None
