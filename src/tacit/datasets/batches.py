@@ -17,6 +17,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,9 @@ _ROWS = 1 << 14  # at a time
 _PIECE = 1 << 20  # rows of a piece that one task reads
 _PARQUET = (".parquet", ".pq")
 _KEPT = ("DataFrame", "Table", "RecordBatch", "ChunkedArray", "StructArray")
-"""Kinds that hold what they say, and say it again."""
+_KEEPERS = ("pandas", "polars", "pyarrow")
+"""Kinds that hold what they say, and say it again, and whose they are: others may have these names
+and ask a database each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class Batches:
 
     `name` is how messages call it, `place` says where its n-th record stands. `cut`, where there is
     one, opens it in pieces, which other processes can open, too; `again` says whether it can be
-    gone through more than once, and `files` are where it is.
+    gone through more than once, and `state` tells sizes and times of its files, as they are now.
     """
 
     name: str
@@ -81,7 +84,7 @@ class Batches:
     hint: str | None = None
     cut: Callable[[], list[Opened]] | None = field(default=None, repr=False)
     again: bool = True
-    files: tuple[str, ...] = field(default=(), repr=False)
+    state: Callable[[], tuple[Any, ...]] = field(default=tuple, repr=False)
 
     def of(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
         """Go through batches of these columns, in this order; nothing that fails is quoted."""
@@ -157,6 +160,7 @@ class _RowGroups:
 
     def __call__(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
         for fragment in self.fragments:
+            _refuse_other_types(fragment.physical_schema, self.schema, wanted)
             yield from fragment.to_batches(
                 schema=self.schema,
                 columns=wanted,
@@ -167,8 +171,39 @@ class _RowGroups:
             )
 
 
+def _refuse_other_types(own: pa.Schema, common: pa.Schema, wanted: list[str]) -> None:
+    """Refuse a file whose numbers Arrow would write as text, for others have text there.
+
+    It writes them in a way of its own, 1e+10 for 10000000000: a person with such a number would be
+    two. Whole numbers have one way.
+    """
+    import pyarrow.types as kinds
+
+    for name in wanted:
+        if name not in own.names or not _is_text(common.field(name).type):
+            continue
+        kind = own.field(name).type
+        if not _is_text(kind) and not kinds.is_integer(kind):
+            raise InvalidArgument(
+                f"Expected column {name!r} to have one type in all files; it is text in one and "
+                f"{kind} in another. Write it as text, or as whole numbers, everywhere."
+            )
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow.types as kinds
+
+    held = kind.value_type if kinds.is_dictionary(kind) else kind
+    return bool(kinds.is_string(held) or kinds.is_large_string(held) or kinds.is_string_view(held))
+
+
 def _dataset(table: Any, name: str) -> Batches:
     """Go through a dataset of pyarrow, by row groups where its files have them."""
+    if getattr(table, "_scan_options", None):  # its pieces would be those of all rows
+        raise InvalidArgument(
+            f"Expected a dataset without a filter, got a filtered {name}: write its rows to a file "
+            "of their own, or give its to_table() or scanner().to_reader()."
+        )
 
     def opened(wanted: list[str]) -> Iterator[pa.RecordBatch]:
         return _RowGroups(tuple(table.get_fragments()), table.schema)(wanted)
@@ -176,8 +211,17 @@ def _dataset(table: Any, name: str) -> Batches:
     def cut() -> list[Opened]:
         return [_RowGroups(tuple(some), table.schema) for some in _row_groups(table)]
 
-    files = tuple(map(str, getattr(table, "files", ())))
-    return Batches(name, list(table.schema.names), opened, _record, cut=cut, files=files)
+    state = partial(_files_of, table)
+    return Batches(name, list(table.schema.names), opened, _record, cut=cut, state=state)
+
+
+def _files_of(table: Any) -> tuple[Any, ...]:
+    """Return name, size and time of each file of a dataset, wherever its files are."""
+    children = getattr(table, "children", ())
+    if not getattr(table, "files", ()):
+        return tuple(itertools.chain.from_iterable(map(_files_of, children)))
+    found = table.filesystem.get_file_info(list(table.files))
+    return tuple((one.path, one.size, one.mtime_ns) for one in found)
 
 
 def _row_groups(table: Any) -> Iterator[list[Any]]:
@@ -213,7 +257,10 @@ def _arrow(source: Any) -> Batches:
     with reading(Path(kind), "table that Arrow can read"):
         reader = pa.RecordBatchReader.from_stream(source)
     names = list(reader.schema.names)
-    if kind not in _KEPT:  # a reader, or a query that may say something else the next time
+    keeper = type(source).__module__.partition(".")[0]
+    if (
+        kind not in _KEPT or keeper not in _KEEPERS
+    ):  # a reader, or a query that may say something else the next time
         return Batches(kind, names, lambda _: _small(reader), _record, again=False)
     reader.close()
 
@@ -263,19 +310,36 @@ def _csv(path: Path, text: TextFormat) -> Batches:
     given = text.header is not None
     names = list(text.header) if text.header is not None else _header(path, text, first, hint)
     skipped = 0 if given else 1
-
-    def opened(wanted: list[str]) -> Iterator[pa.RecordBatch]:
-        read = _csv_batches if _is_plainly_quoted(path, text) else _strict_batches
-        return read(path, text, names, skipped, wanted)
-
     return Batches(
         path.name,
         [name.strip() for name in names],
-        opened,
+        _TextFile(path, text, tuple(names), skipped),
         lambda number: _line(path, text, lambda place, _: place == number + skipped),
         hint,
-        files=(str(path),),
+        state=partial(_file_of, path),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _TextFile:
+    """A text file: a piece that any process with this file can open."""
+
+    path: Path
+    text: TextFormat
+    names: tuple[str, ...]
+    skipped: int
+
+    def __call__(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+        read = _csv_batches if _is_plainly_quoted(self.path, self.text) else _strict_batches
+        return read(self.path, self.text, list(self.names), self.skipped, wanted)
+
+
+def _file_of(path: Path) -> tuple[Any, ...]:
+    try:
+        known = path.stat()
+    except OSError:
+        return (str(path), None, None)
+    return (str(path), known.st_size, known.st_mtime_ns)
 
 
 def _line(path: Path, text: TextFormat, sought: Callable[[int, list[str]], bool]) -> str:

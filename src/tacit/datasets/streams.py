@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +61,10 @@ class TablePiece:
             yield RawRows(cells.X, said, cells.groups)
 
     def portable(self) -> Piece:
-        """Return itself: it holds no row, unless its table was in memory."""
-        return self
+        """Return itself, where another process can open the same table; otherwise its rows."""
+        from tacit.records import ArrayPiece
+
+        return ArrayPiece(tuple(self.read())) if isfunction(self.opened) else self
 
     def _said(self, batch: Any) -> NDArray[Any] | None:
         if self.roles.target is None:
@@ -128,7 +131,7 @@ class TableStream:
         list of TablePiece
             One, where nothing tells parts apart. What they read is secret.
         """
-        if self.state != _state(self.table.files):
+        if self.state != self.table.state():
             raise RecordsUnread(
                 f"Expected {self.table.name!r} to stay as it is while it is read; it has changed. "
                 "Nothing was released from what it holds now."
@@ -196,18 +199,6 @@ class TableStream:
 
 def _joined(parts: Sequence[Any]) -> Any:
     return None if parts[0] is None else np.concatenate(parts)
-
-
-def _state(files: Iterable[str]) -> tuple[Any, ...]:
-    found: list[tuple[Any, ...]] = []
-    for file in files:
-        try:
-            known = os.stat(file)
-        except OSError:
-            found.append((file, None, None))
-        else:
-            found.append((file, known.st_size, known.st_mtime_ns))
-    return tuple(found)
 
 
 def is_table(source: Any) -> bool:
@@ -324,4 +315,4 @@ def open_table(
     bounds = None if target_range is None else declared_range(target_range, classes)
     labels = declared_classes(classes) if target is not None and bounds is None else ()
     check_names(table, roles)
-    return TableStream(table, roles, text, labels, bounds, _state(table.files), executor)
+    return TableStream(table, roles, text, labels, bounds, table.state(), executor)

@@ -486,7 +486,8 @@ def _words(cells: pa.Array) -> pa.Array:
         return pa.array([_number_word(number) for number in told], pa.string())
     if pa.types.is_decimal(cells.type):  # how many digits there are is no word of one cell
         exact = cells.to_pylist()
-        words = ["" if one is None else f"{one.normalize():f}" for one in exact]
+        # -0 is 0, as in memory: one person.
+        words = ["" if one is None else f"{(one or abs(one)).normalize():f}" for one in exact]
         return pa.array(words, pa.string())
     text = compute.cast(cells, pa.string())
     return compute.fill_null(compute.utf8_trim_whitespace(text), "")
@@ -499,7 +500,7 @@ def _number_word(number: np.floating[Any]) -> str:
     """
     if np.isnan(number):
         return ""
-    return f"{number:.0f}" if number == np.floor(number) else str(number)
+    return f"{number + 0.0:.0f}" if number == np.floor(number) else str(number)  # -0 is 0
 
 
 def _category_indices(words: pa.Array, column: Categorical, *, other: bool) -> Floats:

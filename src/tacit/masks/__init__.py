@@ -40,8 +40,15 @@ from tacit.masks.teachers import (
 )
 from tacit.masks.unet import OVERLAP as OVERLAP
 from tacit.masks.unet import UNetRecipe, UNetStudent, load_segmenter
+from tacit.masks.volume_files import (
+    VolumeFiles,
+    load_volumes,
+    open_volumes,
+    parse_nifti,
+    save_mask,
+    save_masks,
+)
 from tacit.masks.volume_files import check_file_names as check_file_names
-from tacit.masks.volume_files import load_volumes, parse_nifti, save_mask, save_masks
 from tacit.masks.volumes import PERCENTILES as PERCENTILES
 from tacit.masks.volumes import Volumes, generated_volumes
 
@@ -67,6 +74,7 @@ __all__ = [
     "UNetRecipe",
     "UNetStudent",
     "UNetTeacher",
+    "VolumeFiles",
     "Volumes",
     "codec_bytes",
     "codec_of_bytes",
@@ -82,6 +90,7 @@ __all__ = [
     "mask_figure",
     "mask_metrics",
     "noise_to_signal",
+    "open_volumes",
     "organ_dice",
     "parse_nifti",
     "save_codec",

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tacit._checks import Floats, at_least, non_negative, one_of, positive, refuse
-from tacit._extras import need
+from tacit._extras import torch
 from tacit.masks.codecs import PUBLIC, answer_rows, code_rows, public_masks
 from tacit.students import seeded
 
@@ -42,18 +42,12 @@ _PENALTY = 0.01  # on what the clip cuts off
 _WIDTHS = (8, 16)  # channels of the convolutions
 
 
-def need_torch() -> Any:
-    """Return torch, or say which extra brings it."""
-    return need("torch", "for an AutoencoderCodec", extra="torch")
-
-
 def ball_activation(outputs: Tensor) -> Tensor:
     """Map l + 1 numbers to a point of the unit ball in l dimensions (PCA-PATE 2020).
 
     r u, u = v / sqrt(|v|^2 + 1e-12), r = sigmoid(c o_0)^(1/l) = exp(-softplus(-c o_0)/l): the
     literal formula is NaN for v = 0. Values and gradients are finite everywhere.
     """
-    torch = need_torch()
     radial, direction = outputs[:, :1], outputs[:, 1:]
     length = direction.shape[1]
     radius = torch.exp(-torch.nn.functional.softplus(-_SLOPE * radial) / length)
@@ -161,7 +155,6 @@ class AutoencoderCodec:
         non_negative(sigma=sigma)
         length = at_least(1, length=length)
         seed = at_least(0, random_state=random_state)
-        torch = need_torch()
         inputs = torch.from_numpy(array.astype(np.float32)).reshape(len(array), -1, *sides)
         # The decoder adds to the mean mask, which it would otherwise have to learn first.
         prior = torch.logit(inputs.mean(dim=0).clamp(_RARE, 1 - _RARE))
@@ -179,7 +172,6 @@ class AutoencoderCodec:
 
     def _loss(self, batch: Tensor, sigma: float, generator: Any) -> Tensor:
         """Cross entropy of the decoded code with fresh noise, and the clip's penalty."""
-        torch = need_torch()
         outputs = self.encoder(batch)
         codes = bounded(outputs, self.bound)
         codes = codes + sigma * torch.randn(codes.shape, generator=generator)
@@ -218,7 +210,6 @@ class AutoencoderCodec:
         array of shape (n, length)
             Not relied upon for privacy: the mechanism clips again in float64.
         """
-        torch = need_torch()
         rows = answer_rows(answers, self.shape)
         with np.errstate(all="ignore"):
             inputs = torch.from_numpy(rows.astype(np.float32))
@@ -240,7 +231,6 @@ class AutoencoderCodec:
         array of shape (n, *shape)
             Soft masks: post-processing.
         """
-        torch = need_torch()
         rows = code_rows(codes, self.length)
         batches = torch.from_numpy(rows.astype(np.float32)).split(_BATCH)
         with torch.no_grad():
@@ -259,7 +249,7 @@ def _sides(shape: tuple[int, ...], dimensions: int | None) -> tuple[int, ...]:
 
 def _halves(planes: tuple[int, ...], outputs: int, length: int) -> Module:
     """Make strided convolutions of (channels, *sides) down to a linear layer, and the way back."""
-    nn: Any = need_torch().nn
+    nn: Any = torch.nn
     channels, *sides = planes
     flat = len(sides) == 2
     down, up = (nn.Conv2d, nn.ConvTranspose2d) if flat else (nn.Conv3d, nn.ConvTranspose3d)

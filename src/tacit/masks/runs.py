@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import at_least, flag, refuse, set_checked, word
 from tacit.datasets import existing_file, reading
@@ -29,9 +29,16 @@ from tacit.masks.named_codecs import CODECS
 from tacit.masks.results import MOST_SCANS, mask_figure, mask_metrics, organ_dice
 from tacit.masks.rounds import one_hot_masks
 from tacit.masks.segmenters import PATESegmenter, SimulatedSegmenter, one_two_or_four
+from tacit.masks.stored_scans import StoredScans, stored_on_grid
 from tacit.masks.teachers import AtlasTeacher, UNetTeacher
 from tacit.masks.unet import UNetRecipe, UNetStudent, load_segmenter
-from tacit.masks.volume_files import check_file_names, load_volumes, save_masks
+from tacit.masks.volume_files import (
+    VolumeFiles,
+    check_file_names,
+    load_volumes,
+    open_volumes,
+    save_masks,
+)
 from tacit.masks.volumes import Volumes, resample_labels
 from tacit.mechanisms import NoisySum, Plan
 from tacit.methods import (
@@ -119,12 +126,13 @@ class ScanOptions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scans:
-    """The scans of a run as they were read, and on the public grid. Private ones are secret."""
+    """The scans of a run: on the public grid, read one at a time, and files. Private is secret."""
 
     options: ScanOptions
-    private: Volumes = field(repr=False)
+    private: StoredScans = field(repr=False)
     patients: list[str] | None = field(repr=False)
-    public: Volumes
+    public: StoredScans
+    public_files: VolumeFiles
     codec_masks: NDArray[Any]
     held_out: Volumes | None
 
@@ -132,23 +140,50 @@ class Scans:
         """Return scans and masks, if any, on one scale and the public grid, each by itself."""
         return volumes.normalised().resampled(self.options.grid).arrays()
 
+    def asked(self, places: ArrayLike) -> Volumes:
+        """Read public scans as they are; their masks only where these are declared public."""
+        found = self.public_files.take(places)
+        return found if self.options.public_truth else replace(found, masks=None)
+
 
 def load_scans(data: DataConfig, options: ScanOptions) -> Scans:
     """Read all that a run works on; a mistake shows here, before anything is made or spent."""
     data.keep_apart(masks_source=options.masks_source)
-    private = _with_masks(data.source, "source", options)
-    public = _volumes(data.public_source, "public_source", options)
-    if options.public_truth and public.masks is None:
+    cases, private = _private_scans(data.source, options)
+    files = open_volumes(data.public_source, n_classes=len(options.classes))
+    if options.public_truth and not files.has_masks:
         raise InvalidArgument("Expected masks in public_source where public_truth = true.")
-    if not options.public_truth:
-        public = replace(public, masks=None)
-    check_file_names(public)
+    check_file_names(files)
+    public = stored_on_grid(files, options.grid, "public_source")
     held_out = None
     if data.held_out_source:
         held_out = _with_masks(data.held_out_source, "held_out_source", options)
-    others = [*public.cases, *(held_out.cases if held_out else ())]
-    patients = _patients(options, private.cases, others)
-    return Scans(options, private, patients, public, _codec_masks(options), held_out)
+    others = [*files.cases, *(held_out.cases if held_out else ())]
+    patients = _patients(options, cases, others)
+    return Scans(options, private, patients, public, files, _codec_masks(options), held_out)
+
+
+def _private_scans(source: str, options: ScanOptions) -> tuple[tuple[str, ...], StoredScans]:
+    """Read private scans one at a time; what is wrong with one of them is not told."""
+    files: VolumeFiles | None = None
+    found: StoredScans | None = None
+    # The message about a private file may name a patient: another one takes its place.
+    with suppress(InvalidArgument):
+        files = open_volumes(source, n_classes=len(options.classes))
+        found = stored_on_grid(files, options.grid, "source")
+    if files is None or found is None:
+        raise _not_scans(source, options)
+    if found.masks is None:
+        raise InvalidArgument("Expected masks beside the scans of source.")
+    return files.cases, found
+
+
+def _not_scans(source: str, options: ScanOptions) -> InvalidArgument:
+    return InvalidArgument(
+        f"Expected source={source!r} to hold scans of {len(options.grid)} dimensions, each "
+        f"with a mask of classes 0 .. {len(options.classes) - 1} on its grid. "
+        "tacit.masks.load_volumes says which file is wrong."
+    )
 
 
 def _volumes(source: str, key: str, options: ScanOptions) -> Volumes:
@@ -167,11 +202,7 @@ def _with_masks(source: str, key: str, options: ScanOptions) -> Volumes:
     with suppress(InvalidArgument) if key == "source" else nullcontext():
         volumes = _volumes(source, key, options)
     if volumes is None:
-        raise InvalidArgument(
-            f"Expected source={source!r} to hold scans of {len(options.grid)} dimensions, each "
-            f"with a mask of classes 0 .. {len(options.classes) - 1} on its grid. "
-            "tacit.masks.load_volumes says which file is wrong."
-        )
+        raise _not_scans(source, options)
     if volumes.masks is None:
         raise InvalidArgument(f"Expected masks beside the scans of {key}.")
     return volumes
@@ -314,20 +345,20 @@ def run_masks(config: RunConfig, folder: Path, again: bool = False) -> RunResult
     scans = load_scans(config.data, ScanOptions.of(config.data))
     model = make_segmenter(config, scans, folder)
     model._kept = KeptReleases(folder / "releases", again=again)
-    inside, truth = scans.on_grid(scans.private)
-    outside, _ = scans.on_grid(scans.public)
+    private = scans.private
+    assert private.masks is not None  # as `_private_scans` asks for
     if scans.held_out is not None and not config.data.allow_overlap:
-        refuse_overlap(inside, scans.on_grid(scans.held_out)[0], "held-out")
+        refuse_overlap(private.images, scans.on_grid(scans.held_out)[0], "held-out")
     known = {"public_masks": scans.codec_masks, "groups": scans.patients}
     with releasing(folder, config.to_toml()):
-        model.fit(inside, truth, outside, **known)
+        model.fit(private.images, private.masks, scans.public.images, **known)
         forget_teachers(folder)
         model.save(folder / "student.tacit", classes=scans.options.classes)
-        asked = scans.public.take(model.queries_)
+        asked = scans.asked(model.queries_)
         released = asked.restored(one_hot_masks(model.released_, model.n_classes))
         archive = config.data.public_source.startswith("npz:")  # of a folder go into a folder
         save_masks(folder / ("released.npz" if archive else "released"), released, asked)
-        return _measured(config, model, scans, released, folder)
+        return _measured(config, model, scans, asked, released, folder)
 
 
 def make_segmenter(config: RunConfig, scans: Scans, folder: Path) -> PATESegmenter:
@@ -356,10 +387,15 @@ def make_segmenter(config: RunConfig, scans: Scans, folder: Path) -> PATESegment
 
 
 def _measured(
-    config: RunConfig, model: PATESegmenter, scans: Scans, released: Masks, folder: Path
+    config: RunConfig,
+    model: PATESegmenter,
+    scans: Scans,
+    asked: Volumes,
+    released: Masks,
+    folder: Path,
 ) -> RunResult:
     """Write the metrics and the report."""
-    names, asked = scans.options.classes, scans.public.take(model.queries_)
+    names = scans.options.classes
     metrics: dict[str, Any] = {"held_out": None, "released": None}
     sections, figures = [], [_asked_figure(model, scans, asked, released[:MOST_SCANS])]
     if asked.masks is not None:

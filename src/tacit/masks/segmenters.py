@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from tacit._checks import Floats, Integers, at_least, one_of, refuse
+from tacit._checks import Floats, Integers, at_least, finite_rows, one_of, refuse
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
 from tacit.masks.codec_identity import codec_identity
@@ -71,9 +71,9 @@ class StudentMasks:
             )
         if not holds_classes(truth, self.n_classes):
             raise InvalidArgument(f"Expected masks to hold classes 0 .. {self.n_classes - 1}.")
-        if not np.isfinite(scans).all():
+        if not finite_rows(scans).all():
             raise InvalidArgument("Expected images to hold finite numbers only; remove NaN.")
-        return scans, truth.astype(np.int64)
+        return scans, truth.view(np.uint8) if truth.dtype.kind == "b" else truth
 
     def predict_proba(self, images: ArrayLike, *, window: Sequence[int] | None = None) -> Floats:
         """Return the student's probabilities (n, n_classes, *spatial), of scans of any size.
@@ -129,6 +129,14 @@ class StudentMasks:
             From 0 to 1. On private scans it would be a release that nobody pays for.
         """
         return float(organ_dice(self.predict(images), masks).mean())
+
+
+def _scan_ids(scans: NDArray[Any], masks: NDArray[Any]) -> NDArray[np.bytes_]:
+    """Return an id of each scan with its mask, one after another. Secret."""
+    pairs = zip(scans, masks, strict=True)
+    return np.concatenate(
+        [record_ids(np.concatenate([scan, mask], axis=None)[None]) for scan, mask in pairs]
+    )
 
 
 def one_two_or_four(**named: Any) -> int:
@@ -346,7 +354,8 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
         known, shape = np.asarray(public_masks), truth.shape[1:]
         if known.shape[1:] != shape or known.dtype.kind not in "biu":
             raise InvalidArgument(f"Expected public_masks of classes, shape (n, *{shape}).")
-        self._keep_apart(truth[truth.any(axis=tuple(range(1, truth.ndim)))], known)
+        drawn = truth.any(axis=tuple(range(1, truth.ndim)))
+        self._keep_apart(truth if drawn.all() else truth[drawn], known)
         return foreground(targets_of(known, self.n_classes), self.n_classes)
 
     def _codec(self, known: NDArray[Any] | None, dimensions: int, queries: int) -> Any:
@@ -399,8 +408,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
 
         The number is public only where it is `n_teachers`: not where each unit is alone.
         """
-        flat = scans.reshape(len(scans), -1)
-        ids = record_ids(np.hstack([flat, masks.reshape(len(masks), -1)]))
+        ids = _scan_ids(scans, masks)
         owners = ids if people is None else people
         if not self.each_alone:
             key = shard_key(self.random_state or 0)

@@ -12,13 +12,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import at_least, non_negative, positive, set_checked
-from tacit._extras import need
+from tacit._extras import need, torch
 from tacit._files import PathLike
 from tacit.errors import InvalidArgument
 from tacit.masks.unet import (
@@ -376,8 +376,6 @@ class Demons:
         Voxel x of fixed image i is found at x + field[i, :, x] of the moving image (1, channels,
         *spatial).
         """
-        import torch
-
         fixed, moving = self._contrasts(fixed), self._contrasts(moving)
         shape = tuple(fixed.shape[2:])
         coarse = tuple(max(_FEWEST, round(side / 2)) for side in shape)
@@ -411,17 +409,16 @@ class Demons:
 
 def warp(images: Tensor, field: Tensor) -> Tensor:
     """Return images (n, c, *spatial) as seen at x + field(x), by linear interpolation."""
-    import torch
-
     sides = [int(side) for side in images.shape[2:]]
     axes = [torch.arange(side, dtype=torch.float32) for side in sides]
     places = torch.stack(torch.meshgrid(*axes, indexing="ij")) + field
     scale = torch.tensor([2 / (side - 1) for side in sides]).view(1, -1, *[1] * len(sides))
     # torch counts from -1 to 1 and names the last axis first
     grid = (places * scale - 1).flip(1).movedim(1, -1)
-    return torch.nn.functional.grid_sample(
+    seen: Tensor = torch.nn.functional.grid_sample(
         images, grid, mode="bilinear", padding_mode="border", align_corners=True
     )
+    return seen
 
 
 def smooth(values: Tensor, sigma: float) -> Tensor:
@@ -429,14 +426,12 @@ def smooth(values: Tensor, sigma: float) -> Tensor:
 
     By shifted sums, a few times faster than small convolutions of one channel.
     """
-    import torch
-
     taps = _taps(non_negative(sigma=sigma))
     weight = torch.ones(values.shape[2:])
     for axis in range(2, values.ndim):
         values = _along(values, taps, axis)
         weight = _along(weight, taps, axis - 2)
-    return values / weight
+    return cast("Tensor", values / weight)
 
 
 def gradient(images: Tensor) -> Tensor:
@@ -444,9 +439,8 @@ def gradient(images: Tensor) -> Tensor:
 
     The border's is the difference to the only neighbour.
     """
-    import torch
-
-    return torch.stack(torch.gradient(images, dim=tuple(range(2, images.ndim))), dim=1)
+    slopes = torch.gradient(images, dim=tuple(range(2, images.ndim)))
+    return cast("Tensor", torch.stack(slopes, dim=1))
 
 
 def _taps(sigma: float) -> list[float]:
@@ -475,10 +469,9 @@ def _resized(values: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 def _stretched(field: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Put a field on a finer grid; a displacement grows with the number of voxels it crosses."""
-    import torch
-
     growth = [(new - 1) / (old - 1) for old, new in zip(field.shape[2:], shape, strict=True)]
-    return _resized(field, shape) * torch.tensor(growth).view(1, -1, *[1] * len(shape))
+    steps: Tensor = torch.tensor(growth).view(1, -1, *[1] * len(shape))
+    return _resized(field, shape) * steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -544,7 +537,6 @@ class AtlasTeacher:
     def _answers(
         self, scan: NDArray[Any], mask: NDArray[Any], asked: NDArray[Any], n_classes: int
     ) -> NDArray[Any]:
-        import torch
 
         moving = torch.from_numpy(np.ascontiguousarray(scan)[None])
         onehot = torch.from_numpy(one_hot(mask, n_classes)[None])

@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import at_least, count, non_negative, own_floats, positive, refuse, set_checked
+from tacit._extras import torch
 from tacit._files import PathLike
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument, MissingExtra, TacitError
@@ -198,8 +199,6 @@ def train_unet(
 
     The loss of a batch is the cross-entropy plus a soft Dice loss of the organs.
     """
-    import torch
-
     channels = images.shape[1]
     network = seeded(lambda: _make_unet(recipe, images.ndim - 2, channels, targets.shape[1]), seed)
     generator = torch.Generator().manual_seed(seed)
@@ -237,8 +236,6 @@ def segment(
     itself, so that several of them agree with the whole volume nearly, and one that is the whole
     volume agrees with it up to rounding. A side that is shorter than the window is padded with 0.
     """
-    import torch
-
     shape = _window(recipe, images.ndim - 2, window)
     predict: Callable[[Tensor], Any] = partial(_whole, recipe, network)
     if shape is not None:
@@ -305,8 +302,6 @@ def _loss(network: Module, batch: Tensor, in_channels: int) -> Tensor:
 
 def _batch(data: Tensor, recipe: UNetRecipe, in_channels: int, generator: Generator) -> Tensor:
     """Draw volumes (or patches of them), move them about, and pad them for the network."""
-    import torch
-
     rows = torch.randperm(len(data), generator=generator)[: recipe.batch_size]
     batch = data[rows]
     if recipe.patch:
@@ -319,7 +314,6 @@ def _batch(data: Tensor, recipe: UNetRecipe, in_channels: int, generator: Genera
 
 
 def _patch(one: Tensor, patch: tuple[int, ...], generator: Generator) -> Tensor:
-    import torch
 
     for axis, side in enumerate(patch, start=1):
         room = one.shape[axis] - side
@@ -331,7 +325,6 @@ def _patch(one: Tensor, patch: tuple[int, ...], generator: Generator) -> Tensor:
 
 def _moved(batch: Tensor, generator: Generator) -> Tensor:
     """Turn, scale and shift each volume with its targets by a small random affine map."""
-    import torch
     from torch.nn.functional import affine_grid, grid_sample
 
     n, dimensions = len(batch), batch.ndim - 2

@@ -17,7 +17,9 @@ import io
 import json
 import re
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -52,11 +54,11 @@ class Grid(NamedTuple):
 
 
 class NiftiFile(NamedTuple):
-    """A NIfTI file in a folder or an archive: the folder it lies in, its name, its bytes."""
+    """A NIfTI file in a folder or an archive: the folder it lies in, its name, how it is read."""
 
     folder: str
     name: str
-    content: bytes
+    read: Callable[[], bytes]
 
     @property
     def stem(self) -> str:
@@ -74,28 +76,38 @@ def _is_nifti(name: str) -> bool:
 
 
 def _files_in(place: Path) -> Iterator[NiftiFile]:
-    """Yield the NIfTI files of a folder (and of its folders) or of a tar, sorted, unpacked never.
+    """Yield the NIfTI files of a folder (and of its folders) or of a tar, sorted; none is read yet.
 
     Nothing is extracted to disk, so that no name in an archive can lead outside.
     """
     if place.is_dir():
         for file in sorted(place.glob("*")) + sorted(place.glob("*/*")):
             if _is_nifti(file.name) and file.is_file():
-                with _reading(file, "file"):
-                    content = file.read_bytes()
                 folder = file.parent.name if file.parent != place else ""
-                yield NiftiFile(folder, file.name, content)
+                yield NiftiFile(folder, file.name, partial(_file, file))
     elif place.is_file():
         with _reading(place, ".tar archive"), tarfile.open(place) as archive:
             members = [(PurePosixPath(one.name), one) for one in archive if one.isreg()]
             for name, member in sorted(members, key=lambda pair: pair[1].name):
-                if _is_nifti(name.name) and (inside := archive.extractfile(member)) is not None:
-                    yield NiftiFile(name.parent.name, name.name, inside.read())
+                if _is_nifti(name.name):
+                    yield NiftiFile(name.parent.name, name.name, partial(_member, place, member))
     else:
         missing = "" if place.exists() else "; no such folder"
         raise InvalidArgument(
             f"Expected a folder or a .tar of NIfTI files at {str(place)!r}{missing}."
         )
+
+
+def _file(path: Path) -> bytes:
+    with _reading(path, "file"):
+        return path.read_bytes()
+
+
+def _member(place: Path, member: tarfile.TarInfo) -> bytes:
+    with _reading(place, ".tar archive"), tarfile.open(place) as archive:
+        inside = archive.extractfile(member)
+        assert inside is not None  # it is a regular file
+        return inside.read()
 
 
 def parse_nifti(content: bytes, name: str, *, most_voxels: int = MOST_VOXELS) -> Grid:
@@ -252,13 +264,77 @@ def load_volumes(
     without labels there are no masks. An archive holds `image` (n, ...) and maybe `label`, `case`,
     `affine`, and `shape`: each volume's true size where they are padded at the end.
     """
+    return open_volumes(specification, n_classes=n_classes, most_voxels=most_voxels).take()
+
+
+def open_volumes(
+    specification: str, *, n_classes: int | None = None, most_voxels: int = MOST_VOXELS
+) -> VolumeFiles:
+    """Open what `load_volumes` loads, to read one scan after another.
+
+    Parameters
+    ----------
+    specification, n_classes, most_voxels
+        As for `load_volumes`.
+
+    Returns
+    -------
+    VolumeFiles
+        Of a folder or a .tar nothing but names is read yet; an .npz archive is in memory.
+    """
     kind, _, place = str(specification).partition(":")
     if kind not in ("nifti", "npz") or not place:
         raise InvalidArgument(f"Expected volumes={specification!r} to be nifti:DIR or npz:FILE.")
     limit = at_least(1, most_voxels=most_voxels)
-    if kind == "npz":
-        return _load_npz(existing_file(place), n_classes)
-    return _load_nifti(Path(place), n_classes, limit)
+    if kind == "nifti":
+        return _open_nifti(Path(place), n_classes, limit)
+    held = _load_npz(existing_file(place), n_classes)
+    everything = np.arange(len(held))
+    return VolumeFiles(
+        held.cases,
+        held.masks is not None,
+        lambda some: held.take(everything if some is None else np.asarray(some, dtype=np.int64)),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class VolumeFiles:
+    """Scans that are read when they are asked for.
+
+    Parameters
+    ----------
+    cases : tuple of str
+        The name of each.
+    has_masks : bool
+        Whether there is a mask beside each.
+    read : callable
+        Reads those at some places; all of them for None.
+    """
+
+    cases: tuple[str, ...]
+    has_masks: bool
+    read: Callable[[Sequence[int] | None], Volumes]
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    def __iter__(self) -> Iterator[Volumes]:
+        return (self.read([place]) for place in range(len(self)))
+
+    def take(self, places: ArrayLike | None = None) -> Volumes:
+        """Read the volumes at these places.
+
+        Parameters
+        ----------
+        places : array of int, optional
+            From 0 on; None for all.
+
+        Returns
+        -------
+        Volumes
+            With their masks, where there are any.
+        """
+        return self.read(None if places is None else np.asarray(places).tolist())
 
 
 def save_masks(path: PathLike, masks: Sequence[ArrayLike], volumes: Volumes) -> None:
@@ -293,7 +369,7 @@ def save_masks(path: PathLike, masks: Sequence[ArrayLike], volumes: Volumes) -> 
         save_mask(Path(path) / f"{case}.nii.gz", mask, affine)
 
 
-def check_file_names(volumes: Volumes) -> None:
+def check_file_names(volumes: Volumes | VolumeFiles) -> None:
     """Raise unless every case can be a file's name and no two are one."""
     if not all(_CASE.fullmatch(case) and case[0] != "." for case in volumes.cases):
         raise InvalidArgument("Expected cases that can be file names: letters, digits, . _ + -")
@@ -301,7 +377,7 @@ def check_file_names(volumes: Volumes) -> None:
         raise InvalidArgument("Expected each case once, as the name of its mask.")
 
 
-def _load_nifti(place: Path, n_classes: int | None, limit: int) -> Volumes:
+def _open_nifti(place: Path, n_classes: int | None, limit: int) -> VolumeFiles:
     found: dict[str, list[NiftiFile]] = {}
     for file in _files_in(place):
         found.setdefault(file.folder, []).append(file)
@@ -318,11 +394,17 @@ def _load_nifti(place: Path, n_classes: int | None, limit: int) -> Volumes:
             f"Expected a mask for each scan of {place.name!r}; at least one is missing."
         )
     classes = _declared(place, n_classes, bool(labels))
-    grids = {case: _scan(parts, limit) for case, parts in scans.items()}
-    masks = tuple(_mask(labels[case], grid, limit) for case, grid in grids.items() if labels)
-    values, affines = zip(*grids.values(), strict=True)
-    dimensions = 2 if min(each.ndim for each in values) == 2 else 3
-    return Volumes(values, masks if labels else None, tuple(grids), affines, classes, dimensions)
+    cases = tuple(scans)
+
+    def read(some: Sequence[int] | None) -> Volumes:
+        chosen = cases if some is None else tuple(cases[place] for place in some)
+        grids = {case: _scan(scans[case], limit) for case in chosen}
+        masks = tuple(_mask(labels[case], grid, limit) for case, grid in grids.items() if labels)
+        values, affines = zip(*(grids[case] for case in chosen), strict=True)
+        dimensions = 2 if min(each.ndim for each in values) == 2 else 3
+        return Volumes(values, masks if labels else None, chosen, affines, classes, dimensions)
+
+    return VolumeFiles(cases, bool(labels), read)
 
 
 def _by_case(images: list[NiftiFile], labels: dict[str, NiftiFile]) -> dict[str, list[NiftiFile]]:
@@ -336,7 +418,7 @@ def _by_case(images: list[NiftiFile], labels: dict[str, NiftiFile]) -> dict[str,
 
 
 def _scan(parts: list[NiftiFile], limit: int) -> Grid:
-    grids = [parse_nifti(part.content, part.name, most_voxels=limit) for part in parts]
+    grids = [parse_nifti(part.read(), part.name, most_voxels=limit) for part in parts]
     values, affine = grids[0]
     if any(grid.values.shape != values.shape for grid in grids):
         raise InvalidArgument(f"Expected the channels of {parts[0].name!r} to have one shape.")
@@ -348,7 +430,7 @@ def _scan(parts: list[NiftiFile], limit: int) -> Grid:
 
 
 def _mask(file: NiftiFile, grid: Grid, limit: int) -> NDArray[Any]:
-    values, affine = parse_nifti(file.content, file.name, most_voxels=limit)
+    values, affine = parse_nifti(file.read(), file.name, most_voxels=limit)
     if np.abs(affine - grid.affine).max() > _SAME_PLACE:
         raise InvalidArgument(f"Expected the mask {file.name!r} to lie on its scan's grid.")
     return _labels(values.reshape(values.shape[:3]), file.name)
