@@ -26,6 +26,8 @@ from tacit import (
     ResidualRidgeClassifier,
     ResidualRidgeRegressor,
 )
+from tacit.errors import InvalidArgument
+from tacit.features import PublicWhitening
 from tacit.records.spaces import PublicSpace
 from tacit.students import LabelSpreadingStudent
 
@@ -132,3 +134,13 @@ def test_rows_are_seen_a_few_at_a_time_and_none_is_mixed_up():
     seen, placed = space.seen(rows, lambda block: block * 2)
     np.testing.assert_array_equal(placed, np.isfinite(rows).all(axis=1))
     np.testing.assert_array_equal(seen, (rows[placed] - 1) * 2)
+
+
+def test_features_that_were_fitted_stay_as_they_are_where_nothing_is_public():
+    """A row of zeros teaches a whitening nothing, and would be refused."""
+    public = np.random.default_rng(0).normal(size=(20, 3))
+    fitted = PublicWhitening(2).fit(public)
+    space = PublicSpace.given(fitted, 1.0, 3)
+    assert np.array_equal(space.view(public), fitted.transform(public))
+    with pytest.raises(InvalidArgument, match="two public rows"):
+        PublicSpace.given(PublicWhitening(2), 1.0, 3)

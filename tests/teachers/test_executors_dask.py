@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 import warnings
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from mask_families import KillingMasksOnce, NotingMasks, RowSums, mask_table
-from summed_pieces import KillingPiece, as_records, inputs_by_class
+from summed_pieces import DyingPiece, KillingPiece, as_records, inputs_by_class
 from teacher_families import CANARY, Failing, KillingOnce, Mixed, Noting, Packed, seed_of
 
+from tacit import InsecureNoise, PATEClassifier, PrivateKNNClassifier
+from tacit.datasets import TableStream, open_table
 from tacit.errors import InvalidArgument, MissingExtra, TeacherFailed
 from tacit.masks import segment_with_teachers
 from tacit.mechanisms import NoisySum
 from tacit.records import ArrayPiece, StreamedRecords
+from tacit.students import NearestStudent
 from tacit.teachers import DaskCluster, executors
 from tacit.teachers.executors import _Sealed
 
@@ -38,12 +43,10 @@ def client():
             yield client
 
 
-def test_a_killed_worker_changes_no_bit_of_the_votes(client, table, mixed, tmp_path):
+def test_a_cluster_changes_no_bit_of_the_votes(client, table, mixed):
     mixed = Mixed(mixed.families[:3])  # without torch, which takes each worker long to import
     serial = table.predict(mixed)
-    killing = KillingOnce(Packed(pickle.dumps(mixed)), seed_of(3), str(tmp_path / "killed"))
-    found = table.predict(killing, executor=client)
-    assert (tmp_path / "killed").exists()
+    found = table.predict(Packed(pickle.dumps(mixed)), executor=client)
     assert found.dtype == serial.dtype
     assert found.tobytes() == serial.tobytes()
 
@@ -120,3 +123,35 @@ def test_a_killed_worker_changes_no_bit_of_a_sum(client, tmp_path):
     assert (tmp_path / "killed").exists()
     assert found.records == 600
     np.testing.assert_array_equal(found.steps, expected.steps)
+
+
+def test_a_killed_worker_changes_no_bit_of_what_a_table_teaches(client, tmp_path, monkeypatch):
+    """One table, read on the cluster: by teachers, and by questions that seek neighbours."""
+    rng = np.random.default_rng(0)
+    X, labels, public = (
+        rng.normal(size=(300, 2)),
+        rng.integers(2, size=300),
+        rng.normal(size=(9, 2)),
+    )
+    order = rng.permutation(300)
+    rows = pa.table({"a": X[order, 0], "b": X[order, 1], "label": labels[order]})
+    there = open_table(rows, target="label", classes=[0, 1], executor=client)
+    shared = {"queries": 5, "epsilon": 20.0, "classes": [0, 1], "random_state": 0}
+
+    def released(model, *given):
+        model.set_params(**shared, student=NearestStudent(), noise=InsecureNoise(1), delta=1e-5)
+        return np.asarray(model.fit(*given, X_public=public).releases_[0].values)
+
+    family = Noting(str(tmp_path / "log"))
+    killing = KillingOnce(family, seed_of(3), str(tmp_path / "of teachers"))
+    found = released(PATEClassifier(killing, n_teachers=6), there)
+    np.testing.assert_array_equal(found, released(PATEClassifier(family, n_teachers=6), X, labels))
+    pieces, marker = TableStream.pieces, str(tmp_path / "of neighbours")
+    monkeypatch.setattr(
+        TableStream,
+        "pieces",
+        lambda self: [DyingPiece(piece, marker, os.getpid()) for piece in pieces(self)],
+    )
+    found = released(PrivateKNNClassifier(k=20), there)
+    np.testing.assert_array_equal(found, released(PrivateKNNClassifier(k=20), X, labels))
+    assert {path.name for path in tmp_path.iterdir()} == {"log", "of teachers", "of neighbours"}

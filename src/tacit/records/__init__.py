@@ -13,9 +13,11 @@ from tacit.records.inputs import refuse_overlap as refuse_overlap
 from tacit.records.inputs import unquoted as unquoted
 from tacit.records.spaces import PrivateRecords, PublicSpace
 from tacit.records.spaces import Say as Say
-from tacit.records.streams import ArrayPiece as ArrayPiece
-from tacit.records.streams import Piece as Piece
-from tacit.records.streams import RawRows as RawRows
+from tacit.records.stored import ArrayPiece as ArrayPiece
+from tacit.records.stored import Piece as Piece
+from tacit.records.stored import RawRows as RawRows
+from tacit.records.stored import Spread as Spread
+from tacit.records.stored import StoredShards as StoredShards
 from tacit.records.streams import StreamedRecords, streamed
 from tacit.records.streams import people_of as people_of
 

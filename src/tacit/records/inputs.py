@@ -11,6 +11,7 @@ are stored, and a row in single or half precision is the row that it was rounded
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -21,7 +22,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from tacit._checks import Floats, Integers, blocks, own_floats
+from tacit._checks import Floats, Integers, blocks, finite_rows, own_floats
 from tacit._progress import training_bar
 from tacit._quiet import kind_of, quiet
 from tacit.errors import InvalidArgument
@@ -31,6 +32,7 @@ from tacit.teachers import record_ids, unit_names
 _NARROW = ("float32", "float16")
 _LOW = np.uint64(32)
 _CACHED = 2**15  # numbers that are mixed at a time
+_LOOKED = 2**19  # numbers that are compared at a time
 FROM_DATA = "from_data"
 """Value of `classes=` that reads the label set off the private labels: the statement says so."""
 
@@ -184,7 +186,9 @@ def _numbers(y: Any) -> Any:
     return np.asarray(y, dtype=object) if texts else y
 
 
-def private_rows(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, Any]:
+def private_rows(
+    estimator: Any, X: Any, y: Any, *, as_stored: bool = False, **checks: Any
+) -> tuple[Any, Any]:
     """Validate private inputs and labels as scikit-learn does; no message quotes a cell.
 
     Parameters
@@ -195,6 +199,8 @@ def private_rows(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, An
         Private inputs: finite numbers.
     y : array of shape (records,), or None
         Private labels or numbers.
+    as_stored : bool
+        Leave X in its type and order, for who makes float64 of some rows at a time.
     **checks
         What scikit-learn's `validate_data` takes; with `y_numeric=True` y must be numbers.
 
@@ -206,7 +212,7 @@ def private_rows(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, An
     y : array of shape (records,), or None
         As float64 with `y_numeric=True`.
     """
-    found = unquoted(lambda: _validated(estimator, X, y, checks))
+    found = unquoted(lambda: _validated(estimator, X, y, as_stored, checks))
     if found[1] is not None and found[1].ndim < unquoted(lambda: np.asarray(y).ndim):
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected; its one column is used.",
@@ -216,7 +222,9 @@ def private_rows(estimator: Any, X: Any, y: Any, **checks: Any) -> tuple[Any, An
     return found
 
 
-def _validated(estimator: Any, X: Any, y: Any, checks: dict[str, Any]) -> tuple[Any, Any]:
+def _validated(
+    estimator: Any, X: Any, y: Any, as_stored: bool, checks: dict[str, Any]
+) -> tuple[Any, Any]:
     numeric = checks.get("y_numeric", False)
     if y is not None and not isinstance(y, str) and not checks.get("multi_output"):
         y = _numbers(y) if numeric else _labels(y)
@@ -224,8 +232,10 @@ def _validated(estimator: Any, X: Any, y: Any, checks: dict[str, Any]) -> tuple[
     rows, said = found if isinstance(found, tuple) else (found, None)
     if rows.dtype.kind not in "biuf":
         raise NotNumbers(_NO_NUMBER)
-    rows, said = own_floats(X=rows), said.astype(np.float64) if numeric else said
-    if not np.isfinite(rows).all() or (numeric and not np.isfinite(said).all()):
+    if not as_stored or rows.dtype.itemsize > 8:  # a longer number may be none as float64
+        rows = own_floats(X=rows)
+    said = said.astype(np.float64) if numeric else said
+    if not finite_rows(rows).all() or (numeric and not np.isfinite(said).all()):
         raise InvalidArgument(_NOT_FINITE)
     return rows, said
 
@@ -402,7 +412,8 @@ class Overlap:
 def refuse_overlap(X: NDArray[Any], others: NDArray[Any], kind: str = "public") -> None:
     """Refuse private rows, or scans, of which one is also among the others (`Overlap`)."""
     overlap = Overlap(others, kind)
-    overlap.look(X)
+    for some in blocks(len(X), _LOOKED // max(1, math.prod(X.shape[1:]))):
+        overlap.look(X[some])  # some at a time: it makes copies
     overlap.refuse()
 
 

@@ -15,6 +15,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, positive
 from tacit._quiet import Secret
@@ -104,8 +106,8 @@ class PublicSpace:
         Parameters
         ----------
         features : transformer or None
-            tacit's own learn nothing, so a row of zeros fits them; any other must have been fitted,
-            on public data, by whoever gave it.
+            Fitted, on public data, by whoever gave it; those of tacit's own that learn nothing need
+            not be: a row of zeros fits them.
         radius : float or None
             A public bound on the norm of the features, which nothing else tells here: None is
             refused.
@@ -123,7 +125,7 @@ class PublicSpace:
                 "inputs tell it."
             )
         zeros = np.zeros((1, n_features))
-        if features is not None and is_row_wise(features):
+        if features is not None and is_row_wise(features) and not _is_fitted(features):
             features = clone(features).fit(zeros)
         return cls(features, np.zeros(1), positive(radius=radius), zeros)
 
@@ -202,6 +204,14 @@ class PublicSpace:
                 looks.append(look(block if placed.all() else block[placed]))
             places.append(placed)
         return np.concatenate(looks), np.concatenate(places)
+
+
+def _is_fitted(features: Any) -> bool:
+    try:
+        check_is_fitted(features)
+    except NotFittedError:
+        return False
+    return True
 
 
 def _public_view(features: Any, inputs: NDArray[Any]) -> Floats:

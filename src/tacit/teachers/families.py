@@ -20,12 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import blocks, count, non_negative, one_of, positive, set_checked
-from tacit._extras import need
+from tacit._extras import torch
 from tacit.errors import InvalidArgument
 from tacit.teachers.tasks import Shard, TeacherFamily
 
 if TYPE_CHECKING:
-    import torch
+    from torch import Generator, Tensor
+    from torch.nn import Module
 
 _CELLS = 1 << 22  # kernel values held at a time: 16 MiB in float32
 _QUERIES = 1024  # queries at a time: 3 MiB of 768 features in float32
@@ -302,7 +303,7 @@ def _seeded(seed: int) -> Iterator[None]:
         legacy.set_state(before_numpy)
 
 
-Augment = Callable[["torch.Tensor", "torch.Generator"], "torch.Tensor"]
+Augment = Callable[["Tensor", "Generator"], "Tensor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,12 +384,12 @@ class TorchTeacher:
     [[0, 1]]
     """
 
-    module_factory: Callable[[], torch.nn.Module]
+    module_factory: Callable[[], Module]
     recipe: Recipe = field(default_factory=Recipe)
     input_shape: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        _torch()
+        torch.need()
         if not callable(self.module_factory):
             raise InvalidArgument("Expected module_factory to be a function that makes a module.")
 
@@ -402,7 +403,6 @@ class TorchTeacher:
         n_classes : int
             How many scores the module must give a query.
         """
-        torch = _torch()
         with one_torch_thread(seed=0):
             module = self.module_factory()
             if not isinstance(module, torch.nn.Module):
@@ -436,7 +436,7 @@ class TorchTeacher:
         queries = self._tensor(X_query)
         return np.array([self._predict(shard, queries) for shard in shards])
 
-    def _predict(self, shard: Shard, queries: torch.Tensor) -> NDArray[np.int64]:
+    def _predict(self, shard: Shard, queries: Tensor) -> NDArray[np.int64]:
         with one_torch_thread(shard.seed):
             module = self._placed(self.module_factory())
             self._train(module, shard)
@@ -446,8 +446,8 @@ class TorchTeacher:
         labels: NDArray[np.int64] = scores.argmax(dim=1).numpy()
         return labels
 
-    def _train(self, module: torch.nn.Module, shard: Shard) -> None:
-        torch, recipe = _torch(), self.recipe
+    def _train(self, module: Module, shard: Shard) -> None:
+        recipe = self.recipe
         X, y = self._tensor(shard.X), torch.as_tensor(shard.y)
         generator = torch.Generator().manual_seed(shard.seed)
         optimizer = _optimizer(recipe, module.parameters())
@@ -463,30 +463,27 @@ class TorchTeacher:
             loss.backward()
             optimizer.step()
 
-    def _scores(self, module: torch.nn.Module, queries: torch.Tensor) -> torch.Tensor:
-        library = _torch()
+    def _scores(self, module: Module, queries: Tensor) -> Tensor:
         module.eval()
-        with library.inference_mode():
-            blocks = library.split(queries, _QUERIES)
+        with torch.inference_mode():
+            blocks = torch.split(queries, _QUERIES)
             parts = [module(self._placed(block)).float() for block in blocks]
-        return cast("torch.Tensor", library.cat(parts))
+        return cast("Tensor", torch.cat(parts))
 
-    def _tensor(self, X: NDArray[Any]) -> torch.Tensor:
-        tensor: torch.Tensor = _torch().as_tensor(np.array(X, dtype=np.float32, order="C"))
+    def _tensor(self, X: NDArray[Any]) -> Tensor:
+        tensor: Tensor = torch.as_tensor(np.array(X, dtype=np.float32, order="C"))
         return tensor if self.input_shape is None else tensor.reshape(len(X), *self.input_shape)
 
     def _placed(self, thing: Any) -> Any:
         """Store images and modules channels last, if the recipe says so."""
-        torch = _torch()
         images = isinstance(thing, torch.nn.Module) or thing.ndim == 4
         if self.recipe.channels_last and images:
             return thing.to(memory_format=torch.channels_last)
         return thing
 
 
-def _batches(n_records: int, recipe: Recipe, generator: torch.Generator) -> Iterator[torch.Tensor]:
+def _batches(n_records: int, recipe: Recipe, generator: Generator) -> Iterator[Tensor]:
     """Yield index batches of equal size, from one shuffling of the shard after another."""
-    torch = _torch()
     size = min(recipe.batch_size, n_records)
     deck = torch.empty(0, dtype=torch.int64)
     for _ in range(recipe.steps):
@@ -499,7 +496,7 @@ def _batches(n_records: int, recipe: Recipe, generator: torch.Generator) -> Iter
 def _optimizer(recipe: Recipe, parameters: Any) -> Any:
     if callable(recipe.optimizer):
         return recipe.optimizer(parameters, recipe.learning_rate)
-    optim = _torch().optim
+    optim = torch.optim
     kinds = {"adam": optim.Adam, "adamw": optim.AdamW, "sgd": partial(optim.SGD, momentum=0.9)}
     rates = {"lr": recipe.learning_rate, "weight_decay": recipe.weight_decay}
     return kinds[recipe.optimizer](parameters, **rates, fused=True)
@@ -515,7 +512,6 @@ def _set_rate(optimizer: Any, recipe: Recipe, step: int) -> None:
 @contextmanager
 def one_torch_thread(seed: int) -> Iterator[None]:
     """One thread and a generator of one's own; afterwards both are as they were."""
-    torch = _torch()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -524,7 +520,3 @@ def one_torch_thread(seed: int) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _torch() -> Any:
-    return need("torch", "for a TorchTeacher", extra="torch")

@@ -9,6 +9,7 @@ and which teachers failed, or how many, depends on them.
 from __future__ import annotations
 
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,8 +28,41 @@ from tacit.teachers.tasks import AnyJob, Job, Shard, Task, label_dtype
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Private records, shard by shard; `sharded` makes one. Secret.
+class Shards(ABC):
+    """Private records, shard by shard, wherever they are: in memory (`Run`) or on a disk. Secret.
+
+    n_teachers: how many shards, with records or without.
+    random_state: of which the teachers' seeds follow.
+    """
+
+    n_teachers: int
+    random_state: int
+
+    @abstractmethod
+    def records(self, number: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return a teacher's records and their classes."""
+
+    def own(self, number: int) -> int:
+        """Return what makes a teacher's seed its own."""
+        return number
+
+    def shard(self, number: int) -> Shard:
+        """Return a teacher's records and its own seed."""
+        own = [self.random_state, self.own(number)]
+        seed = np.random.SeedSequence(own).generate_state(1)[0]
+        X, y = self.records(number)
+        return Shard(X, y.astype(np.int64), int(seed))
+
+    def tasks(self, numbers: Sequence[int], size: int = 1) -> Iterator[Task]:
+        """Yield these teachers' tasks; records are copied only when a task is asked for."""
+        for block in blocks(len(numbers), size):
+            some = tuple(numbers[block])
+            yield Task(some, tuple(self.shard(number) for number in some))
+
+
+@dataclass(frozen=True, slots=True)
+class Run(Shards):
+    """Private records in memory; `sharded` makes one. Secret.
 
     order: the records' rows, shard by shard; first: where each shard begins.
     names: of the teachers, whose seeds then follow from them: where each unit is a teacher, its
@@ -39,30 +73,23 @@ class Run:
 
     X: NDArray[Any] = field(repr=False)
     y: NDArray[Any] = field(repr=False)
-    n_teachers: int
-    random_state: int
     order: Integers = field(repr=False)
     first: Integers = field(repr=False)
     names: Sequence[bytes] | None = field(default=None, repr=False)
     floats: Callable[..., NDArray[Any]] = own_floats
 
-    def shard(self, number: int) -> Shard:
-        """Return a teacher's records, in the order of the data, and its own seed."""
-        records = self.order[self.first[number] : self.first[number + 1]]
-        own = number if self.names is None else zlib.crc32(self.names[number])
-        seed = np.random.SeedSequence([self.random_state, own]).generate_state(1)[0]
-        labels = self.y[records].astype(np.int64)
-        return Shard(self.floats(X=self.X[records]), labels, int(seed))
+    def records(self, number: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return a teacher's records, in their order, and their classes."""
+        places = self.order[self.first[number] : self.first[number + 1]]
+        return self.floats(X=self.X[places]), self.y[places]
+
+    def own(self, number: int) -> int:
+        """Return what makes a teacher's seed its own: its name, where it has one."""
+        return number if self.names is None else zlib.crc32(self.names[number])
 
     def with_records(self) -> list[int]:
         """Return the numbers of the teachers that have a record at all."""
         return [int(number) for number in np.flatnonzero(np.diff(self.first))]
-
-    def tasks(self, numbers: Sequence[int], size: int = 1) -> Iterator[Task]:
-        """Yield these teachers' tasks; records are copied only when a task is asked for."""
-        for block in blocks(len(numbers), size):
-            some = tuple(numbers[block])
-            yield Task(some, tuple(self.shard(number) for number in some))
 
 
 def sharded(
@@ -76,8 +103,13 @@ def sharded(
     names: Sequence[bytes] | None = None,
     floats: Callable[..., NDArray[Any]] = own_floats,
     called: str = "y",
+    order: Integers | None = None,
 ) -> Run:
-    """Check the classes `y`, of records or of each voxel, and shards; messages quote neither."""
+    """Check the classes `y`, of records or of each voxel, and shards; messages quote neither.
+
+    `order` names the records, teacher by teacher (`teaching_order`); those that it leaves out teach
+    nobody. By default a teacher has its records in the order of the data.
+    """
     labels, places = np.asarray(y), np.asarray(shards)
     if labels.shape[:1] != X.shape[:1] or places.shape != X.shape[:1]:
         raise InvalidArgument(f"Expected {called} and shards to have one entry for each record.")
@@ -87,17 +119,17 @@ def sharded(
             values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= limit
         ):
             raise InvalidArgument(f"Expected {name} to hold integers 0 .. {limit - 1}.")
-    order = np.argsort(places, kind="stable")
+    order = np.argsort(places, kind="stable") if order is None else order
     first = np.searchsorted(places[order], np.arange(teachers + 1))
     seed = at_least(0, random_state=random_state)
     if names is not None and len(names) != teachers:
         raise InvalidArgument("Expected one name for each teacher.")
-    return Run(X, labels, teachers, seed, order, first, names, floats)
+    return Run(teachers, seed, X, labels, order, first, names, floats)
 
 
 def ask_teachers(
     job: AnyJob,
-    run: Run,
+    run: Shards,
     numbers: Sequence[int],
     take: Callable[[int, NDArray[Any] | None], None],
     *,
@@ -222,10 +254,32 @@ def predict_with_teachers(
         )
     queries, classes = own_floats(X_query=queries), at_least(2, n_classes=n_classes)
     run = sharded(records, y, shards, n_teachers, n_classes=classes, random_state=random_state)
+    return predict_with_shards(
+        teacher,
+        run,
+        queries,
+        n_classes=classes,
+        executor=executor,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
+
+
+def predict_with_shards(
+    teacher: Any,
+    run: Shards,
+    queries: NDArray[Any],
+    *,
+    n_classes: int,
+    executor: Any,
+    checkpoint: PathLike | None,
+    progress: bool = True,
+) -> NDArray[Any]:
+    """Do what `predict_with_teachers` does of records in shards, wherever these are. SECRET."""
     family = as_family(teacher)
     if hasattr(family, "validate"):  # a public rehearsal: its errors may say everything
-        family.validate(queries, n_classes=classes)
-    predictions = np.zeros((run.n_teachers, len(queries)), dtype=label_dtype(classes))
+        family.validate(queries, n_classes=n_classes)
+    predictions = np.zeros((run.n_teachers, len(queries)), dtype=label_dtype(n_classes))
     with training_bar("Training teachers", run.n_teachers, shown=progress) as step:
 
         def take(number: int, row: NDArray[Any] | None) -> None:
@@ -234,7 +288,7 @@ def predict_with_teachers(
             step()
 
         ask_teachers(
-            Job(family, queries, classes),
+            Job(family, queries, n_classes),
             run,
             range(run.n_teachers),
             take,

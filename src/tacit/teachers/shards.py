@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import operator
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -19,12 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 from tacit._checks import Floats, Integers, at_least, blocks
 from tacit.errors import InvalidArgument
 
-_ROWS = 4096  # records hashed at a time: the float64 copies stay small
+_CELLS = 2**17  # numbers hashed at a time: the float64 copies stay small
 _RECORD = b"tacit record"
 _SHARD = b"tacit shard"
 _PLACE = b"tacit place"
 _UNIT = b"tacit unit"
 _KEY = b"tacit key"
+_BITS = b"tacit bits"
 
 
 def shard_key(random_state: int) -> bytes:
@@ -82,8 +85,55 @@ def shard_of(ids: Iterable[Any], n_teachers: int, key: bytes) -> Integers:
     >>> shard_of(["ann", "bob", "ann"], 250, shard_key(0)).tolist()
     [217, 72, 217]
     """
+    return teachers_of(unit_hashes(ids, key), n_teachers)
+
+
+def unit_hashes(ids: Iterable[Any], key: bytes) -> NDArray[np.uint64]:
+    """Return the keyed hash of each id, of which `teachers_of` reads the teacher. Secret."""
+    return _hashes(ids, key, _SHARD)
+
+
+def teachers_of(hashes: NDArray[np.uint64], n_teachers: int) -> Integers:
+    """Return the teacher that each keyed hash names. Secret."""
     count = at_least(1, n_teachers=n_teachers)
-    return (_hashes(ids, key, _SHARD) % np.uint64(count)).astype(np.int64)
+    return (hashes % np.uint64(count)).astype(np.int64)
+
+
+def teaching_order(
+    hashes: NDArray[np.uint64], n_teachers: int, X: NDArray[Any], y: NDArray[Any]
+) -> Integers:
+    """Return the records' places, teacher by teacher, in an order that is the records' own.
+
+    Within a teacher they are sorted by keyed hash, and those of one hash (of a person, or equal
+    ones) by a hash of their bits: wherever in the data a record stands, and whatever stands beside
+    it, a teacher sees the same rows in the same order.
+
+    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([0, 1, 1])
+    >>> hashes = np.array([7, 4, 7], dtype=np.uint64)
+    >>> teaching_order(hashes, 2, X, y).tolist() in ([1, 0, 2], [1, 2, 0])
+    True
+    """
+    order = np.lexsort((hashes, teachers_of(hashes, n_teachers)))
+    again = hashes[order[1:]] == hashes[order[:-1]]
+    if not again.any():
+        return order
+    group = np.concatenate([[0], np.cumsum(~again)])  # of equal hashes
+    tied = np.flatnonzero(np.append(again, False) | np.append(False, again))
+    bits = _bits(X, y, order[tied])
+    order[tied] = order[tied][np.lexsort((bits[:, 1], bits[:, 0], group[tied]))]
+    return order
+
+
+def _bits(X: NDArray[Any], y: NDArray[Any], places: Integers) -> NDArray[np.uint64]:
+    """Return two numbers for each of some records, equal only where all of their bits are."""
+    base, digests = hashlib.blake2b(digest_size=16, person=_BITS), []
+    for some in blocks(len(places), _CELLS // _width(X)):
+        rows = np.ascontiguousarray(X[places[some]], dtype="<f8").reshape(
+            some.stop - some.start, -1
+        )
+        labels = np.asarray(y[places[some]], dtype="<i8")[:, None]
+        digests.append(_hashed(_pieces(np.hstack([rows.view("<i8"), labels])), base))
+    return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2)
 
 
 def place_of(ids: Iterable[Any], key: bytes) -> Floats:
@@ -118,12 +168,36 @@ def _hashes(ids: Iterable[Any], key: bytes, purpose: bytes) -> NDArray[np.uint64
     if not isinstance(key, bytes) or not 16 <= len(key) <= 32:
         raise InvalidArgument("Expected key to be 16 to 32 bytes; make one with shard_key(0).")
     base = hashlib.blake2b(key=key, digest_size=8, person=purpose)
-    digests = bytearray()
-    for name in _names(ids):
-        hashed = base.copy()
-        hashed.update(name)
-        digests += hashed.digest()
-    return np.frombuffer(bytes(digests), dtype="<u8")
+    return np.frombuffer(_hashed(_names(ids), base), dtype="<u8")
+
+
+def _hashed(
+    pieces: Iterable[bytes | memoryview], base: Any, ends: Iterable[bytes] = repeat(b"")
+) -> bytes:
+    """Return the digests of all pieces, each with its end, one behind the other."""
+    digests = []
+    for piece, end in zip(pieces, ends, strict=False):
+        one = base.copy()
+        one.update(piece)
+        if end:
+            one.update(end)
+        digests.append(one.digest())
+    return b"".join(digests)
+
+
+def _written(digests: bytes) -> NDArray[np.bytes_]:
+    """Write digests of 16 bytes in hexadecimal."""
+    return np.array(np.frombuffer(digests.hex().encode(), dtype="S32"))
+
+
+def _width(rows: NDArray[Any]) -> int:
+    return max(1, math.prod(rows.shape[1:]))
+
+
+def _pieces(rows: NDArray[Any]) -> Iterator[memoryview]:
+    """Go through the bytes of each row."""
+    width, held = rows.shape[1] * rows.itemsize, memoryview(rows.tobytes())
+    return (held[place * width : (place + 1) * width] for place in range(len(rows)))
 
 
 def record_ids(X: ArrayLike, y: ArrayLike | None = None) -> NDArray[np.bytes_]:
@@ -159,18 +233,15 @@ def record_ids(X: ArrayLike, y: ArrayLike | None = None) -> NDArray[np.bytes_]:
             "public list of them."
         )
     labels = None if y is None else _labels(y, len(rows))
-    digests = []
-    for some in blocks(len(rows), _ROWS):
+    base, digests = hashlib.blake2b(digest_size=16, person=_RECORD), []
+    for some in blocks(len(rows), _CELLS // _width(rows)):
         with np.errstate(all="ignore"):  # a number too large for float64 is nobody's business
-            block = np.ascontiguousarray(rows[some], dtype="<f8")
-        # There are many NaNs: one for all. And no negative zero.
-        block = np.where(np.isnan(block), np.nan, block) + 0.0
-        for place, row in enumerate(block, some.start):
-            hashed = hashlib.blake2b(row.tobytes(), digest_size=16, person=_RECORD)
-            if labels is not None:
-                hashed.update(labels[place])
-            digests.append(hashed.hexdigest())
-    return np.array(digests, dtype="S32")
+            block = np.array(rows[some], dtype="<f8", order="C").reshape(some.stop - some.start, -1)
+        block[np.isnan(block)] = np.nan  # there are many NaNs: one for all
+        block += 0.0  # and no negative zero
+        ends = repeat(b"") if labels is None else labels[some]
+        digests.append(_hashed(_pieces(block), base, ends))
+    return _written(b"".join(digests))
 
 
 def unit_names(ids: Iterable[Any]) -> NDArray[np.bytes_]:
@@ -193,14 +264,17 @@ def unit_names(ids: Iterable[Any]) -> NDArray[np.bytes_]:
     >>> bool(names[0] == names[1]), bool(names[0] == names[2])
     (True, False)
     """
-    hashes = (hashlib.blake2b(name, digest_size=16, person=_UNIT) for name in _names(ids))
-    return np.array([hashed.hexdigest() for hashed in hashes], dtype="S32")
+    return _written(_hashed(_names(ids), hashlib.blake2b(digest_size=16, person=_UNIT)))
 
 
 def _labels(y: ArrayLike, n_records: int) -> list[bytes]:
     """Write each label by itself; False and True are 0 and 1."""
     values: Any = y if isinstance(y, list | tuple) else np.asarray(y)
-    labels = list(_names([int(one) if isinstance(one, bool | np.bool_) else one for one in values]))
+    if isinstance(values, np.ndarray) and values.dtype.kind == "b":
+        values = values.astype(np.int8)
+    if not isinstance(values, np.ndarray) or values.dtype.kind == "O":
+        values = [int(one) if isinstance(one, bool | np.bool_) else one for one in values]
+    labels = list(_names(values))
     if len(labels) != n_records:
         raise InvalidArgument("Expected y with one label for each record of X.")
     return labels
@@ -215,6 +289,8 @@ def _names(ids: Any) -> Iterator[bytes]:
         raise InvalidArgument("Expected ids to be a sequence, one id a record.")
     if isinstance(ids, np.ndarray) and ids.ndim != 1:
         raise InvalidArgument("Expected ids to be one-dimensional, one id a record.")
+    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iuS":  # as `_name` writes them, at once
+        return iter(ids.astype("S").tolist())
     return map(_name, ids)
 
 
