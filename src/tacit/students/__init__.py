@@ -38,6 +38,8 @@ from tacit.students.score_map import SCORE_BINS as SCORE_BINS
 from tacit.students.score_map import ScoreCheck, ScoreMap, shifted_to
 from tacit.students.score_map import outcomes_of as outcomes_of
 from tacit.students.score_map import scores_of as scores_of
+from tacit.students.signal import Signal as Signal
+from tacit.students.signal import signal_of as signal_of
 
 __all__ = [
     "CNNStudent",

@@ -52,6 +52,9 @@ class CombinedStudent(BaseStudent):
         How much each counts: spreading, linear, nearest. They add up to 1.
     gains_ : array of shape (3,)
         What the releases say of the classes that each foretold; not saved.
+    foretold_ : array of shape (queries, classes) or None
+        What all three, as they count, say of each query without having seen what was released of
+        it; None where hardly anything was released. Not saved.
     parts_ : list of students
         The three, fitted on the inputs in the feature space.
     n_features_in_, n_classes_ : int
@@ -143,11 +146,13 @@ class CombinedStudent(BaseStudent):
         known = count > 1 and all((answer_weights(rows) > 0).any() for _, rows in lessons)
         fitted = [student.fit_each(view, lessons if known else lessons[:1]) for student in students]
         self.parts_ = [each[0] for each in fitted]
-        self.gains_ = np.zeros(len(students))
+        self.gains_, self.foretold_ = np.zeros(len(students)), None
         if known:  # else hardly anything was released: too little to compare by
             said = np.array([_said(each[1:], view[places], parts) for each in fitted])
-            self.gains_ = judge[np.arange(len(places)), said].sum(axis=1)
+            self.gains_ = judge[np.arange(len(places)), said.argmax(axis=2)].sum(axis=1)
         self.shares_ = softmax(self.gains_ / scale)
+        if known:
+            self.foretold_ = np.einsum("s,sqc->qc", self.shares_, said)
 
     def _scores(self, inputs: NDArray[Any]) -> Floats:
         view = self._view(inputs, np.float64)
@@ -176,9 +181,9 @@ class CombinedStudent(BaseStudent):
             part.n_features_in_ = own["weights" if name == "linear" else "points"].shape[-1]
 
 
-def _said(students: Sequence[Any], asked: NDArray[Any], parts: Sequence[Integers]) -> Integers:
-    """Return the class of each query, as the student says that was fitted without it."""
-    said = np.empty(len(asked), dtype=np.int64)
+def _said(students: Sequence[Any], asked: NDArray[Any], parts: Sequence[Integers]) -> Floats:
+    """Return the classes' chances at each query, as the student says that was fitted without it."""
+    said = np.empty((len(asked), students[0].n_classes_))
     for student, out in zip(students, parts, strict=True):
-        said[out] = student.predict(asked[out])
+        said[out] = student.predict_proba(asked[out])
     return said

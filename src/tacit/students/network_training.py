@@ -25,6 +25,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, at_least, finite, non_negative, positive, refuse
+from tacit._extras import torch
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
 from tacit.students.base import BaseStudent, Lesson, flat_rows, normalised, row_numbers, seed_of
@@ -32,7 +33,6 @@ from tacit.students.graph import LabelSpreadingStudent
 from tacit.students.neighbour_search import nearest
 from tacit.students.networks import (
     class_probabilities,
-    need_torch,
     outputs_of,
     part_of,
     seeded,
@@ -156,7 +156,7 @@ class CNNStudent(BaseStudent):
         return cls(image_shape=data.image_shape)
 
     def _learn(self, lesson: Lesson) -> None:
-        need_torch()
+        torch.need()
         at_least(1, views=self.views)
         image_planes(self.image_shape, self.n_features_in_)
         if len(lesson.inputs) < 2:
@@ -201,7 +201,6 @@ class CNNStudent(BaseStudent):
         return _images_of(self._pixels(inputs), self.image_shape, self.mean_, self.scale_)
 
     def _train(self, images: Tensor, posterior: Floats) -> Module:
-        torch = need_torch()
         seed, batch = seed_of(self.random_state), at_least(2, batch_size=self.batch_size)
         network = seeded(self._network, seed)
         generator = torch.Generator().manual_seed(seed)
@@ -232,7 +231,6 @@ class CNNStudent(BaseStudent):
 
         Predictions do not depend on their company.
         """
-        torch = need_torch()
         generator = torch.Generator().manual_seed(0)
         count = at_least(1, views=self.views) - 1
         return [_VIEW * (torch.rand(6, 1, generator=generator) * 2 - 1) for _ in range(count)]
@@ -344,7 +342,7 @@ class VATStudent(BaseStudent):
     random_state: int | None = 0
 
     def _learn(self, lesson: Lesson) -> None:
-        need_torch()
+        torch.need()
         self.classes_seen_ = np.unique(lesson.posterior[lesson.answered].argmax(axis=1))
         if len(lesson.inputs) < 2:
             raise InvalidArgument("Expected at least two public inputs to train on, got one.")
@@ -373,7 +371,7 @@ class VATStudent(BaseStudent):
         if self.image_shape is not None:
             return _images_of(view, self.image_shape, self.mean_[0], self.scale_[0])
         scaled = (view - self.mean_) / self.scale_
-        return cast("Tensor", need_torch().from_numpy(scaled.astype(np.float32)))
+        return cast("Tensor", torch.from_numpy(scaled.astype(np.float32)))
 
     def _new_network(self, seed: int) -> Module:
         classes = len(self.classes_seen_)
@@ -383,7 +381,6 @@ class VATStudent(BaseStudent):
         return seeded(lambda: convolutional(image, classes), seed)
 
     def _train(self, inputs: Tensor, lesson: Lesson) -> Module:
-        torch = need_torch()
         seed, batch = seed_of(self.random_state), at_least(2, batch_size=self.batch_size)
         network, steps = self._new_network(seed), at_least(1, steps=self.steps)
         generator = torch.Generator().manual_seed(seed)
@@ -441,7 +438,6 @@ def _adversarial(
     network: Module, inputs: Tensor, belief: Tensor, reach: float, generator: Generator
 ) -> Tensor:
     """Return the step of length `reach` that changes the belief most, by one power iteration."""
-    torch = need_torch()
     guess = _unit(torch.randn(inputs.shape, generator=generator))
     probe = (_PROBE * reach * guess).requires_grad_()
     (gradient,) = torch.autograd.grad(_divergence(belief, network(inputs + probe)), probe)
@@ -449,7 +445,7 @@ def _adversarial(
 
 
 def _unit(steps: Tensor) -> Tensor:
-    flat = need_torch().nn.functional.normalize(steps.flatten(start_dim=1), eps=1e-20)
+    flat = torch.nn.functional.normalize(steps.flatten(start_dim=1), eps=1e-20)
     return cast("Tensor", flat.view_as(steps))
 
 
@@ -492,7 +488,6 @@ def convolutional(
 
     Strides instead of pooling: most of the work happens on few pixels.
     """
-    torch = need_torch()
     nn, layers, (channels, height, width) = torch.nn, [], image
     for out, kernel in zip(widths, _KERNELS, strict=True):
         layers += [
@@ -508,7 +503,7 @@ def convolutional(
 
 def dense(n_features: int, n_classes: int) -> Module:
     """Make a perceptron with two hidden layers and batch normalisation."""
-    nn, layers, width = need_torch().nn, [], n_features
+    nn, layers, width = torch.nn, [], n_features
     for out in _HIDDEN:
         layers += [nn.Linear(width, out, bias=False), nn.BatchNorm1d(out), nn.ReLU()]
         width = out
@@ -517,7 +512,6 @@ def dense(n_features: int, n_classes: int) -> Module:
 
 def _images_of(inputs: NDArray[Any], image_shape: Any, mean: float, scale: float) -> Tensor:
     """Return flat inputs as standardised images, channels last in memory."""
-    torch = need_torch()
     channels, height, width = image_planes(image_shape, inputs.shape[1])
     scaled = (np.asarray(inputs, dtype=np.float32) - np.float32(mean)) / np.float32(scale)
     pixels = torch.from_numpy(scaled).view(-1, height, width, channels).permute(0, 3, 1, 2)
@@ -526,7 +520,6 @@ def _images_of(inputs: NDArray[Any], image_shape: Any, mean: float, scale: float
 
 def moved(images: Tensor, moves: Tensor) -> Tensor:
     """Turn, scale, shear and shift images: each by six numbers in [-1, 1], of the largest move."""
-    torch = need_torch()
     turn = moves[0] * _TURN
     across, down = torch.exp(moves[1] * _SCALE), torch.exp(moves[2] * _SCALE)
     cos, sin, shear = torch.cos(turn), torch.sin(turn), moves[3] * _SHEAR
@@ -542,7 +535,6 @@ def moved(images: Tensor, moves: Tensor) -> Tensor:
 
 def shuffled(n: int, batch: int, epochs: int, generator: Generator) -> list[Tensor]:
     """Return the rows of each step: every epoch a new order, without its last, incomplete batch."""
-    torch = need_torch()
     whole = max(batch, n - n % batch)
     orders = [torch.randperm(n, generator=generator)[:whole] for _ in range(epochs)]
     return [rows for order in orders for rows in torch.split(order, batch)]
@@ -556,7 +548,6 @@ def _soft_cross_entropy(scores: Tensor, targets: Tensor, weights: Tensor) -> Ten
 
 def one_cycle(network: Module, rate: float, steps: int, decay: float) -> tuple[Any, Any]:
     """Return AdamW and a one-cycle schedule (Smith and Topin 2018) of `steps` steps."""
-    torch = need_torch()
     optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=decay, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimiser, rate, total_steps=max(_RISE, steps), pct_start=0.25

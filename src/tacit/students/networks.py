@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import Floats, finite_array, positive
-from tacit._extras import need
+from tacit._extras import torch
 from tacit.errors import InvalidArgument
 from tacit.students.base import BaseStudent, Lesson, PublicLearner
 
@@ -43,14 +43,8 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
 _BATCH = 512  # inputs predicted at a time
 
 
-def need_torch() -> Any:
-    """Return torch, or say which extra brings it."""
-    return need("torch", "for this student", extra="torch")
-
-
 def seeded(make: Callable[[], Module], seed: int) -> Module:
     """Make a module whose initial weights depend on the seed alone."""
-    torch = need_torch()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return make()
@@ -58,7 +52,6 @@ def seeded(make: Callable[[], Module], seed: int) -> Module:
 
 def outputs_of(network: Module, inputs: Tensor) -> Tensor:
     """Return a network's outputs in float64, in batches, without gradients."""
-    torch = need_torch()
     network.eval()
     with torch.inference_mode():
         parts = [network(batch).double() for batch in torch.split(inputs, _BATCH)]
@@ -80,7 +73,6 @@ def weights_of(network: Module, prefix: str = "") -> dict[str, NDArray[Any]]:
 
 def set_weights(network: Module, arrays: Mapping[str, NDArray[Any]], prefix: str = "") -> Module:
     """Put saved weights into a network of the same shape; refuse any that do not fit."""
-    torch = need_torch()
     wanted, found = network.state_dict(), part_of(arrays, prefix)
     fit = set(found) == set(wanted) and all(
         found[name].shape == tuple(value.shape) and found[name].dtype == value.numpy().dtype
@@ -104,7 +96,7 @@ def describe_layers(module: Module) -> Layers | None:
     >>> describe_layers(nn.Sequential(nn.Linear(2, 3), nn.Tanh()))
     (('Linear', ('in_features', 2), ('out_features', 3), ('bias', True)), ('Tanh',))
     """
-    nn = need_torch().nn
+    nn = torch.nn
     if type(module) is not nn.Sequential:
         return None
     found = []
@@ -120,7 +112,7 @@ def describe_layers(module: Module) -> Layers | None:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, need_torch().Tensor) or value is None:
+    if isinstance(value, torch.Tensor) or value is None:
         return value is not None  # only a bias is asked for
     return tuple(value) if isinstance(value, list | tuple) else value
 
@@ -134,7 +126,7 @@ def build_layers(layers: Any) -> Module:
       (1): ReLU()
     )
     """
-    nn = need_torch().nn
+    nn = torch.nn
     made = []
     for name, *pairs in layers:
         if name not in _ARGUMENTS or any(key not in _ARGUMENTS[name] for key, _ in pairs):
@@ -208,7 +200,7 @@ class _Trained(PublicLearner):
 
     def _cast(self, rows: Floats) -> Tensor:
         dtype = next(self.network_.parameters()).dtype
-        return cast("Tensor", need_torch().from_numpy(rows).to(dtype))
+        return cast("Tensor", torch.from_numpy(rows).to(dtype))
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         if self.layers is None:

@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tacit._checks import Floats, finite_array, positive, set_checked
+from tacit._checks import Floats, Integers, finite_array, positive, set_checked
 from tacit.errors import InvalidArgument
 
 SCORE_BINS = 12
@@ -280,9 +280,19 @@ class ScoreCheck:
         shift[1] = found[1] if len(found) > 1 else 0.0
         return ScoreMap(float(np.exp(found[0])), shift, self.floor)
 
+    def places(self) -> Integers:
+        """Return the bin of each public input.
+
+        Returns
+        -------
+        array of int of shape (inputs,)
+            Public.
+        """
+        return np.asarray(np.searchsorted(self.edges, scores_of(self.public), side="right"))
+
     def _expected(self) -> Callable[[Floats], Floats]:
         """Return a function from log slope (and shift) to the mean mapped probability of bins."""
-        place = np.searchsorted(self.edges, scores_of(self.public), side="right")
+        place = self.places()
         bins, logs = len(self.edges) + 1, _logs(self.public, self.floor)
         number = np.maximum(np.bincount(place, minlength=bins), 1)
         two = logs.shape[1] == 2
