@@ -6,7 +6,15 @@ import pytest
 
 from tacit import Budget
 from tacit.errors import InvalidArgument
-from tacit.mechanisms import GNMax, NoisyScreening, Plan, SampledMedian, SampledVotes, price_of_list
+from tacit.mechanisms import (
+    GNMax,
+    NoisyScreening,
+    NoisySteps,
+    Plan,
+    SampledMedian,
+    SampledVotes,
+    price_of_list,
+)
 from tacit.methods import calibrate
 from tacit.privacy import DEFAULT_ORDERS
 
@@ -23,6 +31,20 @@ def median(noise):
 
 def votes(noise):
     return Plan(SampledVotes(sigma=noise, k=20, sampling_rate=0.1), 300, n_classes=3)
+
+
+@pytest.mark.parametrize(
+    "plans_with",
+    [
+        lambda noise: [Plan(GNMax(noise), 1), Plan(NoisySteps(noise, 0.02), 20)],
+        lambda noise: [Plan(NoisySteps(2.0, 0.05), 50), Plan(NoisySteps(noise, 0.02), 20)],
+    ],
+    ids=["a price that the noise changes", "a price that is no Gaussian's"],
+)
+def test_a_list_of_noisy_steps_counts_what_is_beside_them(plans_with):
+    budget = Budget(4.0, 1e-5)
+    plans = calibrate(plans_with, budget, listed=True)
+    assert 0.9 * budget.epsilon < price_of_list(plans, budget.delta).epsilon <= budget.epsilon
 
 
 @pytest.mark.parametrize("plan_with", [screening, median, votes])

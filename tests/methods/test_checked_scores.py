@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,11 +23,11 @@ from tacit import (
     PrototypeClassifier,
     ResidualRidgeClassifier,
 )
-from tacit.errors import InvalidArgument
+from tacit.errors import InvalidArgument, ShiftWarning, WeakSignal
 from tacit.ledger import Budget
 from tacit.mechanisms import NoisySum, NoisyVotes, Plan, ScoreHistogram
 from tacit.methods import calibrate
-from tacit.methods.checked_scores import check_of, map_by_votes, said_by_scores
+from tacit.methods.checked_scores import check_of, map_by_votes, said_by_scores, share_right
 from tacit.records import PrivateRecords
 from tacit.students import LinearStudent, ScoreMap
 
@@ -62,6 +65,24 @@ def test_a_table_is_released_last_within_the_same_epsilon(kind):
     assert squares[0] / whole == pytest.approx(0.1, rel=1e-6)
     assert isinstance(model.student_.score_map_, ScoreMap)
     assert "calibrated" in " ".join(model._notes())
+
+
+@pytest.mark.parametrize("kind", [PATEClassifier, PrivateKNNClassifier])
+def test_scores_of_other_public_inputs_are_told(kind):
+    """Two of three blobs are public: the student is sure of all records, and wrong on a third."""
+    outside = np.concatenate([blobs(300, seed=seed)[0] for seed in (1, 2)])
+    labels = np.concatenate([blobs(300, seed=seed)[1] for seed in (1, 2)])
+    own = OWN[kind] | {"epsilon": 8.0, "delta": 1e-4, "noise": InsecureNoise(0), "calibration": 0.2}
+    own |= {"classes": [0, 1, 2], "random_state": 0}
+    near = built(kind, **own).fit(X, Y, X_public=outside)
+    assert not near.score_shift_.is_told
+    assert "no difference" in " ".join(near._notes())
+    with pytest.warns(ShiftWarning, match="do not resemble"):
+        far = built(kind, **own).fit(X, Y, X_public=outside[labels > 0])
+    assert far.score_shift_.is_told
+    assert "do not resemble" in " ".join(far._notes())
+    few = built(kind, **own).fit(X, Y, X_public=outside[:100])
+    assert few.score_shift_ is None
 
 
 def test_networks_are_checked_too_and_need_no_public_inputs():
@@ -190,3 +211,41 @@ def test_plans_with_a_fixed_price_are_part_of_what_may_be_spent():
     total = sum(plan.mu_squared() for plan in plans)
     assert total <= whole.mu_squared() * (1 + 1e-12)
     assert total == pytest.approx(whole.mu_squared(), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", [PATEClassifier, PrivateKNNClassifier, PrototypeClassifier])
+def test_a_model_of_noise_says_that_nothing_was_learned(kind):
+    random = np.random.default_rng(5)
+    own = OWN[kind] | {"epsilon": 0.02, "delta": 1e-4, "allow_hopeless": True}
+    own |= {"classes": [0, 1, 2], "random_state": 0}
+    with pytest.warns(WeakSignal, match="do not show"):
+        model = built(kind, noise=InsecureNoise(0), **own).fit(
+            X, random.permutation(Y), X_public=OUTSIDE
+        )
+    assert "do not show" in " ".join(model._notes())
+    assert not fitted(kind, share=0.0).signal_.is_weak
+
+
+def test_one_label_for_every_public_input_is_said():
+    rare = (np.arange(400) == 3).astype(int)
+    with pytest.warns(WeakSignal, match="the same label"):
+        model = built(MomentClassifier, epsilon=0.5, delta=1e-4, classes=[0, 1]).fit(
+            X, rare, X_public=OUTSIDE
+        )
+    assert "the same label" in " ".join(model._notes())
+    assert "the same label" not in " ".join(fitted(MomentClassifier)._notes())
+
+
+def test_the_share_that_is_right_is_told_with_what_noise_and_sampling_allow():
+    random, mechanism = np.random.default_rng(0), ScoreHistogram(20.0, 2, 12)
+    chances = np.outer([0.3, 0.7], np.full(12, 1 / 12)).ravel()
+    inside = 0
+    for _ in range(300):
+        table = random.multinomial(5000, chances) + random.normal(scale=20.0, size=24)
+        release: Any = SimpleNamespace(values=table.reshape(2, 12), mechanism=mechanism)
+        share, give = re.findall(r"([\d.]+)%", share_right(release, np.arange(3)))
+        inside += abs(float(share) - 70) <= float(give)
+    assert 0.92 < inside / 300 < 0.985
+    assert share_right(release, np.arange(2)) is None
+    hidden: Any = SimpleNamespace(values=np.ones((2, 12)), mechanism=mechanism)
+    assert share_right(hidden, np.arange(3)) is None

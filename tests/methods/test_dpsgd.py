@@ -19,8 +19,10 @@ from tacit import Budget, BudgetExceeded, DPSGDAutoencoder, DPSGDClassifier, Ins
 from tacit.errors import InvalidArgument, LedgerUnavailable
 from tacit.ledger.store import Store
 from tacit.mechanisms import NoisySteps
+from tacit.methods.linear_steps import steps_borne
 from tacit.methods.noisy_training import PublicFrame
 from tacit.noisy_training.training import GradientSteps
+from tacit.privacy import gaussian_mu
 from tacit.students import NetworkStudent, load_student, saved_extra
 
 X, Y = blobs(600)
@@ -71,6 +73,19 @@ class TestLearning:
         model = small(epsilon=3.0, noise_multiplier=None, batch_size=600, epochs=4).fit(X, Y)
         assert 2.999 < model.ledger_.spent() <= 3.0
         assert model.ledger_.accountant == "gaussian"
+
+    def test_a_regression_takes_the_steps_that_its_strength_bears(self):
+        """With public inputs; else nobody knows how long rows are, and Adam does not ask."""
+        own = {"batch_size": None, "epochs": None, "learning_rate": None, "noise_multiplier": None}
+        model = make(hidden=(), epsilon=2.0, **own)
+        for outside, steps, rate in (
+            (OUTSIDE, steps_borne(600 * gaussian_mu(2.0, model.delta)), 0.25),
+            (None, 24, 512 / 600),
+        ):
+            (entry,) = clone(model).fit(X, Y, X_public=outside).ledger_.entries()
+            assert entry.plan["queries"] == steps
+            assert entry.plan["parameters"]["sampling_rate"] == pytest.approx(rate)
+        assert model.fit(X, Y, X_public=OUTSIDE).score(X_NEW, Y_NEW) > 0.9
 
     def test_any_module(self):
         torch.manual_seed(0)

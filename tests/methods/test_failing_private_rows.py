@@ -42,8 +42,11 @@ from tacit.neighbours import Search
 from tacit.noise import InsecureNoise
 from tacit.students import LabelSpreadingStudent, SupervisedStudent
 
-# Not even a warning may tell; forecasts of such small runs come from public numbers alone.
-pytestmark = pytest.mark.filterwarnings("error", "ignore:(Doubtful|Hopeless)")
+# Not even a warning may tell; forecasts of such small runs come from public numbers alone, and
+# whether anything was learned from releases and public inputs.
+pytestmark = pytest.mark.filterwarnings(
+    "error", "ignore:(Doubtful|Hopeless|The student says the same|The releases do not show)"
+)
 
 X, Y = blobs(48)
 X, OUTSIDE = np.abs(X) + 0.1, np.abs(blobs(24, seed=1)[0]) + 0.1

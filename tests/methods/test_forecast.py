@@ -37,7 +37,7 @@ RUNS = {
     "neighbours": (PrivateKNNClassifier, {"k": 60, "queries": 20, "epsilon": 4.0}),
     "many prototypes": (PrototypeClassifier, {"n_prototypes": 100, "epsilon": 0.005}),
     "prototypes": (PrototypeClassifier, {"n_prototypes": 12, "epsilon": 2.0}),
-    "faint moments": (MomentClassifier, {"epsilon": 0.02}),
+    "faint moments": (MomentClassifier, {"epsilon": 0.01}),
     "moments": (MomentClassifier, {"epsilon": 2.0}),
     "faint ridge": (ResidualRidgeClassifier, {"n_landmarks": 20, "epsilon": 0.02}),
     "ridge": (ResidualRidgeClassifier, {"n_landmarks": 20, "epsilon": 2.0}),

@@ -8,7 +8,8 @@ import pytest
 from tacit import Budget, DescentClassifier, InsecureNoise, Ledger, Training
 from tacit.errors import InvalidArgument
 from tacit.features import PublicWhitening
-from tacit.methods.gd import METHOD, steps_borne
+from tacit.methods.gd import METHOD
+from tacit.methods.linear_steps import steps_borne
 from tacit.privacy import gaussian_mu
 
 DRAW = np.random.default_rng(3)

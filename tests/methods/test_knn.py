@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import numpy as np
 import pytest
 from knn_shared import KINDS, NAMES, PROBLEMS, Spy, blobs, make, slope, tagged
@@ -20,6 +23,7 @@ from tacit import (
     PrivateKNNRegressor,
 )
 from tacit.errors import InvalidArgument
+from tacit.methods.asked_neighbours import RecordIndex
 from tacit.students import CombinedStudent, load_student
 
 EVERY = pytest.mark.parametrize("kind", KINDS, ids=NAMES)
@@ -394,3 +398,65 @@ def test_a_clone_is_unfitted_and_shares_only_the_ledger(tmp_path):
 
 def test_the_default_student_combines_three():
     assert isinstance(make(PrivateKNNClassifier)._new_student(), CombinedStudent)
+
+
+class TestAnswersAtTheSameTime:
+    """Each is paid for once, by one thread at a time; giving up never loses a charge."""
+
+    def watched(self, monkeypatch, queries):
+        """Return a model that waits in each answer until `go` is set, and tells that it does."""
+        X, y = PROBLEMS[PrivateKNNClassifier](300)
+        model = make(PrivateKNNClassifier, radius=12.0, queries=queries).fit(X, y)
+        honest, together = RecordIndex.around, []
+        self.inside, self.go, self.most = threading.Event(), threading.Event(), 0
+
+        def around(index, inputs):
+            together.append(inputs)
+            self.most = max(self.most, len(together))
+            self.inside.set()
+            assert self.go.wait(60)
+            together.pop()
+            return honest(index, inputs)
+
+        monkeypatch.setattr(RecordIndex, "around", around)
+        return model, X
+
+    def test_they_take_turns_until_the_ledger_refuses(self, monkeypatch):
+        model, X = self.watched(monkeypatch, queries=6)
+        self.go.set()
+
+        async def ask():
+            asked = (model.answer_async(X[place : place + 1]) for place in range(6))
+            threads = (asyncio.to_thread(model.answer, X[place : place + 1]) for place in (6, 7))
+            return await asyncio.gather(*asked, *threads, return_exceptions=True)
+
+        found = asyncio.run(ask())
+        refused = [one for one in found if isinstance(one, BudgetExceeded)]
+        answered = [one for one in found if isinstance(one, np.ndarray)]
+        assert (len(refused), len(answered), len(model.ledger_), self.most) == (2, 6, 6, 1)
+        assert model.ledger_.spent() <= model.epsilon
+        assert all(one.shape == (1,) for one in answered)
+
+    def test_one_that_is_given_up_in_the_queue_costs_nothing(self, monkeypatch):
+        model, X = self.watched(monkeypatch, queries=6)
+
+        async def ask():
+            begun = asyncio.create_task(model.answer_async(X[:1]))
+            await asyncio.to_thread(self.inside.wait, 60)
+            waiting = asyncio.create_task(model.answer_async(X[1:2]))
+            await asyncio.sleep(0)
+            for task in (begun, waiting):
+                task.cancel()
+            given_up = await asyncio.gather(begun, waiting, return_exceptions=True)
+            assert all(isinstance(one, asyncio.CancelledError) for one in given_up)
+            self.go.set()
+            return await model.answer_async(X[2:3])
+
+        assert asyncio.run(ask()).shape == (1,)
+        assert len(model.ledger_) == 2  # the one that had begun, and the last
+
+    def test_a_student_alone_answers_nothing(self):
+        X, y = PROBLEMS[PrivateKNNClassifier](300)
+        model = make(PrivateKNNClassifier, queries=5).fit(X, y, X_public=X[:50] + 0.1)
+        with pytest.raises(InvalidArgument, match="without X_public"):
+            asyncio.run(model.answer_async(X[:1]))

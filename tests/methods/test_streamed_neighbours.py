@@ -34,8 +34,8 @@ KINDS: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
-    monkeypatch.setattr("tacit.records.streams.BUCKETS", 5)
-    monkeypatch.setattr("tacit.records.streams.AT_ONCE", 64)
+    monkeypatch.setattr("tacit.records.stored.BUCKETS", 5)
+    monkeypatch.setattr("tacit.records.stored.AT_ONCE", 64)
     monkeypatch.setattr("tacit.datasets.batches._PIECE", 200)
 
 
@@ -82,6 +82,14 @@ def test_any_partition_gives_the_same_bits(kind, people, how, tmp_path, monkeypa
     monkeypatch.setattr("tacit.records.spaces.BLOCK", 50)
     shuffled = None if groups is None else groups[order]
     np.testing.assert_array_equal(released(kind, X[order], y[order], shuffled, **how), expected)
+
+
+def test_buckets_that_nobody_is_in_say_nothing():
+    who, how = PEOPLE % 3, {"k": 3}  # five buckets
+    expected = released("label", X, LABELS, who, **how)
+    table = pa.table({"a": X[:, 0], "b": X[:, 1], "label": LABELS, "who": who})
+    rows = opened(table, "label", people=True)
+    np.testing.assert_array_equal(released("label", rows, **how), expected)
 
 
 @pytest.mark.parametrize("votes", [1, 2])

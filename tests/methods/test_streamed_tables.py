@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 
@@ -52,7 +55,7 @@ KINDS: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def _few_buckets(monkeypatch):
-    monkeypatch.setattr("tacit.records.streams.BUCKETS", 5)
+    monkeypatch.setattr("tacit.records.stored.BUCKETS", 5)
 
 
 def table(order: Any = slice(None)) -> pa.Table:
@@ -88,7 +91,7 @@ def opened(source: Any, kind: str, *, people: bool, **more: Any) -> Any:
 def test_any_partition_gives_the_same_bits(kind, people, tmp_path, monkeypatch):
     y = NUMBERS if "numbers" in kind else LABELS
     expected = released(kind, X, y, PEOPLE if people else None)
-    monkeypatch.setattr("tacit.records.streams.AT_ONCE", 64)
+    monkeypatch.setattr("tacit.records.stored.AT_ONCE", 64)
     monkeypatch.setattr("tacit.datasets.batches._PIECE", 200)
     for number, (files, rows) in enumerate([(1, 10_000), (3, 77)]):
         source = folder(tmp_path / str(number), files, rows)
@@ -128,6 +131,12 @@ def test_every_kind_of_table_gives_the_same_bits(tmp_path, people):
         np.testing.assert_array_equal(found, expected, err_msg=kind)
 
 
+def test_nothing_is_spread_that_cannot_be():
+    rows = opened(table(), "prototype", people=False, executor="local")
+    with pytest.raises(InvalidArgument, match="executor='serial'"):
+        PrivateKNNClassifier(classes=[0, 1], radius=3.0).fit(rows)
+
+
 def test_columns_by_their_names(tmp_path):
     path = tmp_path / "rows.parquet"
     pq.write_table(table().select([*NAMES, "label", "who"]), path)
@@ -137,6 +146,18 @@ def test_columns_by_their_names(tmp_path):
     (expected,) = released("prototype", X, LABELS, PEOPLE)
     np.testing.assert_array_equal(model.table_.values, expected)
     assert model.predict(PUBLIC).shape == (120,)
+
+
+@pytest.mark.parametrize("kind", ["moments", "moments of numbers"])
+def test_a_student_goes_through_a_table_too(kind, monkeypatch):
+    build, own = KINDS[kind]
+    model = build(epsilon=2.0, delta=1e-5, noise=InsecureNoise(1), random_state=0, **own)
+    model.fit(X, NUMBERS if "numbers" in kind else LABELS, X_public=PUBLIC)
+    monkeypatch.setattr("tacit.datasets.batches._ROWS", 100)
+    rows = open_table(table().select(NAMES), target=None)
+    np.testing.assert_allclose(model.predict(rows), model.predict(X))
+    with pytest.raises(InvalidArgument, match="at least one row"):
+        model.predict(open_table(table().select(NAMES).slice(0, 0), target=None))
 
 
 def test_a_method_that_needs_all_rows_reads_them():
@@ -205,6 +226,112 @@ def test_another_process_adds_up_the_same_bits():
     np.testing.assert_array_equal(found, expected)
 
 
+def test_what_other_processes_are_given_reads_alike(tmp_path):
+    """A file is opened where it is read; what only this process has is sent as numbers."""
+    table().to_pandas().to_csv(tmp_path / "rows.csv", index=False)
+    sources = [tmp_path / "rows.csv", table(), table().to_reader(), table().to_pandas()]
+    for source in sources:
+        (piece,) = opened(source, "moments", people=False).pieces()
+        sent = pickle.loads(pickle.dumps(piece.portable()))
+        assert np.array_equal(np.concatenate([raw.X for raw in sent.read()]), X)
+
+
+def test_files_elsewhere_that_change_are_noticed(tmp_path):
+    """As on a store of objects, whose paths mean nothing here; and one dataset of several."""
+    path = folder(tmp_path / "rows", 1, 1000)
+    store = pyarrow.fs.SubTreeFileSystem(str(path), pyarrow.fs.LocalFileSystem())
+    one = pyarrow.dataset.dataset("0.parquet", filesystem=store, format="parquet")
+    for source in (one, pyarrow.dataset.UnionDataset(one.schema, [one])):
+        rows = opened(source, "moments", people=False)
+        assert rows.pieces()
+        pq.write_table(table().slice(1), path / "0.parquet", row_group_size=500)
+        with pytest.raises(RecordsUnread, match="stay as it is"):
+            rows.pieces()
+
+
+def test_a_class_that_calls_itself_a_frame_may_say_something_else_each_time():
+    class DataFrame:
+        def __arrow_c_stream__(self, requested: Any = None) -> Any:
+            return table().__arrow_c_stream__(requested)
+
+    assert not opened(DataFrame(), "moments", people=False).again
+    assert opened(table().to_pandas(), "moments", people=False).again
+
+
+def test_columns_in_another_order_are_refused_at_prediction():
+    model = MomentClassifier(delta=1e-5, classes=[0, 1], noise=InsecureNoise(0), random_state=0)
+    model.fit(opened(table(), "moments", people=False), X_public=PUBLIC)
+    expected = model.predict(X)
+    turned = [NAMES[place] for place in (1, 0, 2)]
+    about: Any = {"target": None, "groups": None}
+    assert np.array_equal(model.predict(open_table(table(), numeric=NAMES, **about)), expected)
+    assert np.array_equal(model.predict(table().to_pandas()[NAMES]), expected)
+    for other in (open_table(table(), numeric=turned, **about), table().to_pandas()[turned]):
+        with pytest.raises(InvalidArgument, match="columns of the fit, in their order: a, b, c"):
+            model.predict(other)
+    near = PrivateKNNClassifier(k=50, classes=[0, 1], epsilon=4.0, delta=1e-5, radius=3.0)
+    near.set_params(queries=2).fit(opened(table(), "moments", people=False))
+    assert len(near.answer(table().to_pandas()[NAMES].head(1))) == 1
+    with pytest.raises(InvalidArgument, match="columns of the fit"):
+        near.answer(table().to_pandas()[turned].head(1))
+    model.fit(X, LABELS, X_public=PUBLIC)  # of an array nothing is known
+    assert len(model.predict(open_table(table(), numeric=turned, **about))) == N
+
+
+def test_what_was_spent_before_a_fit_fails_can_be_asked(tmp_path):
+    rows = opened(folder(tmp_path / "rows", 1, 1000), "moments", people=False)
+    model = MomentClassifier(delta=1e-5, classes=[0, 1], random_state=0)
+    release = model._kept.release
+
+    def changing(*given: Any, **named: Any) -> Any:
+        released = release(*given, **named)
+        pq.write_table(table().slice(1), tmp_path / "rows" / "0.parquet")
+        return released
+
+    model._kept.release = changing  # type: ignore[method-assign]
+    with pytest.raises(RecordsUnread):
+        model.fit(rows, X_public=PUBLIC)
+    assert len(model.ledger_) == 1
+    assert not hasattr(model, "student_")
+
+
+class Interrupting(InsecureNoise):
+    """Somebody presses Ctrl-C while noise is drawn: it has been paid for."""
+
+    def rounded_gaussian_steps(self, *_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+
+def test_a_fit_that_is_interrupted_within_a_release_has_its_ledger():
+    model = MomentClassifier(delta=1e-5, classes=[0, 1], noise=Interrupting(0))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, LABELS, X_public=PUBLIC)
+    assert len(model.ledger_) == 1
+
+
+def test_people_whose_files_write_their_number_in_two_ways_are_refused(tmp_path):
+    """12345678901.0 would become the text 1.2345678901e+10, and one person two."""
+    first = table().slice(0, 2).set_column(5, "who", pa.array(["12345678901", "7"]))
+    for number, ids in enumerate([[1.2345678901e10, 7.0], [12345678901, 7]]):
+        path = tmp_path / str(number)
+        path.mkdir()
+        pq.write_table(first, path / "0.parquet")
+        pq.write_table(first.set_column(5, "who", pa.array(ids)), path / "1.parquet")
+        rows = opened(path, "moments", people=True)
+        if number == 0:
+            with pytest.raises(InvalidArgument, match="one type in all files"):
+                rows.load()
+        else:
+            assert rows.load().groups.tolist() == ["12345678901", "7"] * 2
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.decimal128(4, 2)])
+def test_minus_nothing_is_nothing(kind):
+    who = pa.array([0, Decimal("-0.0"), 1], kind) if kind == pa.decimal128(4, 2) else [0.0, -0.0, 1]
+    rows = opened(table().slice(0, 3).set_column(5, "who", pa.array(who, kind)), "x", people=True)
+    assert rows.load().groups.tolist() == ["0", "0", "1"]
+
+
 def test_a_part_that_cannot_be_read_is_never_left_out(tmp_path, monkeypatch):
     monkeypatch.setattr("tacit.datasets.batches._PIECE", 200)
     rows = opened(folder(tmp_path / "rows", 3, 100), "prototype", people=False)
@@ -226,9 +353,9 @@ def test_a_part_that_cannot_be_read_is_never_left_out(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
 def test_rows_that_do_not_fit_into_memory(tmp_path):
-    rows, columns = 2**19, 40  # 168 MB of numbers; every copy would be one more
+    rows, columns = 2**18, 80  # 168 MB of numbers; every copy would be one more
     few = pa.table(
-        {f"x{place}": np.arange(2**13) % 97 / 97 - place / 40 for place in range(columns)}
+        {f"x{place}": np.arange(2**13) % 97 / 97 - place / columns for place in range(columns)}
     )
     few = few.append_column("label", pa.array(np.arange(2**13) % 2))
     with pq.ParquetWriter(tmp_path / "rows.parquet", few.schema) as writer:
@@ -237,17 +364,20 @@ def test_rows_that_do_not_fit_into_memory(tmp_path):
     pq.write_table(few, tmp_path / "few.parquet")
     code = f"""
         import resource, numpy as np
-        from tacit import MomentClassifier, InsecureNoise, PrivateKNNClassifier
+        from sklearn.naive_bayes import GaussianNB
+        from tacit import InsecureNoise, MomentClassifier, PATEClassifier, PrivateKNNClassifier
         how = {{"classes": [0, 1], "delta": 1e-7, "noise": InsecureNoise(0)}}
         model = MomentClassifier(rounds=1, **how)
         near = PrivateKNNClassifier(k=50, queries=5, epsilon=4.0, **how)
+        taught = PATEClassifier(GaussianNB(), n_teachers=40, queries=5, epsilon=4.0, **how)
         public = np.random.default_rng(0).normal(size=(50, {columns}))
-        for each in (model, near):
+        for each in (model, near, taught):
             each.fit({str(tmp_path / "few.parquet")!r}, "label", X_public=public)  # all is imported
         now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (now + 150 * 2**20,) * 2)
         model.fit({str(tmp_path / "rows.parquet")!r}, "label", X_public=public)
         near.fit({str(tmp_path / "rows.parquet")!r}, "label", X_public=public)
+        taught.fit({str(tmp_path / "rows.parquet")!r}, "label", X_public=public)
         print(round(float(np.sum(model.releases_[0].values)) / 1000))
         """
     run = [sys.executable, "-c", textwrap.dedent(code)]
@@ -277,6 +407,6 @@ def test_a_date_that_cannot_be_told_is_not_quoted():
 def test_a_filtered_dataset_is_refused_in_words(tmp_path):
     source = pyarrow.dataset.dataset(folder(tmp_path / "rows", 1, 100), format="parquet")
     filtered = source.filter(pyarrow.dataset.field("a") > 0)
-    rows = opened(filtered, "moments", people=False)
-    with pytest.raises(InvalidArgument, match="readable table"):
-        released("moments", rows)
+    with pytest.raises(InvalidArgument, match="without a filter"):
+        opened(filtered, "moments", people=False)
+    assert opened(filtered.to_table(), "moments", people=False)

@@ -34,7 +34,7 @@ from tacit import (
     PrototypeClassifier,
     ResidualRidgeClassifier,
 )
-from tacit.errors import InvalidArgument, LedgerUnavailable
+from tacit.errors import InvalidArgument, LedgerUnavailable, ShiftWarning
 from tacit.features import Categorical, Numeric, PublicBins
 from tacit.ledger.store import Store
 from tacit.mechanisms import NoisySum, Release
@@ -100,6 +100,15 @@ class TestLearning:
             model.fit(table[:2000], y[:2000], X_public=table[2000:2500])
             assert model.score(table[2500:], y[2500:]) > 0.8
             assert len(model.releases_) == rounds + 1
+
+    def test_moments_tell_that_public_inputs_lie_elsewhere(self):
+        moved = OUTSIDE + np.ptp(OUTSIDE, axis=0)
+        with pytest.warns(ShiftWarning, match="do not resemble"):
+            model = make(MomentClassifier).fit(X, Y, X_public=moved)
+        assert "do not resemble" in " ".join(model._notes())
+        near = make(MomentClassifier).fit(X, Y, X_public=OUTSIDE)
+        assert not near.shift_.is_told
+        assert model.shift_.z > 4 > near.shift_.z
 
     def test_ridge_can_teach_a_graph(self):
         model = make(ResidualRidgeClassifier, student=LabelSpreadingStudent())

@@ -23,7 +23,7 @@ from tacit.noise import InsecureNoise
 class Spy(PATEClassifier):
     def _votes(self, *arguments):
         votes = super()._votes(*arguments)
-        self.__dict__["_shards"] = arguments[2]
+        self.__dict__["_shards"] = arguments[0]
         self.__dict__["_counted"] = votes
         return votes
 
@@ -135,7 +135,10 @@ def test_one_persons_id_does_not_move_others_between_teachers():
     ids = [float(i) for i in range(100)]
     before = pate(X[:-1], y[:-1], Q, ids)._shards
     after = pate(X, y, Q, [*ids, "zz"])._shards
-    assert (before == after[:-1]).all()
+    for teacher in range(12):
+        told, now = (set(shards.records(teacher)[0][:, 0]) for shards in (before, after))
+        assert now - told <= {X[-1, 0]}
+        assert not told - now
 
 
 def test_one_fraction_does_not_change_the_type_of_all_numbers():

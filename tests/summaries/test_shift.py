@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.summaries import moment_shift, table_shift
+from tacit.summaries import mean_shift, moment_shift, table_shift
 from tacit.summaries.shift import Shift
 
 PROTOTYPES, VOTES, CLASSES = 40, 3, 2
@@ -76,6 +76,42 @@ def test_moments_along_other_directions_are_told():
         for seed in range(20)
     ]
     assert all(shift.is_told for shift in found)
+
+
+def mean(rows: np.ndarray, sigma: float, unsure: float, seed: int, public: np.ndarray) -> Shift:
+    random = np.random.default_rng(seed)
+    total = max(len(rows) + random.normal(scale=unsure), 1.0)
+    sums = rows.sum(axis=0) + random.normal(scale=sigma, size=rows.shape[1])
+    return mean_shift(sums, public, total, sigma, unsure)
+
+
+@pytest.mark.parametrize(
+    ("records", "public", "sigma", "unsure"),
+    [(40, 100, 30.0, 60.0), (4000, 30, 0.1, 0.1), (4000, 300, 50.0, 60.0)],
+    ids=["hardly any record", "few public inputs", "noise"],
+)
+def test_means_of_one_kind_raise_no_alarm(records, public, sigma, unsure):
+    """Also where one direction has nearly all of the variance, and where the mean is far from 0."""
+    found = []
+    for seed in range(300):
+        inside, outside = (features(n, seed + at) for n, at in ((records, 0), (public, 1000)))
+        wide = np.array([3.0, *[0.1] * 11])
+        found.append(mean(inside * wide + 0.5, sigma, unsure, seed, outside * wide + 0.5))
+    assert sum(shift.is_told for shift in found) <= 1
+    assert np.mean([shift.z > 2 for shift in found]) < 0.06
+    assert abs(np.mean([shift.z for shift in found])) < 0.3
+
+
+def test_means_elsewhere_are_told():
+    moved = np.eye(12)[0] * 0.6
+    found = [
+        mean(features(4000, seed) + moved, 50.0, 60.0, seed, features(300, 1000 + seed))
+        for seed in range(20)
+    ]
+    assert all(shift.is_told for shift in found)
+    assert np.mean([shift.effect for shift in found]) == pytest.approx(
+        0.36 / features(4000, 0).var(axis=0).sum(), rel=0.1
+    )
 
 
 def test_what_is_certain_but_small_is_not_told():

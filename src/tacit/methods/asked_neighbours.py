@@ -7,10 +7,13 @@ later holds the records in an index.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +64,30 @@ class Neighbourly:
         return default_reach(self.k, self.sampling_rate)
 
 
+_Answer = TypeVar("_Answer")
+
+
+class Turns:
+    """Who answers next: threads take turns, and an event loop waits in its own thread for none.
+
+    Work that waits in the queue and is given up is never begun; work that was begun is finished,
+    whoever still waits for it.
+    """
+
+    __slots__ = ("_thread", "lock")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        # One thread, so that whoever waits takes none from the event loop's own pool.
+        self._thread: ThreadPoolExecutor | None = None
+
+    async def taken(self, work: Callable[[], _Answer]) -> _Answer:
+        """Let one thread do the work, behind all that came before; the event loop goes on."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="tacit-answers")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class RecordIndex(Secret):
     """Private records ready to be asked. Secret; it refuses to be pickled."""
@@ -68,6 +95,7 @@ class RecordIndex(Secret):
     space: PublicSpace
     index: NeighbourIndex
     asked: Neighbourly
+    turns: Turns = field(default_factory=Turns)
 
     def around(self, inputs: NDArray[Any]) -> Neighbourhoods:
         """Rank the records around public inputs. Secret."""
@@ -164,27 +192,27 @@ class PassingRecords(Secret):
     def _found(self, search: Search) -> Nearest:
         found: Nearest | None = None
         try:
-            for part in self._private.parts(partial(_nearest, search, self._space.sent())):
-                found = part if found is None else search.join(found, part)
+            for parts in self._private.parts(partial(_nearest, search, self._space.sent())):
+                for part in parts:
+                    found = part if found is None else search.join(found, part)
         except RecordsUnread:
             if self._passes:  # coins have been tossed, so it has been paid for
                 raise RecordsUnread(
                     "Private records could not be read a second time, which an answer needed."
                 ) from None
             raise
-        assert found is not None  # there is one part at least
+        assert found is not None  # there is one record at least
         return found
 
 
-def _nearest(search: Search, space: PublicSpace, some: Iterator[PrivateRecords]) -> Nearest:
-    """Return the nearest of the records that come by: a pure function of them. Secret."""
+def _nearest(search: Search, space: PublicSpace, some: Iterator[PrivateRecords]) -> list[Nearest]:
+    """Return the nearest of the records that come by, if any do: a pure function. Secret."""
     found: Nearest | None = None
     for records in some:
         vectors, placed = space.seen(records.rows, partial(extended, radius=space.radius))
         left = records if placed.all() else records.only(placed)
         found = search.look(found, vectors, left.targets, left.people, partial(_keys, left.rows))
-    assert found is not None  # there is one block at least
-    return found
+    return [] if found is None else [found]
 
 
 def _keys(rows: NDArray[Any], places: NDArray[np.int64]) -> NDArray[np.bytes_]:

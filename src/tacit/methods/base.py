@@ -12,8 +12,9 @@ import json
 import math
 import os
 import tempfile
+import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -32,7 +33,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit._checks import Integers, finite, positive, refuse
 from tacit.datasets import TableStream, is_table, open_table
-from tacit.errors import BudgetExceeded, InvalidArgument
+from tacit.errors import BudgetExceeded, InvalidArgument, ShiftWarning, WeakSignal
 from tacit.features import needs_strength, presumptions, with_strength
 from tacit.ledger import (
     LARGE_DELTA,
@@ -46,12 +47,15 @@ from tacit.ledger import (
 from tacit.mechanisms import NoisySum, Plan, Release
 from tacit.methods.calibration import PlansWith, calibrate
 from tacit.methods.checked_scores import (
+    FEWEST_FRESH,
     MOVED,
     PURPOSE,
     UNCHECKED,
     check_of,
     check_plan,
     said_by_scores,
+    scores_apart,
+    share_right,
 )
 from tacit.methods.settings import CHECKS, Checks, Parameters, share_of_check
 from tacit.noise import InsecureNoise
@@ -60,6 +64,7 @@ from tacit.records import (
     READ_CLASSES,
     PrivateRecords,
     RawRows,
+    Spread,
     StreamedRecords,
     class_indices,
     is_from_data,
@@ -71,9 +76,16 @@ from tacit.records import (
     units_of,
 )
 from tacit.students import CombinedStudent, ScoreMap, ValueStudent, choose_queries
+from tacit.summaries import Shift
 
 _OWNERS = ("ledger", "noise")  # what stays with the owner of the records
 _ROUNDING = 1e-9  # what a price may be above the epsilon for which noise was chosen
+_TRIED = 1000  # public inputs on which a student is tried out
+ONE_LABEL = (
+    "The student says the same label of every public input that was tried: labels that are no "
+    "better than the most frequent one. Its probabilities may still rank inputs (a threshold uses "
+    "that: tacit predict --threshold balanced); more records or a larger epsilon may help."
+)
 RECORD = "record"
 """The unit of a ledger where each row is its own."""
 
@@ -335,16 +347,25 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         `answers` makes what is secret, and is not called for a release that was kept; `inputs` are
         public inputs that it is about. The ledger is told what the fit asked for.
         """
-        return self._kept.release(
-            ledger,
-            plan,
-            answers,
-            purpose=purpose,
-            inputs=inputs,
-            noise=self.noise,
-            faults=self._declared_faults() if faults is None else faults,
-            **public,
-        )
+        fresh = self.__dict__.get("ledger_") is not ledger
+        before = len(ledger) if fresh else 0
+        try:
+            return self._kept.release(
+                ledger,
+                plan,
+                answers,
+                purpose=purpose,
+                inputs=inputs,
+                noise=self.noise,
+                faults=self._declared_faults() if faults is None else faults,
+                **public,
+            )
+        finally:
+            if fresh and len(ledger) > before:
+                # Now, not at the end: whatever stops this fit, what it has spent can be asked. An
+                # earlier fit's student would get this fit's statement.
+                self.__dict__.pop("student_", None)
+                self.ledger_ = ledger
 
     def _chosen(self, view: NDArray[Any], number: int | None) -> Integers:
         """Return the public inputs to ask, so many, chosen from public inputs alone."""
@@ -430,7 +451,23 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
     def _student_inputs(self, X: ArrayLike) -> NDArray[Any]:
         """Validate inputs for the student; there must be one."""
         check_is_fitted(self, "student_")
+        return self._inputs(X)
+
+    def _inputs(self, X: ArrayLike) -> NDArray[Any]:
+        """Return inputs with the columns of the fit, as numbers."""
+        if (names := getattr(X, "columns", None)) is not None:
+            self._check_columns([str(name) for name in names])
+            X = np.asarray(X) if "_columns" in self.__dict__ else X  # compared by name: done
         return np.asarray(validate_data(self, X, dtype="numeric", reset=False), dtype=np.float64)
+
+    def _check_columns(self, names: list[str]) -> None:
+        """Refuse columns other than those of the table, or frame, that was learned from."""
+        known = self.__dict__.get("_columns", getattr(self, "feature_names_in_", None))
+        if known is not None and list(known) != names:
+            raise InvalidArgument(
+                f"Expected the columns of the fit, in their order: {', '.join(known)}; got "
+                f"{', '.join(names)}."
+            )
 
     def save(self, path: str | Path) -> None:
         """Write the student, what its output means and the statement to one file, without pickle.
@@ -483,6 +520,8 @@ class RowEstimator(PrivateEstimator):
     _needs_y: ClassVar[bool] = True
     _streams: ClassVar[bool] = False
     """Whether private rows need not fit into memory."""
+    _as_stored: ClassVar[bool] = False
+    """Whether rows in memory stay in their type and order: float64 is made of some at a time."""
 
     def fit(
         self,
@@ -522,13 +561,14 @@ class RowEstimator(PrivateEstimator):
         -----
         Everything is validated, the run is priced and the ledger asked before private rows are
         worked on; the ledger is charged before noise is drawn. Methods of sums go through a table
-        batch by batch, and so does Private-kNN where there are public inputs; the others read it
-        into memory.
+        batch by batch, and so do PATE and, where there are public inputs, Private-kNN; the others
+        read it into memory.
         """
         if (table := self._table(X, y, groups)) is not None:
             return self._fit_table(table, X_public)
+        self.__dict__.pop("_columns", None)  # an earlier fit's
         said = y if self._needs_y else "no_validation"
-        rows, said = private_rows(self, X, said, **self._y_checks)
+        rows, said = private_rows(self, X, said, as_stored=self._as_stored, **self._y_checks)
         task = self._read(said)
         people = units_of(groups, len(rows))
         outside = None
@@ -576,8 +616,15 @@ class RowEstimator(PrivateEstimator):
             inputs = X_public if X_public is None else table.public(X_public)
             outside = public_matrix(inputs, len(table.columns))
         if not self._streams or outside is None:  # who answers later holds the records
+            if not isinstance(table.executor, str) or table.executor != "serial":
+                raise InvalidArgument(
+                    f"Expected a table with executor='serial' for this fit of "
+                    f"{type(self).__name__}: it holds all records in this process."
+                )
             X, y, groups = table.load()
-            return self.fit(X, y, X_public=outside, groups=groups)
+            self.fit(X, y, X_public=outside, groups=groups)
+            self._columns = [column.name for column in table.columns]
+            return self
         if not isinstance(self.allow_overlap, bool):
             raise refuse("allow_overlap", self.allow_overlap, "True or False")
         task = self._task()
@@ -589,10 +636,34 @@ class RowEstimator(PrivateEstimator):
             outside=None if self.allow_overlap else outside,
             again=table.again,
             executor=table.executor,
+            spread=self._spread(),
         )
+        self.__dict__.pop("feature_names_in_", None)  # an earlier fit's
         self.n_features_in_ = len(table.columns)
+        self._columns = [column.name for column in table.columns]
         with contextlib.closing(buckets) if buckets is not None else contextlib.nullcontext():
             return self._begin(private, task, outside)
+
+    def _spread(self) -> Spread | None:
+        """Return how rows of a table meet before they are looked at; None where each may be alone.
+
+        It depends on arguments alone.
+        """
+        return None
+
+    def _batches(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Go through inputs for the student: batch by batch of a table, else all at once."""
+        if not isinstance(X, TableStream):
+            yield self._student_inputs(X)
+            return
+        check_is_fitted(self, "student_")
+        self._check_columns([column.name for column in X.columns])
+        parts = (self._student_inputs(raw.X) for piece in X.pieces() for raw in piece.read())
+        first = next(parts, None)
+        if first is None:
+            raise InvalidArgument("Expected a table of at least one row to predict.")
+        yield first
+        yield from parts
 
     def _task(self) -> Targets:
         """Return what is public of y, where no row has been read."""
@@ -678,6 +749,8 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
     classes: Any = None
     checks: Checks | None = None
     score_check_: Release | None = field(init=False)
+    score_shift_: Shift | None = field(init=False)
+    _one_label: bool = field(init=False, default=False)
     _own: ClassVar[dict[str, Parameters]] = {"checks": CHECKS}
 
     def _calibration(self) -> float:
@@ -705,10 +778,11 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
 
         `private` has raw rows. It comes after other releases: nothing private is refused.
         """
-        student, self.score_check_ = self.student_, None
+        student, self.score_check_, self.score_shift_ = self.student_, None, None
         if not (plans := self._check_plans()):
             if hasattr(student, "score_map_"):
                 student.score_map_ = self._free_map(outside)
+            self._warn_of_student(outside)
             return
         check, mechanism = check_of(student, outside), plans[0].mechanism
         self.score_check_ = self._released(
@@ -720,7 +794,32 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
             PURPOSE,
             inputs=(check.edges,),
         )
-        student.score_map_ = check.fit(self.score_check_.values, mechanism.sigma)  # type: ignore
+        sigma: float = mechanism.sigma  # type: ignore[attr-defined]
+        table = np.asarray(self.score_check_.values)
+        student.score_map_ = check.fit(table, sigma)
+        fresh = self._fresh(outside)
+        if fresh.size >= FEWEST_FRESH:
+            self.score_shift_ = scores_apart(check, table, sigma, fresh)
+        self._warn_of_student(outside)
+
+    def _warn_of_student(self, outside: NDArray[Any] | None) -> None:
+        """Warn of scores elsewhere, and of one label for all (the first) public inputs.
+
+        Last: whoever turns warnings into errors has a student all the same.
+        """
+        self._one_label = False
+        if outside is not None and len(outside) > 1:
+            said = self._opinion(outside[:_TRIED]).argmax(axis=1)
+            self._one_label = bool((said == said[0]).all())
+        if self._one_label:
+            warnings.warn(ONE_LABEL, WeakSignal, stacklevel=6)
+        if self.score_shift_ is not None and self.score_shift_.is_told:
+            warnings.warn(str(self.score_shift_), ShiftWarning, stacklevel=6)
+
+    def _fresh(self, outside: NDArray[Any] | None) -> Integers:
+        """Return the public inputs whose scores are compared with the records'; none by default."""
+        del outside
+        return np.empty(0, dtype=np.int64)
 
     def _free_map(self, outside: NDArray[Any] | None) -> ScoreMap | None:
         """Return what releases tell of the student's probabilities without being paid for it."""
@@ -729,10 +828,15 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
 
     def _notes(self) -> list[str]:
         mapped = getattr(getattr(self, "student_", None), "score_map_", None)
+        first = [*super()._notes(), *([ONE_LABEL] if self._one_label else [])]
         if not self._calibration():
-            return [*super()._notes(), UNCHECKED if mapped is None else MOVED]
+            return [*first, UNCHECKED if mapped is None else MOVED]
         said = f"Probabilities were calibrated: {mapped}, fitted to a table of outcomes by score "
-        return [*super()._notes(), f"{said}that {self._calibration():.0%} of mu^2 paid for."]
+        said = f"{said}that {self._calibration():.0%} of mu^2 paid for."
+        check, apart = (getattr(self, name, None) for name in ("score_check_", "score_shift_"))
+        more = [] if check is None else [share_right(check, self.classes_)]
+        more += [] if apart is None else [f"By these scores: {apart}"]
+        return [*first, said, *filter(None, more)]
 
     def _read(self, y: NDArray[Any]) -> Targets:
         known, targets = class_indices(y, self.classes)
@@ -749,28 +853,29 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
     def _public_facts(self) -> dict[str, Any]:
         return {"classes": self.classes_.tolist()}
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the student's probabilities; the columns are `classes_`.
 
         Parameters
         ----------
-        X : array of shape (rows, features)
-            Inputs with the columns of the fit. Nothing is charged for them.
+        X : array of shape (rows, features), or TableStream
+            Inputs with the columns of the fit. Nothing is charged for them. A table that
+            `open_table` opened with `target=None` is gone through batch by batch.
 
         Returns
         -------
         array of shape (rows, classes)
             Each row adds up to 1. Public.
         """
-        return self._opinion(self._student_inputs(X))
+        return np.concatenate([self._opinion(some) for some in self._batches(X)])
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the student's labels: post-processing of the releases, free of charge.
 
         Parameters
         ----------
-        X : array of shape (rows, features)
-            Inputs with the columns of the fit. Nothing is charged for them.
+        X : array of shape (rows, features), or TableStream
+            Inputs with the columns of the fit, as for `predict_proba`. Nothing is charged for them.
 
         Returns
         -------
@@ -821,18 +926,19 @@ class PrivateRegressor(RegressorMixin, RowEstimator):  # type: ignore[misc]  # s
     def _within_bounds(self, values: Any) -> NDArray[np.float64]:
         return np.asarray(np.clip(np.asarray(values, dtype=np.float64), *self.bounds_))
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the student's numbers, within the bounds: post-processing, free of charge.
 
         Parameters
         ----------
-        X : array of shape (rows, features)
-            Inputs with the columns of the fit. Nothing is charged for them.
+        X : array of shape (rows, features), or TableStream
+            Inputs with the columns of the fit. Nothing is charged for them. A table that
+            `open_table` opened with `target=None` is gone through batch by batch.
 
         Returns
         -------
         array of shape (rows,)
             Numbers within `bounds_`. Public.
         """
-        inputs = self._student_inputs(X)
-        return self._within_bounds(self.student_.predict(inputs))
+        said = [self.student_.predict(some) for some in self._batches(X)]
+        return self._within_bounds(np.concatenate(said))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,9 @@ from tacit.privacy import DEFAULT_ORDERS, calibrate_gaussian, calibrate_steps
 _PRECISE = 1e-5
 _EXACT = 1e-6
 _FAR = 50.0
-_FEW = 12  # of so many orders the first search takes one; the best lies within as many of it
+# Of so many orders each search takes one, and as many beside the best one of the search before.
+_STRIDES, _BESIDE = (16, 4), 4
+_ROUGH = 1e-3  # how close a search comes that is not the last
 _ROUNDS = 4
 _ROUNDING = 1 + 2.0**-40  # so that shares, rounded, do not add up to more
 _LEAST, _MOST = 2.0**-10, 2.0**30
@@ -92,9 +94,10 @@ def calibrate(
         noise = _closed_form([square or 0.0 for square in squares], plans_with(2.0), budget)
         if least <= noise <= most and -_EXACT <= excess(plans := list(plans_with(noise))) <= 0:
             return plans
-    steps = first[-1].sampled_steps() if listed else None
+    steps = first[-1].sampled_steps() if listed and _are_fixed(squares[:-1], plans_with) else None
     if steps is not None and steps.noise_multiplier == 1 and steps.sampling_rate < 1:
-        # Noisy steps on samples are composed by their losses, whose search is certified.
+        # Noisy steps on samples are composed by their losses, whose search is certified; beside
+        # them Gaussians of a fixed price alone.
         spent = math.fsum(square or 0.0 for square in squares[:-1])
         terms = {"steps": steps.steps, "rate": steps.sampling_rate, "mu_squared": spent}
         return list(plans_with(calibrate_steps(budget.epsilon, budget.delta, **terms)))
@@ -102,6 +105,12 @@ def calibrate(
         return list(plans_with(_least_of_list(plans_with, budget, least, most)))
     low, high = _bracket(lambda noise: excess(plans_with(noise)), budget, least, most)
     return list(plans_with(_least_fitting(lambda noise: excess(plans_with(noise)), low, high)))
+
+
+def _are_fixed(squares: Sequence[float | None], plans_with: PlansWith) -> bool:
+    """Tell whether the first plans are Gaussians whose price the noise does not change."""
+    doubled = [plan.mu_squared() for plan in plans_with(2.0)][: len(squares)]
+    return None not in squares and doubled == list(squares)
 
 
 def _closed_form(squares: list[float], doubled: Sequence[Plan], budget: Budget) -> float:
@@ -117,23 +126,28 @@ def _least_of_list(plans_with: PlansWith, budget: Budget, least: float, most: fl
     """Return the least noise with which a list fits: by few orders, then by those near the best.
 
     A price at some of the orders is never below the price at all of them, so what fits there fits;
-    and it is the price at all of them once the best of all is among them.
+    and it is the price at all of them once the best of all is among them. Were that not near the
+    best of the few, there would be more noise than is needed, never less.
     """
 
     def excess_at(orders: Floats, noise: float) -> float:
         price = price_of_list(plans_with(noise), budget.delta, orders)
         return _log_ratio(price.epsilon, budget.epsilon)
 
-    few = partial(excess_at, DEFAULT_ORDERS[::_FEW])
-    found = _least_fitting(few, *_bracket(few, budget, least, most))
-    for _ in range(_ROUNDS):
-        costs = [plan.cost() for plan in plans_with(found)]
+    orders = DEFAULT_ORDERS[:: _STRIDES[0]]
+    few = cache(partial(excess_at, orders))
+    found = _least_fitting(few, *_bracket(few, budget, least, most), _ROUGH)
+    for stride in (*_STRIDES[1:], *[1] * _ROUNDS):
+        costs = [plan.cost(orders) for plan in plans_with(found)]
         best = sum(costs[1:], start=costs[0]).best_order(budget.delta)
         place = int(np.searchsorted(DEFAULT_ORDERS, best))
-        near = partial(excess_at, DEFAULT_ORDERS[max(0, place - _FEW) : place + _FEW + 1])
+        reach = _BESIDE * stride
+        orders = DEFAULT_ORDERS[max(0, place - reach) : place + reach + 1 : stride]
+        near = cache(partial(excess_at, orders))
+        precise = _ROUGH if stride > 1 else _PRECISE
         before = found
-        found = _least_fitting(near, *_bracket(near, budget, least, found, found, 1.02))
-        if found >= before * (1 - _PRECISE):
+        found = _least_fitting(near, *_bracket(near, budget, least, found, found, 1.02), precise)
+        if stride == 1 and found >= before * (1 - _PRECISE):
             break
     return found
 
@@ -165,18 +179,20 @@ def _bracket(
     return least, least
 
 
-def _least_fitting(excess: Callable[[float], float], low: float, high: float) -> float:
+def _least_fitting(
+    excess: Callable[[float], float], low: float, high: float, precise: float = _PRECISE
+) -> float:
     """Return the least noise whose excess is at most 0; that of `high` is."""
     from scipy.optimize import brentq
 
     if low == high:
         return low
-    root = brentq(lambda log: excess(math.exp(log)), math.log(low), math.log(high), xtol=_PRECISE)
+    root = brentq(lambda log: excess(math.exp(log)), math.log(low), math.log(high), xtol=precise)
     noise = math.exp(float(root))
     while noise < high:  # the root may lie on either side: only what fits is returned
         if excess(noise) <= 0:
             return noise
-        noise *= 1 + _PRECISE
+        noise *= 1 + precise
     return high
 
 
@@ -228,9 +244,11 @@ def proposed(
     sigmas = [item.name for item in fields(mechanism) if item.name.startswith("sigma")]
     rounded = replace(mechanism, **{name: rounded_up(getattr(mechanism, name)) for name in sigmas})
     made = replace(plan, mechanism=rounded)
-    alone = not beside
-    price = made.epsilon if alone else lambda delta: price_of_list([made, *beside], delta).epsilon
-    return made if price(budget.delta) <= budget.epsilon else plan
+    # What fits at some of the orders fits; only where it does not, all of them are looked at.
+    prices = (
+        price_of_list([made, *beside], budget.delta, DEFAULT_ORDERS[::stride]) for stride in (2, 1)
+    )
+    return made if any(price.epsilon <= budget.epsilon for price in prices) else plan
 
 
 def rounded_up(sigma: float) -> float:

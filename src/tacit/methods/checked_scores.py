@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import Floats
+from tacit._checks import Floats, Integers
 from tacit.ledger import Budget
 from tacit.mechanisms import Plan, Release, ScoredRecords, ScoreHistogram, score_bins
 from tacit.methods.calibration import calibrate
@@ -35,6 +35,7 @@ from tacit.students import (
     scores_of,
     shifted_to,
 )
+from tacit.summaries import Shift, table_shift
 
 _CHECKED = "outcomes by score, for calibration"
 PURPOSE = "count outcomes by the student's score, for calibration"
@@ -49,6 +50,10 @@ MOVED = (
 )
 _ROUNDING = 1 + 2.0**-40  # so that shares, rounded, do not add up to more
 _LEAST_SHARE = 1e-3  # of a class: noise may put its votes below nothing
+SCORE_EFFECT = 0.15
+"""Of what size a difference of scores matters (`python -m benchmarks.shift_warnings`)."""
+FEWEST_FRESH = 100
+"""Public inputs that did not teach the student: with fewer, scores are not compared."""
 _TRIED = 8  # rows of zeros on which a student is tried out where there are no public inputs
 
 
@@ -124,16 +129,12 @@ def _with_more_noise(plan: Plan, share: float) -> Plan:
 
 
 def _noise_of(plan: Plan) -> float:
-    return float(getattr(plan.mechanism, _noise_field(plan)))
+    return float(getattr(plan.mechanism, plan.mechanism.noise_parameter))
 
 
 def _with_noise(plan: Plan, noise: float) -> Plan:
     mechanism: Any = plan.mechanism
-    return replace(plan, mechanism=replace(mechanism, **{_noise_field(plan): noise}))
-
-
-def _noise_field(plan: Plan) -> str:
-    return "sigma" if hasattr(plan.mechanism, "sigma") else "noise_multiplier"
+    return replace(plan, mechanism=replace(mechanism, **{mechanism.noise_parameter: noise}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +211,60 @@ def _or_nothing(said: Floats) -> Floats:
     """Return scores; NaN where any probability of a row is not finite. Secret."""
     whole = np.asarray(np.isfinite(said).all(axis=1))
     return np.where(whole, scores_of(np.where(whole[:, None], said, 0.5)), np.nan)
+
+
+def scores_apart(check: ScoreCheck, table: Any, sigma: float, fresh: Integers) -> Shift:
+    """Compare where the records' scores lie with where those of public inputs do.
+
+    Parameters
+    ----------
+    check : ScoreCheck
+        With the bins, and the public inputs' scores.
+    table : array of shape (2, bins)
+        As released.
+    sigma : float
+        Standard deviation of its noise.
+    fresh : array of int
+        The public inputs whose labels did not teach the student: of those it is surer.
+
+    Returns
+    -------
+    Shift
+        A score is a place: as for votes at prototypes.
+    """
+    counts = np.asarray(table, dtype=np.float64)[:, : len(check.edges) + 1]
+    found = table_shift(counts.T, sigma, check.places()[fresh, None])
+    return found._replace(least=SCORE_EFFECT)
+
+
+def share_right(release: Release, classes: NDArray[Any]) -> str | None:
+    """Say how many records the student has right, where a paid check counted it.
+
+    Parameters
+    ----------
+    release : Release
+        The table of outcomes by score; public.
+    classes : array
+        The label set. Of two, the table counts which label has which score, not what is right.
+
+    Returns
+    -------
+    str or None
+        A sentence with twice its deviation, of noise and of sampling; None of two classes, and
+        where noise hides the number of records.
+    """
+    table, mechanism = np.asarray(release.values, dtype=np.float64), release.mechanism
+    noise: float = mechanism.sigma * math.sqrt(table.size)  # type: ignore[attr-defined]
+    total = float(table.sum())
+    if len(classes) < 3 or total < 10 * noise:
+        return None
+    share = min(max(float(table[1].sum()) / total, 0.0), 1.0)
+    # Of r - share (r + w): wrong ones weigh `share`, right ones 1 - share, each with its own noise.
+    spread = (noise / total) ** 2 * (share**2 + (1 - share) ** 2) / 2 + share * (1 - share) / total
+    return (
+        f"By that table the student's label is right for {share:.1%} (give or take "
+        f"{2 * math.sqrt(spread):.1%}) of the private records."
+    )
 
 
 def map_by_votes(

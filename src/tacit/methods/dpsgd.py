@@ -10,7 +10,7 @@ measured on.
 from __future__ import annotations
 
 import copy
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -19,9 +19,11 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, at_least, one_of
+from tacit._extras import torch
 from tacit.errors import InvalidArgument
 from tacit.methods.base import PrivateClassifier, RowEstimator, Targets
 from tacit.methods.forecast import JudgedEstimator, no_forecast
+from tacit.methods.linear_steps import LINEAR, clip_and_rate, steps_borne
 from tacit.methods.method import Facts, Method, Rule, common
 from tacit.methods.noisy_training import (
     TRAINING,
@@ -29,6 +31,7 @@ from tacit.methods.noisy_training import (
     PublicFrame,
     Training,
     public_rows,
+    recipe_of,
     steps_outline,
 )
 from tacit.methods.settings import CHECKS, Features, Widths, choices
@@ -37,10 +40,10 @@ from tacit.noisy_training import (
     PrivateExamples,
     cross_entropy,
     half_squares,
-    need_torch,
     set_parameters,
     trained_parameters,
 )
+from tacit.privacy import calibrate_gaussian
 from tacit.records import PrivateRecords
 from tacit.students import (
     NetworkStudent,
@@ -54,6 +57,11 @@ from tacit.students import (
 
 if TYPE_CHECKING:
     from torch.nn import Module
+
+    from tacit.noisy_training import Recipe
+
+_LOTS = 4
+"""Of a softmax regression: a step sees one record in four."""
 
 
 NO_FORECAST = no_forecast(
@@ -107,7 +115,10 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator
     training : Training, optional
         `Training(epochs=..., batch_size=..., learning_rate=...)`: how it is trained; each of its
         parts is a key of its own in run.toml. The default rate is for Adam (USPS digits, epsilon 2,
-        best of 2e-3, 5e-3, 1e-2, 2e-2 on its test rows).
+        best of 2e-3, 5e-3, 1e-2, 2e-2 on its test rows). Without hidden layers, and with
+        public inputs, which tell how long rows are, the defaults are those of `DescentClassifier`
+        (clip sqrt(features), rate 50/sqrt(features), momentum, as many steps as n mu bears), in
+        lots of a quarter of the records.
     hidden : tuple of int
         Widths of the hidden layers, (300, 100) by default; () is softmax regression. In run.toml: a
         list.
@@ -157,11 +168,14 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator
     _own: ClassVar[dict[str, Any]] = {"training": TRAINING, "checks": CHECKS}
 
     _needs_public: ClassVar[bool] = False
+    _by_strength = False  # until a fit has seen public inputs
 
     def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
         """Train on the private rows; public inputs, if given, tell features, centre and scale."""
         self._judge(NO_FORECAST)
         n_features, n_classes = private.rows.shape[1], task.n_classes or 0
+        # Only public inputs tell how long rows are, on which the rule of a regression rests.
+        self._by_strength = outside is not None and self.module is None and not self.hidden
         frame = PublicFrame.around(self._view(), outside, n_features)
         width = frame.width()
         network, ledger = self._train(
@@ -177,9 +191,28 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator
         self.__dict__.update(task.public, ledger_=ledger)
         self._check_scores(private, ledger, outside)
 
+    def _recipe_for(self, module: Module, size: int) -> tuple[Recipe, float]:
+        """Return the recipe; that of a softmax regression follows from n mu."""
+        if not self._by_strength:
+            return self._recipe(size)
+        lot = max(1, size // _LOTS)
+        # Half a step less, so that rounding never makes it one more.
+        epochs = (steps_borne(size * self._own_mu()) - 0.5) * lot / size
+        clip, rate = clip_and_rate(module)
+        own = replace(LINEAR, batch_size=lot, epochs=epochs, clip=clip, learning_rate=rate)
+        return recipe_of(Training.of(training=self.training).or_else(own), size)
+
+    def _own_mu(self) -> float:
+        """Return mu of one Gaussian for the budget; where noise is given, at no ledger's order."""
+        if self.noise_multiplier is None:
+            return 1 / self._gaussian_noise()
+        budget = self._budget()
+        return 1 / calibrate_gaussian(1.0, budget.epsilon, budget.delta)
+
     def _network(self, width: int, n_classes: int) -> Module:
         """Return the network in its first state, in float64; its scores must be one a class."""
-        torch = need_torch()
+        if self._by_strength:
+            return zero_layers(width, n_classes)
         if self.module is None:
             return first_state(self, layers_of(self, width, n_classes))
         if not isinstance(self.module, torch.nn.Module):
@@ -387,9 +420,8 @@ def compared_steps(facts: Facts, **shape: Any) -> dict[str, Any]:
 
 def _dpsgd(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     """Noisy gradients, the whole of one record's clipped at once; linear in the features."""
-    rate = 1.0 if facts.kind == "table" else 0.3
-    steps = compared_steps(facts, clipping="flat", learning_rate=rate)
-    return DPSGDClassifier(hidden=(), **steps, **common(facts, epsilon, delta, seed))
+    shared = common(facts, epsilon, delta, seed)
+    return DPSGDClassifier(hidden=(), n_records=facts.n_private, **shared)
 
 
 def _layerwise(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
@@ -409,9 +441,8 @@ METHOD = Method(
         "dpsgd": Rule(
             "DP-SGD, linear",
             _dpsgd,
-            "Softmax regression on the same features, flat clipping at 0.1, Adam, rate 0.3 "
-            "(tables: 1), 20 epochs in lots of a quarter of the records (USPS; California "
-            "housing).",
+            "Softmax regression on the same features in lots of a quarter of the records; clip, "
+            "steps and rate from n mu, as noisy descent (training part of Fashion-MNIST).",
         ),
         "layerwise": Rule(
             "DP-SGD, layer-wise",

@@ -17,11 +17,11 @@ from tacit.mechanisms import NoisySteps, Plan
 from tacit.methods.base import PrivateClassifier, Targets
 from tacit.methods.dpsgd import zero_layers
 from tacit.methods.forecast import UNDECLARED, Forecast, JudgedEstimator, strength_forecast
+from tacit.methods.linear_steps import LINEAR, clip_and_rate, steps_borne
 from tacit.methods.method import Facts, Method, Rule, common
 from tacit.methods.noisy_training import (
     NoisyTrainingEstimator,
     PublicFrame,
-    Training,
     public_rows,
 )
 from tacit.methods.settings import CHECKS, Features, Parameters
@@ -35,36 +35,9 @@ if TYPE_CHECKING:
 
     from tacit.ledger import Budget
 
-_WEAK, _STEPS_OF_WEAK, _MOST_STEPS = 2000.0, 20, 200
-_REACH = 50.0
-"""By how much a step moves the scores of a row that all others resemble, without momentum."""
-
-
-def steps_borne(known: float) -> int:
-    """Return how many steps a strength n mu bears: 20 at 2,000, growing with its root.
-
-    Parameters
-    ----------
-    known : float
-        n mu, from a declared number of records.
-
-    Returns
-    -------
-    int
-        From 2 to 200.
-
-    Notes
-    -----
-    Each step more adds noise to all of them, and fits what fewer leave; chosen on the training part
-    of Fashion-MNIST.
-
-    Examples
-    --------
-    >>> steps_borne(2000.0), steps_borne(32_000.0)
-    (20, 80)
-    """
-    borne = round(_STEPS_OF_WEAK * math.sqrt(known / _WEAK))
-    return max(2, min(borne, _MOST_STEPS))
+_WEAK = 2000.0
+"""The strength that an outline takes for granted where no number of records is declared."""
+_TRIES = 200
 
 
 @dataclass(eq=False, repr=False)
@@ -149,9 +122,7 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
     _: KW_ONLY
     features: Features = None
     _own: ClassVar[dict[str, Parameters]] = {
-        "training": Training(
-            clipping="flat", split="minimal", optimizer="momentum", decay=0.02, engine="auto"
-        ),
+        "training": LINEAR,
         "checks": CHECKS,
     }
     _fixed: ClassVar[frozenset[str]] = frozenset({"batch_size"})
@@ -165,10 +136,9 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
         epochs = self._steps_of(size)
         if epochs != int(epochs):
             raise InvalidArgument(f"Expected epochs={epochs!r} to be a whole number of steps.")
-        linear: Any = module
-        root = math.sqrt(linear[0].in_features)
-        training["clip"] = training["clip"] or root
-        training["learning_rate"] = training["learning_rate"] or _REACH / root
+        clip, rate = clip_and_rate(module)
+        training["clip"] = training["clip"] or clip
+        training["learning_rate"] = training["learning_rate"] or rate
         return Recipe(steps=int(epochs), lot=float(size), **training), 1.0
 
     def _steps_of(self, size: int) -> float:
@@ -178,7 +148,7 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
             return asked
         steps = steps_borne(size / self._gaussian_noise())
         if self.noise_multiplier is not None:  # fewer, if so much noise leaves less than epsilon
-            for _ in range(_MOST_STEPS):
+            for _ in range(_TRIES):
                 steps = min(steps, steps_borne(size * math.sqrt(steps) / self.noise_multiplier))
         return steps
 

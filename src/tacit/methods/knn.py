@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import (
     Floats,
@@ -53,7 +53,6 @@ from tacit.methods.asked_neighbours import (
 )
 from tacit.methods.base import (
     AnyRecords,
-    PrivateClassifier,
     PrivateRegressor,
     RowEstimator,
     Targets,
@@ -81,6 +80,7 @@ from tacit.methods.settings import (
     Student,
     choices,
 )
+from tacit.methods.told import ToldByVotes
 from tacit.privacy import gaussian_mu
 from tacit.records import PrivateRecords, PublicSpace
 from tacit.students import ScoreMap, ValueStudent, label_posterior
@@ -184,6 +184,8 @@ class PrivateNeighbours(RowEstimator):
             "releases_",
             "posteriors_",
             "score_check_",
+            "score_shift_",
+            "signal_",
             "_index",
             "_mechanism",
         ):
@@ -320,18 +322,56 @@ class PrivateNeighbours(RowEstimator):
         ------
         BudgetExceeded
             With nothing spent or released, once the ledger refuses.
+
+        Notes
+        -----
+        Threads take turns: each answer has its own entry, and the next begins when it is done.
         """
+        index = self._ready()
+        inputs = self._inputs(X)
+        plan = index.asked.plan(self._mechanism, len(inputs))
+        purpose = f"answer {len(inputs)} questions"
+        with index.turns.lock:
+            self._refuse_early(self.ledger_, [plan])
+            return self._answers(self._release(plan, index, inputs, purpose))
+
+    async def answer_async(self, X: ArrayLike) -> Any:
+        """Answer as `answer` does, while the event loop goes on with something else.
+
+        Parameters
+        ----------
+        X : array of shape (questions, features)
+            As for `answer`; each row is paid for.
+
+        Returns
+        -------
+        array
+            As of `answer`. Public.
+
+        Raises
+        ------
+        BudgetExceeded
+            With nothing spent or released, once the ledger refuses.
+
+        Notes
+        -----
+        Questions wait in one queue, and a thread of this object's own answers them one after the
+        other. A task that is cancelled while it waits costs nothing. Once its answer was begun, it
+        is finished and stays paid for, whether or not somebody still waits: giving up loses the
+        answer, never the charge, and asking again pays again, with fresh noise.
+        """
+        return await self._ready().turns.taken(partial(self.answer, X))
+
+    def _ready(self) -> RecordIndex:
+        """Return the records that answer; refuse where none were kept."""
         check_is_fitted(self, "ledger_")
         if not hasattr(self, "_index"):
             raise InvalidArgument(
                 "Expected a fit without X_public before answer(): with public inputs a student "
                 "was trained and the private records were dropped; use predict()."
             )
-        inputs = np.asarray(validate_data(self, X, dtype="numeric", reset=False), dtype=np.float64)
-        plan = self._index.asked.plan(self._mechanism, len(inputs))
-        self._refuse_early(self.ledger_, [plan])
-        purpose = f"answer {len(inputs)} questions"
-        return self._answers(self._release(plan, self._index, inputs, purpose))
+        index: RecordIndex = self._index
+        return index
 
     def _student_inputs(self, X: ArrayLike) -> NDArray[Any]:
         if hasattr(self, "_index"):
@@ -343,7 +383,7 @@ class PrivateNeighbours(RowEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, JudgedEstimator):
+class PrivateKNNClassifier(ToldByVotes, PrivateNeighbours, JudgedEstimator):
     """Private k-nearest-neighbour votes, worst-case priced.
 
     Parameters
@@ -411,12 +451,18 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, JudgedEstimator
         The label set, in order: the columns of `predict_proba`.
     score_check_ : Release or None
         The noisy table of outcomes by score; None without `calibration`.
+    score_shift_ : Shift or None
+        Whether that table has the scores of public inputs that were not asked (`ShiftWarning` if it
+        has not); None without `calibration`, or with fewer than 100 of these.
     releases_ : list of Release
         The noisy votes or labels, one release a round.
     queries_ : array of int
         The rows of `X_public` that were asked, round after round.
     posteriors_ : list of arrays of shape (queries, classes)
         What each release says of the classes of its queries; the student learned from these.
+    signal_ : Signal or None
+        Whether the releases show that anything was learned (`WeakSignal` if they do not); None with
+        another student than the default one.
     ledger_ : Ledger
         Who paid.
     statement_ : Statement
@@ -468,7 +514,12 @@ class PrivateKNNClassifier(PrivateClassifier, PrivateNeighbours, JudgedEstimator
         return student.fit(outside, self.queries_, np.concatenate(self.posteriors_))
 
     def _finish(self, private: AnyRecords, outside: NDArray[Any]) -> None:
+        self._hear_votes(self.student_, self.releases_, self.k)
         self._check_scores(private, self.ledger_, outside)
+        self._warn_of_signal()
+
+    def _fresh(self, outside: Any) -> Integers:
+        return np.setdiff1d(np.arange(len(outside)), self.queries_)
 
     def _free_map(self, outside: Any) -> ScoreMap | None:
         return map_by_votes(self.student_, outside[self.queries_], self.releases_, self.k)

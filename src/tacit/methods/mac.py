@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from tacit._checks import at_least, one_of, positive, refuse
+from tacit._extras import torch
 from tacit.errors import InvalidArgument
 from tacit.ledger import Ledger
 from tacit.mechanisms import Plan
@@ -59,7 +60,6 @@ from tacit.noisy_training import (
     flat_parameters,
     histogram_of,
     histogram_plan,
-    need_torch,
     second_order_blocks,
     thresholds_from,
 )
@@ -239,7 +239,7 @@ class MACTraining(NoisyTrainingEstimator):
         return None if self._has_own_rate() or not narrow else _NARROW.format(min(self.hidden))
 
     def _coordinates(self, module: Module, how: MACSteps) -> AuxiliaryCoordinates:
-        linear = need_torch().nn.Linear
+        linear = torch.nn.Linear
         layers: list[Any] = [layer for layer in module.modules() if isinstance(layer, linear)]
         fewest = max(2 * (len(layers) - 1), _FEWEST_Z_STEPS)
         steps = fewest if how.z_steps is None else at_least(0, z_steps=how.z_steps)

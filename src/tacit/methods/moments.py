@@ -2,9 +2,10 @@
 
 The likelihood of a softmax regression needs two things of the data: the moment sum phi(x) e_y, the
 only one in which labels appear, and a normaliser that is a sum over inputs alone. The moment is
-released once, about a public centre; the normaliser comes from public inputs. A second release, of
-what the first solution leaves unexplained, corrects what the public inputs got wrong. For tables,
-with public bins (docs/theory/speak-once.md).
+released once, about a public centre, with one column more that adds up the features, whatever the
+labels: it tells where public inputs lie elsewhere. The normaliser comes from public inputs. A
+second release, of what the first solution leaves unexplained, corrects what they got wrong. For
+tables, with public bins (docs/theory/speak-once.md).
 
 Least squares needs sum phi(x) t, in which the targets t appear, and the covariance of the features,
 which public inputs tell as well. A record's target is brought to [-1, 1] by public bounds, so that
@@ -14,6 +15,7 @@ what the last public solution leaves unexplained, shortened to a public length.
 
 from __future__ import annotations
 
+import math
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
@@ -24,7 +26,7 @@ from numpy.typing import NDArray
 from tacit._checks import Floats, Integers
 from tacit.features import PublicBins
 from tacit.ledger import Budget, Ledger
-from tacit.mechanisms import STEP, Contributions, Plan, unit_steps
+from tacit.mechanisms import STEP, Contributions, Plan, Release, unit_steps
 from tacit.methods.base import AnyRecords
 from tacit.methods.calibration import shared_sums
 from tacit.methods.forecast import Forecast, strength_forecast
@@ -45,6 +47,7 @@ from tacit.students import LinearStudent, ValueStudent
 from tacit.summaries import (
     NoisyEcho,
     NoisyMoment,
+    Shift,
     Solution,
     best_centre,
     bins_prior,
@@ -52,6 +55,7 @@ from tacit.summaries import (
     exact_softmax,
     fit_moment,
     longest_label,
+    mean_shift,
     one_hot,
     plain_prior,
 )
@@ -60,6 +64,8 @@ _FIRST_SHARE = 0.3
 """Of two rounds, the share of the first; chosen, like the clip, on California housing."""
 _CLIP = 0.7
 """Length, over classes, to which residuals of the second round are shortened."""
+PLACE = 0.2
+"""Beside its label a record says where it lies, with this weight: 2 % more noise in the moment."""
 
 
 @dataclass(eq=False, repr=False)
@@ -123,6 +129,9 @@ class MomentClassifier(SummaryClassifier):
     solution_ : Solution
         `weights` and `bias` of the softmax regression on the features; on inputs about their public
         mean where `features` is None. Public.
+    shift_ : Shift
+        Whether the records' mean features are those of public inputs (`ShiftWarning` if they are
+        not).
     ledger_ : Ledger
         Who paid.
     statement_ : Statement
@@ -133,8 +142,9 @@ class MomentClassifier(SummaryClassifier):
     Notes
     -----
     5 % of mu^2 buys the class counts, which tell where to centre the moment; the rest buys moments.
-    How much weights are shrunk is fitted to the releases (`tacit.summaries.moments`): there is no
-    knob to choose on private rows.
+    The first has a column more, the sum of the features, which is compared with public inputs: its
+    noise is 2 % more for it. How much weights are shrunk is fitted to the releases
+    (`tacit.summaries.moments`): there is no knob to choose on private rows.
 
     Unit: one record, or one person with `groups=`, who then speaks with the mean of the records.
 
@@ -159,7 +169,11 @@ class MomentClassifier(SummaryClassifier):
         space = PublicSpace.around(self._view(), outside, self.radius, centred=plain)
         view = space.view(outside)
         shares = [1.0] if self.rounds == 1 else [_FIRST_SHARE, 1 - _FIRST_SHARE]
-        moments = [(share * (1 - COUNT_SHARE), view.shape[1], columns) for share in shares]
+        widths = [columns + 1, columns]  # the first also tells where records lie
+        moments = [
+            (share * (1 - COUNT_SHARE), view.shape[1], width)
+            for share, width in zip(shares, widths, strict=False)
+        ]
         plans = self._plans((COUNT_SHARE, 1, columns), *moments)
         # Weights of a declared column are known to belong together.
         bins = isinstance(self.features, PublicBins)
@@ -177,8 +191,9 @@ class MomentClassifier(SummaryClassifier):
         centre = best_centre(public.view, total, shares, 1 / mechanism.sigma, reach)
         say = partial(moments_of, radius=reach, centre=centre)
         first = self._release(ledger, plan, private, say, "a centred moment of the features")
-        values, variance = measured(first, reach * longest_label(centre))
-        moment = NoisyMoment(values, variance, total, shares, centre)
+        values, variance = measured(first, reach * _longest_said(centre))
+        moment = NoisyMoment(values[:, :-1], variance, total, shares, centre)
+        shift = _shift_of(counts, values[:, -1], variance, moment, public.view)
         solution = fit_moment(public.view, moment, public.basis)
         releases = [counts, first]
         for plan in public.plans[2:]:
@@ -190,7 +205,8 @@ class MomentClassifier(SummaryClassifier):
         bias = solution.bias - public.space.centre @ solution.weights
         linear = LinearStudent(self._view()).told(outside, solution.weights, bias)
         student = self._taught(linear, linear.predict_proba, outside)
-        return {"releases_": releases, "solution_": solution, "student_": student}
+        learned = {"releases_": releases, "solution_": solution}
+        return {**learned, "shift_": shift, "student_": student}
 
 
 @dataclass(eq=False, repr=False)
@@ -290,11 +306,34 @@ class MomentRegressor(SummaryRegressor):
 
 
 def moments_of(private: PrivateRecords, radius: float, centre: Floats) -> Contributions:
-    """Return phi(x)/radius and (e_y - centre)/longest, whose product has norm at most 1. Secret."""
-    own = private.shares()[:, None] / longest_label(centre)
-    label = one_hot(private.targets, centre.size, centre)
-    left, right = private.rows, lambda rows: label(rows) * own[rows]
-    return said_by(private, lambda rows: left[rows] / radius, right)
+    """Return phi(x)/radius and (e_y - centre, place)/longest, whose product has norm at most 1.
+
+    `place` is the same number for all records: that column adds up their features, whatever their
+    labels. Secret.
+    """
+    bound, label = _longest_said(centre), one_hot(private.targets, centre.size, centre)
+    place = PLACE * longest_label(centre)
+
+    def right(rows: Integers) -> Floats:
+        said = label(rows)
+        return np.asarray(np.column_stack([said, np.full(len(said), place)]) / bound)
+
+    return said_by(private, lambda rows: np.asarray(private.rows[rows] / radius), right)
+
+
+def _longest_said(centre: Floats) -> float:
+    """Return the norm of the longest centred label with its place beside it."""
+    return longest_label(centre) * math.hypot(1.0, PLACE)
+
+
+def _shift_of(
+    counts: Release, said: Floats, variance: float, moment: NoisyMoment, view: Floats
+) -> Shift:
+    """Compare where records lie, by the last column of the first moment, with public inputs."""
+    place = PLACE * longest_label(moment.centre)
+    count: Any = counts.mechanism
+    unsure = count.sigma * math.sqrt(count.columns)
+    return mean_shift(said / place, view, moment.total, math.sqrt(variance) / place, unsure)
 
 
 def echo_of(private: PrivateRecords, radius: float, solution: Solution) -> Contributions:
@@ -302,7 +341,6 @@ def echo_of(private: PrivateRecords, radius: float, solution: Solution) -> Contr
 
     p(x) depends on that record and on the public solution alone, bit for bit.
     """
-    own = private.shares()[:, None]
     label = one_hot(private.targets, solution.bias.size)
 
     def left(rows: Integers) -> Floats:
@@ -313,7 +351,7 @@ def echo_of(private: PrivateRecords, radius: float, solution: Solution) -> Contr
         scores = exact_scores(unit_steps(inside, inside.shape), solution.weights * radius)
         residual = (label(rows) - exact_softmax(scores + solution.bias)) / _CLIP
         # Shortened before a person's records are averaged.
-        return np.asarray(unit_steps(residual, residual.shape) * STEP * own[rows])
+        return np.asarray(unit_steps(residual, residual.shape) * STEP)
 
     return said_by(private, left, right)
 

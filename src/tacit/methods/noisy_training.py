@@ -116,16 +116,17 @@ class Training(Parameters):
         A record takes part in a step with the rate batch_size/n_records. Sums are divided by
         batch_size, whatever was sampled.
     engine : str, optional
-        "auto" is "ghost" for chains of linear layers (no gradient of a single record is ever
-        stored) and "single" (one at a time) for all else; "hooks" (Opacus) takes known layers in
-        batches, which is quicker, but rows are then kept apart on trial, not by proof, and the
-        ledger says so.
+        "auto" is "ghost" for chains of Linear, Conv2d, MaxPool2d, Flatten and Unflatten with ReLU,
+        Tanh or Softplus, in exact arithmetic, and "single" (one at a time) for all else; "hooks"
+        (Opacus) takes other known layers in batches, which is quicker than "single", but rows are
+        then kept apart on trial, not by proof, and the ledger says so.
 
     Notes
     -----
     One argument in Python, `training=Training(...)`; in a table of run.toml each part is a key. The
     defaults of `DPSGDClassifier` are "per-layer", 0.1, "minimal", "adam", 0.01, 0.1, 20, 512 and
-    "auto", in this order. All of it must be public: chosen on private records it breaks the claim.
+    "auto", in this order; without hidden layers they follow from n mu. All of it must be public:
+    chosen on private records it breaks the claim.
 
     References
     ----------
@@ -236,11 +237,7 @@ class NoisyTrainingEstimator(PrivateEstimator):
 
     def _recipe(self, size: int) -> tuple[Recipe, float]:
         """Return the recipe and the sampling rate, from public numbers alone."""
-        training = self._settings("training").get_params()
-        lot = min(at_least(1, batch_size=training.pop("batch_size")), size)
-        rate = lot / size
-        steps = steps_of(training.pop("epochs"), rate)
-        return Recipe(steps=steps, lot=float(lot), **training), rate
+        return recipe_of(self._settings("training"), size)
 
     def _recipe_for(self, module: Module, size: int) -> tuple[Recipe, float]:
         """Return the same for a network in its first state, which is public."""
@@ -313,6 +310,28 @@ class NoisyTrainingEstimator(PrivateEstimator):
                 "diverged. The run stays charged."
             )
         set_parameters(parameters, learned)
+
+
+def recipe_of(training: Training, size: int) -> tuple[Recipe, float]:
+    """Return the recipe of settings, none of them None, and the rate at which units are sampled.
+
+    Parameters
+    ----------
+    training : Training
+        All that is to be known.
+    size : int
+        The declared number of units.
+
+    Returns
+    -------
+    tuple of Recipe and float
+        Public.
+    """
+    settings = training.get_params()
+    lot = min(at_least(1, batch_size=settings.pop("batch_size")), size)
+    rate = lot / size
+    steps = steps_of(settings.pop("epochs"), rate)
+    return Recipe(steps=steps, lot=float(lot), **settings), rate
 
 
 def steps_outline(kind: Any, budget: Budget, n_records: int | None) -> list[tuple[str, Plan]]:

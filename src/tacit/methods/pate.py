@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from tacit._checks import Integers, at_least, refuse
+from tacit._checks import Integers, at_least, finite_rows, own_floats, refuse
 from tacit._registry import mechanism_class
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget
 from tacit.mechanisms import ConfidentGNMax, InteractiveGNMax, Plan, Release, count_votes
-from tacit.methods.base import PrivateClassifier, Targets
+from tacit.methods.base import AnyRecords, Targets
 from tacit.methods.calibration import calibrate, proposed, rounded_up
 from tacit.methods.checked_scores import map_by_votes
 from tacit.methods.forecast import Forecast, JudgedEstimator, votes_forecast
@@ -39,15 +39,18 @@ from tacit.methods.method import (
     strength,
 )
 from tacit.methods.settings import CHECKS, Count, Features, Queries, Student, Teacher, choices
-from tacit.records import PrivateRecords, view_alone
+from tacit.methods.told import ToldByVotes
+from tacit.records import Spread, StoredShards, StreamedRecords, view_alone
 from tacit.students import ScoreMap, label_posterior
 from tacit.teachers import (
     KernelRidgeTeachers,
-    predict_with_teachers,
-    record_ids,
+    Shards,
+    predict_with_shards,
     scaled_logistic,
     shard_key,
-    shard_of,
+    sharded,
+    teachers_of,
+    teaching_order,
 )
 
 MECHANISMS = ("noisy-votes", "gnmax", "confident-gnmax")
@@ -65,7 +68,7 @@ ROUND_ONE_SHARE = 0.6
 
 
 @dataclass(eq=False, repr=False)
-class PATEClassifier(PrivateClassifier, JudgedEstimator):
+class PATEClassifier(ToldByVotes, JudgedEstimator):
     """Private aggregation of teacher ensembles, worst-case priced.
 
     Parameters
@@ -132,6 +135,9 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
         The label set, in order: the columns of `predict_proba`.
     score_check_ : Release or None
         The noisy table of outcomes by score; None without `calibration`.
+    score_shift_ : Shift or None
+        Whether that table has the scores of public inputs that were not asked (`ShiftWarning` if it
+        has not); None without `calibration`, or with fewer than 100 of these.
     releases_ : list of Release
         The noisy votes or labels, one release a round.
     queries_ : array of int
@@ -140,6 +146,9 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
         What each release says of the classes of its queries; the student learned from these.
     features_ : transformer or None
         The features as they were fitted on public inputs.
+    signal_ : Signal or None
+        Whether the releases show that anything was learned (`WeakSignal` if they do not); None with
+        another student than the default one.
     ledger_ : Ledger
         Who paid.
     statement_ : Statement
@@ -180,8 +189,10 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
         "queries": Queries(100, "medoids", 1),
         "checks": CHECKS,
     }
+    _streams: ClassVar[bool] = True
+    _as_stored: ClassVar[bool] = True
 
-    def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
+    def _learn(self, private: AnyRecords, task: Targets, outside: Any) -> None:
         """Train teachers on the private rows, release their votes, train the student."""
         n_classes = task.n_classes or 0
         self._check_teachers(private.n_units)
@@ -193,17 +204,18 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
         self._judge(votes_forecast(plans, self.n_teachers, n_classes, "teachers", HELPS))
         ledger = self._open_ledger(by_person=private.by_person)
         kept = self._refuse_early(ledger, [*plans, *self._check_plans()], asked)
-        inside = self._private_view(private.rows, outside)  # no row is looked at before
-        shards = self._teachers_of(private)
-        placed = np.isfinite(inside).all(axis=1)  # a row whose features are not teaches nobody
-        taught = (inside[placed], private.targets[placed], shards[placed])
-        votes = cache(lambda: self._votes(*taught, view[asked], n_classes))
+        executor = self._where(private)
+        taught = partial(self._taught, private, outside, view.shape[1], n_classes)
+        votes = cache(lambda: self._votes(taught(), view[asked], n_classes, executor))
         if kept < len(plans):  # now: what fails must fail before anything is paid or forgotten
             votes()
         self.__dict__.pop("student_", None)  # an earlier fit's: it would get this fit's statement
         self.__dict__.update(task.public, ledger_=ledger, queries_=asked)
         self._release(plans, rows, votes, outside)
+        # Labels of a second round may be the first student's own: they tell nothing of it.
+        self._hear_votes(self.student_, self.releases_[:1], self.n_teachers)
         self._check_scores(private, ledger, outside)
+        self._warn_of_signal()
 
     def _check_teachers(self, n_units: int) -> None:
         """Refuse too many; that depends on the private number of units, as `_check_delta` does."""
@@ -211,17 +223,46 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
             most = "at most the number of people or records; ask fewer teachers"
             raise refuse("n_teachers", self.n_teachers, most)
 
-    def _teachers_of(self, private: PrivateRecords) -> Integers:
-        """Return each row's teacher. Secret.
-
-        Ids come from the raw rows: a feature's last bit may depend on the rows beside it.
-        """
-        ids = private.people
-        if ids is None:
-            ids = record_ids(private.rows, private.targets)
+    def _spread(self) -> Spread:
         seed = self.random_state
         key = secrets.token_bytes(16) if seed is None else shard_key(seed)
-        return shard_of(ids, self.n_teachers, key)
+        return Spread(at_least(1, n_teachers=self.n_teachers), key)
+
+    def _where(self, private: AnyRecords) -> Any:
+        """Return where teachers are trained: where a table is read, unless it was said."""
+        unsaid = isinstance(self.executor, str) and self.executor == "serial"
+        return (
+            private.executor if unsaid and isinstance(private, StreamedRecords) else self.executor
+        )
+
+    def _taught(
+        self, private: AnyRecords, outside: NDArray[Any], columns: int, n_classes: int
+    ) -> Shards:
+        """Give each teacher its rows, in an order that no other row has a say in. Secret.
+
+        A row whose features are not finite teaches nobody.
+        """
+        how: dict[str, Any] = {
+            "n_teachers": self.n_teachers,
+            "random_state": self.random_state or 0,
+        }
+        if isinstance(private, StreamedRecords):
+            assert private.stored is not None  # as `_spread` asks for
+            view = partial(self._private_view, outside=outside)
+            return StoredShards(buckets=private.stored, view=view, columns=columns, **how)
+        hashes = self._spread().hashes(private)
+        order = teaching_order(hashes, self.n_teachers, private.rows, private.targets)
+        inside = self._private_view(private.rows, outside)
+        placed = finite_rows(inside)
+        shards = teachers_of(hashes, self.n_teachers)
+        return sharded(
+            inside,
+            private.targets,
+            shards,
+            n_classes=n_classes,
+            order=order if placed.all() else order[placed[order]],
+            **how,
+        )
 
     def _public_view(self, outside: NDArray[Any]) -> NDArray[Any]:
         """Return public inputs in the public feature space, which they alone may shape."""
@@ -279,30 +320,24 @@ class PATEClassifier(PrivateClassifier, JudgedEstimator):
         return plans[: len(rounds)]
 
     def _votes(
-        self,
-        inside: NDArray[Any],
-        y_index: Integers,
-        shards: Integers,
-        asked: NDArray[Any],
-        n_classes: int,
+        self, taught: Shards, asked: NDArray[Any], n_classes: int, executor: Any
     ) -> Integers:
         """Train the teachers and count their votes. Secret: they leave only through a grant."""
-        predictions = predict_with_teachers(
+        predictions = predict_with_shards(
             self._teacher(),
-            inside,
-            y_index,
-            shards,
-            self.n_teachers,
-            asked,
+            taught,
+            own_floats(X_query=asked),
             n_classes=n_classes,
-            executor=self.executor,
-            random_state=self.random_state or 0,
+            executor=executor,
             checkpoint=self.checkpoint,
         )
         return count_votes(predictions, n_classes)
 
     def _teacher(self) -> Any:
         return scaled_logistic() if self.teacher is None else self.teacher
+
+    def _fresh(self, outside: Any) -> Integers:
+        return np.setdiff1d(np.arange(len(outside)), self.queries_)
 
     def _free_map(self, outside: Any) -> ScoreMap | None:
         asked = outside[self.queries_]

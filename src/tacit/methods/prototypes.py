@@ -26,6 +26,7 @@ from tacit.methods.forecast import UNDECLARED, Forecast, declared, table_forecas
 from tacit.methods.method import Facts, Method, Rule, common, strength
 from tacit.methods.settings import Count, Strategy
 from tacit.methods.summary import PublicPart, SummaryClassifier
+from tacit.methods.told import ToldByVotes
 from tacit.privacy import gaussian_mu
 from tacit.records import PrivateRecords, PublicSpace
 from tacit.students import CombinedStudent, choose_queries
@@ -39,7 +40,7 @@ from tacit.summaries import (
 
 
 @dataclass(eq=False, repr=False)
-class PrototypeClassifier(SummaryClassifier):
+class PrototypeClassifier(ToldByVotes, SummaryClassifier):
     """Noisy votes of private records at public prototypes, worst-case priced, released once.
 
     Parameters
@@ -110,6 +111,9 @@ class PrototypeClassifier(SummaryClassifier):
         Those rows; public.
     shift_ : Shift
         Whether the votes lie where those of public inputs would (`ShiftWarning` if they do not).
+    signal_ : Signal or None
+        Whether the releases show that anything was learned (`WeakSignal` if they do not); None with
+        another student than the default one.
     ledger_ : Ledger
         Who paid.
     statement_ : Statement
@@ -179,12 +183,18 @@ class PrototypeClassifier(SummaryClassifier):
         posterior = table_posterior(table, mechanism.sigma)
         if self.student is not None:
             student = self._new_student().fit(outside, places, posterior)
+            self._hear(student, table)
             return {**found, "posterior_": posterior, "student_": student}
         combined: Any = self._with_features(CombinedStudent())
         student = combined.weigh(
             outside, places, table, mechanism.sigma, partial(table_posterior, sigma=mechanism.sigma)
         )
+        self._hear(student, table)
         return {**found, "posterior_": posterior, "student_": student}
+
+    def _finish(self, private: AnyRecords, outside: NDArray[Any]) -> None:
+        super()._finish(private, outside)
+        self._warn_of_signal()
 
     def report(
         self, path: str | Path | None = None, *, image_shape: tuple[int, int] | None = None

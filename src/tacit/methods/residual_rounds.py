@@ -25,7 +25,14 @@ from tacit.mechanisms import STEP, Contributions, Plan, Release, unit_steps
 from tacit.methods.base import AnyRecords, PrivateRegressor, Targets
 from tacit.methods.calibration import shared_sums
 from tacit.methods.settings import Count, Positive
-from tacit.methods.summary import COUNT_SHARE, PublicPart, SummaryEstimator, measured, said_by
+from tacit.methods.summary import (
+    COUNT_SHARE,
+    PublicPart,
+    SummaryEstimator,
+    measured,
+    ones_of,
+    said_by,
+)
 from tacit.privacy import gaussian_mu
 from tacit.records import PrivateRecords, PublicSpace
 from tacit.summaries import (
@@ -374,12 +381,11 @@ def residuals_of(
     The records' rows are phi, in whole steps, and so are the weights, so that products are exact:
     no record's residual depends on which others are computed beside it.
     """
-    own = private.shares()[:, None]
 
     def right(rows: Integers) -> Floats:
         residual = (targets(rows) - exact_scores(private.rows[rows], weights)) / clip
         # Shortened before a person's records are averaged; exactly, row by row.
-        return np.asarray(unit_steps(residual, residual.shape) * STEP * own[rows])
+        return np.asarray(unit_steps(residual, residual.shape) * STEP)
 
     return said_by(private, _features_of(private), right)
 
@@ -390,8 +396,8 @@ def second_moment_of(private: PrivateRecords) -> Contributions:
     A sum of products with independent noise in every number is, after averaging it with its
     transpose, what `NoisySecondMoment` releases at the same price; this one knows people.
     """
-    own, left = private.shares()[:, None], _features_of(private)
-    return said_by(private, left, lambda rows: left(rows) * own[rows])
+    left = _features_of(private)
+    return said_by(private, left, left)
 
 
 def compared_by(
@@ -404,15 +410,15 @@ def compared_by(
     Gains are from 0 to 1, so that their squared distances from their mean add up to at most J/4.
     They are rounded to whole steps: sums over solutions are exact in any order.
     """
-    own, count = private.shares()[:, None], len(solutions)
+    count = len(solutions)
 
     def right(rows: Integers) -> Floats:
         scores = [exact_scores(private.rows[rows], weights) for weights in solutions]
         said = np.column_stack([np.rint(gains(rows, score) / STEP) for score in scores])
         apart = (said - said.sum(axis=1, keepdims=True) / count) * (2 * STEP / math.sqrt(count))
-        return np.asarray(apart * own[rows])
+        return np.asarray(apart)
 
-    return said_by(private, lambda rows: np.ones((len(rows), 1)), right)
+    return said_by(private, ones_of, right)
 
 
 def believed_gains(release: Release) -> Floats:
@@ -427,13 +433,12 @@ def _features_of(private: PrivateRecords) -> ByRow:
 
 def level_of(private: PrivateRecords) -> Contributions:
     """Return 1 and (1, t, t^2)/sqrt 3, of norm at most 1 for |t| <= 1. Secret."""
-    own = private.shares()
 
     def right(rows: Integers) -> Floats:
         t = private.targets[rows]
-        return np.column_stack([np.ones(len(rows)), t, t * t]) * (own[rows, None] / math.sqrt(3))
+        return np.column_stack([np.ones(len(rows)), t, t * t]) / math.sqrt(3)
 
-    return said_by(private, lambda rows: np.ones((len(rows), 1)), right)
+    return said_by(private, ones_of, right)
 
 
 def believed_level(release: Release) -> tuple[float, float, float]:

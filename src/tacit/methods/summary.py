@@ -202,8 +202,7 @@ class SummaryClassifier(PrivateClassifier, SummaryEstimator):
         columns: int = plan.mechanism.columns  # type: ignore[attr-defined]
 
         def say(some: PrivateRecords) -> Contributions:
-            shares = some.shares()[:, None]
-            return said_by(some, lambda rows: shares[rows], one_hot(some.targets, columns))
+            return said_by(some, ones_of, one_hot(some.targets, columns))
 
         return self._release(ledger, plan, private, say, "count the classes")
 
@@ -213,8 +212,13 @@ def said_by(
     left: Callable[[Integers], Floats],
     right: Callable[[Integers], Floats],
 ) -> Contributions:
-    """Return what the records say, a product each. Secret."""
-    return Contributions(len(private.targets), left, right, private.people)
+    """Return what the records say, a product each, of which a person says the mean. Secret."""
+    return Contributions(len(private.targets), left, right, private.people, mean=True)
+
+
+def ones_of(rows: Integers) -> Floats:
+    """Return a 1 for each of some records: what is beside it is added up as it is."""
+    return np.ones((len(rows), 1))
 
 
 def believed_counts(release: Release) -> tuple[float, Floats]:

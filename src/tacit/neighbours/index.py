@@ -114,7 +114,8 @@ class NeighbourIndex(Secret):
         tags = _per_record("keys", keys, "iuS", len(rows), flat=True)
         owners = None if units is None else numbered(units, len(rows))
         order = fixed_order(tags, owners, said)
-        self._records = np.empty((len(rows), rows.shape[1] + 1), dtype=np.float32)
+        # Column after column: products with few questions read it in half the time.
+        self._records = np.empty((len(rows), rows.shape[1] + 1), dtype=np.float32, order="F")
         for block in blocks(len(rows), BLOCK_NUMBERS // rows.shape[1]):  # nothing is copied whole
             self._records[block] = extended(rows[order[block]], self._radius)
         self._targets = said[order]

@@ -24,7 +24,7 @@ from tacit.summaries.prototypes import (
     table_posterior,
 )
 from tacit.summaries.residuals import ExactNystroem, exact_scores, exact_softmax
-from tacit.summaries.shift import Shift, moment_shift, table_shift
+from tacit.summaries.shift import Shift, mean_shift, moment_shift, table_shift
 
 __all__ = [
     "Descent",
@@ -42,6 +42,7 @@ __all__ = [
     "exact_softmax",
     "fit_moment",
     "longest_label",
+    "mean_shift",
     "moment_shift",
     "nearest_prototypes",
     "one_hot",

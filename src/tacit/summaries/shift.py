@@ -1,11 +1,11 @@
 """Whether private records lie where public inputs lie, as far as releases tell it.
 
-Two releases speak of inputs, not only of labels: how many votes each prototype got, and the second
-moment of the features. Both are compared with what the public inputs themselves would give. The sum
-of squared differences has a known expectation where the two are of one kind: noise, the private
-records' sampling, and the public inputs' sampling. `z` is how far it is beyond that, in standard
-deviations, and `effect` how large that is against what is compared: a difference must be certain
-*and* matter before anybody is warned. All of it is post-processing of releases.
+Three releases speak of inputs, not only of labels: how many votes each prototype got, the sum of
+the features, and their second moment. All are compared with what the public inputs themselves would
+give. The sum of squared differences has a known expectation where the two are of one kind: noise,
+the private records' sampling, and the public inputs' sampling. `z` is how far it is beyond that, in
+standard deviations, and `effect` how large that is against what is compared: a difference must be
+certain *and* matter before anybody is warned. All of it is post-processing of releases.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tacit._checks import Floats, Integers
 
 CERTAIN = 4.0
 """Standard deviations from which a difference is certain."""
-TABLE_EFFECT, MOMENT_EFFECT = 0.15, 0.06
+TABLE_EFFECT, MOMENT_EFFECT, MEAN_EFFECT = 0.15, 0.06, 0.02
 """Of what size a difference matters (`python -m benchmarks.shift_warnings`)."""
 
 
@@ -130,3 +130,53 @@ def moment_shift(moment: Floats, view: Floats, total: float, sigma: float) -> Sh
     deviation = math.hypot(noise * math.sqrt(size * (size + 1.0)), sampling / 2)
     beyond = float(((seen - covariance) ** 2).sum()) - expected
     return Shift(beyond / deviation, beyond / squares, MOMENT_EFFECT)
+
+
+def mean_shift(sums: Floats, view: Floats, total: float, sigma: float, unsure: float) -> Shift:
+    """Compare the sum of the records' features with the mean of public inputs.
+
+    Parameters
+    ----------
+    sums : array of shape (features,)
+        A release of sum phi; public.
+    view : array of shape (inputs, features)
+        Public inputs in the feature space.
+    total : float
+        How many records there are, as released.
+    sigma : float
+        Standard deviation of the noise in each number of `sums`.
+    unsure : float
+        Standard deviation of the noise in `total`.
+
+    Returns
+    -------
+    Shift
+        `effect` is the squared distance of the means over the sum of the features' variances.
+
+    Notes
+    -----
+    For records of one kind with the public inputs, of mean m and covariance C, the difference of
+    the means has the covariance A = (sigma/n)^2 + (1/n + 1/inputs) C + (unsure/n)^2 m m^T. Its
+    squared length is taken for chi-square with the mean tr A and the variance 2 tr A^2, and `z` is
+    the Gaussian number that is as unlikely (Wilson and Hilferty): a few directions may hold all of
+    the variance, and their squares have long tails.
+
+    Examples
+    --------
+    >>> view = np.array([[0.0, 1.0], [1.0, 0.0]] * 50)
+    >>> sums = 1e4 * np.array([[0.5, 0.5], [0.9, 0.1]])
+    >>> [mean_shift(each, view, 1e4, 1.0, 1.0).is_told for each in sums]
+    [False, True]
+    """
+    mean = view.mean(axis=0)
+    apart = view - mean
+    covariance = apart.T @ apart / len(view)
+    spread = (1 / total + 1 / len(view)) * covariance
+    spread += (unsure / total) ** 2 * np.outer(mean, mean)
+    spread[np.diag_indices_from(spread)] += (sigma / total) ** 2
+    expected, squares = float(np.trace(spread)), float((spread**2).sum())
+    seen = float(((sums / total - mean) ** 2).sum())
+    narrow = 2 / 9 * squares / max(expected, 1e-300) ** 2  # 2/9 over the degrees of freedom
+    z = ((seen / max(expected, 1e-300)) ** (1 / 3) - 1 + narrow) / math.sqrt(max(narrow, 1e-300))
+    variance = max(float(np.trace(covariance)), 1e-300)
+    return Shift(z, (seen - expected) / variance, MEAN_EFFECT)
