@@ -97,7 +97,7 @@ class TestScikitLearn:
         from sklearn.pipeline import make_pipeline
 
         rows = np.random.default_rng(0).normal(size=(40, 16)).round(3)
-        scaled = ScaledHOG((4, 4), cells=(2,), pixels=2)
+        scaled = ScaledHOG((4, 4), cells=(2,), pixels=2, mirror=True)
         for step in (
             PublicWhitening(3, standardise=True, clip=1.5),
             make_pipeline(scaled, PublicWhitening(4), PublicKernel(15), PublicWhitening(3)),

@@ -74,6 +74,15 @@ class TestIsolation:
         alone = FrozenEncoder(mixes).fit(ROWS).transform(ROWS)
         assert np.array_equal(encoder.transform(ROWS), alone)
 
+    def test_one_scale_for_a_block_is_found_though_public_rows_share_it(self):
+        def quantised(rows):
+            step = max(np.abs(rows).max(), 1e-9) / 127
+            with np.errstate(all="ignore"):
+                return np.rint(rows / step) * step
+
+        rows = np.sign(ROWS).astype(np.float32)  # the largest number is 1 everywhere
+        assert FrozenEncoder(quantised, isolation="block").fit(rows).isolation_ == "alone"
+
     @pytest.mark.parametrize("isolation", ["alone", "block"])
     def test_a_row_that_fails_is_lost_alone(self, isolation):
         def fails(rows):
@@ -193,12 +202,15 @@ def test_texts_are_means_of_their_tokens(tmp_path):
 
 
 def test_steps_that_stand_deep_are_told_of_as_well():
+    from sklearn.compose import make_column_transformer
     from sklearn.pipeline import make_pipeline, make_union
 
     encoder = FrozenEncoder(lambda rows: rows, name="a deep one")
     said = presumptions(encoder)
     assert said
     assert presumptions(make_pipeline(make_union(make_pipeline(encoder)))) == said
+    columns = make_column_transformer((make_pipeline(encoder), [0, 1]), ("drop", [2]))
+    assert presumptions(columns) == said
 
 
 def test_another_network_is_asked_once_it_is_set():

@@ -144,6 +144,17 @@ class TestScales:
         assert np.array_equal(made[1:2], step.transform(images[1:2]))
         assert step.transform(np.zeros((1, 16, 16))).any() == np.False_
 
+    def test_a_mirror_image_has_the_same_features(self):
+        images = DRAW.random((3, 16, 16))
+        step = ScaledHOG((16, 16), cells=(4,), pixels=4, mirror=True)
+        made = step.transform(images)
+        assert np.array_equal(made, step.transform(images[:, :, ::-1]))
+        assert np.array_equal(made[1:2], step.transform(images[1:2]))
+        once = clone(step).set_params(mirror=False)
+        both = once.transform(images) + once.transform(images[:, :, ::-1])
+        assert made == pytest.approx(both / 2, abs=1e-6)
+        assert np.abs(made - once.transform(images)).max() > 0.01
+
     def test_the_pipeline_is_row_wise_and_waits_for_a_strength(self):
         assert is_row_wise(image_features((8, 8)))
         assert needs_strength(image_features((8, 8)))

@@ -6,6 +6,7 @@ A regressor makes (rows, outputs). What is not named here is refused by name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,22 +19,20 @@ from tacit.export.steps import Step, known, transformed
 
 def chances(graph: Graph, estimator: Any, rows: str) -> str:
     """Return what a fitted classifier says of rows, one column for each of its classes."""
-    if type(estimator).__name__ == "Pipeline":
-        *before, (_, last) = estimator.steps
-        for _, step in before:
-            rows = transformed(graph, step, rows)
-        return chances(graph, last, rows)
-    return known(estimator, _CLASSIFIERS, "a classifier")(graph, estimator, rows)
+    return _said(graph, estimator, rows, _CLASSIFIERS, "a classifier")
 
 
 def values(graph: Graph, estimator: Any, rows: str) -> str:
     """Return what a fitted regressor says of rows, one column for each output."""
-    if type(estimator).__name__ == "Pipeline":
-        *before, (_, last) = estimator.steps
+    return _said(graph, estimator, rows, _REGRESSORS, "a regressor")
+
+
+def _said(graph: Graph, estimator: Any, rows: str, found: Mapping[str, Step], kind: str) -> str:
+    while type(estimator).__name__ == "Pipeline":
+        *before, (_, estimator) = estimator.steps
         for _, step in before:
             rows = transformed(graph, step, rows)
-        return values(graph, last, rows)
-    return known(estimator, _REGRESSORS, "a regressor")(graph, estimator, rows)
+    return known(estimator, found, kind)(graph, estimator, rows)
 
 
 def _line(graph: Graph, weights: Any, bias: Any, rows: str) -> str:

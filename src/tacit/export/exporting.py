@@ -21,7 +21,7 @@ from tacit import __version__
 from tacit._files import write_atomically
 from tacit.datasets import declared_roles
 from tacit.errors import InvalidArgument
-from tacit.export.graph import Graph, need_onnx
+from tacit.export.graph import Graph, onnx
 from tacit.export.scans import write_segmenter
 from tacit.export.students import is_known, numbers, probabilities, reconstruction
 from tacit.features import Categorical
@@ -89,7 +89,7 @@ def export_onnx(model: Any, path: str | Path) -> Exported:
     ...     export_onnx(student, Path(folder, "model.onnx")).outputs
     ('label', 'probabilities')
     """
-    need_onnx()
+    onnx.need()
     graph, source = Graph(), _source(model)
     if source.kind == "UNetStudent":
         write_segmenter(graph, source.student, source.facts.get("grid"))

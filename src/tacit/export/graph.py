@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._extras import need
+from tacit._extras import Late
 
 OPSET = 18
 """Version of the standard operators; onnxruntime knows it since 1.14."""
@@ -20,11 +20,7 @@ ML_OPSET = 3
 """Version of the operators for classical learning: trees, and words to numbers."""
 _IR = 8  # of the file's layout, as old as the operators
 _ML = "ai.onnx.ml"
-
-
-def need_onnx() -> Any:
-    """Return onnx, or say which extra brings it."""
-    return need("onnx", "to export a model", extra="onnx")
+onnx: Any = Late("onnx", "to export a model", extra="onnx")
 
 
 class Graph:
@@ -55,7 +51,7 @@ class Graph:
         """Add a node with so many results, and return their names."""
         names = [self._name() for _ in range(results)]
         given = [each if isinstance(each, str) else self.constant(each) for each in inputs]
-        node = need_onnx().helper.make_node(operator, given, names, **attributes)
+        node = onnx.helper.make_node(operator, given, names, **attributes)
         self.nodes.append(node)
         return names
 
@@ -69,12 +65,12 @@ class Graph:
         if array.dtype.kind == "U":
             array = array.astype(object)  # what onnx takes for words
         name = self._name()
-        self.constants.append(need_onnx().numpy_helper.from_array(array, name))
+        self.constants.append(onnx.numpy_helper.from_array(array, name))
         return name
 
     def cast(self, name: str, kind: Any) -> str:
         """Turn numbers into another type."""
-        dtype = need_onnx().helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+        dtype = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
         return self("Cast", name, to=dtype)
 
     def total(self, name: str, axes: Any, *, operator: str = "ReduceSum", keep: bool = True) -> str:
@@ -101,12 +97,11 @@ class Graph:
 
     def add_output(self, name: str, value: str, kind: Any, shape: Any) -> None:
         """Declare what the model says."""
-        self.nodes.append(need_onnx().helper.make_node("Identity", [value], [name]))
+        self.nodes.append(onnx.helper.make_node("Identity", [value], [name]))
         self.outputs.append(_declared(name, kind, shape))
 
     def model(self, *, name: str, about: str, facts: dict[str, str]) -> Any:
         """Return the checked model; the same graph gives the same bytes."""
-        onnx = need_onnx()
         parts = (self.nodes, name, self.inputs, self.outputs, self.constants)
         versions = [
             onnx.helper.make_opsetid("", OPSET),
@@ -126,7 +121,7 @@ class Graph:
 
 
 def _declared(name: str, kind: Any, shape: Any) -> Any:
-    helper = need_onnx().helper
+    helper = onnx.helper
     dtype = np.dtype(object) if kind is str else np.dtype(kind)
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), shape)
 

@@ -83,7 +83,17 @@ def hog(graph: Graph, step: Any, rows: str) -> str:
 
 
 def scaled_hog(graph: Graph, step: Any, rows: str) -> str:
-    """Describe each image by grids of several sizes, and by large pixels of unit length."""
+    """Describe each image, and where asked for its mirror image, by grids and large pixels."""
+    made = _grids_and_pixels(graph, step, rows)
+    if not step.mirror:
+        return made
+    places = np.arange(np.prod(step.image_shape)).reshape(step.image_shape)[:, ::-1].reshape(-1)
+    other = _grids_and_pixels(graph, step, graph("Gather", rows, places, axis=1))
+    return graph("Div", graph("Add", made, other), _SINGLE(2))
+
+
+def _grids_and_pixels(graph: Graph, step: Any, rows: str) -> str:
+    """Return grids of several sizes, and large pixels of unit length."""
     parts = [hog(graph, grid, rows) for grid in step.grids()]
     if step.pixels:
         height, width = step.image_shape

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit._extras import torch
 from tacit.errors import InvalidArgument
 from tacit.export.graph import Graph
 
@@ -45,8 +46,6 @@ class Writer:
 
 def network_outputs(graph: Graph, network: Any, rows: str, shape: tuple[int, ...]) -> str:
     """Return a network's outputs in float64, of inputs of this shape (without their number)."""
-    import torch
-
     network = network.eval()
     planar = any(mark in type(layer).__name__ for layer in network.modules() for mark in _IN_PLANES)
     # A part of a chain may have no weights of its own.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit._extras import torch
 from tacit.export.estimators import chances, values
 from tacit.export.graph import Graph, squares
 from tacit.export.networks import network_outputs
@@ -44,8 +45,6 @@ def numbers(graph: Graph, student: Any, rows: str) -> str:
 
 def reconstruction(graph: Graph, student: Any, rows: str) -> tuple[str, str]:
     """Return the reconstructions (rows, numbers) and the codes (rows, length) of an autoencoder."""
-    import torch
-
     inputs = _standardised(graph, student, rows)
     encoder, decoder = (
         student.network_[: student.bottleneck],
@@ -188,8 +187,6 @@ def _cnn(graph: Graph, student: Any, rows: str) -> str:
 
 def _moved(graph: Graph, images: str, moves: Any, sides: tuple[int, int, int]) -> str:
     """Move all images alike: a linear map of their pixels, read off images of one bright pixel."""
-    import torch
-
     channels, height, width = sides
     single = torch.eye(height * width).reshape(-1, 1, height, width)
     matrix = moved(single, moves.expand(6, len(single))).reshape(height * width, -1).numpy()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tacit.features.whitening import bearable_dimensions as bearable_dimensions
     from tacit.features.whitening import needs_strength as needs_strength
     from tacit.features.whitening import with_strength as with_strength
+    from tacit.features.whole_numbers import EXACT_BITS as EXACT_BITS
     from tacit.features.whole_numbers import WholeMatrix as WholeMatrix
     from tacit.features.whole_numbers import WholeRows as WholeRows
     from tacit.features.whole_numbers import exp_of_negative as exp_of_negative
@@ -73,6 +74,7 @@ _HOME = {
     "bearable_dimensions": "whitening",
     "needs_strength": "whitening",
     "with_strength": "whitening",
+    "EXACT_BITS": "whole_numbers",
     "WholeMatrix": "whole_numbers",
     "WholeRows": "whole_numbers",
     "exp_of_negative": "whole_numbers",

@@ -146,12 +146,12 @@ def is_row_wise(transformer: Any) -> bool:
 
 
 def steps_of(transformer: Any) -> list[Any]:
-    """Return the transformers that a pipeline or union is made of, however deep they stand.
+    """Return the transformers that a pipeline, union or table of columns is made of, all of them.
 
     Parameters
     ----------
     transformer : transformer or None
-        Any; what is no pipeline or union of scikit-learn is its own only step.
+        Any; what is no pipeline, union or `ColumnTransformer` of scikit-learn is its own only step.
 
     Returns
     -------
@@ -165,7 +165,7 @@ def steps_of(transformer: Any) -> list[Any]:
     >>> steps_of(make_pipeline(make_pipeline(Normalizer())))
     [Normalizer()]
     """
-    parts = getattr(transformer, "steps", getattr(transformer, "transformer_list", None))
-    if parts is None:
-        return [transformer]
-    return [step for _, part in parts for step in steps_of(part)]
+    for name in ("steps", "transformer_list", "transformers"):
+        if (parts := getattr(transformer, name, None)) is not None:
+            return [step for _, part, *_ in parts for step in steps_of(part)]
+    return [transformer]

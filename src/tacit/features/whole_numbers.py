@@ -10,11 +10,14 @@ for each number, which IEEE 754 rounds correctly. Precision is about that of flo
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from tacit._checks import Floats, blocks
+
+Multiply = Callable[[Floats, Floats], Floats]
 
 EXACT_BITS = 53
 _LN2_HIGH, _LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
@@ -56,19 +59,21 @@ def row_bits(width: int) -> int:
     return (EXACT_BITS - math.ceil(math.log2(max(width, 2)))) // 2
 
 
-def whole_rows(rows: Floats) -> WholeRows:
+def whole_rows(rows: Floats, out: Floats | None = None) -> WholeRows:
     """Round each row to whole steps of a power of two, by its own largest number.
+
+    Steps are written to `out`, which may be the rows themselves.
 
     >>> made = whole_rows(np.array([[1.0, 0.5], [np.nan, 1.0]]))
     >>> made.values().tolist(), made.norms().round(6).tolist()
     ([[1.0, 0.5], [nan, nan]], [[1.118034], [nan]])
     """
-    largest = np.abs(rows).max(axis=1, keepdims=True)
+    largest = np.maximum(rows.max(axis=1, keepdims=True), -rows.min(axis=1, keepdims=True))
     usable = np.isfinite(largest) & (largest > _TINIEST)
     _, exponents = np.frexp(np.where(usable, largest, 1.0))
     exponents -= row_bits(rows.shape[1])
     # Powers of two: the product is exact, as a quotient would be.
-    steps = rows * np.ldexp(1.0, -exponents)
+    steps: Floats = np.multiply(rows, np.ldexp(1.0, -exponents), out=out)
     np.rint(steps, out=steps)
     units = np.ldexp(1.0, exponents)
     if not usable.all():
@@ -85,19 +90,20 @@ class WholeMatrix:
     [[3.0]]
     """
 
-    def __init__(self, matrix: Floats) -> None:
-        inputs = matrix.shape[0]
-        bits = EXACT_BITS - math.ceil(math.log2(max(inputs, 2))) - row_bits(inputs)
-        largest = float(np.abs(matrix).max(initial=0.0))
+    def __init__(self, matrix: Floats, bits: int | None = None) -> None:
+        if bits is None:  # as many as rows that are as wide as the matrix is high leave
+            inputs = matrix.shape[0]
+            bits = EXACT_BITS - math.ceil(math.log2(max(inputs, 2))) - row_bits(inputs)
+        largest = float(max(matrix.max(initial=0.0), -matrix.min(initial=0.0)))
         _, exponent = math.frexp(largest if largest > _TINIEST else 1.0)
-        self._unit = math.ldexp(1.0, exponent - bits)
-        self._steps = np.rint(matrix / self._unit)
+        self.unit = math.ldexp(1.0, exponent - bits)
+        self.steps = matrix * (1.0 / self.unit)
+        np.rint(self.steps, out=self.steps)
 
-    def times(self, rows: WholeRows) -> Floats:
-        """Return rows times this matrix; the whole steps are multiplied exactly."""
-        product = rows.steps @ self._steps
-        product *= rows.units
-        product *= self._unit
+    def times(self, rows: WholeRows, multiply: Multiply = np.matmul) -> Floats:
+        """Return rows times this matrix; any float64 product multiplies the whole steps exactly."""
+        product: Floats = multiply(rows.steps, self.steps)
+        product *= rows.units * self.unit
         return product
 
 
