@@ -162,6 +162,18 @@ def blocks(count: int, size: int) -> list[slice]:
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
+def finite_rows(rows: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell of each row whether all of its numbers are finite, without a copy of all of them.
+
+    >>> finite_rows(np.array([[1.0, 2.0], [np.inf, 0.0]])).tolist()
+    [True, False]
+    """
+    told = np.ones(len(rows), dtype=np.bool_)
+    for some in blocks(len(rows), 2**17 // max(1, math.prod(rows.shape[1:]))):
+        told[some] = np.isfinite(rows[some]).all(axis=tuple(range(1, rows.ndim)))
+    return told
+
+
 def finite_array(**named: ArrayLike) -> Floats:
     """Return the argument as a float64 array without NaN or infinity."""
     array = number_array(**named)

@@ -21,3 +21,27 @@ def need(package: str, purpose: str, *, extra: str) -> Any:
         raise MissingExtra(
             f"Expected the package {name} {purpose}; install tacit[{extra}]."
         ) from None
+
+
+class Late:
+    """A package that is loaded when something of it is used first.
+
+    >>> Late("json", "to read JSON", extra="none").loads("[1]")
+    [1]
+    """
+
+    def __init__(self, package: str, purpose: str, *, extra: str) -> None:
+        self._asked = (package, purpose, extra)
+
+    def need(self) -> Any:
+        """Return the package; where it is missing, say so before anything else is done."""
+        package, purpose, extra = self._asked
+        return need(package, purpose, extra=extra)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # whoever looks at all names of a module loads nothing
+            raise AttributeError(name)
+        return getattr(self.need(), name)
+
+
+torch: Any = Late("torch", "for networks", extra="torch")

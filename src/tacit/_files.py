@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import json
 import os
 import secrets
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from tacit.errors import InvalidArgument
 
 if sys.platform != "win32":
     import fcntl
@@ -93,7 +97,7 @@ def name_without_overwriting(temporary: Path, target: Path) -> bool:
 
 def _rename_if_free(temporary: Path, target: Path) -> bool:
     """Do the same where there are no hard links, one process at a time."""
-    with _locked(target.parent):
+    with locked(target.parent):
         if os.path.lexists(target):
             return False
         os.rename(temporary, target)
@@ -101,11 +105,12 @@ def _rename_if_free(temporary: Path, target: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _locked(directory: Path) -> Iterator[None]:
+def locked(path: Path, flags: int = os.O_RDONLY) -> Iterator[None]:
+    """Wait until nobody else, in this process or another, holds this file or directory."""
     if sys.platform == "win32":  # pragma: no cover - os.rename refuses to overwrite there
         yield
         return
-    descriptor = os.open(directory, os.O_RDONLY)
+    descriptor = os.open(path, flags, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -129,6 +134,17 @@ def sync_directory(directory: Path) -> None:
 
 
 @contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Hold a folder until the block ends; refuse where somebody else does."""
+    with held_alone(folder) as is_alone:
+        if not is_alone:
+            raise InvalidArgument(
+                f"Expected nobody else at work in {str(folder)!r}: another process is there."
+            )
+        yield
+
+
+@contextlib.contextmanager
 def held_alone(directory: Path) -> Iterator[bool]:
     """Tell whether nobody else holds this directory; if so, it is held until the block ends."""
     if sys.platform == "win32":  # pragma: no cover - no locks of directories there
@@ -147,3 +163,17 @@ def _took(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def toml_text(value: Any) -> str:
+    """Return a value as TOML writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):  # as JSON has it, except that TOML wants DEL escaped, too
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, dict):
+        inside = ", ".join(f"{toml_text(key)} = {toml_text(item)}" for key, item in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml_text, value)) + "]"
+    return repr(value)

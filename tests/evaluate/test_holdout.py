@@ -166,8 +166,9 @@ class TestOtherKinds:
         assert [name for name, _ in found.rows()][-1] == "recall of c"
 
     def test_numbers(self, ledger):
-        y = 2 * X[:, 0] + rng.normal(0, 0.1, N)
-        found = told(ledger, Line(), y, share=None)
+        y = 2 * X[:, 0] + np.random.default_rng(2).normal(0, 0.1, N)
+        # Chosen noise: R^2 has a deviation of .028 here, and .05 would be too little now and then.
+        found = told(ledger, Line(), y, share=None, noise=InsecureNoise(0))
         assert found.figures()["r_squared"].value == pytest.approx(0.97, abs=0.05)
         assert found.figures()["mean_absolute_error"].value == pytest.approx(0.08, abs=0.03)
         assert len(evaluation_section(found).figures) == 1

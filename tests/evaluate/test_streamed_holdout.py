@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tacit import Budget, InsecureNoise, Ledger
+from tacit import Budget, InsecureNoise, Ledger, MomentClassifier
 from tacit.datasets import open_table
 from tacit.errors import InvalidArgument
 from tacit.evaluate import evaluate
+from tacit.evaluate.judged import Judged
 
 RNG = np.random.default_rng(0)
 N = 1500
@@ -45,10 +47,19 @@ class Line:
         return 2 * rows[:, 0]
 
 
+def test_workers_get_what_predicts_and_no_ledger(tmp_path):
+    model = MomentClassifier(delta=1e-5, classes=[0, 1], ledger=tmp_path / "it.ledger")
+    model.fit(X, Y, X_public=PUBLIC)
+    sent = pickle.dumps(Judged.of(model, None, None, None))
+    assert b"it.ledger" not in sent
+    (tmp_path / "it.ledger").rename(tmp_path / "elsewhere")
+    assert np.array_equal(pickle.loads(sent).transform(PUBLIC), model.predict_proba(PUBLIC))
+
+
 @pytest.fixture
 def path(tmp_path, monkeypatch):
-    monkeypatch.setattr("tacit.records.streams.BUCKETS", 5)
-    monkeypatch.setattr("tacit.records.streams.AT_ONCE", 64)
+    monkeypatch.setattr("tacit.records.stored.BUCKETS", 5)
+    monkeypatch.setattr("tacit.records.stored.AT_ONCE", 64)
     monkeypatch.setattr("tacit.datasets.batches._PIECE", 400)
     (tmp_path / "rows").mkdir()
     for number, some in enumerate(np.array_split(RNG.permutation(N), 3)):

@@ -119,7 +119,8 @@ def test_a_target_that_is_no_number_is_not_quoted(tmp_path):
 def test_records_kept_apart_say_how_good_numbers_are(tmp_path, capsys):
     run_config(config(tmp_path, "moments", {"rounds": 2}), tmp_path / "run")
     apart = table(tmp_path / "apart.csv", 3000, 5)
-    evaluate(tmp_path / "run", str(apart), epsilon=2.0, records="3000", disjoint=True)
+    # At epsilon 2 R^2 has a deviation of .05, too much for what is told below; at 20 of .014.
+    evaluate(tmp_path / "run", str(apart), epsilon=20.0, records="3000", disjoint=True)
     shown = capsys.readouterr().out
     assert "R^2" in shown
     assert "mean absolute error" in shown

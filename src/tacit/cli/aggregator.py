@@ -15,7 +15,7 @@ from rich.markup import escape
 from tacit._files import write_atomically
 from tacit.cli.options import writable
 from tacit.cli.show import hear, print_json, print_result, print_statement, print_table, screen
-from tacit.cli.study import hand_over, names_of
+from tacit.cli.study import hand_over, list_studies, names_of
 from tacit.errors import InvalidArgument, NotYet
 
 if TYPE_CHECKING:
@@ -186,18 +186,7 @@ def show(study: str = "", *, folder: Path = HERE, as_json: bool = False) -> None
         present = [_presence(*each) for each in place.presence(row["hash"]).items()]
         print_table("Sites", ("site", "teachers", "held here", "by the other", "added"), present)
         return
-    from tacit.federation import Study, moment
-
-    found = [(row, Study.read(row["text"])) for row in place.studies()]
-    if as_json:
-        keys = ("hash", "state", "closes", "role")
-        print_json({"studies": [{key: row[key] for key in keys} for row, _ in found]})
-        return
-    lines = [
-        (escape(each.title), row["role"], row["state"], moment(row["closes"]), row["hash"][:8])
-        for row, each in found
-    ]
-    print_table("Studies", ("title", "role", "state", "closes", "study"), lines)
+    list_studies(place, "role", as_json=as_json)
 
 
 def _presence(site: str, row: dict[str, Any]) -> tuple[str, ...]:

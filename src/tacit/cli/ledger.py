@@ -80,7 +80,7 @@ def show(file: Path, *, page: int = 1, as_json: bool = False) -> None:
     page: 1 shows the latest 50 entries, 2 those before them, and so on. --json has all of them.
     """
     ledger = existing(file)
-    now = ledger.snapshot()
+    now = ledger.snapshot(running=False)
     if as_json:
         spent = now.statement.epsilon or 0.0
         print_json(

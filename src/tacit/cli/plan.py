@@ -214,9 +214,7 @@ def _show_outline(
 
 def _noise_of(plan: Plan) -> float:
     """Return the noise in units of what one record, or teacher, can add."""
-    mechanism: Any = plan.mechanism
-    steps = getattr(mechanism, "noise_multiplier", None)
-    return float(mechanism.sigma if steps is None else steps)
+    return float(getattr(plan.mechanism, plan.mechanism.noise_parameter))
 
 
 def _settings(method: str, given: dict[str, Any]) -> dict[str, Any]:

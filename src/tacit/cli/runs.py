@@ -20,7 +20,7 @@ from tacit.errors import InvalidArgument
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tacit.masks import Volumes
+    from tacit.masks import VolumeFiles, Volumes
     from tacit.runs import RunConfig, RunResult
 
 TEACHERS, QUERIES = 100, 20
@@ -468,7 +468,7 @@ def segment(
     out: A new folder for masks, or a new .npz.
     window: Predict in windows, e.g. 64,64,64, where memory is short.
     """
-    from tacit.masks import check_file_names, load_segmenter, load_volumes, save_masks
+    from tacit.masks import check_file_names, load_segmenter, open_volumes, save_masks
     from tacit.students import saved_extra
 
     # Masks have their scans' names: written beside them, they would replace them.
@@ -483,24 +483,27 @@ def segment(
     model = model / "student.tacit" if model.is_dir() else model
     student, facts = load_segmenter(model), saved_extra(model)
     source = scans if scans.startswith(("nifti:", "npz:")) else f"nifti:{scans}"
-    volumes = load_volumes(source, n_classes=student.n_classes)
-    check_file_names(volumes)
-    masks = segmented(student, volumes, facts.get("grid"), _sides(window))
-    save_masks(out, masks, volumes)
+    files = open_volumes(source, n_classes=student.n_classes)
+    check_file_names(files)
+    masks = segmented(student, files, facts.get("grid"), _sides(window))
+    save_masks(out, masks.images, masks)
     result = {"masks": len(masks), "out": str(out), "classes": facts.get("classes")}
     show.print_result(result, f"{len(masks)} masks in {out}", as_json=as_json)
 
 
-def segmented(student: Any, volumes: Volumes, grid: Any, window: Any) -> list[Any]:
-    """Return a mask for each volume on its own grid, one volume at a time."""
+def segmented(student: Any, files: VolumeFiles, grid: Any, window: Any) -> Volumes:
+    """Return a mask for each scan on its own grid, as a volume; scans are read one at a time."""
+    from tacit.masks import Volumes
+
     masks: list[Any] = []
-    for place in range(len(volumes)):
-        one = volumes.take([place])
+    affines: list[Any] = []
+    for one in files:
         view = one.normalised()
         if grid is not None:
             view = view.resampled(tuple(grid))
         masks += one.restored(student.predict_proba(view.arrays()[0], window=window))
-    return masks
+        affines += one.affines
+    return Volumes(tuple(masks), None, files.cases, tuple(affines), dimensions=masks[0].ndim)
 
 
 def _sides(window: str | None) -> tuple[int, ...] | None:

@@ -319,18 +319,23 @@ def show(study: str = "", *, folder: Path = HERE, as_json: bool = False) -> None
             title += f", signed by the {' and the '.join(agreed)} aggregator"
         print_table(title, ("site", "teachers", "decision", "answered"), rows)
         return
+    list_studies(place, as_json=as_json)
+
+
+def list_studies(place: Coordinator | Aggregator, *more: str, as_json: bool) -> None:
+    """Show all studies of a server, with these columns besides."""
     from tacit.federation import Study, moment
 
-    found = [(row, Study.read(row["text"])) for row in place.studies()]
+    found = place.studies()
     if as_json:
-        keys = ("hash", "state", "closes")
-        print_json({"studies": [{key: row[key] for key in keys} for row, _ in found]})
+        keys = ("hash", "state", "closes", *more)
+        print_json({"studies": [{key: row[key] for key in keys} for row in found]})
         return
-    rows = [
-        (escape(each.title), row["state"], moment(row["closes"]), row["hash"][:8])
-        for row, each in found
-    ]
-    print_table("Studies", ("title", "state", "closes", "study"), rows)
+    titles = (escape(Study.read(row["text"]).title) for row in found)
+    known = ([row[key] for key in (*more, "state")] for row in found)
+    ends = ((moment(row["closes"]), row["hash"][:8]) for row in found)
+    rows = [(title, *own, *end) for title, own, end in zip(titles, known, ends, strict=True)]
+    print_table("Studies", ("title", *more, "state", "closes", "study"), rows)
 
 
 def _presence(site: str, row: dict[str, Any]) -> tuple[str, ...]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from tacit.methods import Facts, Rule, features_of
+
+Build = Callable[[Facts, float, float, int], Any]
 
 
 def _build_reference(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
@@ -21,28 +24,15 @@ def _build_reference(facts: Facts, epsilon: float, delta: float, seed: int) -> A
     return HistGradientBoostingClassifier(random_state=seed)
 
 
-def _build_number_reference(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
-    """Learn numbers without privacy from the same private records."""
-    del facts, epsilon, delta
-    from sklearn.ensemble import HistGradientBoostingRegressor
+def _plain(place: str, seeded: bool = False, **settings: Any) -> Build:
+    """Return how to build an estimator of scikit-learn that needs to know nothing of the data."""
 
-    return HistGradientBoostingRegressor(random_state=seed)
+    def build(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
+        module, name = place.split(":")
+        own = {"random_state": seed} if seeded else {}
+        return getattr(importlib.import_module(module), name)(**settings, **own)
 
-
-def _build_mean(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
-    """Say the mean: what can be had for nothing."""
-    del facts, epsilon, delta, seed
-    from sklearn.dummy import DummyRegressor
-
-    return DummyRegressor()
-
-
-def _build_majority(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
-    """Say the most frequent label: what can be had for nothing."""
-    del facts, epsilon, delta, seed
-    from sklearn.dummy import DummyClassifier
-
-    return DummyClassifier(strategy="most_frequent")
+    return build
 
 
 REFERENCES: dict[str, Rule] = {
@@ -52,16 +42,22 @@ REFERENCES: dict[str, Rule] = {
         "Images: 5 nearest neighbours in the same features; else gradient boosting of the inputs; "
         "scikit-learn's defaults.",
     ),
-    "majority": Rule("most frequent label", _build_majority, "Says one label always."),
+    "majority": Rule(
+        "most frequent label",
+        _plain("sklearn.dummy:DummyClassifier", strategy="most_frequent"),
+        "Says one label always.",
+    ),
 }
 
 NUMBER_REFERENCES: dict[str, Rule] = {
     "non-private": Rule(
         "not private",
-        _build_number_reference,
+        _plain("sklearn.ensemble:HistGradientBoostingRegressor", seeded=True),
         "Gradient boosting of the inputs; scikit-learn's defaults.",
     ),
-    "majority": Rule("mean of all targets", _build_mean, "Says one number always."),
+    "majority": Rule(
+        "mean of all targets", _plain("sklearn.dummy:DummyRegressor"), "Says one number always."
+    ),
 }
 """What is compared with where numbers are learned."""
 

@@ -301,12 +301,11 @@ def mean_of_own(rows: Floats, private: PrivateRecords) -> Contributions:
     Contributions
         For a `NoisySum` of one row.
     """
-    said = rows * private.shares()[:, None]
 
     def left(some: Integers) -> Floats:
         return np.ones((len(some), 1))
 
-    return Contributions(len(said), left, lambda some: said[some], private.people)
+    return Contributions(len(rows), left, lambda some: rows[some], private.people, mean=True)
 
 
 def _itself(answers: Any) -> Any:

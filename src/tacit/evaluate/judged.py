@@ -18,6 +18,7 @@ from tacit.evaluate.binary import bins_for
 from tacit.evaluate.bins import ScoreBins
 from tacit.evaluate.design import Design, Payer, mean_of_own
 from tacit.evaluate.numbers import MOMENTS, RESIDUAL_BINS, said_of_number, scales_of
+from tacit.ledger import Ledger
 from tacit.mechanisms import (
     Contributions,
     NoisySum,
@@ -47,6 +48,11 @@ class Judged:
     turn: bool = False
     order: Integers | None = None
     """Which column of the model's is that of each class."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Workers predict: whatever pays and draws noise stays here.
+        rest = (self.classes, self.bounds, self.turn, self.order)
+        return Judged, (_without_ledger(self.model), *rest)
 
     @classmethod
     def of(cls, model: Any, classes: Any, target_range: Any, positive: Any) -> Judged:
@@ -234,3 +240,13 @@ def _said_of_numbers(
         target = (private.targets - numbers["centre"]) / scale
         residual = (private.targets - scored[:, 0]) / residual_scale
         return mean_of_own(said_of_number(target, residual), private)
+
+
+def _without_ledger(model: Any) -> Any:
+    """Return a model of tacit's as one that can predict, and no more; others as they are."""
+    if not isinstance(vars(model).get("ledger_") if hasattr(model, "__dict__") else None, Ledger):
+        return model
+    twin = object.__new__(type(model))
+    owners = ("ledger", "ledger_", "noise", "_kept")
+    twin.__dict__.update({key: value for key, value in vars(model).items() if key not in owners})
+    return twin

@@ -150,11 +150,11 @@ def _run(mechanism: Mechanism, votes: Integers, student: ArrayLike | None) -> _R
         chance = ndtr((top - mechanism.threshold) / mechanism.sigma_check)
         check = mechanism.check.cost(ORDERS, **_sizes(counts)).values
         of_paper = privacy.gaussian_rdp(mechanism.sigma_check, ORDERS)
-        return _Run(counts, "sigma_answer", chance, check, of_paper, not interactive)
+        return _Run(counts, mechanism.noise_parameter, chance, check, of_paper, not interactive)
     if isinstance(mechanism, LNMax):
-        return _Run(counts, "gamma", always, none, none, sanitisable=False)
+        return _Run(counts, mechanism.noise_parameter, always, none, none, sanitisable=False)
     if isinstance(mechanism, GNMax) and mechanism.votes_per_unit == 1:
-        return _Run(counts, "sigma", always, none, none)
+        return _Run(counts, mechanism.noise_parameter, always, none, none)
     raise InvalidArgument(
         f"Expected mechanism={mechanism.name!r} to be gnmax, lnmax, confident-gnmax or "
         "interactive-gnmax, one vote a unit: the others have no data-dependent analysis here."

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import filecmp
 import inspect
-import json
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from tacit._checks import at_least, flag, one_of, refuse, set_checked, word
+from tacit._files import toml_text
 from tacit._registry import METHODS
 from tacit.datasets import named_kind, ships
 from tacit.errors import InvalidArgument
@@ -339,11 +339,13 @@ class RunConfig:
             What `read` makes the same configuration of.
         """
         top = {"method": self.method, "executor": self.executor, "seed": self.seed}
-        lines = [f"{key} = {_toml(value)}" for key, value in top.items()]
+        lines = [f"{key} = {toml_text(value)}" for key, value in top.items()]
         parts = {"data": dataclasses.asdict(self.data), "privacy": dataclasses.asdict(self.privacy)}
         for name, table in (parts | {self.method: self.settings}).items():
             lines += ["", f"[{name}]"]
-            lines += [f"{key} = {_toml(each)}" for key, each in table.items() if each is not None]
+            lines += [
+                f"{key} = {toml_text(each)}" for key, each in table.items() if each is not None
+            ]
         return "\n".join(lines) + "\n"
 
 
@@ -382,16 +384,3 @@ def section_of(kind: type[Kind], table: Any, name: str) -> Kind:
         return kind(**table)
     except TypeError as error:
         raise InvalidArgument(f"Expected other types in {name}: {error}.") from None
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):  # as JSON has it, except that TOML wants DEL escaped, too
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, dict):
-        inside = ", ".join(f"{_toml(key)} = {_toml(item)}" for key, item in value.items())
-        return f"{{ {inside} }}" if inside else "{}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return repr(value)

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from tacit._files import held_alone, write_atomically
-from tacit.datasets import load_dataset, load_public
+from tacit._files import alone_in, write_atomically
+from tacit.datasets import load_dataset, load_public, streamed_file
 from tacit.errors import InvalidArgument
 from tacit.evaluate import Evaluation, evaluate, evaluation_measures, evaluation_section
 from tacit.ledger import KeptReleases, Ledger, Statement
@@ -133,11 +133,7 @@ def evaluate_run(
         "disjoint": disjoint,
         "allow_overlap": config.data.allow_overlap,
     }
-    with held_alone(folder) as is_alone:
-        if not is_alone:
-            raise InvalidArgument(
-                f"Expected {str(folder)!r} to be free: another process is at work there."
-            )
+    with alone_in(folder):
         asked |= {"ledger": payer, "kept": _kept(folder, holdout, again=again)}
         own_way = method_named(config.method).evaluate
         if own_way is not None:
@@ -155,7 +151,6 @@ def _evaluate_rows(
 ) -> Evaluation:
     """Evaluate a student of rows: of classes, or of numbers within the declared range."""
     student = load_student(folder / STUDENT)
-    records = load_dataset(holdout, **config.data.options)
     if config.learns_numbers:
         asked |= {"target_range": config.data.options["target_range"]}
     elif asked["positive"] is None:
@@ -164,9 +159,12 @@ def _evaluate_rows(
         asked |= {"positive": _label(student, asked["positive"])}
     if not asked["disjoint"]:  # the run's own ledger pays: that this is the model's is known here
         student.ledger_ = asked["ledger"]
-    public = load_rows_public(config)
-    how = {"X_public": public, "groups": records.groups, **asked}
-    return evaluate(student, records.X, records.labels, **how)
+    how = {"X_public": load_rows_public(config), **asked}
+    table = streamed_file(holdout, **config.data.options)  # larger than memory, perhaps
+    if table is not None:
+        return evaluate(student, table, **how)
+    records = load_dataset(holdout, **config.data.options)
+    return evaluate(student, records.X, records.labels, groups=records.groups, **how)
 
 
 def _kept(folder: Path, holdout: str, *, again: bool) -> KeptReleases:

@@ -14,7 +14,7 @@ from typing import Any
 from sklearn.base import clone
 
 from tacit._checks import refuse
-from tacit._files import held_alone, write_atomically
+from tacit._files import alone_in, write_atomically
 from tacit.errors import InvalidArgument
 from tacit.ledger import KeptReleases
 from tacit.methods import NewLedger
@@ -22,7 +22,7 @@ from tacit.runs.about import learned_by
 from tacit.runs.config import RunConfig
 from tacit.runs.ledgers import RELEASES, STUDENTS
 from tacit.runs.running import RunResult, load_rows, make_classifier, measured, write_results
-from tacit.runs.verifying import STATEMENT, STUDENT, verify_run
+from tacit.runs.verifying import STATEMENT, STUDENT, refuse_broken, verify_run
 
 
 def train_student(
@@ -59,10 +59,7 @@ def train_student(
     public inputs; private rows are neither answered from nor compared with anything.
     """
     run = Path(folder)
-    if broken := [check for check in verify_run(run, ledger) if not check.holds]:
-        raise InvalidArgument(
-            f"Expected a run that holds together; {broken[0].what}: {broken[0].says}."
-        )
+    refuse_broken(verify_run(run, ledger))
     config = RunConfig.of_finished(run)
     if ledger is not None and config.privacy.ledger:
         config = replace(config, privacy=replace(config.privacy, ledger=str(ledger)))
@@ -82,9 +79,7 @@ def train_student(
     if ledger is not None and isinstance(model.ledger, NewLedger):
         model.ledger = replace(model.ledger, path=ledger)
     model._kept = KeptReleases(run / RELEASES, only=True)
-    with held_alone(run) as is_alone:
-        if not is_alone:
-            raise InvalidArgument(f"Expected nobody else at work in {str(run)!r}.")
+    with alone_in(run):
         private = rows.private
         model.fit(private.X, private.labels, X_public=rows.public, groups=private.groups)
         target.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,6 @@ from typing import Any
 
 from tacit import __version__
 from tacit._files import sync, sync_directory, temporary_beside
-from tacit.errors import InvalidArgument
 from tacit.evaluate import Evaluation, evaluation_measures
 from tacit.ledger import STATEMENT_SCHEMA, Statement, epsilon_text, meaning
 from tacit.report import Measure
@@ -38,6 +37,7 @@ from tacit.runs.verifying import (
     STATEMENT,
     STUDENT,
     file_sha256,
+    refuse_broken,
     sha256,
     verify_run,
 )
@@ -66,11 +66,7 @@ def package_run(
         What is in it.
     """
     folder = Path(folder)
-    if broken := [check for check in verify_run(folder, ledger) if not check.holds]:
-        raise InvalidArgument(
-            f"Expected a run that holds together; {broken[0].what}: {broken[0].says}. Nothing was "
-            "written."
-        )
+    refuse_broken(verify_run(folder, ledger), " Nothing was written.")
     names = (*PUBLISHED[1:], STATEMENT)  # the configuration stays: it names private files
     files = {name: folder / name for name in names if (folder / name).exists()}
     texts = {

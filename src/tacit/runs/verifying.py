@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tacit._files import held_alone, write_atomically
+from tacit._files import alone_in, write_atomically
 from tacit.errors import InvalidArgument, LedgerError, TacitError
 from tacit.ledger import Entry, KeptReleases, Ledger, Statement, epsilon_text
 from tacit.runs.ledgers import RELEASES, STUDENTS, ledger_of, noted_as, run_of
@@ -113,18 +113,13 @@ def publish_also(
     """
     folder = Path(folder)
     checks = [check for check in verify_run(folder) if check.what != name]
-    if broken := [check for check in checks if not check.holds]:
-        raise InvalidArgument(
-            f"Expected a run that holds together; {broken[0].what}: {broken[0].says}."
-        )
+    refuse_broken(checks)
     if any(check.what == SINCE for check in checks):
         raise InvalidArgument(
             "Expected a ledger that has paid for nothing since the run's statement; another "
             "statement would have to claim more. Nothing was listed."
         )
-    with held_alone(folder) as is_alone:
-        if not is_alone:
-            raise InvalidArgument(f"Expected nobody else at work in {str(folder)!r}.")
+    with alone_in(folder):
         ledger, known = ledger_of(folder), noted_as(folder)
         before = Statement.from_json((folder / STATEMENT).read_text(encoding="utf-8"))
         write(folder / name)
@@ -132,6 +127,15 @@ def publish_also(
         statement = _stated_again(ledger, before, known)
         statement.write(folder / STATEMENT)
     return statement
+
+
+def refuse_broken(checks: Sequence[Check], so: str = "") -> None:
+    """Refuse a run of which a check does not hold, and say which."""
+    for check in checks:
+        if not check.holds:
+            raise InvalidArgument(
+                f"Expected a run that holds together; {check.what}: {check.says}.{so}"
+            )
 
 
 def replace_noted(ledger: Ledger, folder: Path, name: str, data: bytes) -> None:
