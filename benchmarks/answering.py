@@ -9,43 +9,59 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import dataclass
 
 import numpy as np
 
 COLUMNS = 16
 
 
-def main() -> None:
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """Milliseconds of one answer, and of the bare product of a question with all records."""
+
+    records: int
+    cpu: float
+    wall: float
+    bare: float
+
+
+def measure(records: int, answers: int) -> Answering:
     from tacit import PrivateKNNClassifier
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=float, default=1e5)
-    parser.add_argument("--answers", type=int, default=50)
-    asked = parser.parse_args()
     draw = np.random.default_rng(0)
-    X = draw.normal(size=(int(asked.records), COLUMNS))
+    X = draw.normal(size=(records, COLUMNS))
     model = PrivateKNNClassifier(
         k=200,
         classes=(0, 1),
         epsilon=8.0,
         delta=1e-9,
-        queries=asked.answers + 1,
+        queries=answers + 1,
         radius=10.0,
     ).fit(X, (X[:, 0] > 0).astype(int))
-    inputs = draw.normal(size=(asked.answers + 1, 1, COLUMNS))
+    inputs = draw.normal(size=(answers + 1, 1, COLUMNS))
     model.answer(inputs[-1])  # what is done once, such as imports
     cpu, wall = time.process_time(), time.perf_counter()
     for one in inputs[:-1]:
         model.answer(one)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    held, each = X.astype(np.float32), 1e3 / asked.answers
+    held, each = X.astype(np.float32), 1e3 / answers
     began = time.process_time()
     for one in inputs[:-1]:
         held @ one[0].astype(np.float32)
     bare = time.process_time() - began
+    return Answering(records, cpu * each, wall * each, bare * each)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=float, default=1e5)
+    parser.add_argument("--answers", type=int, default=50)
+    asked = parser.parse_args()
+    found = measure(int(asked.records), asked.answers)
     print(
-        f"{len(X):,} records: {cpu * each:.2f} CPU-ms, {wall * each:.2f} ms an answer; "
-        f"a bare product {bare * each:.2f} CPU-ms"
+        f"{found.records:,} records: {found.cpu:.2f} CPU-ms, {found.wall:.2f} ms an answer; "
+        f"a bare product of one question with all records {found.bare:.2f} CPU-ms"
     )
 
 

@@ -1,9 +1,10 @@
-"""How steps and directions of noisy descent were chosen: on the training part of Fashion-MNIST.
+"""How features, steps and directions were chosen: on the training part of Fashion-MNIST.
 
 25,000 of its images are private, with noise as if there were 60,000 (n mu is the same), 9,000 are
-public and 6,000 scored; noise is simulated. No test image is read.
+public and 6,000 scored; noise is simulated. No test image is read. Directions, power and steps are
+those of the rule, unless they are given.
 
-Example: python -m benchmarks.descent_choices --epsilon 0.1 --dimensions 100 --power 0.6 --steps 20
+Example: python -m benchmarks.descent_choices --features plain mirror --epsilon 0.1 1 3
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +20,15 @@ from sklearn.pipeline import make_pipeline
 
 from tacit import load_dataset
 from tacit.features import PublicKernel, PublicWhitening, ScaledHOG
+from tacit.methods.linear_steps import steps_borne
 from tacit.privacy import gaussian_mu
 
 PRIVATE, PUBLIC, SCORED = slice(0, 25_000), slice(45_000, 54_000), slice(54_000, 60_000)
 STANDS_FOR = 60_000
+FEATURES: dict[str, Any] = {
+    "plain": lambda: [ScaledHOG((28, 28))],
+    "mirror": lambda: [ScaledHOG((28, 28), mirror=True)],
+}
 
 
 def descended(
@@ -44,34 +51,38 @@ def descended(
 
 
 def main() -> None:
-    """Print the accuracy of one choice."""
+    """Print the accuracy of each choice."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("/usr/share/datasets/fashion-mnist"))
-    parser.add_argument("--epsilon", type=float, default=0.1)
-    parser.add_argument("--dimensions", type=int, default=100)
-    parser.add_argument("--power", type=float, default=0.6)
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--features", choices=FEATURES, nargs="+", default=list(FEATURES))
+    parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 0.5, 1.0, 3.0])
+    parser.add_argument("--dimensions", type=int)
+    parser.add_argument("--power", type=float)
+    parser.add_argument("--steps", type=int)
     parser.add_argument("--rate", type=float, default=5.0)
     parser.add_argument("--repeat", type=int, default=1)
     given = parser.parse_args()
     data = load_dataset(f"mnist:{given.folder}")
     X, y = np.asarray(data.X)[:60_000], np.asarray(data.y)[:60_000].astype(np.intp)
-    view = make_pipeline(
-        ScaledHOG((28, 28)),
-        PublicWhitening(300, power=0.5),
-        PublicKernel(),
-        PublicWhitening(given.dimensions, power=given.power),
-    ).fit(X[PUBLIC])
-    private, scored = view.transform(X[PRIVATE]), view.transform(X[SCORED])
-    mu = float(gaussian_mu(given.epsilon, 1e-5)) * STANDS_FOR / len(private)
-    found = [
-        np.mean(
-            (scored @ descended(private, y[PRIVATE], mu, given.steps, given.rate, seed)).argmax(1)
-            == y[SCORED]
-        )
-        for seed in range(given.repeat)
-    ]
-    print(f"{100 * float(np.mean(found)):.2f} %")
+    for name in given.features:
+        steps = [*FEATURES[name](), PublicWhitening(300, power=0.5), PublicKernel()]
+        first = make_pipeline(*steps).fit(X[PUBLIC])
+        parts = [first.transform(X[rows]) for rows in (PRIVATE, PUBLIC, SCORED)]
+        for epsilon in given.epsilon:
+            found = np.mean(
+                [scored(given, epsilon, parts, y, seed) for seed in range(given.repeat)]
+            )
+            print(f"{name}, epsilon {epsilon:g}: {100 * float(found):.2f} %", flush=True)
+
+
+def scored(given: Any, epsilon: float, parts: Any, y: NDArray[np.intp], seed: int) -> float:
+    """Return the accuracy of one noisy descent, on training images that it did not see."""
+    known = float(gaussian_mu(epsilon, 1e-5)) * STANDS_FOR
+    white = PublicWhitening(given.dimensions, power=given.power, strength=known).fit(parts[1])
+    private, others = white.transform(parts[0]), white.transform(parts[2])
+    steps, mu = given.steps or steps_borne(known), known / len(private)
+    weights = descended(private, y[PRIVATE], mu, steps, given.rate, seed)
+    return float(np.mean((others @ weights).argmax(1) == y[SCORED]))
 
 
 if __name__ == "__main__":

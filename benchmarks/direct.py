@@ -2,9 +2,10 @@
 
 Two networks, one lot of records each: a classifier 784-300-100-10 on a lot of 600, and the USPS
 autoencoder 256-300-100-20-100-300-256 on a lot of 500; random data, one thread, each measurement in
-a process of its own. Then a step of DP-MAC against a step of the same method without privacy.
+a process of its own. Before that, five networks against Opacus' ghost clipping alone, in turn in
+one process each. Then a step of DP-MAC against a step of the same method without privacy.
 
-    python -m benchmarks.direct [--only classifier,autoencoder,mac --repeats 7]
+    python -m benchmarks.direct [--only opacus,classifier,autoencoder,mac --repeats 7]
 
 "memory" is what the steps add to the process at the most, beyond network and data.
 """
@@ -26,7 +27,13 @@ from benchmarks.measured import in_a_process, peak_mib, reset_peak
 NETWORKS: dict[str, dict[str, Any]] = {
     "classifier": {"widths": (784, 300, 100, 10), "lot": 600},
     "autoencoder": {"widths": (256, 300, 100, 20, 100, 300, 256), "lot": 500},
+    "classifier-256": {"widths": (784, 300, 100, 10), "lot": 256, "activation": "tanh"},
+    "classifier-1024": {"widths": (784, 300, 100, 10), "lot": 1024, "activation": "tanh"},
+    "relu-256": {"widths": (784, 300, 100, 10), "lot": 256, "activation": "relu"},
+    "relu-1024": {"widths": (784, 300, 100, 10), "lot": 1024, "activation": "relu"},
+    "convolutions-256": {"widths": (784, 10), "lot": 256, "activation": None},
 }
+"""The widths of inputs, layers and outputs; convolutions are those of Opacus' example for MNIST."""
 STEPS = {
     "plain": "no privacy, float32",
     "ours-per-layer": "ours, ghost norms per layer",
@@ -50,7 +57,29 @@ def network_of(name: str) -> Any:
     from tacit.students import build_layers, perceptron
 
     torch.manual_seed(0)
-    return build_layers(perceptron(NETWORKS[name]["widths"], "softplus"))
+    activation = NETWORKS[name].get("activation", "softplus")
+    if activation is None:
+        return small_convolutions()
+    return build_layers(perceptron(NETWORKS[name]["widths"], activation))
+
+
+def small_convolutions() -> Any:
+    """26,010 parameters for images of 28 x 28."""
+    from torch import nn
+
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 28, 28)),
+        nn.Conv2d(1, 16, 8, 2, padding=3),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 1),
+        nn.Conv2d(16, 32, 4, 2),
+        nn.ReLU(),
+        nn.MaxPool2d(2, 1),
+        nn.Flatten(),
+        nn.Linear(512, 32),
+        nn.ReLU(),
+        nn.Linear(32, 10),
+    )
 
 
 def data_of(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -226,10 +255,57 @@ def measure(network: str, kind: str, repeats: int) -> dict[str, Any]:
     return {"ms": 1e3 * statistics.median(times[1:]), "mib": peak_mib() - before}
 
 
+CELLS = ("classifier-256", "classifier-1024", "relu-256", "relu-1024", "convolutions-256")
+CLIPPED = {"ours-flat": "flat", "ours-per-layer": "per layer"}
+
+
+def side_by_side(network: str, repeats: int) -> dict[str, Any]:
+    """Run in a fresh process, one thread: our steps and Opacus' in turn, wall and CPU medians.
+
+    In turn, so that whatever else the machine does slows all of them alike.
+    """
+    import warnings
+
+    import torch
+
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    kinds = (*CLIPPED, "opacus-ghost")
+    steps = [MAKERS[kind.partition("-")[0]](network, kind) for kind in kinds]
+    taken = np.array([[_clocked(step) for step in steps] for _ in range(repeats + 2)])
+    middle = np.median(taken[2:], axis=0)
+    return {kind: (1e3 * own).tolist() for kind, own in zip(kinds, middle, strict=True)}
+
+
+def _clocked(step: Callable[[], None]) -> tuple[float, float]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    step()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
+def against_opacus(repeats: int) -> Table:
+    """Opacus' ghost clipping, which clips flat, over ours: above 1 ours is quicker."""
+    made = Table(title="Opacus' ghost clipping, float32, over ours, in turn in one process")
+    for column in ("network and lot", "clipping", "ours CPU ms", "Opacus CPU ms", "CPU", "wall"):
+        made.add_column(column, justify="left" if column == "clipping" else "right")
+    for network in CELLS:
+        found = in_a_process(
+            "benchmarks.direct", "side_by_side", one_thread=True, network=network, repeats=repeats
+        )
+        theirs = found["opacus-ghost"]
+        for kind, clipping in CLIPPED.items():
+            wall, cpu = (their / own for their, own in zip(theirs, found[kind], strict=True))
+            spent = (f"{found[kind][1]:.1f}", f"{theirs[1]:.1f}")
+            made.add_row(network, clipping, *spent, f"{cpu:.2f}", f"{wall:.2f}")
+    return made
+
+
 def main() -> None:
     options = parse()
     parts = options.only.split(",")
     console = Console(width=110)
+    if "opacus" in parts:
+        console.print(against_opacus(options.repeats))
     for network in (part for part in parts if part in NETWORKS):
         console.print(table(network, STEPS, "plain", options.repeats))
     if "mac" in parts:
@@ -256,7 +332,7 @@ def table(network: str, kinds: dict[str, str], base: str, repeats: int) -> Table
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="classifier,autoencoder,mac")
+    parser.add_argument("--only", default="opacus,classifier,autoencoder,mac")
     parser.add_argument("--repeats", type=int, default=7)
     return parser.parse_args()
 

@@ -2,10 +2,11 @@
 
 `python -m benchmarks.growth --rows 1e4 1e5 1e6` writes a Parquet file of so many rows of 16 numbers
 for each, fits each method that streams on it in a process of its own, and prints CPU-seconds, peak
-memory and exponent (the slope of log time between two sizes), beside one bare pass over the file
-and one bare matrix product of the same shape. `--workers 2 --memory 1GiB` does it on a local Dask
-cluster, of which one worker is killed on the way, and compares the releases with those of one
-process where the file is small enough. Files lie under --folder and are removed.
+memory and exponent (the slope of log time between two sizes), beside one bare reading of its bytes,
+one bare pass over its batches and one bare matrix product of the same shape. `--workers 2 --memory
+1GiB` does it on a local Dask cluster, of which one worker is killed on the way, and compares the
+releases with those of one process where the file is small enough. Files lie under --folder and are
+removed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import numpy as np
 
 COLUMNS = 16
 GROUP = 2**17
-METHODS = ("prototype", "moments", "ridge", "knn")
+METHODS = ("prototype", "moments", "ridge", "knn", "pate")
 
 
 def write(path: Path, rows: int) -> None:
@@ -56,6 +57,7 @@ def model(name: str) -> Any:
     from tacit import (
         InsecureNoise,
         MomentClassifier,
+        PATEClassifier,
         PrivateKNNClassifier,
         PrototypeClassifier,
         ResidualRidgeClassifier,
@@ -72,6 +74,8 @@ def model(name: str) -> Any:
         return PrototypeClassifier(n_prototypes=100, **shared)
     if name == "knn":
         return PrivateKNNClassifier(k=200, queries=100, **shared)
+    if name == "pate":
+        return PATEClassifier(n_teachers=100, queries=100, **shared)
     if name == "moments":
         return MomentClassifier(**shared)
     return ResidualRidgeClassifier(n_landmarks=100, **shared)
@@ -80,6 +84,13 @@ def model(name: str) -> Any:
 def released(fitted: Any) -> list[np.ndarray]:
     releases = [fitted.table_] if hasattr(fitted, "table_") else fitted.releases_
     return [np.asarray(release.values) for release in releases]
+
+
+def bare_bytes(path: Path) -> None:
+    """Read the file and do nothing with it: what disk and memory take."""
+    with path.open("rb", buffering=0) as file:
+        while file.read(2**20):
+            pass
 
 
 def bare_pass(path: Path) -> None:
@@ -111,8 +122,12 @@ def _alone(work: tuple[Any, ...], send: Any) -> None:
     kind, *rest = work
     if kind in METHODS:  # imports, and whatever is done once, are not growth
         model(kind).fit(public()[:400], np.arange(400) % 2, X_public=public()[400:])
+    else:
+        import pyarrow.parquet  # noqa: F401
     before, began = time.process_time(), time.perf_counter()
-    if kind == "pass":
+    if kind == "bytes":
+        bare_bytes(*rest)
+    elif kind == "pass":
         bare_pass(*rest)
     elif kind == "product":
         bare_product(*rest)
@@ -128,24 +143,28 @@ def _alone(work: tuple[Any, ...], send: Any) -> None:
     )
 
 
+def slope(size: float, cpu: float, larger: float, more: float) -> float:
+    """Return the exponent between two sizes and what they took."""
+    return math.log(max(more, 1e-3) / max(cpu, 1e-3)) / math.log(larger / size)
+
+
 def growth(sizes: list[int], methods: list[str], folder: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for rows in sizes:
         path = folder / "rows.parquet"
         write(path, rows)
-        for name in ("pass", "product", *methods):
+        for name in ("bytes", "pass", "product", *methods):
             work = (name, rows if name == "product" else path)
             told = measured(work)
             earlier = [one for one in found if one["what"] == name]
-            slope = math.nan
+            exponent = math.nan
             if earlier:
-                times = told["cpu"] / max(earlier[-1]["cpu"], 1e-3)
-                slope = math.log(times) / math.log(rows / earlier[-1]["rows"])
-            line = {"what": name, "rows": rows, **told, "exponent": slope}
+                exponent = slope(earlier[-1]["rows"], earlier[-1]["cpu"], rows, told["cpu"])
+            line = {"what": name, "rows": rows, **told, "exponent": exponent}
             found.append(line)
             print(
                 f"{name:10} {rows:>12,} rows  {told['cpu']:9.2f} CPU-s  {told['peak']:7.0f} MiB  "
-                f"{1e6 * told['cpu'] / rows:7.2f} us a row  exponent {slope:.2f}",
+                f"{1e6 * told['cpu'] / rows:7.2f} us a row  exponent {exponent:.2f}",
                 flush=True,
             )
         path.unlink()

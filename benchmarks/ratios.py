@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from benchmarks import features, knn, noise, privacy, teacher_runs
+from benchmarks import answering, features, growth, knn, ledger_scale, noise, privacy, teacher_runs
 from benchmarks.measured import in_a_process
 from benchmarks.privacy import cpu_seconds
 
@@ -117,9 +119,37 @@ def _counting(predictions: np.ndarray, n_classes: int) -> float:
     return cpu_seconds(plain) / cpu_seconds(lambda: count_votes(predictions, n_classes))
 
 
+STREAMED_ROWS = 100_000
+
+
+def of_streams() -> list[Ratio]:
+    """Compare fits that go through a file with the least that they could do: see the growth page.
+
+    A ratio of 0.1 says that a fit takes ten times what one bare pass over its file takes.
+    """
+    with tempfile.TemporaryDirectory(prefix="tacit-bench-") as folder:
+        path = Path(folder) / "rows.parquet"
+        growth.write(path, STREAMED_ROWS)
+        once = cpu_seconds(lambda: growth.bare_pass(path))
+        product = cpu_seconds(lambda: growth.bare_product(STREAMED_ROWS))
+        found = []
+        for name in ("prototype", "moments", "pate"):
+            took = cpu_seconds(lambda name=name: _streamed(name, path))  # type: ignore[misc]
+            said = f"{name}, {STREAMED_ROWS:,} rows of Parquet"
+            found.append(Ratio("streams", said, "a bare pass over the file", once / took))
+            against = "a bare product of its columns"
+            found.append(Ratio("streams", f"{said}, product", against, product / took))
+    return found
+
+
+def _streamed(name: str, path: Path) -> None:
+    growth.model(name).fit(str(path), "label", X_public=growth.public())
+
+
 DIRECT_STEPS = (
     ("classifier", "a private step", "ours-per-layer", "Opacus, hooks", "opacus-hooks"),
     ("classifier", "a private step, flat", "ours-flat", "Opacus, ghost", "opacus-ghost"),
+    ("convolutions-256", "a private step, flat", "ours-flat", "Opacus, ghost", "opacus-ghost"),
     ("classifier", "a private step", "ours-per-layer", "no privacy, float32", "plain"),
     ("autoencoder", "a private step", "ours-per-layer", "Opacus, hooks", "opacus-hooks"),
     ("autoencoder", "a step of DP-MAC", "mac-private", "no privacy, float64", "mac-plain64"),
@@ -150,11 +180,33 @@ def of_direct() -> list[Ratio]:
     ]
 
 
+def of_ledger() -> list[Ratio]:
+    """Compare wall time, which is what a durable append takes; at 10,000 entries."""
+    against, several = "a bare durable append", "eight processes of bare durable appends"
+    with tempfile.TemporaryDirectory() as folder:
+        found = ledger_scale.at_lengths(Path(folder), [10, 10_000], whole=0)
+        race = ledger_scale.together(Path(folder), writers=8, each=100)
+    alone = [
+        Ratio("ledger", what, against, 1 / over)
+        for what, (_, over) in ledger_scale.ratios(found).items()
+    ]
+    return [*alone, Ratio("ledger", "eight writers", several, race.rate / race.bare_rate)]
+
+
+def of_answering() -> list[Ratio]:
+    found = answering.measure(100_000, 50)
+    against = "a bare product of the question with all records"
+    return [Ratio("answering", "one answer of 100,000", against, found.bare / found.cpu)]
+
+
 PARTS: dict[str, Callable[[], list[Ratio]]] = {
     "privacy": of_privacy,
     "noise": of_noise,
     "features": of_features,
     "knn": of_knn,
     "teachers": of_teachers,
+    "streams": of_streams,
     "direct": of_direct,
+    "ledger": of_ledger,
+    "answering": of_answering,
 }

@@ -33,7 +33,7 @@ def run(monkeypatch, tmp_path, capsys):
 
 
 def test_every_part_of_the_issue_is_there():
-    assert {"privacy", "noise", "features", "knn", "teachers", "direct"} <= set(PARTS)
+    assert {"privacy", "noise", "features", "knn", "teachers", "streams", "direct"} <= set(PARTS)
 
 
 def test_the_first_run_is_new_and_records_nothing(run, tmp_path):
