@@ -4,12 +4,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint types floors unit arithmetics fuzz fuzz-atheris bench federation-soak docs dist check-dist clean
+.PHONY: demo test checks lint types floors bytecode unit arithmetics fuzz fuzz-atheris bench federation-soak docs dist check-dist clean
 
 demo: $(VENV)/.core
 	@$(BIN)/tacit demo
 
-test: lint types floors unit arithmetics
+test: checks unit arithmetics
+
+# Tests start some hundred interpreters, and each would compile tacit anew where bytecode is not kept.
+unexport PYTHONDONTWRITEBYTECODE
+
+# One core checks types; meanwhile the other one does the rest, and compiles the tests for `unit`,
+# whose processes would otherwise all compile them at the same time.
+checks: $(VENV)/.dev
+	@$(MAKE) --no-print-directory --jobs=2 types bytecode
 
 lint: $(VENV)/.dev
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -19,6 +27,9 @@ types: $(VENV)/.dev
 
 floors: $(VENV)/.dev
 	@$(BIN)/lint-imports
+
+bytecode: lint floors
+	@$(BIN)/python -m pytest --collect-only --quiet > /dev/null
 
 # The floors whose coverage counts come first: measuring it makes every test a third slower.
 # One thread for each process: threads of two processes on two cores wait for each other. One process
