@@ -32,9 +32,9 @@ bytecode: lint floors
 	@$(BIN)/python -m pytest --collect-only --quiet > /dev/null
 
 # The floors whose coverage counts come first: measuring it makes every test a third slower.
-# One thread for each process: threads of two processes on two cores wait for each other. One process
+# One thread for each process: threads of two processes on two cores wait for each other. Two processes
 # more than there are cores: a third of the time of tests is spent waiting for processes of theirs.
-WORKERS := $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
+WORKERS := $(shell $(PYTHON) -c 'import os; print(2 + (os.cpu_count() or 1))')
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 COVERED := tests/privacy tests/ledger src/tacit/privacy src/tacit/ledger
 

@@ -20,6 +20,12 @@ settings.load_profile("any machine")
 MISSING = "needs real data"
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long tests, or the last of them would keep one process busy, others idle."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The directory of real data; skips the test where there is none."""

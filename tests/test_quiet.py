@@ -39,6 +39,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": places, "OMP_NUM_THREADS": "1", **more}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", list(PLACES))
 def test_private_work_is_not_heard_and_everything_else_is(case, tmp_path):
     if case in NEEDED:

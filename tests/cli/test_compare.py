@@ -54,6 +54,7 @@ def test_help_has_an_example(tacit):
     assert "Example: tacit compare" in outcome.out
 
 
+@pytest.mark.long
 def test_a_killed_comparison_goes_on_where_it_was(tacit, tmp_path):
     """Killed after the first cell; what was finished keeps its bytes, and no process is left."""
     asked = ["compare", *QUICK, "--seeds", "2", "--out", str(tmp_path / "out")]

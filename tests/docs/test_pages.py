@@ -34,6 +34,7 @@ def test_the_newcomers_pages_have_something_to_run() -> None:
     assert sum(page.startswith("tutorials") for page in PAGES) == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES)
 def test_page_runs_as_written(page: str, tmp_path: Path, forking: Forking) -> None:
     if page == "segmentation.md":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -33,13 +34,19 @@ from tacit.federation.aggregator_service import (
 from tacit.federation.certificates import server_context
 from tacit.federation.service import listeners_of
 from tacit.federation.study import MODES
-from tacit.federation.transport import Listener, free_ports, serve
+from tacit.federation.transport import PORTS, Listener, free_ports, serve
 from tacit.ledger import Budget
 from tacit.mechanisms import NoisyVotes, Plan
 
 QUERIES, CLASSES = 6, 3
 INPUTS = np.arange(2.0 * QUERIES).reshape(QUERIES, 2)
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 WIDE = Budget(1e6, 1e-6)  # tests compare sums exactly: noise that is hardly there
+
+
+def own_ports(count: int) -> list[int]:
+    """Return free ports of this process of tests: no other one takes them meanwhile."""
+    return free_ports(count, PORTS[WORKER % 16 :: 16])
 
 
 class Clock:
@@ -54,7 +61,7 @@ class Clock:
 
 
 def make_coordinator(folder: Path, clock=time.time, **changes) -> Coordinator:
-    port, enrol, console = free_ports(3)
+    port, enrol, console = own_ports(3)
     settings = ServerSettings(
         "a university",
         f"https://127.0.0.1:{port}",
@@ -107,7 +114,7 @@ def _running(listeners) -> Iterator[None]:
 
 
 def make_aggregator(folder: Path, clock=time.time, **changes) -> Aggregator:
-    port, enrol = free_ports(2)
+    port, enrol = own_ports(2)
     settings = ServerSettings(
         folder.name,
         f"https://127.0.0.1:{port}",

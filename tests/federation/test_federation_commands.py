@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import numpy as np
-from network import CLASSES, INPUTS, QUERIES, served
+import pytest
+from network import CLASSES, INPUTS, QUERIES, own_ports, served
 
 from tacit.cli.site import LONGEST, _pause
 from tacit.federation import Coordinator, Policy
-from tacit.federation.transport import free_ports
 
 NOT_YET, UNREACHABLE, REFUSED = 6, 7, 8
 RUN_TOML = """
@@ -36,8 +36,9 @@ def write_patients(folder):
     (folder / "run.toml").write_text(RUN_TOML)
 
 
+@pytest.mark.long
 def test_a_study_by_commands_alone(tacit, tmp_path, clock):
-    port, enrol, console = free_ports(3)
+    port, enrol, console = own_ports(3)
     ports = ("--port", port, "--enrol-port", enrol, "--console-port", console)
     url = f"https://127.0.0.1:{port}"
     tacit("study", "show", code=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -125,7 +126,8 @@ def test_a_quorum_in_the_extension_is_enough(network, clock):
 
 def test_a_study_that_all_have_answered_closes_at_the_next_slot(network, clock, monkeypatch):
     coordinator, sites = network
-    monkeypatch.setattr("tacit.federation.approval.secrets.randbelow", lambda _: 0)  # early slots
+    early = SimpleNamespace(randbelow=lambda _: 0)  # the first slot for everybody
+    monkeypatch.setattr("tacit.federation.approval.secrets", early)
     now = int(clock())
     study = opened(coordinator, window=Window(now - 1, now + 3600, 10))
     for number, site in enumerate(sites[:2]):

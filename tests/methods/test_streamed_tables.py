@@ -351,6 +351,7 @@ def test_a_part_that_cannot_be_read_is_never_left_out(tmp_path, monkeypatch):
     assert len(Ledger(tmp_path / "it.ledger")) == 0
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
 def test_rows_that_do_not_fit_into_memory(tmp_path):
     rows, columns = 2**18, 80  # 168 MB of numbers; every copy would be one more

@@ -116,6 +116,7 @@ def test_equal_configs_are_written_alike(one, other):
     assert written(one) == written(other)
 
 
+@pytest.mark.long
 def test_the_same_in_another_process():
     """Also where strings hash differently, as they do from process to process."""
     code = (

@@ -50,6 +50,7 @@ def children() -> set[str]:
     return found
 
 
+@pytest.mark.long
 def test_local_processes_answer_bit_for_bit_as_one_process(table, mixed, tmp_path):
     """And one of them is killed with SIGKILL in the middle of training.
 

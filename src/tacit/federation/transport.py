@@ -220,14 +220,15 @@ def until_signalled(stop: asyncio.Event) -> None:
         loop.add_signal_handler(number, stop.set)
 
 
-def free_ports(count: int) -> list[int]:
-    """Return ports of loopback that nobody uses at this moment.
+# Below those that systems give to outgoing connections, or one of these could take it meanwhile.
+PORTS = range(20_000, 32_000)
 
-    Below those that systems give to outgoing connections, or one of these could take it meanwhile.
-    """
+
+def free_ports(count: int, among: Sequence[int] = PORTS) -> list[int]:
+    """Return ports of loopback that nobody uses at this moment."""
     ports: list[int] = []
     while len(ports) < count:
-        port = 20_000 + secrets.randbelow(12_000)
+        port = secrets.choice(among)
         if port in ports:
             continue
         with contextlib.suppress(OSError), socket.socket() as tried:
