@@ -230,6 +230,16 @@ class TestFaults:
         assert "nobody looked" in warnings
         assert "read from the private records" in warnings
 
+    @pytest.mark.parametrize(("number", "delta"), [(37, 1e-6), (3137, 0.001)])
+    def test_a_count_that_is_refused_is_not_quoted(self, number, delta, tmp_path):
+        """Without a release, no entry of the ledger would confess it."""
+        ledger = Ledger(tmp_path / "a.ledger", budget=Budget(2.0, delta))
+        asked = {"epsilon": 1.0, "n_records": "from_data", "disjoint": True}
+        with pytest.raises(InvalidArgument, match="the number of records") as refused:
+            evaluate(Model(), X[:number], Y[:number], ledger=ledger, **asked)
+        assert str(number) not in str(refused.value)
+        assert len(ledger) == 0
+
     def test_faults_come_from_arguments_not_rows(self, tmp_path):
         faults = []
         for number, y in enumerate((Y, 1 - Y)):

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from tacit import Budget, GNMax, InsecureNoise, Ledger, PATEClassifier
 from tacit.errors import BudgetExceeded, InvalidArgument
-from tacit.students import SupervisedStudent, load_student, saved_extra
+from tacit.students import CombinedStudent, SupervisedStudent, load_student, saved_extra, signal_of
 from tacit.teachers import KernelRidgeTeachers
 
 
@@ -64,6 +64,14 @@ class TestLearning:
         ]
         assert model.ledger_.spent() <= 2.0
         assert len(set(model.queries_.tolist())) == 20
+
+    def test_what_was_learned_is_told_by_the_first_round_alone(self, data):
+        """A student's own labels, in the second, know of the votes that are to be foretold."""
+        X, y, X_public = data
+        model = make(rounds=2).fit(X, y, X_public=X_public)
+        alone = CombinedStudent().fit(X_public, model.queries_[:10], model.posteriors_[0])
+        votes = np.asarray(model.releases_[0].values) / model.n_teachers
+        assert model.signal_ == signal_of(votes, alone.foretold_)
 
     def test_own_mechanism_keeps_its_noise(self, data):
         X, y, X_public = data

@@ -35,6 +35,7 @@ def test_the_same_said_of_every_query_is_nothing_learned():
     votes, _ = told(1.0, 0)
     assert signal_of(votes, np.tile([0.7, 0.1, 0.1, 0.1], (QUERIES, 1))).is_weak
     assert signal_of(votes, None).is_weak
+    assert signal_of(votes, np.full((QUERIES, CLASSES), np.nan)).is_weak
 
 
 def test_queries_are_foretold_without_their_own_release():

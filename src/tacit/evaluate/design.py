@@ -36,7 +36,7 @@ UNMATCHED = (
 )
 READ_NUMBER = (
     "the number of records, or the share of a class, was read from the private records to decide "
-    "which figures are told, which no cost covers"
+    "which figures are told, and stands in the evaluation as it is, which no cost covers"
 )
 WithNoise = Callable[[float], ScoreHistogram | NoisySum]
 """A mechanism of an evaluation, but for the deviation of its noise."""
@@ -109,12 +109,12 @@ class Payer:
         """The ledger, if there is one already: noise is fixed as it adds up entries."""
         return self.ledger if isinstance(self.ledger, Ledger) else None
 
-    def check_delta(self, size: int) -> None:
-        """Refuse a delta at which a release may be one whole record."""
+    def check_delta(self, size: int, called: str) -> None:
+        """Refuse a delta at which a release may be one whole record; `called` is public."""
         delta = self.budget.delta if self.existing is None else self.existing.budget.delta
         if not self.ledger.allow_large_delta and delta * size >= 1:
             raise InvalidArgument(
-                f"Expected delta={delta!r} of the ledger to be below one over n_records={size}: at "
+                f"Expected delta={delta!r} of the ledger to be below one over {called}: at "
                 "such a delta a release may be one whole record."
             )
 
@@ -194,13 +194,13 @@ class Design:
     purposes: list[str]
     about: dict[str, Any]
 
-    def refuse_hopeless(self) -> None:
-        """Refuse, from public numbers alone, what would tell nothing; nothing is spent."""
+    def refuse_hopeless(self, called: str) -> None:
+        """Refuse, from declared numbers alone, what would tell nothing; `called` is public."""
         empty = {name: np.zeros(shape) for name, shape in self._shapes().items()}
         untold = Evaluation(self.kind, empty, self.sigma, **self.about)
         if not any(True for _ in untold.rows()):
             raise InvalidArgument(
-                f"Expected n_records={self.about['n_records']} to tell something at this epsilon: "
+                f"Expected {called} to tell something at this epsilon: "
                 f"noise has the deviation {self.sigma:.3g} on each count. Keep more records "
                 "apart, or spend more. Nothing was spent."
             )
@@ -270,8 +270,11 @@ def carry_out(
     Evaluation
         Public.
     """
-    payer.check_delta(design.about["n_records"])
-    design.refuse_hopeless()
+    size = design.about["n_records"]
+    # Were it counted, an error would tell it without an entry of the ledger that confesses it.
+    called = "the number of records" if READ_NUMBER in faults else f"n_records={size}"
+    payer.check_delta(size, called)
+    design.refuse_hopeless(called)
     ledger = payer.opened()
     kept = KeptReleases() if kept is None else kept
     already = kept.start(ledger, *(() if public is None else (public,)))

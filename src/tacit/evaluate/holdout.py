@@ -162,12 +162,13 @@ def evaluate(
             each="record",
             disjoint=disjoint,
         )
-        size = n_records
-        if is_from_data(n_records):
-            size = private.records.n_units
-        design = judged.design(
-            at_least(2, n_records=size), share, outside, private.records, threshold, payer
+        # What was counted is never quoted: too few are refused as hopeless, without the number.
+        size = (
+            max(private.records.n_units, 2)
+            if is_from_data(n_records)
+            else at_least(2, n_records=n_records)
         )
+        design = judged.design(size, share, outside, private.records, threshold, payer)
         public = np.zeros((_TRIED, columns)) if outside is None else outside
         return carry_out(
             design,

@@ -212,8 +212,6 @@ class PATEClassifier(ToldByVotes, JudgedEstimator):
         self.__dict__.pop("student_", None)  # an earlier fit's: it would get this fit's statement
         self.__dict__.update(task.public, ledger_=ledger, queries_=asked)
         self._release(plans, rows, votes, outside)
-        # Labels of a second round may be the first student's own: they tell nothing of it.
-        self._hear_votes(self.student_, self.releases_[:1], self.n_teachers)
         self._check_scores(private, ledger, outside)
         self._warn_of_signal()
 
@@ -373,6 +371,9 @@ class PATEClassifier(ToldByVotes, JudgedEstimator):
             self.student_ = self._new_student().fit(
                 outside, np.concatenate(rows[:number]), np.concatenate(self.posteriors_)
             )
+            if number == 1:
+                # Labels of a second round may be the first student's own, which saw each query.
+                self._hear_votes(self.student_, self.releases_, self.n_teachers)
 
 
 def vote_plan(

@@ -30,12 +30,12 @@ class ToldByVotes(PrivateClassifier):
     def _hear(self, student: Any, told: Floats) -> None:
         """Compare what was released, a row for each query, with what a student foretold of it.
 
-        `told` may be shorter: a second round is left out.
+        The student must know of nothing else: labels of a later round may be those of a student
+        that had seen the very row.
         """
         self.signal_ = None
         if hasattr(student, "foretold_"):  # only the default student keeps folds
-            foretold = student.foretold_
-            self.signal_ = signal_of(told, None if foretold is None else foretold[: len(told)])
+            self.signal_ = signal_of(told, student.foretold_)
 
     def _hear_votes(self, student: Any, releases: Sequence[Release], voters: int) -> None:
         shares = [shares_told(one, voters, self.classes_.size) for one in releases]

@@ -33,7 +33,7 @@ class Signal(NamedTuple):
     @property
     def is_weak(self) -> bool:
         """Whether the releases do not show that anything was learned."""
-        return self.learned < CLEAR
+        return not self.learned >= CLEAR  # what is not a number shows nothing
 
     def __str__(self) -> str:
         """Return it in words."""
