@@ -6,12 +6,15 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 from tacit import Budget, InsecureNoise, Ledger
 from tacit.cli import show
 from tacit.cli.evaluate import _plain
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.evaluate import Evaluation, evaluate, evaluation_section, forecast
+from tacit.features import PrecomputedEmbeddings
 from tacit.ledger import KeptReleases
 
 rng = np.random.default_rng(0)
@@ -239,6 +242,19 @@ class TestFaults:
             evaluate(Model(), X[:number], Y[:number], ledger=ledger, **asked)
         assert str(number) not in str(refused.value)
         assert len(ledger) == 0
+
+    @pytest.mark.parametrize("where", ["features", "pipeline"])
+    def test_what_is_presumed_of_an_encoder_is_said_to_its_people(self, where, ledger):
+        """A ledger of their own knows nothing of what that of the model says."""
+        encoder = PrecomputedEmbeddings("lite0")
+        model, y = Model(), Y
+        if where == "features":
+            model.features = encoder
+        else:
+            model = make_pipeline(encoder, LogisticRegression()).fit(PUBLIC, PUBLIC[:, 0] > 0.5)
+            y = Y.astype(bool)
+        told(ledger, model, y, noise=InsecureNoise(0))
+        assert encoder.presumed()[0] in ledger.entries()[0].faults
 
     def test_faults_come_from_arguments_not_rows(self, tmp_path):
         faults = []

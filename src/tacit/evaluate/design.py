@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 
 from tacit._checks import Floats, Integers, positive, probability, refuse
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.evaluate.dice import columns_of
 from tacit.evaluate.evaluation import Evaluation
 from tacit.evaluate.numbers import MOMENTS, RESIDUAL_BINS
+from tacit.features import presumptions, steps_of
 from tacit.ledger import Budget, KeptReleases, Ledger
 from tacit.mechanisms import Contributions, NoisySum, Plan, ScoreHistogram
 from tacit.methods import NewLedger, calibrate
@@ -167,7 +169,16 @@ def faults_of(
         ALLOWED_OVERLAP: allow_overlap,
         READ_NUMBER: is_from_data(n_records) or is_from_data(share),
     }
-    return tuple(fault for fault, is_asked in asked.items() if is_asked)
+    return (*(fault for fault, is_asked in asked.items() if is_asked), *_presumed(model))
+
+
+def _presumed(model: Any) -> tuple[str, ...]:
+    """Return what is presumed of encoders by which the model sees private rows."""
+    parts = steps_of(model) if isinstance(model, Pipeline) else [model]
+    owners = [*parts, *(getattr(part, "student_", None) for part in parts)]
+    own = (getattr(owner, name, None) for owner in owners for name in ("features", "features_"))
+    lines = (line for view in (*parts[:-1], *own) for line in presumptions(view))
+    return tuple(dict.fromkeys(lines))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
