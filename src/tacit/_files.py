@@ -12,7 +12,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ if sys.platform != "win32":
 PathLike = str | os.PathLike[str]
 
 
-def write_atomically(path: PathLike, data: bytes, mode: int = 0o644) -> None:
-    r"""Replace the file at `path` by `data`, durably and in one step.
+def write_atomically(path: PathLike, data: bytes | Iterable[bytes], mode: int = 0o644) -> None:
+    r"""Replace the file at `path` by `data`, or its parts, durably and in one step.
 
     `mode` is the permission of the new file, less the process's umask: 0o600 for a secret.
 
@@ -36,13 +36,15 @@ def write_atomically(path: PathLike, data: bytes, mode: int = 0o644) -> None:
     ('index,label\n', 1)
     """
     target = Path(os.path.realpath(path))
+    parts = [data] if isinstance(data, bytes) else data
     if target.exists() and not (target.is_file() or target.is_dir()):
-        target.write_bytes(data)  # a device or a pipe: root would put a file in place of /dev/null
+        with target.open("wb") as device:  # root would put a file in place of /dev/null
+            device.writelines(parts)
         return
     with temporary_beside(target) as temporary:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         with os.fdopen(os.open(temporary, flags, mode), "wb") as file:
-            file.write(data)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)

@@ -6,7 +6,10 @@ import csv
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import csv as arrow_csv
+from pyarrow import parquet
 
 from tacit.cli.runs import _places, _second
 
@@ -157,3 +160,23 @@ def test_refusals_are_one_line_and_write_nothing(run, tacit, arguments, complain
     assert complaint in said.err
     assert len(said.err.strip().splitlines()) == 1
     assert not (run / "x.csv").exists()
+
+
+def test_rows_come_batch_by_batch_and_a_later_one_that_is_odd_leaves_no_file(
+    run, tacit, monkeypatch
+):
+    write(run / "new.csv", 30, 2, labelled=False)
+    assert tacit("predict", "run", "new.csv", "--ids", "place", "--out", "whole.csv").code == 0
+    frame = arrow_csv.read_csv(run / "new.csv")
+    parquet.write_table(frame, run / "new.parquet", row_group_size=7)
+    monkeypatch.setattr("tacit.datasets.batches._ROWS", 4)
+    command = ("predict", "run", "new.parquet", "--ids", "place", "--out", "parts.csv")
+    assert tacit(*command).code == 0
+    assert (run / "parts.csv").read_text() == (run / "whole.csv").read_text()
+    (run / "parts.csv").unlink()
+    odd = frame.set_column(0, "height", pa.array([1.0] * 29 + [None]))
+    parquet.write_table(odd, run / "new.parquet", row_group_size=7)
+    refused = tacit(*command)
+    assert refused.code == 2
+    assert "'height'" in refused.err
+    assert not list(run.glob("*parts.csv*"))

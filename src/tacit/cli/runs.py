@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import warnings
 from dataclasses import replace
@@ -18,6 +19,8 @@ from tacit.cli.options import INTERRUPTED, refuse_given, writable
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from tacit.masks import VolumeFiles, Volumes
@@ -334,12 +337,35 @@ def predict(
         the student is on them, with 95 % bands and what chance reaches. Not for private rows: that
         is a release, which tacit evaluate pays for.
     """
-    from tacit.cli.labelled import figures_on
-    from tacit.datasets import load_column, load_public
-    from tacit.runs import RunConfig
     from tacit.students import load_student, saved_extra
 
     writable(out)
+    config = _finished_run_of_rows(run)
+    student, options = load_student(run / "student.tacit"), config.data.options
+    if config.learns_numbers:
+        refuse_given("a run that learned numbers", threshold=threshold)
+        cut, bounds = None, saved_extra(run / "student.tacit")["bounds"]
+        say = functools.partial(_said_numbers, student, bounds)
+    else:
+        cut = _threshold(run, threshold)
+        say = functools.partial(_said_labels, student, options.get("classes"), cut)
+    result: dict[str, Any] = {"rows": 0, "out": str(out)}
+    if labelled:
+        result["figures"] = _figures(rows, config, student, cut)
+    write_atomically(out, _predicted(rows, options, ids, say, result))
+    told = ""
+    if cut is not None:
+        second = student.classes_[_second(student.classes_, options.get("classes"))]
+        told = f"; {second} from probability {cut:.4g} on"
+    if labelled and not as_json:
+        shown = [_figure_row(*each) for each in result["figures"].items()]
+        show.print_table("On these rows, declared public", ("what", "result"), shown)
+    show.print_result(result, f"{result['rows']} rows in {out}{told}", as_json=as_json)
+
+
+def _finished_run_of_rows(run: Path) -> RunConfig:
+    from tacit.runs import RunConfig
+
     if not (run / "config.toml").is_file():
         why = "no configuration there" if run.exists() else "no such folder"
         raise InvalidArgument(
@@ -349,39 +375,38 @@ def predict(
     config = RunConfig.of_finished(run)
     if config.method == "segmentation":
         raise InvalidArgument("Expected a run of rows; for scans use tacit segment.")
-    student = load_student(run / "student.tacit")
-    options = config.data.options
-    text = {key: options[key] for key in ("delimiter", "decimal", "encoding") if key in options}
-    named = None if ids is None else load_column(rows, ids, **text)
-    inputs, cut = load_public(rows, **options), None
-    if config.learns_numbers:
-        refuse_given("a run that learned numbers", threshold=threshold)
-        said = _said_numbers(student, saved_extra(run / "student.tacit"), inputs)
-    else:
-        cut = _threshold(run, threshold)
-        said = _said_labels(student, options.get("classes"), inputs, cut)
-    count = len(inputs)
-    if named is not None and len(named) != count:
-        raise InvalidArgument(f"Expected ids={ids!r} for every row; some rows have none.")
-    if ids in said or str(ids).startswith("probability"):
-        raise InvalidArgument(f"Expected ids={ids!r} to be named otherwise than what is written.")
-    columns = ({} if named is None else {str(ids): named}) | said
-    result: dict[str, Any] = {"rows": count, "out": str(out)}
-    if labelled:
-        result["figures"] = figures_on(rows, config, student, inputs, cut)
-    write_atomically(out, show.csv_text(list(columns), zip(*columns.values(), strict=True)))
-    told = ""
-    if cut is not None:
-        second = student.classes_[_second(student.classes_, options.get("classes"))]
-        told = f"; {second} from probability {cut:.4g} on"
-    if labelled and not as_json:
-        shown = [_figure_row(*each) for each in result["figures"].items()]
-        show.print_table("On these rows, declared public", ("what", "result"), shown)
-    show.print_result(result, f"{count} rows in {out}{told}", as_json=as_json)
+    return config
+
+
+def _figures(rows: str, config: RunConfig, student: Any, cut: float | None) -> dict[str, Any]:
+    from tacit.cli.labelled import figures_on
+    from tacit.datasets import load_public
+
+    return figures_on(rows, config, student, load_public(rows, **config.data.options), cut)
+
+
+def _predicted(
+    rows: str, options: dict[str, Any], ids: str | None, say: Any, result: dict[str, Any]
+) -> Iterator[bytes]:
+    """Go through rows, batch by batch, and return lines of a CSV file; count them in `result`."""
+    from tacit.datasets import public_blocks
+
+    for inputs, named in public_blocks(rows, ids=ids, **options):
+        columns = say(inputs)
+        if ids in columns or str(ids).startswith("probability"):
+            raise InvalidArgument(
+                f"Expected ids={ids!r} to be named otherwise than what is written."
+            )
+        if ids is not None:
+            columns = {ids: named} | columns
+        if not result["rows"]:
+            yield show.csv_text([list(columns)])
+        yield show.csv_text(zip(*columns.values(), strict=True))
+        result["rows"] += len(inputs)
 
 
 def _said_labels(
-    student: Any, declared: Any, inputs: NDArray[Any], cut: float | None
+    student: Any, declared: Any, cut: float | None, inputs: NDArray[Any]
 ) -> dict[str, list[Any]]:
     """Return the columns of a student of classes: labels, and how probable each class is."""
     classes = getattr(student, "classes_", None)
@@ -396,12 +421,12 @@ def _said_labels(
 
 
 def _said_numbers(
-    student: Any, facts: dict[str, Any], inputs: NDArray[Any]
+    student: Any, bounds: tuple[float, float], inputs: NDArray[Any]
 ) -> dict[str, list[Any]]:
     """Return the column of a student of numbers, within the bounds that were declared."""
     import numpy as np
 
-    values = np.clip(student.predict(inputs), *facts["bounds"])
+    values = np.clip(student.predict(inputs), *bounds)
     return {"value": [f"{value:.6g}" for value in values]}
 
 

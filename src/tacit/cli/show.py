@@ -59,10 +59,10 @@ def print_result(result: dict[str, Any], sentence: str, *, as_json: bool) -> Non
         screen().print(sentence)
 
 
-def csv_text(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> bytes:
-    """Return the text of a CSV file."""
+def csv_text(rows: Iterable[Iterable[Any]]) -> bytes:
+    """Return lines of a CSV file."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([header, *rows])
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode("utf-8")
 
 

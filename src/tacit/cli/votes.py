@@ -182,10 +182,10 @@ def _as_csv(rows: Integers, release: Release) -> bytes:
     if release.labels is not None:
         paid = str(release.entry)[:ENTRY_DIGITS]
         pairs = zip(rows.tolist(), release.labels.tolist(), strict=True)
-        return csv_text(["index", "label", "entry"], ((*pair, paid) for pair in pairs))
+        return csv_text([["index", "label", "entry"], *((*pair, paid) for pair in pairs)])
     values = np.asarray(release.values).astype(np.int64)
     header = ["index", *(f"class_{j}" for j in range(values.shape[1]))]
-    return csv_text(header, np.column_stack([rows, values]).tolist())
+    return csv_text([header, *np.column_stack([rows, values]).tolist()])
 
 
 def _show_release(

@@ -13,8 +13,8 @@ from tacit.datasets.dataset import Dataset, Parts
 from tacit.datasets.declarations import contradictions, proposed_columns
 from tacit.datasets.named import declared_roles as declared_roles
 from tacit.datasets.named import load_adult, load_affairs, load_dataset, load_digits, load_public
-from tacit.datasets.named import load_column as load_column
 from tacit.datasets.named import named_kind as named_kind
+from tacit.datasets.named import public_blocks as public_blocks
 from tacit.datasets.named import ships as ships
 from tacit.datasets.streams import TableStream, open_table
 from tacit.datasets.streams import is_table as is_table

@@ -8,7 +8,7 @@ rows.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,8 +24,8 @@ from tacit.datasets.dataset import Dataset
 from tacit.datasets.table import (
     Roles,
     as_dataset,
+    input_blocks,
     load_inputs,
-    load_words,
     read_cells,
     roles_of,
 )
@@ -302,27 +302,33 @@ def declared_roles(specification: str, **options: Any) -> Roles | None:
     return Roles(None, shipped[kind]) if kind in shipped else None
 
 
-def load_column(specification: str, name: str, **text: str) -> list[str]:
-    """Read one column of a table as it is written, to name rows by.
+def public_blocks(
+    specification: str, *, ids: str | None = None, **options: Any
+) -> Iterator[tuple[NDArray[Any], list[str]]]:
+    """Go through the inputs alone of a data set: a table batch by batch, others at once.
 
     Parameters
     ----------
     specification : str
-        The file, as "csv:new.csv" or "new.csv".
-    name : str
-        The column.
-    **text
-        `delimiter`, `decimal` and `encoding` of a text file.
+        As for `load_dataset`.
+    ids : str, optional
+        A column of a table to read beside them, as it is written.
+    **options
+        Those of the private data, whose columns the public ones must match.
 
-    Returns
-    -------
-    list of str
-        A cell for each row.
+    Yields
+    ------
+    array of shape (rows, features), list of str
+        The inputs, and the cells of `ids` (none where it is not given).
     """
     kind, _, place = named_kind(specification).partition(":")
-    if kind not in _TABLES or not place:
-        raise InvalidArgument(f"Expected a table for the column {name!r}, got {specification!r}.")
-    return load_words(place, name, **text)
+    if kind in _TABLES and place:
+        inputs = {key: value for key, value in options.items() if key not in _LABELS}
+        yield from _call(input_blocks, kind, (place,), inputs, ids=ids)
+    elif ids is not None:
+        raise InvalidArgument(f"Expected a table for the column {ids!r}, got {specification!r}.")
+    else:
+        yield load_public(specification, **options), []
 
 
 _ENDINGS = {".csv": "csv", ".npz": "npz", ".parquet": "parquet", ".pq": "parquet"}
@@ -342,7 +348,11 @@ def named_kind(specification: Any) -> str:
 
 
 def _call(
-    loader: Callable[..., Kind], kind: str, places: tuple[str, ...], options: dict[str, Any]
+    loader: Callable[..., Kind],
+    kind: str,
+    places: tuple[str, ...],
+    options: dict[str, Any],
+    **more: Any,
 ) -> Kind:
     """Call the loader once its options are known to fit; a misspelt one is the caller's mistake."""
     # Those of the kind: inputs alone may come with all of them.
@@ -357,4 +367,4 @@ def _call(
         inspect.signature(loader).bind(*places, **options)
     except TypeError as error:
         raise InvalidArgument(f"Expected options that {kind!r} data take: {error}.") from None
-    return loader(*places, **options)
+    return loader(*places, **options, **more)

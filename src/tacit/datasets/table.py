@@ -209,16 +209,34 @@ def load_inputs(
     ...     load_inputs(file, numeric=["age"], categorical={"sex": ["Female", "Male"]}).tolist()
     [[40.0, 1.0], [17.0, 2.0]]
     """
-    roles = roles_of(None, **declared)
-    return read_cells(source, roles, TextFormat(delimiter, decimal, encoding)).X
+    text = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding}
+    return np.concatenate([inputs for inputs, _ in input_blocks(source, **text, **declared)])
 
 
-def load_words(source: Any, name: str, **text: Any) -> list[str]:
-    """Read one column as it is written, to name rows by."""
-    table = batches_of(source, TextFormat(**text))
-    if table.names.count(name) != 1:
-        raise InvalidArgument(f"Expected one column {name!r} in {table.name!r}.")
-    return [word for batch in table.of([name]) for word in _words(batch[name]).to_pylist()]
+def input_blocks(
+    source: Any,
+    *,
+    ids: str | None = None,
+    delimiter: str = ",",
+    decimal: str = ".",
+    encoding: str = "utf-8",
+    **declared: Any,
+) -> Iterator[tuple[Floats, list[str]]]:
+    """Go through the inputs of a table, a batch at a time, each with the words of column `ids`."""
+    roles, text = roles_of(None, **declared), TextFormat(delimiter, decimal, encoding)
+    table = batches_of(source, text)
+    check_names(table, roles)
+    named = [] if ids is None else [ids]
+    if ids is not None and table.names.count(ids) != 1:
+        raise InvalidArgument(f"Expected one column {ids!r} in {table.name!r}.")
+    read = 0
+    with reading(Path(table.name), "table"):  # a type that is no number or word, too
+        for batch in table.of(list(dict.fromkeys([*roles.names, *named]))):
+            words = [word for name in named for word in _words(batch[name]).to_pylist()]
+            yield read_batch(batch, roles, text, table, read).X, words
+            read += batch.num_rows
+    if not read:
+        raise InvalidArgument(f"Expected at least one record in {table.name!r}.")
 
 
 class WholeColumn(NamedTuple):
