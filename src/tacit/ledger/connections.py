@@ -1,8 +1,9 @@
 """Connections to a ledger's file: closed after each use, except in a burst of appends.
 
 Closing merges the log, so that the file alone is the whole ledger; it also costs more than the
-append itself. Whoever appends many entries in a row keeps the connection until a moment has passed
-without one. Nothing open crosses a fork: what is kept is closed before it.
+append itself. Whoever appends many entries in a row, or had to wait while others append, keeps the
+connection until a moment has passed without one. Nothing open crosses a fork: what is kept is
+closed before it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
+Read = TypeVar("Read")
 BURST = 8
 """So many appends within `MOMENT` of each other, and the connection is kept."""
 MOMENT = 0.25
@@ -39,8 +42,13 @@ class Connections:
             _everywhere.add(self)
 
     @contextlib.contextmanager
-    def lent(self, opened: Callable[[], sqlite3.Connection]) -> Iterator[sqlite3.Connection]:
-        """Lend the kept connection, or one from `opened`; keep it in a burst, otherwise close."""
+    def lent(
+        self, opened: Callable[[], sqlite3.Connection], *, crowded: bool = False
+    ) -> Iterator[sqlite3.Connection]:
+        """Lend the kept connection, or one from `opened`; keep it in a burst, otherwise close.
+
+        Where it is `crowded`, with writers that wait for each other, there is a burst.
+        """
         with self.lock:
             database = self._take() or opened()
             try:
@@ -49,11 +57,30 @@ class Connections:
                 # Whatever happened to it: the next one begins with a connection of its own.
                 database.close()
                 raise
-            self._give_back(database)
+            self._give_back(database, crowded)
         # Outside of the lock: whoever holds all of them, before a fork, must not wait for us.
         if self._kept is not None and not _see_to_it():
             with self.lock:
                 self.close_kept()
+
+    def read(self, read: Callable[[sqlite3.Connection], Read]) -> Read | None:
+        """Read through the kept connection; None where none is kept, or another thread has it."""
+        if self._kept is None or not self.lock.acquire(blocking=False):
+            return None
+        try:
+            if (database := self._take()) is None:
+                return None
+            try:
+                database.execute("BEGIN")
+                found = read(database)
+                database.execute("COMMIT")
+            except BaseException:
+                database.close()
+                raise
+            self._kept = database  # for no longer than the last append asked for
+            return found
+        finally:
+            self.lock.release()
 
     def _take(self) -> sqlite3.Connection | None:
         """Return the kept connection, unless another file stands there now."""
@@ -63,11 +90,11 @@ class Connections:
             return None
         return kept
 
-    def _give_back(self, database: sqlite3.Connection) -> None:
+    def _give_back(self, database: sqlite3.Connection, crowded: bool) -> None:
         now = time.monotonic()
         self._run = self._run + 1 if now - self._last < MOMENT else 1
         self._last = now
-        if self._run < BURST:
+        if self._run < BURST and not crowded:
             database.close()
         else:
             self._kept, self._file = database, _identity(self._path)

@@ -86,9 +86,8 @@ class HeadFile:
         """
         descriptor = self._opened(mode)
         try:
-            if descriptor is not None:
-                _wait_for(descriptor)
-            yield Turn(descriptor)
+            waited = descriptor is not None and _wait_for(descriptor)
+            yield Turn(descriptor, waited)
         finally:
             if descriptor is not None:
                 _end_turn(descriptor)
@@ -102,12 +101,13 @@ class HeadFile:
 
 
 class Turn:
-    """A writer's turn: nobody else writes the head while it lasts."""
+    """A writer's turn: nobody else writes the head while it lasts. Was it `waited` for?"""
 
-    __slots__ = ("_descriptor",)
+    __slots__ = ("_descriptor", "waited")
 
-    def __init__(self, descriptor: int | None) -> None:
+    def __init__(self, descriptor: int | None, waited: bool = False) -> None:
         self._descriptor = descriptor
+        self.waited = waited
 
     def remembered(self) -> Remembered | None:
         """Return what is remembered now."""
@@ -127,20 +127,23 @@ class Turn:
                 os.ftruncate(self._descriptor, len(line))
 
 
-def _wait_for(descriptor: int) -> None:
+def _wait_for(descriptor: int) -> bool:
+    """Wait for the lock; tell whether another writer had it."""
     if sys.platform == "win32":  # pragma: no cover - SQLite's lock alone
-        return
-    patience = time.monotonic() + MOST_SECONDS
+        return False
+    waited, patience = False, time.monotonic() + MOST_SECONDS
     while time.monotonic() < patience:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             # At random times, so that nobody is overtaken again and again.
+            waited = True
             time.sleep(random.uniform(*_PAUSES))
         except OSError:  # a file system without locks
-            return
+            break
         else:
-            return
+            break
+    return waited
 
 
 def _end_turn(descriptor: int) -> None:

@@ -8,7 +8,8 @@ other code may open the file: closing any descriptor of it in this process would
 locks.
 
 Connections are closed after each operation, so that the file alone is the whole ledger and can be
-copied; only a burst of appends keeps its connection for a moment (`tacit.ledger.connections`).
+copied; only a burst of appends keeps its connection for a moment, and reads the end of the chain through
+it, too (`tacit.ledger.connections`). `verify` and statements open the file anew.
 """
 
 from __future__ import annotations
@@ -120,7 +121,10 @@ class Store:
             self._check_size(database)
             return load(database, remembered)
 
-        return self._at_rest_or_locked(read)
+        with self._translated("read"):
+            self._refuse_wrong_file()
+            found = self._connections.read(read)
+        return self._at_rest_or_locked(read) if found is None else found
 
     def texts(self) -> list[str]:
         """Return the header and the lines as they were written, all of them verified."""
@@ -163,7 +167,7 @@ class Store:
         It is given as much as is `wanted`, and all entries where one may have charged for the
         `study`. Whatever it raises is raised here, and nothing is written.
         """
-        with self._head.turn(self._mode()) as turn, self._writing() as database:
+        with self._head.turn(self._mode()) as turn, self._writing(turn.waited) as database:
             # Locked before the chain is read: nobody may append between a price and its entry.
             database.execute("BEGIN IMMEDIATE")
             try:
@@ -199,10 +203,10 @@ class Store:
         return 0 if status is None else status.st_mode
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self, crowded: bool) -> Iterator[sqlite3.Connection]:
         with self._translated("write to"):
             self._refuse_wrong_file()
-            with self._connections.lent(self._opened) as database:
+            with self._connections.lent(self._opened, crowded=crowded) as database:
                 yield database
 
     def _opened(self) -> sqlite3.Connection:
