@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import multiprocessing
 import sqlite3
+import threading
 import time
 
+import pytest
 from ledger_shared import spend
 
+from tacit.errors import LedgerDamaged
 from tacit.ledger import Budget, Ledger, connections
+from tacit.ledger.head_file import HeadFile
+from tacit.ledger.store import Store
 from tacit.mechanisms import Plan
 
 
@@ -44,6 +49,59 @@ def test_the_watcher_closes_it_by_itself(path, fakes):
     while logs(path) and time.monotonic() < patience:
         time.sleep(0.05)
     assert logs(path) == []
+
+
+def test_whoever_had_to_wait_keeps_it_at_once(path, fakes, monkeypatch):
+    """Eight writers would else merge the log after each of their first appends."""
+    monkeypatch.setattr(connections, "MOMENT", 60.0)
+    ledger, plan = Ledger(path, budget=Budget(2.0, 1e-5)), Plan(fakes.Base(1e-6), queries=1)
+    spend(ledger, plan, [0])
+    with HeadFile(path).turn(0o600):
+        writer = threading.Thread(target=spend, args=(ledger, plan, [0]))
+        writer.start()
+        time.sleep(0.05)
+        assert len(ledger) == 1
+    writer.join()
+    assert len(ledger) == 2
+    assert ledger._store._connections._kept is not None
+
+
+def test_a_burst_reads_the_end_through_what_it_keeps(path, fakes, monkeypatch):
+    monkeypatch.setattr(connections, "MOMENT", 60.0)
+    ledger, plan = Ledger(path, budget=Budget(2.0, 1e-5)), Plan(fakes.Base(1e-6), queries=1)
+    burst(ledger, fakes)
+    kept = ledger._store._connections._kept
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Store, "_connected", pytest.fail)
+        spent = ledger.spent()
+    spend(Ledger(path), plan, [0])  # what others append is seen
+    assert ledger.spent() > spent
+    assert ledger._store._connections._kept is kept
+
+
+def test_a_read_that_fails_leaves_nothing_open(path, fakes, monkeypatch):
+    monkeypatch.setattr(connections, "MOMENT", 60.0)
+    ledger = Ledger(path, budget=Budget(2.0, 1e-5))
+    burst(ledger, fakes)
+    end = HeadFile(path).read()
+    HeadFile(path).path.write_text(end._replace(hash="0" * 64).as_line())
+    with pytest.raises(LedgerDamaged, match="does not continue"):
+        ledger.spent()
+    assert ledger._store._connections._kept is None
+    HeadFile(path).path.write_text(end.as_line())
+    assert ledger.spent() > 0
+
+
+def test_a_reader_does_not_wait_for_a_writer_in_another_thread(path, fakes, monkeypatch):
+    monkeypatch.setattr(connections, "MOMENT", 60.0)
+    ledger = Ledger(path, budget=Budget(2.0, 1e-5))
+    burst(ledger, fakes)
+    lender, found = ledger._store._connections, []
+    reader = threading.Thread(target=lambda: found.append(ledger.spent()))
+    with lender.lock:
+        reader.start()
+        reader.join(timeout=30)
+        assert found
 
 
 def test_without_a_watcher_nothing_is_kept_and_nothing_fails(path, fakes, monkeypatch):

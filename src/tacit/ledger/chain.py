@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import hashlib
 import itertools
 import json
@@ -57,19 +58,29 @@ def canonical(value: Any) -> str:
     >>> canonical({"sigma": np.float64(40), "classes": (1, 2)})
     '{"classes":[1,2],"sigma":40.0}'
     """
-    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _JSON.encode(value if _is_plain(value) else _plain(value))
 
 
-_PLAIN = frozenset({str, int, bool, type(None), float, dict, list, tuple})
+_JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+_ATOMS = frozenset({str, int, bool, type(None)})
+
+
+def _is_plain(value: Any) -> bool:
+    """Tell whether `_plain` would change nothing, which is so of most lines."""
+    kind = type(value)
+    if kind is float:
+        return math.isfinite(value)
+    if kind is dict:
+        return all(type(key) is str for key in value) and all(map(_is_plain, value.values()))
+    return kind in _ATOMS or (kind in (list, tuple) and all(map(_is_plain, value)))
 
 
 def _plain(value: Any) -> Any:
     """Turn NumPy numbers, arrays, tuples and nested mechanisms into what JSON knows."""
-    if type(value) not in _PLAIN:
-        if isinstance(value, enum.Enum):
-            value = value.value
-        if isinstance(value, np.generic | np.ndarray):
-            value = value.tolist()
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -207,7 +218,10 @@ LINE_SCHEMA = 3
 PAID, FREE = ("release", "charge"), ("publication", "began")
 
 _FIRST = {"sequence", "time", "purpose", "plan", "cost", "noise", "library", "previous"}
-_THIRD = {"schema", "kind", "confidence_delta", "faults", "priced_by", "totals", "behind", "about"}
+_THIRD = {
+    *_FIRST,
+    *("schema", "kind", "confidence_delta", "faults", "priced_by", "totals", "behind", "about"),
+}
 _HASH = re.compile("[0-9a-f]{64}")
 
 
@@ -292,7 +306,7 @@ class Entry:
         """
         third = "schema" in line
         _check_names(line, third)
-        told = {name: line[name] for name in (_FIRST | _THIRD if third else _FIRST)}
+        told = {name: line[name] for name in (_THIRD if third else _FIRST)}
         told.pop("schema", None)
         told.setdefault("confidence_delta", line.get("confidence_delta", 0.0))
         if third and not _are_words(line["faults"]):
@@ -307,11 +321,10 @@ def _check_names(line: Mapping[str, Any], third: bool) -> None:
     """Refuse a line that lacks something, and one that says more than this version can read."""
     if third and line["schema"] != LINE_SCHEMA:
         raise _newer(f"a line of schema {line['schema']!r}")
-    for name in sorted(_FIRST | _THIRD if third else _FIRST):
-        if name not in line:
-            raise LedgerDamaged(f"An entry of the ledger lacks {name!r}; restore it.")
-    if third and (more := sorted(set(line) - _FIRST - _THIRD)):
-        raise _newer(f"a line that says {more[0]!r}")
+    if lacking := (_THIRD if third else _FIRST) - line.keys():
+        raise LedgerDamaged(f"An entry of the ledger lacks {min(lacking)!r}; restore it.")
+    if third and (more := line.keys() - _THIRD):
+        raise _newer(f"a line that says {min(more)!r}")
     if third and line["kind"] not in (*PAID, *FREE):
         raise _newer(f"an entry of kind {line['kind']!r}")
 
@@ -382,9 +395,14 @@ _ABOUT: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
 
 def moment(text: Any) -> datetime | None:
     """Return the time that a text names, with its zone; None if it names none."""
+    return _moment(text) if isinstance(text, str) else None
+
+
+@functools.lru_cache(maxsize=8)  # of the last lines, which are compared again and again
+def _moment(text: str) -> datetime | None:
     try:
         time = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
+    except ValueError:
         return None
     return time if time.tzinfo is not None else None
 
@@ -537,8 +555,9 @@ class Chain:
             raise _broken(sequence)
         if entry.totals is None:
             return None
-        return dataclasses.replace(
-            self,
+        return Chain(
+            self.header,
+            self.genesis,
             latest=entry.behind or entry.time,
             entries=[entry],
             kinds={entry.hash: entry.kind},

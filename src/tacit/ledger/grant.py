@@ -6,6 +6,7 @@ and holds no answers. Whatever goes wrong, the entry stays: what was charged is 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import threading
@@ -37,6 +38,17 @@ def _read_once(answers: Any) -> Any:
         return np.asarray(answers)
     except BaseException as error:
         return _Unreadable(kind_of(error))
+
+
+_signature = functools.lru_cache(maxsize=64)(inspect.signature)
+
+
+def _bind(method: Any, *given: Any, **named: Any) -> None:
+    """Raise `TypeError` unless the method takes these; its class is looked at once."""
+    if (function := getattr(method, "__func__", None)) is None:
+        inspect.signature(method).bind(*given, **named)
+    else:
+        _signature(function).bind(method.__self__, *given, **named)
 
 
 @final
@@ -129,7 +141,7 @@ class Grant:
         if isinstance(answers, _Unreadable):
             return f"got answers that its plan did not price ({answers.why})"
         try:
-            inspect.signature(mechanism.release).bind(answers, self.__noise, **self._all(public))
+            _bind(mechanism.release, answers, self.__noise, **self._all(public))
         except TypeError:
             return f"got arguments that {mechanism.name} does not take: {sorted(public)}"
         try:

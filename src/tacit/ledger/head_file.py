@@ -101,7 +101,10 @@ class HeadFile:
 
 
 class Turn:
-    """A writer's turn: nobody else writes the head while it lasts. Was it `waited` for?"""
+    """A writer's turn: nobody else writes the head while it lasts.
+
+    `waited` tells whether another writer had to end its own first.
+    """
 
     __slots__ = ("_descriptor", "waited")
 

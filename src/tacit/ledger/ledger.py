@@ -420,7 +420,7 @@ class Ledger:
         noted: NotedSteps | None,
     ) -> Iterator[Grant]:
         # On disk before noise exists: a crash may lose a release, never the entry that paid for it.
-        chain = self._continued(lambda chain: self._priced(chain, plan, line))
+        chain = self._continued(self._priced(plan, line))
         entry = chain.entries[-1]
         steps = None if noted is None else self._begun(entry, plan, 0, noted, _end_of(chain))
         with self._lent(plan, entry, SecureNoise() if noise is None else noise, steps) as grant:
@@ -522,17 +522,22 @@ class Ledger:
         steps.begin()
         return steps
 
-    def _priced(self, chain: Chain, plan: Plan, line: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the next line of the chain, or refuse: runs under the write lock."""
-        cost, confidence = self._quote(chain, plan)
-        return {
+    def _priced(self, plan: Plan, line: Mapping[str, Any]) -> Callable[[Chain], dict[str, Any]]:
+        """Return what makes the next line of a chain, or refuses: it runs under the write lock."""
+        said = {
             **line,
             "plan": plan.as_dict(),
-            "cost": cost,
-            "confidence_delta": confidence,
             "priced_by": self._terms.priced_by(),
             "library": __version__,
         }
+        # Before the lock, because others wait for it; a list must see whose turn it is.
+        known = None if self.accountant == "fixed" else self._accountant.cost(plan, 0)
+
+        def priced(chain: Chain) -> dict[str, Any]:
+            cost, confidence = self._quote(chain, plan, known=known)
+            return {**said, "cost": cost, "confidence_delta": confidence}
+
+        return priced
 
     def charge(self, plan: Plan, *, purpose: str, study: str, entrusted: Sequence[str]) -> Entry:
         """Pay for a plan whose noise others draw: a study to which these data give answers.
@@ -587,12 +592,13 @@ class Ledger:
             "about": about,
         }
         charged: list[Entry] = []
+        priced = self._priced(plan, line)
 
         def draft(chain: Chain) -> Mapping[str, Any]:
             charged.extend(entry for entry in chain.entries if entry.about.get("study") == study)
             if charged:  # seen under the write lock: nobody charges it in between
                 raise _AlreadyCharged
-            return self._priced(chain, plan, line)
+            return priced(chain)
 
         try:
             return self._continued(draft, study=study).entries[-1]
@@ -641,15 +647,19 @@ class Ledger:
         return {"faults": (), **line, **nothing, "priced_by": {}, "library": __version__}
 
     def _quote(
-        self, chain: Chain, plan: Plan, before: Sequence[tuple[float, float]] = ()
+        self,
+        chain: Chain,
+        plan: Plan,
+        before: Sequence[tuple[float, float]] = (),
+        known: float | None = None,
     ) -> tuple[float, float]:
         """Return cost and confidence delta of a plan that fits; otherwise `BudgetExceeded`.
 
-        `before` are quotes of plans that are to come first.
+        `before` are quotes of plans that are to come first; the cost may be `known`.
         """
         # Where it is not known how many were paid for, nobody asks; a list that did would refuse.
         place = sys.maxsize if chain.n_paid is None else chain.n_paid + len(before)
-        cost = self._accountant.cost(plan, place)
+        cost = self._accountant.cost(plan, place) if known is None else known
         confidence = confidence_of(plan)
         totals = chain.totals
         for quote in (*before, (cost, confidence)):

@@ -98,9 +98,8 @@ def load_end(
 
     Where that would not tell enough, it goes back to what is `wanted`: a fixed list counts its
     entries, and so does a ledger whose entries cost nothing yet. Everything is read where neither
-    is there.
+    is there. Whoever asks has looked at the schema's version.
     """
-    schema_version(database)
     chain = None if remembered is None else _from_remembered(database, remembered)
     if chain is not None and wanted.since is not None:
         chain = _from_seen(database, chain, wanted.since)

@@ -8,8 +8,8 @@ other code may open the file: closing any descriptor of it in this process would
 locks.
 
 Connections are closed after each operation, so that the file alone is the whole ledger and can be
-copied; only a burst of appends keeps its connection for a moment, and reads the end of the chain through
-it, too (`tacit.ledger.connections`). `verify` and statements open the file anew.
+copied; only a burst of appends keeps its connection for a moment, and reads the end of the chain
+through it, too (`tacit.ledger.connections`). `verify` and statements open the file anew.
 """
 
 from __future__ import annotations
@@ -119,6 +119,7 @@ class Store:
 
         def read(database: sqlite3.Connection) -> Chain:
             self._check_size(database)
+            reading.schema_version(database)
             return load(database, remembered)
 
         with self._translated("read"):
@@ -171,7 +172,8 @@ class Store:
             # Locked before the chain is read: nobody may append between a price and its entry.
             database.execute("BEGIN IMMEDIATE")
             try:
-                self._check_size(database)
+                if self._is_at_rest():  # and stays so: nobody else writes now
+                    self._check_size(database)
                 _migrate(database)
                 if study is not None and reading.may_be_charged(database, study):
                     chain = reading.load(database)
