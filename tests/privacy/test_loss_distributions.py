@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dp_accounting.pld import privacy_loss_distribution as losses
+from dp_accounting.pld.pld_pmf import DensePLDPmf
 from scipy import optimize, stats
 
 from tacit.errors import InvalidArgument
@@ -180,6 +182,25 @@ def test_rounding_of_transforms_is_far_below_its_allowance(run):
         short = 1 - dense._probs.sum() - dense._infinity_mass
         assert below <= 2.5e-10
         assert max(below, short) <= loss_distributions._FFT_DELTA / 4
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.3, 1e-3])
+@pytest.mark.parametrize("count", [1, 9, 10, 200])
+def test_arrays_are_what_the_library_itself_composes(rate, count):
+    """The same bits: only how it finds out whether arrays are needed is left out."""
+    loss = losses.from_gaussian_mechanism(
+        2.0, sampling_prob=rate, value_discretization_interval=0.05
+    )
+    arrays = loss_distributions._as_arrays(loss, count)
+    assert isinstance(arrays._pmf_remove, DensePLDPmf) == (count >= 10)
+    ours, theirs = arrays.self_compose(count), loss.self_compose(count)
+    for epsilon in (0.0, 0.1, 1.0, 5.0):
+        assert ours.get_delta_for_epsilon(epsilon) == theirs.get_delta_for_epsilon(epsilon)
+
+
+def test_a_library_that_keeps_its_arrays_elsewhere_is_left_alone():
+    other = object()
+    assert loss_distributions._as_arrays(other, 10**6) is other
 
 
 def test_longer_runs_than_were_examined_are_left_to_rdp():
