@@ -4,7 +4,7 @@
 public and 6,000 scored; noise is simulated. No test image is read. Directions, power and steps are
 those of the rule, unless they are given.
 
-Example: python -m benchmarks.descent_choices --features plain mirror --epsilon 0.1 1 3
+Example: python -m benchmarks.descent_choices --features mirror patches --epsilon 0.1 1 3
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
 
 from tacit import load_dataset
-from tacit.features import PublicKernel, PublicWhitening, ScaledHOG
+from tacit.features import PublicKernel, PublicPatches, PublicWhitening, ScaledHOG
 from tacit.methods.linear_steps import steps_borne
 from tacit.privacy import gaussian_mu
 
 PRIVATE, PUBLIC, SCORED = slice(0, 25_000), slice(45_000, 54_000), slice(54_000, 60_000)
 STANDS_FOR = 60_000
 FEATURES: dict[str, Any] = {
-    "plain": lambda: [ScaledHOG((28, 28))],
-    "mirror": lambda: [ScaledHOG((28, 28), mirror=True)],
+    "plain": lambda: [ScaledHOG((28, 28)), PublicWhitening(300, power=0.5)],
+    "mirror": lambda: [ScaledHOG((28, 28), mirror=True), PublicWhitening(300, power=0.5)],
+    "patches": lambda: [PublicPatches((28, 28), mirror=True), PublicWhitening(500, power=0.5)],
 }
 
 
@@ -65,8 +66,7 @@ def main() -> None:
     data = load_dataset(f"mnist:{given.folder}")
     X, y = np.asarray(data.X)[:60_000], np.asarray(data.y)[:60_000].astype(np.intp)
     for name in given.features:
-        steps = [*FEATURES[name](), PublicWhitening(300, power=0.5), PublicKernel()]
-        first = make_pipeline(*steps).fit(X[PUBLIC])
+        first = make_pipeline(*FEATURES[name](), PublicKernel()).fit(X[PUBLIC])
         parts = [first.transform(X[rows]) for rows in (PRIVATE, PUBLIC, SCORED)]
         for epsilon in given.epsilon:
             found = np.mean(

@@ -11,7 +11,7 @@ from tacit.errors import InvalidArgument
 from tacit.export import export_onnx
 from tacit.export.exporting import _OTHERS
 from tacit.export.students import _SCORES
-from tacit.features import PublicKernel, PublicWhitening, ScaledHOG
+from tacit.features import PublicKernel, PublicPatches, PublicWhitening, ScaledHOG
 
 KINDS = dict(measured.catalogue())
 SCANS = dict(measured.of_scans())
@@ -101,6 +101,10 @@ class TestScikitLearn:
         for step in (
             PublicWhitening(3, standardise=True, clip=1.5),
             make_pipeline(scaled, PublicWhitening(4), PublicKernel(15), PublicWhitening(3)),
+            *(
+                PublicPatches((4, 4), cells=(2,), pixels=2, mirror=mirror, patch=3, atoms=4)
+                for mirror in (False, True)
+            ),
         ):
             fitted = step.fit(rows[:20])
             said = self.outcome(fitted, rows, tmp_path)

@@ -28,6 +28,7 @@ from tacit.features import (
     Numeric,
     PublicBins,
     PublicKernel,
+    PublicPatches,
     PublicWhitening,
     digit_features,
 )
@@ -138,8 +139,11 @@ def test_without_a_label_for_each_class_it_predicts_indices(
         digit_features((8, 8)),
         PublicBins([Numeric(f"p{i}", [-0.5, 0.5]) for i in range(63)] + [Categorical("q", ["a"])]),
         make_pipeline(PublicWhitening(9), PublicKernel(20), PublicWhitening(3)),
+        make_pipeline(
+            PublicPatches((8, 8), cells=(2,), pixels=0, patch=3, atoms=4), PublicWhitening(3)
+        ),
     ],
-    ids=["hog", "pipeline", "bins", "learned"],
+    ids=["hog", "pipeline", "bins", "learned", "patches"],
 )
 def test_tacits_own_features_are_saved_by_name(
     features: Any, clouds: Lesson, tmp_path: Path

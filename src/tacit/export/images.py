@@ -1,4 +1,4 @@
-"""Steps of pictures: `Deskew` and `HOG` as graphs, formula by formula as in tacit.features.
+"""Steps of pictures (`Deskew`, `HOG`, patches) as graphs, formula by formula as in tacit.features.
 
 Images are (rows, height, width). What tacit sums in one order of float32 is summed here in float64:
 the features agree to about 1e-6, not to the bit.
@@ -13,9 +13,11 @@ import numpy as np
 
 from tacit.export.graph import Graph
 from tacit.features import (
+    FAINT_SQUARE,
     FAINTEST,
     PIXEL_VARIANCE,
     RESIZE_RANGE,
+    SQUARE_STEPS,
     STEEPEST_SKEW,
     box_windows,
     tent_windows,
@@ -103,6 +105,43 @@ def _grids_and_pixels(graph: Graph, step: Any, rows: str) -> str:
         large = graph.reshaped(large, -1, step.pixels**2)
         parts.append(graph.cast(unit_length(graph, large), _SINGLE))
     return graph("Concat", *parts, axis=1)
+
+
+def public_patches(graph: Graph, step: Any, rows: str) -> str:
+    """Describe each image by grids, large pixels, and the public patches that it resembles."""
+    answers = graph.cast(_answers(graph, step, rows), np.float64)
+    down, across = (box_windows(side, step.regions) for side in step.image_shape)
+    own = step.atoms // 2 if step.mirror else step.atoms
+    said = graph.sliced(answers, 0, own, 1)
+    pooled = graph("MatMul", graph("MatMul", down, said), across.T)
+    if step.mirror:  # what the mirror image has at its other end
+        said = graph.sliced(answers, own, 0, 1)
+        other = graph("MatMul", graph("MatMul", down, said), across[:, ::-1].T)
+        pooled = graph("Add", pooled, other)
+    pooled = graph("Transpose", pooled, perm=[0, 2, 3, 1])
+    features = graph.reshaped(pooled, -1, own * step.regions**2)
+    total = graph.total(features, 1)
+    total = graph("Where", graph("Equal", total, 0.0), 1.0, total)
+    rooted = graph.cast(graph("Sqrt", graph("Div", features, total)), _SINGLE)
+    weighed = graph("Mul", rooted, _SINGLE(step.weight))
+    return graph("Concat", scaled_hog(graph, step, rows), weighed, axis=1)
+
+
+def _answers(graph: Graph, step: Any, rows: str) -> str:
+    """Return (rows, atoms, height, width): how much the square around a pixel resembles each."""
+    height, width = step.image_shape
+    planes = graph.reshaped(_planes(graph, rows, height, width), -1, 1, height, width)
+    places = np.eye(step.patch**2, dtype=_SINGLE).reshape(-1, 1, step.patch, step.patch)
+    squares = graph("Conv", planes, places, pads=[step.patch // 2] * 4)
+    wide = graph.cast(squares, np.float64)
+    mean = graph.total(wide, 1, operator="ReduceMean")
+    energy = graph.total(graph("Mul", wide, wide), 1, operator="ReduceMean")
+    variance = graph("Max", graph("Sub", energy, graph("Mul", mean, mean)), 0.0)
+    steps = graph("Div", SQUARE_STEPS, graph("Sqrt", graph("Add", variance, FAINT_SQUARE)))
+    apart = graph("Sub", squares, graph.cast(mean, _SINGLE))
+    whole = graph("Round", graph("Mul", apart, graph.cast(steps, _SINGLE)))
+    filters = step.filters_.astype(_SINGLE)
+    return graph("Relu", graph("Conv", whole, filters[:, :-1, None, None], filters[:, -1]))
 
 
 def unit_length(graph: Graph, rows: str) -> str:

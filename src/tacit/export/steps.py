@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tacit.errors import InvalidArgument
 from tacit.export.graph import Graph, squares
-from tacit.export.images import deskew, hog, scaled_hog, unit_length
+from tacit.export.images import deskew, hog, public_patches, scaled_hog, unit_length
 from tacit.features import Numeric
 
 Step = Callable[[Graph, Any, str], str]
@@ -207,6 +207,7 @@ _STEPS: dict[str, Step] = {
     "PublicBins": _bins,
     "PublicWhitening": _whitened,
     "PublicKernel": _public_kernel,
+    "PublicPatches": public_patches,
     "Pipeline": _pipeline,
     "StandardScaler": _standard,
     "RobustScaler": _robust,

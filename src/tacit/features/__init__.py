@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from tacit.features.images import RESIZE_RANGE as RESIZE_RANGE
     from tacit.features.images import STEEPEST_SKEW as STEEPEST_SKEW
     from tacit.features.images import tent_windows as tent_windows
+    from tacit.features.patches import FAINT_SQUARE as FAINT_SQUARE
+    from tacit.features.patches import SQUARE_STEPS as SQUARE_STEPS
+    from tacit.features.patches import PublicPatches, image_features
     from tacit.features.rows import is_row_wise, transform_rows
     from tacit.features.rows import steps_of as steps_of
-    from tacit.features.scales import ScaledHOG, image_features
+    from tacit.features.scales import ScaledHOG
     from tacit.features.scales import box_windows as box_windows
     from tacit.features.text import StaticTextEncoder
     from tacit.features.whitening import PublicKernel, PublicWhitening
@@ -48,6 +51,7 @@ __all__ = [
     "PrecomputedEmbeddings",
     "PublicBins",
     "PublicKernel",
+    "PublicPatches",
     "PublicWhitening",
     "ScaledHOG",
     "StaticTextEncoder",
@@ -63,11 +67,14 @@ _HOME = {
     "presumptions": "encoders",
     "StaticTextEncoder": "text",
     "PublicBins": "bins",
+    "FAINT_SQUARE": "patches",
+    "SQUARE_STEPS": "patches",
+    "PublicPatches": "patches",
+    "image_features": "patches",
     "is_row_wise": "rows",
     "transform_rows": "rows",
     "steps_of": "rows",
     "ScaledHOG": "scales",
-    "image_features": "scales",
     "box_windows": "scales",
     "PublicKernel": "whitening",
     "PublicWhitening": "whitening",

@@ -2,19 +2,17 @@
 
 A hand's slant says nothing about a digit; the slant of a shoe does, so that nothing is straightened
 here. Fine cells tell texture, coarse ones shape, and a few large pixels the rest. Learned views of
-all that (`PublicWhitening`, `PublicKernel`) follow in a pipeline (`image_features`).
+all that follow in a pipeline (`tacit.features.patches`).
 """
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
 
 import numpy as np
 
 from tacit._checks import Floats, Shape, at_least, refuse, shape_pair
 from tacit.features.images import HOG, ImageTransformer, Planes, pool
-from tacit.features.whitening import PublicKernel, PublicWhitening
 
 
 @dataclass(eq=False, repr=False)
@@ -115,44 +113,3 @@ def _large_pixels(planes: Planes, pixels: int) -> Planes:
         total += plane * plane
     total[total == 0] = 1
     return np.asarray(large / np.sqrt(total))
-
-
-def image_features(image_shape: Shape = (28, 28), *, strength: float | None = None) -> Any:
-    """Make the pipeline for images that are no digits, to be fitted on public images.
-
-    Parameters
-    ----------
-    image_shape : pair of int
-        (height, width) of the images.
-    strength : float, optional
-        n mu, from a declared number of records; None leaves it to the estimator, to which
-        `n_records` is declared.
-
-    Returns
-    -------
-    Pipeline
-        `ScaledHOG` of an image and its mirror image, whitening to 300 directions, a kernel on 2,000
-        public images, and whitening to as many directions as the strength bears.
-
-    Notes
-    -----
-    Chosen on the training part of Fashion-MNIST. For written digits `digit_features` is better, and
-    where a mirror image is something else, build the pipeline with `mirror=False`.
-
-    Examples
-    --------
-    >>> images = np.random.default_rng(0).random((40, 64))
-    >>> image_features((8, 8), strength=100.0).fit_transform(images).shape
-    (40, 9)
-    """
-    from sklearn.pipeline import make_pipeline
-
-    side = min(shape_pair(image_shape=image_shape))
-    # As many cells as have a few pixels each.
-    cells = (8, 4) if side >= 16 else (max(side // 4, 1),)
-    return make_pipeline(
-        ScaledHOG(image_shape, cells=cells, pixels=side // 2, mirror=True),
-        PublicWhitening(300, power=0.5),
-        PublicKernel(),
-        PublicWhitening(strength=strength),
-    )
