@@ -164,7 +164,7 @@ def opacus_step(name: str, kind: str) -> Callable[[], None]:
 
     def ghost_step() -> None:
         """Do what its DPLossFastGradientClipping does: norms, then a weighted second backward."""
-        losses = loss(wrapped(rows.requires_grad_()), targets)
+        losses = loss(wrapped(rows), targets)
         optimiser.zero_grad()
         losses.mean().backward(retain_graph=True)
         optimiser.zero_grad()
@@ -176,7 +176,7 @@ def opacus_step(name: str, kind: str) -> Callable[[], None]:
 
     def hook_step() -> None:
         optimiser.zero_grad()
-        loss(wrapped(rows.requires_grad_()), targets).mean().backward()
+        loss(wrapped(rows), targets).mean().backward()
         optimiser.step()
 
     return ghost_step if ghost else hook_step

@@ -324,21 +324,22 @@ class NoisySteps(Mechanism):
         # Before the sample is known: an empty one gets the same noise, or its absence would show.
         steps = noise.rounded_gaussian_steps(self.deviation, grid, dimension)
         sums = self._sampled_sums(training, noise)
+        noisy = steps.view(np.float64)  # its own memory, block by block: the noise is used up
         for block in blocks(dimension, _BLOCK):
-            own = sums[block] / grid
+            own = sums[block] * (1 / grid)  # a power of two: exact
             np.rint(own, out=own)
-            steps[block] += own.astype(np.int64)
-            np.multiply(steps[block], grid, out=sums[block])
-        return sums
+            own += steps[block]  # whole numbers below 2^53, and -0.0 + 0 is 0.0: exact, no sign
+            np.multiply(own, grid, out=noisy[block])
+        return noisy
 
     def _sampled_sums(self, training: PrivateSteps, noise: Noise) -> Floats:
         """Sum over a fresh Poisson sample, in float64. Secret."""
-        total = np.zeros(training.dimension)
         sample = np.flatnonzero(noise.poisson_mask(self.sampling_rate, training.n_units))
-        for start in range(0, sample.size, AT_ONCE):
-            part = sample[start : start + AT_ONCE]
-            total += _checked_sums(training.sums(part), part.size, training.dimension)
-        return total
+        total = None
+        for some in blocks(sample.size, AT_ONCE):
+            own = _checked_sums(training.sums(sample[some]), sample[some].size, training.dimension)
+            total = own if total is None else total + own
+        return np.zeros(training.dimension) if total is None else total
 
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield two steps with a unit and without it, in one run for each trial, side by side.
@@ -402,8 +403,9 @@ def _checked_sums(sums: Any, size: int, dimension: int) -> Floats:
     array = np.asarray(sums)
     if array.dtype != np.float64 or array.shape != (dimension,):
         raise InvalidArgument("Expected sums to be a float64 vector of as many numbers as said.")
-    # NaN compares false: what is not finite is refused as well.
-    if not (np.maximum(array.max(), -array.min()) <= size * (1 + ROOM)):
+    with np.errstate(all="ignore"):  # NaN compares false: what is not finite is refused as well
+        bounded = array @ array <= (size * (1 + ROOM)) ** 2
+    if not bounded:
         raise InvalidArgument("Expected every unit to add a vector of norm at most 1.")
     return array
 

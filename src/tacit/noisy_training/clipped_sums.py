@@ -180,8 +180,7 @@ class Blocks:
         ends = np.cumsum(self.sizes)[:-1]
         pairs = zip(np.split(gradient, ends), np.split(noisy_sums, ends), strict=True)
         for share, (own, noisy) in zip(self.shares, pairs, strict=True):
-            np.multiply(noisy, 1.0 / share, out=own)
-        gradient /= lot
+            np.multiply(noisy, 1.0 / (share * lot), out=own)
         return gradient
 
 

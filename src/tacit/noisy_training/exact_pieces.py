@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from tacit._checks import Floats
+from tacit._checks import Floats, Integers
 from tacit.features import EXACT_BITS, WholeMatrix, WholeRows, row_bits, whole_rows
 from tacit.noisy_training.exact_rows import ACTIVATIONS, ExactLayer, add_product
 from tacit.noisy_training.examples import need_torch
@@ -203,6 +203,19 @@ class Convolution:
         self._delta_bits = row_bits(self._outputs * places)
         spread = math.ceil(math.log2(max(2, places)))
         self.fits = self.fits and self._row_bits + self._delta_bits + spread <= EXACT_BITS
+        if self.fits:
+            self._numbers = self._numbers_of_patches()
+
+    def _numbers_of_patches(self) -> Integers:
+        """Return which number of an image each number of its patches is; past its last: padding.
+
+        Taking them by this list is less than half the work of unfolding every image.
+        """
+        torch = need_torch()
+        size = math.prod(self._before)
+        counted = torch.arange(1, size + 1, dtype=torch.float64).reshape(1, *self._before)
+        counts = torch.nn.functional.unfold(counted, **self._how).to(torch.int64).reshape(-1)
+        return np.where(counts.numpy() > 0, counts.numpy() - 1, size)
 
     def _side(self, axis: int) -> int:
         kernel, dilation, padding, stride = (self._how[name][axis] for name in _HOW)
@@ -223,8 +236,10 @@ class Convolution:
         """Return the outputs, and the patches in whole steps. The flow is overwritten."""
         torch = need_torch()
         rows = whole_rows(flow, out=flow)
-        images = torch.from_numpy(rows.steps).reshape(-1, *self._before)
-        patches = torch.nn.functional.unfold(images, **self._how)
+        framed = np.zeros((len(flow), flow.shape[1] + 1))  # and a 0, which stands for padding
+        framed[:, :-1] = rows.steps
+        found = framed.take(self._numbers, axis=1, mode="clip")
+        patches = torch.from_numpy(found).reshape(len(flow), self._patch, -1)
         outputs = _by_record(self._forward.steps, patches)
         outputs *= rows.units[:, :, None] * self._forward.unit
         if self._bias is not None:
@@ -286,8 +301,10 @@ class MaxPool:
 
     def _pooled(self, images: Any) -> tuple[Any, Any]:
         pool = need_torch().nn.functional.max_pool2d
-        values, places = pool(images, return_indices=True, **self._how)
-        return values, places
+        # The same numbers and places, channels last in memory: a quarter of the time.
+        last = images.contiguous(memory_format=need_torch().channels_last)
+        values, places = pool(last, return_indices=True, **self._how)
+        return values.contiguous(), places.contiguous()
 
     def forward(self, flow: Floats) -> tuple[Floats, Any]:
         """Return the largest numbers, and where each one was."""
@@ -300,7 +317,8 @@ class MaxPool:
         torch = need_torch()
         deltas = whole_rows(slopes, out=slopes)
         planes = (len(slopes), self._before[0], -1)
-        flow = torch.zeros(len(slopes), self._before[0], math.prod(self._before[1:])).double()
+        shape = (len(slopes), self._before[0], math.prod(self._before[1:]))
+        flow = torch.zeros(shape, dtype=torch.float64)
         flow.scatter_add_(2, kept.reshape(planes), torch.from_numpy(deltas.steps).reshape(planes))
         result: Floats = flow.reshape(len(slopes), -1).numpy()
         result *= deltas.units
