@@ -16,6 +16,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ STEPS = {
     "ours-flat": "ours, ghost norms flat",
     "ours-hooks": "ours, Opacus' hooks in float64",
     "noise": "  of which exact noise",
+    "products": "  of which bare products, float64",
     "opacus-hooks": "Opacus, hooks (its noise)",
     "opacus-ghost": "Opacus, ghost (its noise)",
 }
@@ -122,6 +124,27 @@ def ours(name: str, kind: str) -> Callable[[], None]:
         drawn = (mechanism.deviation, grid, run.dimension)
         return lambda: _ignore(noise.rounded_gaussian_steps, *drawn)
     return lambda: run.learn(mechanism._noisy_sums(run, noise))
+
+
+def products(name: str, kind: str) -> Callable[[], None]:
+    """Multiply the matrices of one step and nothing else, in float64: forth, back, summed."""
+    import torch
+
+    widths, lot = NETWORKS[name]["widths"], NETWORKS[name]["lot"]
+    draw = lambda *shape: torch.randn(*shape, dtype=torch.float64)  # noqa: E731
+    layers = [
+        (draw(lot, before), draw(before, after), draw(lot, after))
+        for before, after in pairwise(widths)
+    ]
+
+    def step() -> None:
+        for number, (rows, weights, deltas) in enumerate(layers):
+            torch.mm(rows, weights)
+            torch.mm(deltas.T, rows)
+            if number > 0:  # nothing goes back to the inputs
+                torch.mm(deltas, weights.T)
+
+    return step
 
 
 def plain(name: str, kind: str) -> Callable[[], None]:
@@ -229,6 +252,7 @@ MAKERS: dict[str, Callable[[str, str], Callable[[], None]]] = {
     "plain": plain,
     "ours": ours,
     "noise": ours,
+    "products": products,
     "opacus": opacus_step,
 }
 

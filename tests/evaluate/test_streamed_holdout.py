@@ -9,6 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from tacit import Budget, InsecureNoise, Ledger, MomentClassifier
 from tacit.datasets import open_table
@@ -47,13 +50,31 @@ class Line:
         return 2 * rows[:, 0]
 
 
-def test_workers_get_what_predicts_and_no_ledger(tmp_path):
+class Holder(Model):
+    """A wrapper that nobody knows, with a model deep inside and a ledger of its own."""
+
+    def __init__(self, model):
+        self.inside = {"models": [(model, 0.5)]}
+        self.book = model.ledger_
+
+    def predict_proba(self, rows):
+        return self.inside["models"][0][0].predict_proba(rows)
+
+
+def piped(model):
+    return make_pipeline(FunctionTransformer(), FrozenEstimator(model))
+
+
+@pytest.mark.parametrize("within", [lambda model: model, piped, Holder], ids=["it", "pipe", "deep"])
+def test_workers_get_what_predicts_and_no_ledger(within, tmp_path):
     model = MomentClassifier(delta=1e-5, classes=[0, 1], ledger=tmp_path / "it.ledger")
     model.fit(X, Y, X_public=PUBLIC)
-    sent = pickle.dumps(Judged.of(model, None, None, None))
+    whole = within(model)
+    sent = pickle.dumps(Judged.of(whole, None, None, None))
     assert b"it.ledger" not in sent
     (tmp_path / "it.ledger").rename(tmp_path / "elsewhere")
-    assert np.array_equal(pickle.loads(sent).transform(PUBLIC), model.predict_proba(PUBLIC))
+    assert np.array_equal(pickle.loads(sent).transform(PUBLIC), whole.predict_proba(PUBLIC))
+    assert isinstance(model.ledger_, Ledger)  # the model itself keeps what it has
 
 
 @pytest.fixture

@@ -5,9 +5,12 @@ Two classes, several, or numbers: each has its design, from public scores and de
 
 from __future__ import annotations
 
+import io
+import pickle
 from dataclasses import dataclass
 from typing import Any
 
+import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
@@ -27,6 +30,7 @@ from tacit.mechanisms import (
     ScoreHistogram,
     score_bins,
 )
+from tacit.methods import PrivateEstimator
 from tacit.records import (
     PrivateRecords,
     RawRows,
@@ -50,9 +54,8 @@ class Judged:
     """Which column of the model's is that of each class."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Workers predict: whatever pays and draws noise stays here.
         rest = (self.classes, self.bounds, self.turn, self.order)
-        return Judged, (_without_ledger(self.model), *rest)
+        return _received, (_sent(self.model), *rest)
 
     @classmethod
     def of(cls, model: Any, classes: Any, target_range: Any, positive: Any) -> Judged:
@@ -242,11 +245,28 @@ def _said_of_numbers(
         return mean_of_own(said_of_number(target, residual), private)
 
 
-def _without_ledger(model: Any) -> Any:
-    """Return a model of tacit's as one that can predict, and no more; others as they are."""
-    if not isinstance(vars(model).get("ledger_") if hasattr(model, "__dict__") else None, Ledger):
-        return model
-    twin = object.__new__(type(model))
-    owners = ("ledger", "ledger_", "noise", "_kept")
-    twin.__dict__.update({key: value for key, value in vars(model).items() if key not in owners})
-    return twin
+_OWNERS = ("ledger", "ledger_", "noise", "_kept")
+
+
+class _ForWorkers(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle is untyped
+    """Workers predict: what pays and draws noise stays here, however deep in a model it is."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Return a model of tacit's as one that can predict, and no more; others as they are."""
+        if isinstance(obj, Ledger):
+            return type(None), ()
+        if not isinstance(obj, PrivateEstimator):
+            return super().reducer_override(obj)
+        twin = object.__new__(type(obj))
+        twin.__dict__.update({key: its for key, its in vars(obj).items() if key not in _OWNERS})
+        return twin.__reduce_ex__(5)
+
+
+def _sent(model: Any) -> bytes:
+    file = io.BytesIO()
+    _ForWorkers(file, protocol=5).dump(model)
+    return file.getvalue()
+
+
+def _received(sent: bytes, *rest: Any) -> Judged:
+    return Judged(pickle.loads(sent), *rest)
