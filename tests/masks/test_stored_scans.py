@@ -50,6 +50,26 @@ def test_one_at_a_time_is_all_at_once(folder, suffix):
     assert repr(stored) == "StoredScans(secret)"
 
 
+@pytest.mark.parametrize("archived", [False, True], ids=["folder", "tar"])
+def test_a_file_that_changes_between_two_readings_is_refused(archived, tmp_path):
+    """Public scans are read to be asked about, and again to draw on them what was released."""
+    place, packed = tmp_path / "public", tmp_path / "public.tar"
+
+    def write(seed: int) -> None:
+        write_folder(place, 2, seed, masks=False)
+        with tarfile.open(packed, "w") as archive:
+            archive.add(place, arcname="public")
+
+    write(1)
+    files = open_volumes(f"nifti:{packed if archived else place}")
+    first = files.take([0]).images[0]
+    write(2)
+    with pytest.raises(InvalidArgument, match=r"'public0_scan0.nii.gz' to stay .* has changed"):
+        files.take([0])
+    write(1)  # touched, and the same again
+    np.testing.assert_array_equal(files.take([0]).images[0], first)
+
+
 def test_memory_is_that_of_a_scan(tmp_path):
     (tmp_path / "images").mkdir()
     scan = np.arange(40**3).reshape(40, 40, 40) % 97

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import hashlib
 import io
 import json
 import re
@@ -84,18 +85,40 @@ def _files_in(place: Path) -> Iterator[NiftiFile]:
         for file in sorted(place.glob("*")) + sorted(place.glob("*/*")):
             if _is_nifti(file.name) and file.is_file():
                 folder = file.parent.name if file.parent != place else ""
-                yield NiftiFile(folder, file.name, partial(_file, file))
+                yield NiftiFile(folder, file.name, _Unchanging(file.name, partial(_file, file)))
     elif place.is_file():
         with _reading(place, ".tar archive"), tarfile.open(place) as archive:
             members = [(PurePosixPath(one.name), one) for one in archive if one.isreg()]
             for name, member in sorted(members, key=lambda pair: pair[1].name):
                 if _is_nifti(name.name):
-                    yield NiftiFile(name.parent.name, name.name, partial(_member, place, member))
+                    read = _Unchanging(name.name, partial(_member, place, member))
+                    yield NiftiFile(name.parent.name, name.name, read)
     else:
         missing = "" if place.exists() else "; no such folder"
         raise InvalidArgument(
             f"Expected a folder or a .tar of NIfTI files at {str(place)!r}{missing}."
         )
+
+
+class _Unchanging:
+    """Reads a file, and refuses it when it is read again and is another one.
+
+    A run reads public scans twice: to ask about them, and to draw on them what was released.
+    """
+
+    def __init__(self, name: str, read: Callable[[], bytes]) -> None:
+        self._name, self._read, self._known = name, read, b""
+
+    def __call__(self) -> bytes:
+        content = self._read()
+        digest = hashlib.blake2b(content, digest_size=32).digest()
+        if self._known not in (b"", digest):
+            raise InvalidArgument(
+                f"Expected {self._name!r} to stay as it was when it was first read; it has "
+                "changed. Put it back and run again: what was released is kept."
+            )
+        self._known = digest
+        return content
 
 
 def _file(path: Path) -> bytes:
