@@ -185,6 +185,22 @@ def test_impossible_sums_are_refused_without_being_quoted(said, tmp_path):
     assert len(ledger) == 1
 
 
+def test_sums_that_are_long_though_no_number_is_large_are_refused():
+    run = Odd(np.full(4, 3.0))  # of three units: each number may be 3, all four together may not
+    run.dimension = 4
+    with pytest.raises(InvalidArgument, match="norm at most 1"):
+        NoisySteps(1.0, 1.0).release(run, InsecureNoise(0))
+
+
+def test_a_sum_is_not_written_to():
+    """It may be the engine's own memory: what is handed on is another array, with noise."""
+    said = np.ones(1)
+    run = Odd(said)
+    NoisySteps(1.0, 1.0).release(run, InsecureNoise(0))
+    assert said.tolist() == [1.0]
+    assert not np.shares_memory(run.told[0], said)
+
+
 def test_a_run_of_other_length_is_refused():
     plan = Plan(NoisySteps(1.0, 0.5), 3)
     plan.accept(Counting(1, steps=3))
