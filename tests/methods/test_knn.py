@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 
 import numpy as np
@@ -454,6 +455,23 @@ class TestAnswersAtTheSameTime:
 
         assert asyncio.run(ask()).shape == (1,)
         assert len(model.ledger_) == 2  # the one that had begun, and the last
+
+    def test_a_question_that_waits_while_others_are_fitted_costs_nobody(self):
+        X, y = PROBLEMS[PrivateKNNClassifier](300)
+        model = make(PrivateKNNClassifier, radius=12.0, queries=5).fit(X, y)
+        before = model.ledger_
+
+        class FittedMeanwhile(contextlib.nullcontext):
+            def __enter__(self):
+                model._turns.lock = threading.Lock()
+                model.fit(X + 1.0, y)
+
+        model._turns.lock = FittedMeanwhile()
+        with pytest.raises(InvalidArgument, match="Nothing was spent"):
+            model.answer(X[:1])
+        assert model.ledger_ is not before
+        assert len(before) == len(model.ledger_) == 0
+        assert model.answer(X[:1]).shape == (1,)
 
     def test_a_student_alone_answers_nothing(self):
         X, y = PROBLEMS[PrivateKNNClassifier](300)

@@ -11,7 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -71,7 +71,7 @@ class Turns:
     """Who answers next: threads take turns, and an event loop waits in its own thread for none.
 
     Work that waits in the queue and is given up is never begun; work that was begun is finished,
-    whoever still waits for it.
+    whoever still waits for it. A copy, or what is read from a pickle, has its own turns.
     """
 
     __slots__ = ("_thread", "lock")
@@ -80,6 +80,9 @@ class Turns:
         self.lock = threading.Lock()
         # One thread, so that whoever waits takes none from the event loop's own pool.
         self._thread: ThreadPoolExecutor | None = None
+
+    def __reduce__(self) -> tuple[type[Turns], tuple[()]]:
+        return Turns, ()
 
     async def taken(self, work: Callable[[], _Answer]) -> _Answer:
         """Let one thread do the work, behind all that came before; the event loop goes on."""
@@ -95,7 +98,6 @@ class RecordIndex(Secret):
     space: PublicSpace
     index: NeighbourIndex
     asked: Neighbourly
-    turns: Turns = field(default_factory=Turns)
 
     def around(self, inputs: NDArray[Any]) -> Neighbourhoods:
         """Rank the records around public inputs. Secret."""

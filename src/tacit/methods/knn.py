@@ -49,6 +49,7 @@ from tacit.methods.asked_neighbours import (
     Neighbourly,
     PassingRecords,
     RecordIndex,
+    Turns,
     index_records,
 )
 from tacit.methods.base import (
@@ -139,6 +140,7 @@ class PrivateNeighbours(RowEstimator):
     queries_: Integers = field(init=False)
     releases_: list[Release] = field(init=False)
     _fit_faults: tuple[str, ...] = field(init=False)
+    _turns: Turns = field(init=False, default_factory=Turns)
     _own: ClassVar[dict[str, Any]] = {"queries": Queries(100, "medoids", 1)}
     _needs_public: ClassVar[bool] = False
     _streams: ClassVar[bool] = True
@@ -176,21 +178,25 @@ class PrivateNeighbours(RowEstimator):
         return Neighbourly(self.k, self.sampling_rate, votes if by_person else 1, n_classes)
 
     def _become(self, state: dict[str, Any]) -> None:
-        """Take a new fit's state; leave nothing of an earlier one, above all no private records."""
-        self._fit_faults = self._faults_with(state["ledger_"])
-        for name in (
-            "student_",
-            "queries_",
-            "releases_",
-            "posteriors_",
-            "score_check_",
-            "score_shift_",
-            "signal_",
-            "_index",
-            "_mechanism",
-        ):
-            self.__dict__.pop(name, None)
-        self.__dict__.update(state)
+        """Take a new fit's state; leave nothing of an earlier one, above all no private records.
+
+        An answer that was begun is finished first: its records, ledger and classes are one fit's.
+        """
+        with self._turns.lock:
+            self._fit_faults = self._faults_with(state["ledger_"])
+            for name in (
+                "student_",
+                "queries_",
+                "releases_",
+                "posteriors_",
+                "score_check_",
+                "score_shift_",
+                "signal_",
+                "_index",
+                "_mechanism",
+            ):
+                self.__dict__.pop(name, None)
+            self.__dict__.update(state)
 
     def _faults_with(self, ledger: Ledger) -> tuple[str, ...]:
         """Return what this fit asks for, and what one before it did that no answer has written."""
@@ -325,14 +331,23 @@ class PrivateNeighbours(RowEstimator):
 
         Notes
         -----
-        Threads take turns: each answer has its own entry, and the next begins when it is done.
+        Threads take turns: each answer has its own entry, and the next begins when it is done. A
+        question that still waits when `fit` is called again is refused, and costs nothing.
         """
-        index = self._ready()
-        inputs = self._inputs(X)
-        plan = index.asked.plan(self._mechanism, len(inputs))
-        purpose = f"answer {len(inputs)} questions"
-        with index.turns.lock:
+        return self._answered(self._ready(), X)
+
+    def _answered(self, index: RecordIndex, X: ArrayLike) -> Any:
+        """Let records answer when their turn comes, if they are still those of this object."""
+        with self._turns.lock:
+            if self.__dict__.get("_index") is not index:
+                raise InvalidArgument(
+                    "Expected no other fit while a question waits: the records that were asked are "
+                    "gone. Nothing was spent; ask again."
+                )
+            inputs = self._inputs(X)
+            plan = index.asked.plan(self._mechanism, len(inputs))
             self._refuse_early(self.ledger_, [plan])
+            purpose = f"answer {len(inputs)} questions"
             return self._answers(self._release(plan, index, inputs, purpose))
 
     async def answer_async(self, X: ArrayLike) -> Any:
@@ -360,7 +375,7 @@ class PrivateNeighbours(RowEstimator):
         is finished and stays paid for, whether or not somebody still waits: giving up loses the
         answer, never the charge, and asking again pays again, with fresh noise.
         """
-        return await self._ready().turns.taken(partial(self.answer, X))
+        return await self._turns.taken(partial(self._answered, self._ready(), X))
 
     def _ready(self) -> RecordIndex:
         """Return the records that answer; refuse where none were kept."""
