@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -152,20 +152,30 @@ def verify(file: Path, *, head: str | None = None, as_json: bool = False) -> Non
     head: A head hash from a statement: detects a roll-back.
     """
     ledger = existing(file)
-    current, entries = ledger.verify(head), ledger.entries()
+    length, current, late = ledger.collect(_end_and_late, head)
+    current = current or ledger.origin
     if as_json:
-        late = [entry.sequence for entry in entries if entry.behind]
-        verified = {"verified": True, "head": current, "entries": len(entries)}
-        print_json({**verified, "clock_behind": late})
+        verified = {"verified": True, "head": current, "entries": length}
+        print_json({**verified, "clock_behind": [entry.sequence for entry in late]})
         return
-    counted = _counted(len(entries), "entry", "entries")
+    counted = _counted(length, "entry", "entries")
     screen().print(f"[green]Verified[/]: {counted}, head {current}")
-    _print_clock(entries)
+    _print_clock(late)
     if head is None:
         screen().print(
             "Without --head, a ledger that was cut short or rolled back looks intact: "
             "compare with the head printed in a statement."
         )
+
+
+def _end_and_late(entries: Iterable[Entry]) -> tuple[int, str, list[Entry]]:
+    """Return how many there are, the hash of the last, and those whose clock had gone back."""
+    length, last, late = 0, "", []
+    for entry in entries:
+        length, last = entry.sequence, entry.hash
+        if entry.behind:
+            late.append(entry)
+    return length, last, late
 
 
 def _print_clock(entries: Sequence[Entry]) -> None:

@@ -532,6 +532,13 @@ class Chain:
         if entry is None or entry.sequence != place or not self.takes(entry):
             raise _broken(place)
 
+    def forget(self, keep: Iterable[str]) -> None:
+        """Let go of all entries but the last, and of kinds but its own, its subject's and these."""
+        last = self.entries[-1]
+        self.skipped, self.entries = self.length - 1, [last]
+        known = (last.hash, last.about.get("entry"), *keep)
+        self.kinds = {each: self.kinds[each] for each in known if each in self.kinds}
+
     def know(self, row: Mapping[str, Any]) -> None:
         """Take note of an entry that stands before those that were read here."""
         entry = _read_row(row)

@@ -275,7 +275,7 @@ class KeptReleases:
         ledger.verify(marker.head)
         if not (paid := marker.paid_by(ledger)):
             return None
-        notes = notes_of(ledger.entries(), paid[0].hash)
+        notes = ledger.collect(lambda entries: notes_of(entries, paid[0].hash))
         checkpoint = StepCheckpoint.read(self._place(number, "steps.npz"))
         if (reason := _why_lost(paid[0], notes, checkpoint)) is None:
             return _Unfinished(marker, paid[0], notes[-1], checkpoint)
@@ -298,8 +298,12 @@ class KeptReleases:
             raise _damaged(path) from None
         if known != key:
             raise self._other_questions()
-        payers = (each for each in ledger.entries() if each.kind == "release")
-        if not any(each.hash == entry and _is_for(each, plan) for each in payers):
+        payers = ledger.collect(
+            lambda entries: [
+                each for each in entries if (each.hash, each.kind) == (entry, "release")
+            ]
+        )
+        if not any(_is_for(each, plan) for each in payers):
             raise LedgerDamaged(
                 f"Expected the ledger to hold the entry that paid for {str(path)!r}: it was cut "
                 "short, or is another run's; do not trust its total."

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -66,6 +66,8 @@ from tacit.ledger.terms import (
 from tacit.ledger.warnings import warnings_of
 from tacit.mechanisms import Plan, assumptions
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
+
+Found = TypeVar("Found")
 
 
 class _AlreadyCharged(Exception):
@@ -493,9 +495,13 @@ class Ledger:
         ----------
         `docs/theory/ledger.md#steps-that-were-begun`
         """
-        chain = self._read()
-        paid = entry_to_resume(chain.entries, entry, _checked(plan))
-        first = max(notes_of(chain.entries, entry))
+        chain, about = self._walk(
+            lambda entries: [
+                each for each in entries if entry in (each.hash, each.about.get("entry"))
+            ]
+        )
+        paid = entry_to_resume(about, entry, _checked(plan))
+        first = max(notes_of(about, entry))
         steps = self._begun(paid, plan, first, noted, _end_of(chain))
         with self._lent(plan, paid, SecureNoise(), steps) as grant:
             yield grant
@@ -709,8 +715,41 @@ class Ledger:
         str
             Hash of the last entry. What does not hold raises `LedgerDamaged` instead.
         """
-        chain = self._read()
+        chain, _ = self._walk(lambda _: None, *[] if head is None else [head])
         return chain.head if head is None else self._held(chain, head).head
+
+    def collect(self, look: Callable[[Iterator[Entry]], Found], head: str | None = None) -> Found:
+        """Verify everything, and return what a function makes of the entries, one after the other.
+
+        `entries()` holds them all in memory; here none is held that the function does not keep.
+
+        Parameters
+        ----------
+        look : callable
+            From an iterator of entries, in order, to whatever is asked of them; called again if
+            another process wrote meanwhile. Where it raises nothing, but the ledger is damaged,
+            `LedgerDamaged` is raised instead of its answer.
+        head : str, optional
+            A head from elsewhere, as for `verify`.
+
+        Returns
+        -------
+        object
+            What the function returned.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from tacit import Budget, Ledger
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ledger = Ledger(f"{folder}/run.ledger", budget=Budget(epsilon=1.5, delta=1e-5))
+        ...     ledger.collect(lambda entries: sum(entry.is_paid for entry in entries))
+        0
+        """
+        chain, found = self._walk(look, *[] if head is None else [head])
+        if head is not None:
+            self._held(chain, head)
+        return found
 
     def _held(self, chain: Chain, head: str) -> Chain:
         if not chain.holds(head):
@@ -796,6 +835,12 @@ class Ledger:
         """Read and verify everything."""
         seen = self._seen  # before the read: another thread may append meanwhile
         return self._ours(self._store.read(), seen)
+
+    def _walk(self, look: Callable[[Iterator[Entry]], Found], *heads: str) -> tuple[Chain, Found]:
+        """Read and verify everything, of which the chain keeps its end and knows these heads."""
+        seen = self._seen
+        chain, found = self._store.walk((seen.hash, *heads), look)
+        return self._ours(chain, seen), found
 
     def _read_end(self) -> Chain:
         """Read what tells the total and the head, whatever the number of entries."""

@@ -10,12 +10,14 @@ docs/theory/ledger.md#what-is-checked-when.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from tacit.errors import LedgerDamaged, LedgerError
-from tacit.ledger.chain import Chain, read_json
+from tacit.ledger.chain import Chain, Entry, read_json
 from tacit.ledger.head_file import Remembered
+
+Found = TypeVar("Found")
 
 APPLICATION_ID = 0x74616369  # "taci"
 SCHEMA_VERSION = 3
@@ -29,6 +31,7 @@ MIGRATIONS: Mapping[int, tuple[str, ...]] = {
 """How to bring a file of an older schema one step forward. Lines of the chain stay as they are:
 schema 1 has no reserve of delta, and what schemas 1 and 2 wrote are releases."""
 _ENTRY = {"payload", "hash", "sequence"}
+_ALL = "SELECT * FROM entries ORDER BY sequence"
 _STUDY = "json_extract(payload, '$.about.study')"
 _CHARGES = f"CREATE INDEX IF NOT EXISTS charges ON entries ({_STUDY}) WHERE kind = 'charge'"
 _CHARGED = f"SELECT 1 FROM entries WHERE kind = 'charge' AND {_STUDY} = ?"
@@ -87,8 +90,34 @@ def load(database: sqlite3.Connection) -> Chain:
     """Read and verify everything, pages included."""
     schema_version(database)
     _check_pages(database)
-    entries = _rows(database, "SELECT * FROM entries ORDER BY sequence")
-    return Chain.verified(_header(database), entries)
+    return Chain.verified(_header(database), _rows(database, _ALL))
+
+
+def walk(
+    database: sqlite3.Connection, wanted: Iterable[str], collect: Callable[[Iterator[Entry]], Found]
+) -> tuple[Chain, Found]:
+    """Verify everything as `load` does, one entry in memory at a time, which `collect` looks at.
+
+    The chain that is returned has its last entry alone, and knows the `wanted` hashes it holds.
+    """
+    schema_version(database)
+    _check_pages(database)
+    chain = Chain.verified(_header(database), ())
+    entries = _one_by_one(database, chain, tuple(wanted))
+    found = collect(entries)
+    for _ in entries:  # what nobody looked at is verified as well
+        pass
+    return chain, found
+
+
+def _one_by_one(
+    database: sqlite3.Connection, chain: Chain, wanted: tuple[str, ...]
+) -> Iterator[Entry]:
+    for row in _rows(database, _ALL):
+        _look_up(database, chain, _subjects([row]))
+        chain.append(row)
+        yield chain.entries[-1]
+        chain.forget(wanted)
 
 
 def load_end(

@@ -18,7 +18,7 @@ import contextlib
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -104,6 +104,12 @@ class Store:
     def read(self) -> Chain:
         """Read and verify pages and chain, without writing anything."""
         return self._at_rest_or_locked(reading.load)
+
+    def walk(
+        self, wanted: Iterable[str], collect: Callable[[Iterator[Entry]], Read]
+    ) -> tuple[Chain, Read]:
+        """Read and verify as much, with one entry in memory at a time, which `collect` looks at."""
+        return self._at_rest_or_locked(lambda base: reading.walk(base, wanted, collect))
 
     def read_end(self, wanted: Wanted = TOTALS) -> Chain:
         """Read and verify the lines behind the remembered head, or as many as are wanted."""
