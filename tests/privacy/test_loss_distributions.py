@@ -7,6 +7,7 @@ tools from the formulas.
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 import tomllib
 from pathlib import Path
@@ -15,6 +16,8 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as losses
 from dp_accounting.pld.pld_pmf import DensePLDPmf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from tacit.errors import InvalidArgument
@@ -196,6 +199,47 @@ def test_arrays_are_what_the_library_itself_composes(rate, count):
     ours, theirs = arrays.self_compose(count), loss.self_compose(count)
     for epsilon in (0.0, 0.1, 1.0, 5.0):
         assert ours.get_delta_for_epsilon(epsilon) == theirs.get_delta_for_epsilon(epsilon)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    sigma=st.floats(0.1, 30.0),
+    rate=st.sampled_from([1.0, 0.3, 1e-2, 1e-6]),
+    count=st.sampled_from([1, 30, 10**6]),
+    delta=st.sampled_from([1e-2, 1e-5, 1e-12]),
+    mu_squared=st.sampled_from([0.0, 1e-3, 4.0]),
+)
+def test_the_orders_that_are_left_out_prove_no_less(sigma, rate, count, delta, mu_squared):
+    run = (SampledSteps(sigma, rate, count),)
+    every = sampled_steps_rdp(run, mu_squared).epsilon(delta)
+    found = loss_distributions._least_by_rdp(run, mu_squared, delta)
+    assert found == pytest.approx(every, rel=1e-11, abs=1e-13)
+
+
+def test_without_a_loss_distribution_calibration_is_certified_by_the_whole_curve():
+    sigma = calibrate_steps(1.0, 1e-12, steps=300, rate=0.01)
+    price = [
+        sampled_steps_epsilon([SampledSteps(each, 0.01, 300)], 1e-12)
+        for each in (sigma, sigma / 1.0004)
+    ]
+    assert price[0].accountant == "rdp"
+    assert price[0].epsilon <= 1.0 < price[1].epsilon
+
+
+@pytest.mark.parametrize("leap", [0.03, 1.0])
+def test_where_the_price_leaps_few_are_asked_for(leap):
+    """Beyond some noise the loss distribution proves 0, and below it nothing."""
+    asked = []
+
+    def exact(sigma):
+        asked.append(sigma)
+        return 0.0 if sigma >= leap else 400.0
+
+    found = loss_distributions._least_fitting(
+        0.1, lambda sigma: 1 / sigma**2, functools.cache(exact), exact
+    )
+    assert leap <= found <= leap * 1.0002
+    assert len(asked) <= 30
 
 
 def test_a_library_that_keeps_its_arrays_elsewhere_is_left_alone():

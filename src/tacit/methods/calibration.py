@@ -21,7 +21,7 @@ _EXACT = 1e-6
 _FAR = 50.0
 # Of so many orders each search takes one, and as many beside the best one of the search before.
 _STRIDES, _BESIDE = (16, 4), 4
-_ROUGH = 1e-3  # how close a search comes that is not the last
+_ROUGH = 1e-2  # how close a search comes that is not the last
 _ROUNDS = 4
 _ROUNDING = 1 + 2.0**-40  # so that shares, rounded, do not add up to more
 _LEAST, _MOST = 2.0**-10, 2.0**30
@@ -138,18 +138,22 @@ def _least_of_list(plans_with: PlansWith, budget: Budget, least: float, most: fl
     few = cache(partial(excess_at, orders))
     found = _least_fitting(few, *_bracket(few, budget, least, most), _ROUGH)
     for stride in (*_STRIDES[1:], *[1] * _ROUNDS):
-        costs = [plan.cost(orders) for plan in plans_with(found)]
-        best = sum(costs[1:], start=costs[0]).best_order(budget.delta)
-        place = int(np.searchsorted(DEFAULT_ORDERS, best))
-        reach = _BESIDE * stride
-        orders = DEFAULT_ORDERS[max(0, place - reach) : place + reach + 1 : stride]
+        looked_at = orders
+        orders = _beside_best(plans_with(found), budget.delta, orders, stride)
+        if np.array_equal(orders, looked_at):
+            break
         near = cache(partial(excess_at, orders))
         precise = _ROUGH if stride > 1 else _PRECISE
-        before = found
         found = _least_fitting(near, *_bracket(near, budget, least, found, found, 1.02), precise)
-        if stride == 1 and found >= before * (1 - _PRECISE):
-            break
     return found
+
+
+def _beside_best(plans: Sequence[Plan], delta: float, orders: Floats, stride: int) -> Floats:
+    """Return orders, so far from each other, beside the one of these that prices best."""
+    costs = [plan.cost(orders) for plan in plans]
+    best = sum(costs[1:], start=costs[0]).best_order(delta)
+    place, reach = int(np.searchsorted(DEFAULT_ORDERS, best)), _BESIDE * stride
+    return DEFAULT_ORDERS[max(0, place - reach) : place + reach + 1 : stride]
 
 
 def _bracket(
@@ -187,7 +191,9 @@ def _least_fitting(
 
     if low == high:
         return low
-    root = brentq(lambda log: excess(math.exp(log)), math.log(low), math.log(high), xtol=precise)
+    first, last = math.log(low), math.log(high)
+    ends = {first: low, last: high}  # whose excess is known
+    root = brentq(lambda log: excess(ends.get(log, math.exp(log))), first, last, xtol=precise)
     noise = math.exp(float(root))
     while noise < high:  # the root may lie on either side: only what fits is returned
         if excess(noise) <= 0:
@@ -244,11 +250,19 @@ def proposed(
     sigmas = [item.name for item in fields(mechanism) if item.name.startswith("sigma")]
     rounded = replace(mechanism, **{name: rounded_up(getattr(mechanism, name)) for name in sigmas})
     made = replace(plan, mechanism=rounded)
-    # What fits at some of the orders fits; only where it does not, all of them are looked at.
-    prices = (
-        price_of_list([made, *beside], budget.delta, DEFAULT_ORDERS[::stride]) for stride in (2, 1)
-    )
-    return made if any(price.epsilon <= budget.epsilon for price in prices) else plan
+    return made if _fits([made, *beside], budget) else plan
+
+
+def _fits(plans: Sequence[Plan], budget: Budget) -> bool:
+    """Tell whether a list is within the budget.
+
+    What fits at some of the orders fits; only where it does not, all of them are looked at.
+    """
+    orders = DEFAULT_ORDERS[:: _STRIDES[0]]
+    for stride in (*_STRIDES[1:], 1):
+        orders = _beside_best(plans, budget.delta, orders, stride)
+    prices = (price_of_list(plans, budget.delta, each) for each in (orders, DEFAULT_ORDERS))
+    return any(price.epsilon <= budget.epsilon for price in prices)
 
 
 def rounded_up(sigma: float) -> float:

@@ -21,7 +21,13 @@ import numpy as np
 
 from tacit._checks import Floats, at_least, non_negative, positive, probability, sampling_rate
 from tacit.errors import InvalidArgument
-from tacit.privacy.curves import DEFAULT_ORDERS, RdpCurve, WorstCase, worst_case_epsilon
+from tacit.privacy.curves import (
+    DEFAULT_ORDERS,
+    RdpCurve,
+    WorstCase,
+    conversion_term,
+    worst_case_epsilon,
+)
 from tacit.privacy.gaussian import calibrate_gaussian, gaussian_rdp
 from tacit.privacy.subsampled import poisson_gaussian_rdp
 
@@ -37,6 +43,7 @@ _CELLS = 5e3
 _FEW_CELLS = 5e2  # for a first search
 _FINEST, _COARSEST = 2e-5, 2e-2
 _ARRAYS_FROM = 10
+_STRIDES = (16, 4, 1)  # of so many orders one is looked at first, then more of them
 # Beyond this epsilon nothing is protected, and the distributions would fill the memory.
 _LARGEST = 300.0
 _PRECISE = 1.0002
@@ -116,7 +123,7 @@ def sampled_steps_pld(
     True
     """
     delta, mu_squared = probability(delta=delta), non_negative(mu_squared=mu_squared)
-    rough = sampled_steps_rdp(steps, mu_squared).epsilon(delta)
+    rough = _least_by_rdp(tuple(steps), mu_squared, delta)
     if delta <= 4 * _FFT_DELTA or not rough <= _LARGEST:
         return None
     if sum(one.steps for one in steps) > _MOST_STEPS:
@@ -188,16 +195,33 @@ def sampled_steps_rdp(steps: Sequence[SampledSteps], mu_squared: float = 0.0) ->
     >>> round(sampled_steps_rdp([run]).epsilon(1e-5, "classic"), 2)
     7.71
     """
-    values = DEFAULT_ORDERS * mu_squared / 2
-    for one in steps:
-        values = values + one.steps * _step_rdp(one.sampling_rate, one.noise_multiplier)
-    return RdpCurve(DEFAULT_ORDERS, values)
+    return RdpCurve(DEFAULT_ORDERS, _rdp_at(DEFAULT_ORDERS, steps, mu_squared))
+
+
+def _rdp_at(orders: Floats, steps: Sequence[SampledSteps], mu_squared: float) -> Floats:
+    values = orders * mu_squared / 2
+    for noise, rate, count in steps:
+        sampled = poisson_gaussian_rdp(rate, noise, orders)
+        values = values + count * np.minimum(sampled, gaussian_rdp(noise, orders))
+    return values
 
 
 @functools.lru_cache(maxsize=256)
-def _step_rdp(rate: float, noise_multiplier: float) -> Floats:
-    sampled = poisson_gaussian_rdp(rate, noise_multiplier, DEFAULT_ORDERS)
-    return np.minimum(sampled, gaussian_rdp(noise_multiplier, DEFAULT_ORDERS))
+def _least_by_rdp(steps: tuple[SampledSteps, ...], mu_squared: float, delta: float) -> float:
+    """Return epsilon of the RDP curve: by few orders, then by those that might prove less.
+
+    RDP rises with the order, so that an order proves no less than the RDP of a lower one with its
+    own conversion says. Where rounding would hide one that does, this is more, never less.
+    """
+    terms, values = conversion_term(DEFAULT_ORDERS, delta), np.zeros(DEFAULT_ORDERS.size)
+    least, places = math.inf, np.arange(DEFAULT_ORDERS.size)
+    for stride in _STRIDES:
+        may_be_less = np.maximum.accumulate(values) + terms < least
+        looked_at = places[may_be_less & (values == 0) & (places % stride == 0)]
+        if looked_at.size:
+            values[looked_at] = _rdp_at(DEFAULT_ORDERS[looked_at], steps, mu_squared)
+            least = min(least, float((values + terms)[looked_at].min()))
+    return max(least, 0.0)
 
 
 def sampled_steps_epsilon(
@@ -274,15 +298,30 @@ def calibrate_steps(
         )
 
     def rough(sigma: float) -> float:
-        return float(sampled_steps_rdp([SampledSteps(sigma, rate, count)], beside).epsilon(delta))
+        return _least_by_rdp((SampledSteps(sigma, rate, count),), beside, delta)
 
     def priced(sigma: float, cells: float) -> float:
-        run = [SampledSteps(sigma, rate, count)]
-        loss = sampled_steps_pld(run, delta, beside, cells)
-        return worst_case_epsilon(delta, rdp=sampled_steps_rdp(run, beside), pld=loss).epsilon
+        loss = sampled_steps_pld([SampledSteps(sigma, rate, count)], delta, beside, cells)
+        return min(rough(sigma), math.inf if loss is None else loss.get_epsilon_for_delta(delta))
 
-    coarse, exact = (functools.partial(priced, cells=cells) for cells in (_FEW_CELLS, _CELLS))
-    return _least_fitting(epsilon, rough, coarse, exact)
+    coarse, exact = (
+        functools.cache(functools.partial(priced, cells=cells)) for cells in (_FEW_CELLS, _CELLS)
+    )
+    sigma = _least_fitting(epsilon, rough, coarse, exact)
+    # As a ledger asks: RDP that is summed otherwise may be above the budget by its last digit.
+    while not _costs_at_most(epsilon, delta, [SampledSteps(sigma, rate, count)], beside):
+        sigma *= math.sqrt(_PRECISE)
+    return sigma
+
+
+def _costs_at_most(
+    epsilon: float, delta: float, steps: Sequence[SampledSteps], mu_squared: float
+) -> bool:
+    """Tell whether `sampled_steps_epsilon` is no more, without the curve where the loss says so."""
+    loss = sampled_steps_pld(steps, delta, mu_squared)
+    if loss is not None and loss.get_epsilon_for_delta(delta) <= epsilon:
+        return True
+    return bool(sampled_steps_rdp(steps, mu_squared).epsilon(delta) <= epsilon)
 
 
 _Cost = Callable[[float], float]  # from a noise multiplier to epsilon; it falls
@@ -303,6 +342,10 @@ def _least_fitting(epsilon: float, rough: _Cost, coarse: _Cost, exact: _Cost) ->
     while coarse(low) <= epsilon and low > _LEAST_NOISE:
         low, high = low / 2, low
     found = _closed_in(low, high, _PRECISE, epsilon, coarse)
+    # What is exact is hardly less than on the coarse grid, and falls with noise as that does.
+    falls = max(coarse(found / _PRECISE), _TINY) / max(coarse(found), _TINY)
+    if exact(found) <= epsilon <= falls * max(exact(found), _TINY):
+        return found
     return _settled(found, epsilon, exact)
 
 
@@ -336,7 +379,8 @@ def _closed_in(low: float, high: float, factor: float, epsilon: float, cost: _Co
         return low
 
     def excess(log_sigma: float) -> float:
-        return math.log(max(cost(math.exp(log_sigma)), _TINY) / epsilon)
+        ratio = math.log(max(cost(math.exp(log_sigma)), _TINY) / epsilon)
+        return min(max(ratio, -1.0), 1.0)  # where the cost leaps, it is no straight line
 
     error = math.log(factor) / 4
     root = brentq(excess, math.log(low), math.log(high), xtol=error)
