@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tacit.features.rows import steps_of as steps_of
     from tacit.features.scales import ScaledHOG
     from tacit.features.scales import box_windows as box_windows
-    from tacit.features.text import StaticTextEncoder
+    from tacit.features.text import LexiconScores, StaticTextEncoder
     from tacit.features.whitening import PublicKernel, PublicWhitening
     from tacit.features.whitening import bearable_dimensions as bearable_dimensions
     from tacit.features.whitening import needs_strength as needs_strength
@@ -47,6 +47,7 @@ __all__ = [
     "Column",
     "Deskew",
     "FrozenEncoder",
+    "LexiconScores",
     "Numeric",
     "PrecomputedEmbeddings",
     "PublicBins",
@@ -65,6 +66,7 @@ _HOME = {
     "FrozenEncoder": "encoders",
     "PrecomputedEmbeddings": "encoders",
     "presumptions": "encoders",
+    "LexiconScores": "text",
     "StaticTextEncoder": "text",
     "PublicBins": "bins",
     "FAINT_SQUARE": "patches",

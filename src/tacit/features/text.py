@@ -1,14 +1,19 @@
-"""Texts as the mean of their tokens' public vectors: a table and a tokenizer from local files."""
+"""Texts as numbers, each text by itself: public vectors of its tokens, public ratings of its words.
+
+Everything is read from local files or given; nothing is fetched, and nothing is learned from texts.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from tacit._extras import need
@@ -91,18 +96,13 @@ class StaticTextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             As secret as the texts; 0 for a text without tokens, NaN for what is no text.
         """
         tokenizer, table = self._files()
-        made = []
-        with quiet():
-            for text in X:
-                try:
-                    places = tokenizer.encode(text, add_special_tokens=False).ids
-                    places = [place for place in places if place < len(table)]
-                    total = table[places].sum(axis=0, dtype=np.float64)
-                    made.append(total / max(len(places), 1))
-                except BaseException as error:
-                    kind_of(error)  # an interrupt goes on
-                    made.append(np.full(table.shape[1], np.nan))
-        return np.array(made, dtype=np.float32).reshape(len(made), table.shape[1])
+
+        def mean(text: str) -> ArrayLike:
+            places = tokenizer.encode(text, add_special_tokens=False).ids
+            places = [place for place in places if place < len(table)]
+            return np.asarray(table[places].sum(axis=0, dtype=np.float64) / max(len(places), 1))
+
+        return _each(X, mean, table.shape[1])
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "_read"}
@@ -112,3 +112,163 @@ class StaticTextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.requires_fit = False
         tags.input_tags.string = True
         return tags
+
+
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_NEGATIONS = """
+not no never none nothing nowhere neither nor cannot without hardly barely scarcely rarely seldom
+lack lacks lacking few little less ain't aren't can't couldn't didn't doesn't don't hadn't hasn't
+haven't isn't shouldn't wasn't weren't won't wouldn't
+"""
+_NEGATED_WITHIN = 3
+_NEGATED = -0.74
+_TURNS = frozenset(("but", "yet", "however", "though"))
+_BEFORE_TURN, _AFTER_TURN = 0.5, 1.5
+"""Rules and numbers of VADER: what is negated, and what stands before or after a "but"."""
+
+
+@dataclass(eq=False, repr=False)
+class LexiconScores(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """What public ratings of words say of an English text: four numbers for each lexicon.
+
+    Parameters
+    ----------
+    lexicons : sequence of mapping or path
+        Ratings of words in small letters, above 0 for praise and below for blame; or a file with a
+        word, a tab and its rating on each line (more cells and other lines are passed over).
+
+    Notes
+    -----
+    A rating counts -0.74 times within three words after a negation, half before the last "but" and
+    1.5 times after it. The numbers are their sum, the sum of those above 0, and of those below,
+    each over the root of the number of words; and the sum over 2 + the sum of sizes.
+
+    References
+    ----------
+    Hutto and Gilbert 2014 (VADER), where the rules are from; docs/encoders.md#texts
+
+    Examples
+    --------
+    >>> scores = LexiconScores([{"good": 1.0, "bad": -1.0}])
+    >>> scores.transform(["not bad at all"]).astype(float).round(2).tolist()
+    [[0.37, 0.37, 0.0, 0.27]]
+    """
+
+    lexicons: Sequence[Mapping[str, float] | str | os.PathLike[str]]
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Read the files; nothing is learned from texts.
+
+        Parameters
+        ----------
+        X : object
+            Ignored.
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        self
+            Ready.
+        """
+        self._ratings()
+        return self
+
+    def _ratings(self) -> list[dict[str, float]]:
+        if "_read" not in self.__dict__:
+            self._read = [_lexicon(given) for given in self.lexicons]
+        return self._read
+
+    def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
+        """Return the scores of each text.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Texts, private or public.
+
+        Returns
+        -------
+        array of float32 of shape (texts, 4 lexicons)
+            As secret as the texts; 0 for a text without rated words, NaN for what is no text.
+        """
+        ratings = self._ratings()
+
+        def scores(text: str) -> ArrayLike:
+            words = _WORD.findall(text.lower().replace("\u2019", "'"))
+            weights = _weights(words)
+            return np.concatenate([_scores(words, weights, each) for each in ratings])
+
+        return _each(X, scores, 4 * len(ratings))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_read"}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.string = True
+        return tags
+
+
+def _lexicon(given: Mapping[str, float] | str | os.PathLike[str]) -> dict[str, float]:
+    """Return ratings by word, all of them finite; a lexicon without any is refused."""
+    rated = dict(given) if isinstance(given, Mapping) else _rated_lines(given)
+    numbers = all(isinstance(rating, int | float) for rating in rated.values())
+    if not rated or not numbers or not np.isfinite([*rated.values()]).all():
+        raise InvalidArgument(
+            "Expected a lexicon of words with finite ratings: a mapping, or a file with a word, a "
+            "tab and a rating on its lines."
+        )
+    return rated
+
+
+def _rated_lines(path: str | os.PathLike[str]) -> dict[str, float]:
+    rated = {}
+    try:
+        with open(path, encoding="utf-8") as lines:
+            for line in lines:
+                word, _, rest = line.rstrip("\n").partition("\t")
+                with contextlib.suppress(ValueError):
+                    rated[word.lower()] = float(rest.partition("\t")[0])
+    except (OSError, UnicodeError) as error:
+        raise InvalidArgument(
+            "Expected a lexicon, a file of words with ratings; reading it fails with "
+            f"{type(error).__name__}."
+        ) from None
+    return rated
+
+
+def _weights(words: list[str]) -> list[float]:
+    """Return how often each word's rating counts: by negations before it, and by the last "but"."""
+    turn = max((place for place, word in enumerate(words) if word in _TURNS), default=-1)
+    negations, weights = frozenset(_NEGATIONS.split()), []
+    for place in range(len(words)):
+        before = words[max(0, place - _NEGATED_WITHIN) : place]
+        weight = _NEGATED if negations.intersection(before) else 1.0
+        if turn >= 0:
+            weight *= _AFTER_TURN if place > turn else _BEFORE_TURN
+        weights.append(weight)
+    return weights
+
+
+def _scores(words: list[str], weights: list[float], ratings: Mapping[str, float]) -> list[float]:
+    rated = [ratings[w] * weight for w, weight in zip(words, weights, strict=True) if w in ratings]
+    praise, blame = sum(r for r in rated if r > 0), sum(r for r in rated if r < 0)
+    total, root = praise + blame, max(len(words), 1) ** 0.5
+    return [total / root, praise / root, blame / root, total / (2 + praise - blame)]
+
+
+def _each(
+    texts: Iterable[str], described: Callable[[str], ArrayLike], width: int
+) -> NDArray[np.float32]:
+    """Describe each text by itself; what is no text becomes NaN, without a word."""
+    made = []
+    with quiet():
+        for text in texts:
+            try:
+                made.append(np.asarray(described(text), dtype=np.float32))
+            except BaseException as error:
+                kind_of(error)  # an interrupt goes on
+                made.append(np.full(width, np.nan, dtype=np.float32))
+    return np.array(made, dtype=np.float32).reshape(len(made), width)
