@@ -77,6 +77,7 @@ DATASETS = {
     "npz": "tacit.datasets.arrays:load_npz",
     "csv": "tacit.datasets.table:load_table",
     "parquet": "tacit.datasets.table:load_table",
+    "texts": "tacit.datasets.texts:load_texts",
 }
 """Loaders by the word before the colon; one that can do without a path stands for a whole set."""
 

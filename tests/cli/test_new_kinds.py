@@ -83,7 +83,7 @@ def test_a_run_trains_with_all_of_them(added, tacit):
 
 def test_a_new_set_is_named_where_another_is_refused(added):
     assert ships("moons")
-    with pytest.raises(InvalidArgument, match="parquet:FILE or moons"):
+    with pytest.raises(InvalidArgument, match="texts:FILE or moons"):
         load_dataset("elsewhere:DIR")
     with pytest.raises(InvalidArgument, match="to be digits"):
         load_dataset("moons:here")

@@ -11,7 +11,14 @@ from tacit.errors import InvalidArgument
 from tacit.export import export_onnx
 from tacit.export.exporting import _OTHERS
 from tacit.export.students import _SCORES
-from tacit.features import PublicKernel, PublicPatches, PublicWhitening, ScaledHOG
+from tacit.features import (
+    FrozenEncoder,
+    PrecomputedEmbeddings,
+    PublicKernel,
+    PublicPatches,
+    PublicWhitening,
+    ScaledHOG,
+)
 
 KINDS = dict(measured.catalogue())
 SCANS = dict(measured.of_scans())
@@ -109,6 +116,45 @@ class TestScikitLearn:
             fitted = step.fit(rows[:20])
             said = self.outcome(fitted, rows, tmp_path)
             assert said == pytest.approx(fitted.transform(rows), abs=2e-5), step
+
+    def encoder_file(self, path, opset):
+        """The largest of each four of 16 numbers, for one row at a time, in an opset's words."""
+        from onnx import TensorProto, helper, numpy_helper
+
+        last = {"axes": [2]} if opset < 18 else {}
+        sides = [numpy_helper.from_array(np.array([1, 4, 4]), "_1")]  # a name of the graph's own
+        sides += [numpy_helper.from_array(np.array([2]), "axes")] if opset >= 18 else []
+        nodes = [
+            helper.make_node("Reshape", ["X", "_1"], ["square"]),
+            helper.make_node("ReduceMax", ["square", "axes"][: 1 + (not last)], ["out"], **last),
+        ]
+        given = helper.make_tensor_value_info("X", TensorProto.FLOAT, [1, 16])
+        said = helper.make_tensor_value_info("out", TensorProto.FLOAT, [1, 4, 1])
+        graph = helper.make_graph(nodes, "largest", [given], [said], sides)
+        versions = [helper.make_opsetid("", opset)]
+        path.write_bytes(
+            helper.make_model(graph, opset_imports=versions, ir_version=8).SerializeToString()
+        )
+        return path
+
+    @pytest.mark.parametrize("opset", [13, 18])
+    def test_an_encoder_sees_rows_alone_also_where_its_file_is_for_one(self, tmp_path, opset):
+        from sklearn.pipeline import make_pipeline
+
+        rows = np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32)
+        encoder = FrozenEncoder(self.encoder_file(tmp_path / "encoder.onnx", opset))
+        for last in (PrecomputedEmbeddings(), PublicWhitening(3)):
+            fitted = make_pipeline(encoder, last).fit(rows)
+            said = self.outcome(fitted, rows.astype(np.float64), tmp_path)
+            assert said == pytest.approx(fitted.transform(rows), abs=2e-5)
+
+    def test_an_encoder_that_is_no_file_or_another_file_is_refused(self, tmp_path):
+        with pytest.raises(InvalidArgument, match="ONNX file to export"):
+            self.outcome(FrozenEncoder(lambda rows: rows), np.ones((2, 3)), tmp_path)
+        (tmp_path / "other.onnx").write_bytes(b"other")
+        other = FrozenEncoder(tmp_path / "other.onnx", weights="0" * 64)
+        with pytest.raises(InvalidArgument, match="another hash"):
+            self.outcome(other, np.ones((2, 3)), tmp_path)
 
     def test_a_function_a_foreign_class_and_a_subclass_are_refused_by_name(self, tmp_path):
         from sklearn.neighbors import KNeighborsClassifier

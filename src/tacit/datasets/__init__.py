@@ -20,6 +20,7 @@ from tacit.datasets.streams import TableStream, open_table
 from tacit.datasets.streams import is_table as is_table
 from tacit.datasets.streams import streamed_file as streamed_file
 from tacit.datasets.table import load_csv, load_table
+from tacit.datasets.texts import load_texts
 from tacit.datasets.votes import demo_votes, read_rows, read_votes
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "load_npz",
     "load_public",
     "load_table",
+    "load_texts",
     "open_table",
     "proposed_columns",
     "read_idx",

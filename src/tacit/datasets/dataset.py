@@ -62,6 +62,8 @@ class Dataset:
         The first so many records are the set's own training part; None if it has none.
     target_range : tuple of float, optional
         (low, high), declared bounds of y where it holds numbers; `classes` is then empty.
+    described_by : str, optional
+        What made numbers of texts, for the statement.
 
     Examples
     --------
@@ -79,6 +81,7 @@ class Dataset:
     groups: NDArray[Any] | None = field(default=None, kw_only=True)
     n_train: int | None = field(default=None, kw_only=True)
     target_range: tuple[float, float] | None = field(default=None, kw_only=True)
+    described_by: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.X.shape[1] < 1:

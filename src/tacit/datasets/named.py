@@ -29,6 +29,7 @@ from tacit.datasets.table import (
     read_cells,
     roles_of,
 )
+from tacit.datasets.texts import load_text_inputs
 from tacit.errors import InvalidArgument, MissingExtra
 from tacit.features import Categorical, Column, Numeric
 
@@ -222,7 +223,7 @@ def _forms() -> str:
 
 
 def load_dataset(specification: str, **options: Any) -> Dataset:
-    """Load `digits`, `affairs`, `mnist:DIR`, `adult:DIR`, `npz:FILE`, `csv:FILE`, `parquet:FILE`.
+    """Load `digits`, `affairs`, `mnist:DIR`, `adult:DIR`, `npz:FILE`, `csv:FILE`, `texts:FILE`.
 
     Parameters
     ----------
@@ -230,7 +231,8 @@ def load_dataset(specification: str, **options: Any) -> Dataset:
         One of these words; FILE and DIR are paths.
     **options
         What the loader takes by name: the roles of a table's columns (`load_table`), the classes
-        of an archive (`load_npz`) or of images (`load_idx`). Others are refused.
+        of an archive (`load_npz`) or of images (`load_idx`), the files that make numbers of texts
+        (`load_texts`). Others are refused.
 
     Returns
     -------
@@ -267,13 +269,18 @@ def load_public(specification: str, **options: Any) -> NDArray[Any]:
         The inputs, which are public.
     """
     kind, _, place = named_kind(specification).partition(":")
-    if kind not in _TABLES or not place:
+    if kind not in _UNLABELLED or not place:
         return load_dataset(specification, **options).X
     inputs = {key: value for key, value in options.items() if key not in _LABELS}
-    return _call(load_inputs, kind, (place,), inputs)
+    return _call(_UNLABELLED[kind], kind, (place,), inputs)
 
 
 _TABLES = ("csv", "parquet")
+_UNLABELLED: dict[str, Callable[..., Any]] = {
+    "csv": load_inputs,
+    "parquet": load_inputs,
+    "texts": load_text_inputs,
+}
 _WRITTEN = ("delimiter", "decimal", "encoding")
 """Options that say how a text file is written."""
 

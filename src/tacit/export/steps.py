@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit.errors import InvalidArgument
+from tacit.export.encoders import frozen_encoder
 from tacit.export.graph import Graph, squares
 from tacit.export.images import deskew, hog, public_patches, scaled_hog, unit_length
 from tacit.features import Numeric
@@ -205,6 +206,8 @@ _STEPS: dict[str, Step] = {
     "HOG": hog,
     "ScaledHOG": scaled_hog,
     "PublicBins": _bins,
+    "FrozenEncoder": frozen_encoder,
+    "PrecomputedEmbeddings": lambda _, __, rows: rows,
     "PublicWhitening": _whitened,
     "PublicKernel": _public_kernel,
     "PublicPatches": public_patches,

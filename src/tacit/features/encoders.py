@@ -389,6 +389,8 @@ class PrecomputedEmbeddings(TransformerMixin, BaseEstimator):  # type: ignore[mi
     ----------
     name : str
         What the statement calls the network.
+    alone : bool
+        Whether each row is known to be computed by itself, as tacit does it with texts.
 
     Notes
     -----
@@ -402,6 +404,8 @@ class PrecomputedEmbeddings(TransformerMixin, BaseEstimator):  # type: ignore[mi
     """
 
     name: str = "a network"
+    _: KW_ONLY
+    alone: bool = False
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Learn nothing.
@@ -443,6 +447,11 @@ class PrecomputedEmbeddings(TransformerMixin, BaseEstimator):  # type: ignore[mi
         tuple of str
             Lines for the ledger. Public.
         """
+        if self.alone:
+            return (
+                f"rows are outputs of {self.name}, each from its own record alone: presumes that "
+                "they were made without the private records",
+            )
         return (
             f"rows are outputs of {self.name}, computed outside tacit: presumes that it was "
             "trained without the private records, and that each row was computed from its own "

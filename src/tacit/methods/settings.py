@@ -159,13 +159,15 @@ def encoder_view(file: str) -> Any:
     return make_pipeline(FrozenEncoder(file, name=Path(file).name), whitened_view())
 
 
-def embeddings_view() -> Any:
-    """Return rows that are a network's outputs already, whitened by public rows."""
+def embeddings_view(described_by: str | None) -> Any:
+    """Return rows that are outputs already, whitened by public rows; tacit described texts."""
     from sklearn.pipeline import make_pipeline
 
     from tacit.features import PrecomputedEmbeddings
 
-    return make_pipeline(PrecomputedEmbeddings(), whitened_view())
+    if described_by is None:
+        return make_pipeline(PrecomputedEmbeddings(), whitened_view())
+    return make_pipeline(PrecomputedEmbeddings(described_by, alone=True), whitened_view())
 
 
 def bins_view(columns: Sequence[Any] | None) -> Any:
@@ -182,7 +184,7 @@ _VIEWS: dict[str, Made | None] = {
     "digits": lambda data, _: digits_view(data.image_shape),
     "images": lambda data, _: images_view(data.image_shape),
     "whitened": lambda *_: whitened_view(),
-    "embeddings": lambda *_: embeddings_view(),
+    "embeddings": lambda data, _: embeddings_view(data.described_by),
     "onnx:FILE": lambda _, settings: encoder_view(settings["file"]),
     "bins": lambda data, _: bins_view(data.columns),
 }
