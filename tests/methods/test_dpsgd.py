@@ -16,7 +16,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from torch import nn
 
 from tacit import Budget, BudgetExceeded, DPSGDAutoencoder, DPSGDClassifier, InsecureNoise, Ledger
-from tacit.errors import InvalidArgument, LedgerUnavailable
+from tacit.errors import InvalidArgument, LedgerUnavailable, WeakSignal
 from tacit.ledger.store import Store
 from tacit.mechanisms import NoisySteps
 from tacit.methods.linear_steps import steps_borne
@@ -86,6 +86,14 @@ class TestLearning:
             assert entry.plan["queries"] == steps
             assert entry.plan["parameters"]["sampling_rate"] == pytest.approx(rate)
         assert model.fit(X, Y, X_public=OUTSIDE).score(X_NEW, Y_NEW) > 0.9
+
+    def test_a_regression_is_judged_as_descent_by_whose_rule_it_learns(self):
+        weak = {"noise_multiplier": None, "hidden": (), "epsilon": 0.15}
+        with pytest.warns(WeakSignal, match="n mu = "):
+            model = make(**weak).fit(X, Y, X_public=OUTSIDE)
+        assert model.forecast_.verdict == "doubtful"
+        with pytest.raises(InvalidArgument, match="can learn something"):
+            make(**{**weak, "epsilon": 0.01}).fit(X, Y, X_public=OUTSIDE)
 
     def test_any_module(self):
         torch.manual_seed(0)

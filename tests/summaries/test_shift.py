@@ -117,4 +117,6 @@ def test_means_elsewhere_are_told():
 def test_what_is_certain_but_small_is_not_told():
     assert not Shift(z=9.0, effect=0.01, least=0.1).is_told
     assert not Shift(z=2.0, effect=9.0, least=0.1).is_told
-    assert "no difference" in str(Shift(z=2.0, effect=9.0, least=0.1))
+    assert "no difference" in str(Shift(z=2.0, effect=0.04, least=0.1))
+    assert "effect below 18" in str(Shift(z=2.0, effect=9.0, least=0.1))  # noise hides it
+    assert "no difference" in str(Shift(z=0.0, effect=0.0, least=0.1))

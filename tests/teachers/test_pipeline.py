@@ -86,6 +86,18 @@ def test_no_records_at_all_votes_class_0():
     assert predictions.tolist() == [[0], [0], [0]]
 
 
+class Forgetful:
+    """An executor that loses every other task."""
+
+    def run(self, job, tasks):
+        return [(task, job.answer(task.shards)) for task in list(tasks)[::2]]
+
+
+def test_teachers_that_an_executor_does_not_answer_for_do_not_vote(table):
+    with pytest.raises(TeacherFailed, match="did not answer for every teacher"):
+        table.predict(GaussianNB(), executor=Forgetful())
+
+
 def test_failures_are_types_and_nothing_secret(table, tmp_path, capfd):
     for number in (2, 10):
         table.X[np.flatnonzero(table.shards == number)[0], 0] = CANARY

@@ -834,7 +834,8 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
         said = f"Probabilities were calibrated: {mapped}, fitted to a table of outcomes by score "
         said = f"{said}that {self._calibration():.0%} of mu^2 paid for."
         check, apart = (getattr(self, name, None) for name in ("score_check_", "score_shift_"))
-        more = [] if check is None else [share_right(check, self.classes_)]
+        people = self.ledger_.unit not in (RECORD, self._unit)
+        more = [] if check is None else [share_right(check, self.classes_, by_person=people)]
         more += [] if apart is None else [f"By these scores: {apart}"]
         return [*first, said, *filter(None, more)]
 

@@ -237,7 +237,7 @@ def scores_apart(check: ScoreCheck, table: Any, sigma: float, fresh: Integers) -
     return found._replace(least=SCORE_EFFECT)
 
 
-def share_right(release: Release, classes: NDArray[Any]) -> str | None:
+def share_right(release: Release, classes: NDArray[Any], *, by_person: bool) -> str | None:
     """Say how many records the student has right, where a paid check counted it.
 
     Parameters
@@ -246,6 +246,8 @@ def share_right(release: Release, classes: NDArray[Any]) -> str | None:
         The table of outcomes by score; public.
     classes : array
         The label set. Of two, the table counts which label has which score, not what is right.
+    by_person : bool
+        Whether each person's records share one count.
 
     Returns
     -------
@@ -261,9 +263,10 @@ def share_right(release: Release, classes: NDArray[Any]) -> str | None:
     share = min(max(float(table[1].sum()) / total, 0.0), 1.0)
     # Of r - share (r + w): wrong ones weigh `share`, right ones 1 - share, each with its own noise.
     spread = (noise / total) ** 2 * (share**2 + (1 - share) ** 2) / 2 + share * (1 - share) / total
+    whose = "a person's records, on average over people" if by_person else "the private records"
     return (
         f"By that table the student's label is right for {share:.1%} (give or take "
-        f"{2 * math.sqrt(spread):.1%}) of the private records."
+        f"{2 * math.sqrt(spread):.1%}) of {whose}."
     )
 
 

@@ -22,7 +22,13 @@ from tacit._checks import Floats, at_least, one_of
 from tacit._extras import torch
 from tacit.errors import InvalidArgument
 from tacit.methods.base import PrivateClassifier, RowEstimator, Targets
-from tacit.methods.forecast import JudgedEstimator, no_forecast
+from tacit.methods.forecast import (
+    UNDECLARED,
+    Forecast,
+    JudgedEstimator,
+    no_forecast,
+    strength_forecast,
+)
 from tacit.methods.linear_steps import LINEAR, clip_and_rate, steps_borne
 from tacit.methods.method import Facts, Method, Rule, common
 from tacit.methods.noisy_training import (
@@ -44,7 +50,7 @@ from tacit.noisy_training import (
     trained_parameters,
 )
 from tacit.privacy import calibrate_gaussian
-from tacit.records import PrivateRecords
+from tacit.records import PrivateRecords, is_from_data
 from tacit.students import (
     NetworkStudent,
     ReconstructionStudent,
@@ -118,7 +124,8 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator
         best of 2e-3, 5e-3, 1e-2, 2e-2 on its test rows). Without hidden layers, and with
         public inputs, which tell how long rows are, the defaults are those of `DescentClassifier`
         (clip sqrt(features), rate 50/sqrt(features), momentum, as many steps as n mu bears), in
-        lots of a quarter of the records.
+        lots of a quarter of the records; with another `batch_size` the epochs stay, so that steps
+        are others.
     hidden : tuple of int
         Widths of the hidden layers, (300, 100) by default; () is softmax regression. In run.toml: a
         list.
@@ -172,10 +179,10 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator
 
     def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
         """Train on the private rows; public inputs, if given, tell features, centre and scale."""
-        self._judge(NO_FORECAST)
-        n_features, n_classes = private.rows.shape[1], task.n_classes or 0
         # Only public inputs tell how long rows are, on which the rule of a regression rests.
         self._by_strength = outside is not None and self.module is None and not self.hidden
+        self._judge(self._foreseen())
+        n_features, n_classes = private.rows.shape[1], task.n_classes or 0
         frame = PublicFrame.around(self._view(), outside, n_features)
         width = frame.width()
         network, ledger = self._train(
@@ -190,6 +197,14 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator
         self.student_ = frame.told(student, network, n_features, n_classes)
         self.__dict__.update(task.public, ledger_=ledger)
         self._check_scores(private, ledger, outside)
+
+    def _foreseen(self) -> Forecast:
+        """Return the forecast of descent, by whose rule a regression learns; of others none."""
+        if not self._by_strength or self.noise_multiplier is not None:
+            return NO_FORECAST
+        if is_from_data(self.n_records) or self.n_records is None:
+            return UNDECLARED
+        return strength_forecast(self._declared_size(0), self._own_mu())
 
     def _recipe_for(self, module: Module, size: int) -> tuple[Recipe, float]:
         """Return the recipe; that of a softmax regression follows from n mu."""

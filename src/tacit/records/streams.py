@@ -125,15 +125,15 @@ class StreamedRecords(Secret):
             (number,), (answer,) = task.numbers, answers
             if answer.failure is not None or answer.predictions is None or number in counted:
                 raise RecordsUnread(
-                    f"A part of the private records could not be added up ({answer.failure}): it "
-                    "was not released, and nothing was paid for it."
+                    f"A part of the private records could not be added up ({answer.failure}): this "
+                    "sum was neither released nor paid for; what was released before stays paid."
                 )
             counted.add(number)
             yield answer.predictions
         if len(counted) < len(pieces):
             raise RecordsUnread(
-                "The executor did not answer for every part of the private records: nothing was "
-                "released, and nothing was paid for it."
+                "The executor did not answer for every part of the private records: this sum was "
+                "neither released nor paid for; what was released before stays paid."
             )
 
 

@@ -3,7 +3,8 @@
 A student that never saw what was released of a query says a class for it (`CombinedStudent` has
 such folds). Where that has nothing to do with what was released, nothing is known to have been
 learned: a model that looks like any other, and costs as much. It is told by releases and public
-inputs alone.
+inputs alone. The other way round it proves nothing: one record or teacher votes for many inputs,
+so that its votes foretell each other whatever the labels mean.
 """
 
 from __future__ import annotations
@@ -47,8 +48,11 @@ class Signal(NamedTuple):
                 "tell."
             )
         return (
-            "Something was learned: what was foretold of each public input from the others goes "
-            f"with what was released of it by {self.learned:.1f} deviations."
+            "What was released of neighbouring public inputs agrees: what was foretold of each by "
+            f"the others goes with what was released of it by {self.learned:.1f} deviations. That "
+            "shows a pattern beyond noise, not that it is the labels': records that vote for "
+            "several inputs agree with themselves. Only an evaluation tells how good the student "
+            "is."
         )
 
 

@@ -43,6 +43,12 @@ class Shift(NamedTuple):
     def __str__(self) -> str:
         """Return it in words."""
         if not self.is_told:
+            if self._visible > self.least:
+                return (
+                    "The releases cannot tell whether public inputs resemble the private records: "
+                    f"noise hides every effect below {self._visible:.2g}, and one of "
+                    f"{self.least:g} matters."
+                )
             return "The releases tell of no difference between public inputs and private records."
         return (
             "Public inputs do not resemble the private records: what was released of where these "
@@ -50,6 +56,11 @@ class Shift(NamedTuple):
             f"{self.effect:.2f}). Expect a student that is worse than held-out public rows say; "
             "public inputs of the private records' kind would help."
         )
+
+    @property
+    def _visible(self) -> float:
+        """The effect that would just be certain: both figures grow with the same difference."""
+        return CERTAIN * self.effect / self.z if self.z else 0.0
 
     @property
     def is_told(self) -> bool:

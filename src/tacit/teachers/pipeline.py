@@ -154,14 +154,18 @@ def ask_teachers(
         for number, found in kept.found.items():
             take(number, found)
         left = [number for number in numbers if number not in kept.found]
+        missing = set(left)
         for task, answers in where.run(job, run.tasks(left, size)):
             for number, one in zip(task.numbers, answers, strict=True):
+                missing.discard(number)
                 if one.predictions is not None:
                     kept.add(number, one.predictions)
                 if one.failure is not None:
                     failures.add(one.failure)
                 take(number, one.predictions)
     # Once and at the end: when a run stops must not tell which teacher failed.
+    if missing:
+        raise TeacherFailed("The executor did not answer for every teacher. Nothing was released.")
     if failures:
         others = "no checkpoint was kept"
         if checkpoint is not None:
