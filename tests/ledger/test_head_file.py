@@ -146,9 +146,42 @@ def test_the_head_of_another_ledger_is_an_exchange(ledger, path, plan, votes):
         pytest.fail("a grant was given")
 
 
+def test_who_opened_before_others_spent_finds_a_roll_back(ledger, path, plan, votes):
+    """All that it saw is still there: only the remembered head tells."""
+    spend(ledger, plan, votes)
+    origin, old = ledger.origin, path.read_bytes()
+    spend(Ledger(path), plan, votes)
+    path.write_bytes(old)
+    for read in (
+        ledger.statement,
+        ledger.verify,
+        ledger.snapshot,
+        ledger.extract,
+        ledger.entries,
+        ledger.spent,
+        lambda: ledger.entries(origin),
+        lambda: ledger.collect(list),
+        lambda: ledger.charge(plan, study="ab" * 32, purpose="answer", entrusted=["somebody"]),
+    ):
+        with pytest.raises(LedgerDamaged, match="rolled back"):
+            read()
+
+
+def test_a_charge_that_may_have_been_made_is_looked_for_in_no_rolled_back_ledger(
+    ledger, path, plan
+):
+    told = {"plan": plan, "purpose": "answer", "entrusted": ["somebody"]}
+    ledger.charge(study="ab" * 32, **told)
+    old = path.read_bytes()
+    Ledger(path).charge(study="cd" * 32, **told)
+    path.write_bytes(old)
+    with pytest.raises(LedgerDamaged, match="rolled back"):
+        ledger.charge(study="ab" * 32, **told)
+
+
 def test_a_release_reads_the_last_line_alone(ledger, path, plan, votes, monkeypatch):
     spend(ledger, plan, votes)
-    monkeypatch.setattr(reading, "load", lambda _: pytest.fail("read everything"))
+    monkeypatch.setattr(reading, "load", lambda *_: pytest.fail("read everything"))
     spend(ledger, plan, votes, times=2)
     assert Ledger(path).spent() == ledger.spent() > 0
     assert len(ledger) == 3
@@ -185,7 +218,7 @@ def test_notes_of_begun_steps_read_what_is_new_alone(path, monkeypatch, accounta
     assert [entry.kind for entry in ledger.entries()] == ["release", "began", "began", "began"]
 
 
-def everything(_):
+def everything(*_):
     pytest.fail("read everything")
 
 

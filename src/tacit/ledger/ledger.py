@@ -708,7 +708,7 @@ class Ledger:
         ----------
         head : str, optional
             A head from elsewhere (a statement prints one). Without it, a ledger that was cut short
-            or replaced by an older copy looks intact.
+            or replaced by an older copy, its -head file as well, looks intact.
 
         Returns
         -------

@@ -86,15 +86,20 @@ def schema_version(database: sqlite3.Connection) -> int:
     return version
 
 
-def load(database: sqlite3.Connection) -> Chain:
-    """Read and verify everything, pages included."""
+def load(database: sqlite3.Connection, remembered: Remembered | None) -> Chain:
+    """Read and verify everything, pages included, and that what is remembered is in it."""
     schema_version(database)
     _check_pages(database)
-    return Chain.verified(_header(database), _rows(database, _ALL))
+    chain = Chain.verified(_header(database), _rows(database, _ALL))
+    _check_holds(chain, remembered)
+    return chain
 
 
 def walk(
-    database: sqlite3.Connection, wanted: Iterable[str], collect: Callable[[Iterator[Entry]], Found]
+    database: sqlite3.Connection,
+    remembered: Remembered | None,
+    wanted: Iterable[str],
+    collect: Callable[[Iterator[Entry]], Found],
 ) -> tuple[Chain, Found]:
     """Verify everything as `load` does, one entry in memory at a time, which `collect` looks at.
 
@@ -103,10 +108,12 @@ def walk(
     schema_version(database)
     _check_pages(database)
     chain = Chain.verified(_header(database), ())
-    entries = _one_by_one(database, chain, tuple(wanted))
+    ends = () if remembered is None else (remembered.hash,)
+    entries = _one_by_one(database, chain, (*wanted, *ends))
     found = collect(entries)
     for _ in entries:  # what nobody looked at is verified as well
         pass
+    _check_holds(chain, remembered)
     return chain, found
 
 
@@ -136,7 +143,7 @@ def load_end(
         counted = wanted.seen is not None and wanted.seen.paid is not None
         chain = _from_seen(database, chain, wanted.seen) if counted else None
     if chain is None or remembered is None:
-        return load(database)
+        return load(database, remembered)
     query = "SELECT * FROM entries WHERE sequence > ? ORDER BY sequence"
     behind = _rows(database, query, chain.length).fetchall()
     _look_up(database, chain, (*_subjects(behind), *wanted.also))
@@ -144,8 +151,8 @@ def load_end(
         chain.append(row)
     if wanted.seen is not None:
         _look_up(database, chain, [wanted.seen.hash])
-    if chain.skipped < remembered.sequence and not chain.holds(remembered.hash):
-        raise _not_held(remembered)
+    if chain.skipped < remembered.sequence:
+        _check_holds(chain, remembered)
     return chain
 
 
@@ -188,6 +195,13 @@ def _look_up(database: sqlite3.Connection, chain: Chain, hashes: Iterable[str]) 
             chain.know(row)
 
 
+def _check_holds(chain: Chain, remembered: Remembered | None) -> None:
+    if remembered is None:
+        return
+    if chain.genesis != remembered.genesis or not chain.holds(remembered.hash):
+        raise _not_held(remembered)
+
+
 def _not_held(remembered: Remembered) -> LedgerDamaged:
     return LedgerDamaged(
         f"Expected the ledger to hold entry {remembered.sequence}, which its -head file "
@@ -202,7 +216,7 @@ def load_since(
     """Verify from the entry of this hash on; everything where it is not there, or the header's."""
     rows = _rows(database, "SELECT * FROM entries WHERE hash = ?", head).fetchall()
     if not rows:
-        return load(database)
+        return load(database, remembered)
     since = Seen(rows[0]["sequence"], head, None)
     return load_end(database, remembered, Wanted(seen, since))
 
@@ -229,9 +243,9 @@ def _header(database: sqlite3.Connection) -> dict[str, Any]:
     return dict(header[0])
 
 
-def texts(database: sqlite3.Connection) -> list[str]:
+def texts(database: sqlite3.Connection, remembered: Remembered | None) -> list[str]:
     """Return the header and the lines as they were written, all of them verified."""
-    load(database)
+    load(database, remembered)
     lines = database.execute("SELECT payload FROM entries ORDER BY sequence").fetchall()
     return [row["payload"] for row in (*database.execute("SELECT payload FROM header"), *lines)]
 

@@ -103,13 +103,15 @@ class Store:
 
     def read(self) -> Chain:
         """Read and verify pages and chain, without writing anything."""
-        return self._at_rest_or_locked(reading.load)
+        remembered = self._head.read()  # before the database, as in `_read_from`
+        return self._at_rest_or_locked(lambda base: reading.load(base, remembered))
 
     def walk(
         self, wanted: Iterable[str], collect: Callable[[Iterator[Entry]], Read]
     ) -> tuple[Chain, Read]:
         """Read and verify as much, with one entry in memory at a time, which `collect` looks at."""
-        return self._at_rest_or_locked(lambda base: reading.walk(base, wanted, collect))
+        remembered = self._head.read()
+        return self._at_rest_or_locked(lambda base: reading.walk(base, remembered, wanted, collect))
 
     def read_end(self, wanted: Wanted = TOTALS) -> Chain:
         """Read and verify the lines behind the remembered head, or as many as are wanted."""
@@ -135,7 +137,8 @@ class Store:
 
     def texts(self) -> list[str]:
         """Return the header and the lines as they were written, all of them verified."""
-        return self._at_rest_or_locked(reading.texts)
+        remembered = self._head.read()
+        return self._at_rest_or_locked(lambda base: reading.texts(base, remembered))
 
     def _at_rest_or_locked(self, read: Callable[[sqlite3.Connection], Read]) -> Read:
         """Read from the file alone if no log waits to be merged, otherwise under locks.
@@ -181,10 +184,11 @@ class Store:
                 if self._is_at_rest():  # and stays so: nobody else writes now
                     self._check_size(database)
                 _migrate(database)
+                remembered = turn.remembered()
                 if study is not None and reading.may_be_charged(database, study):
-                    chain = reading.load(database)
+                    chain = reading.load(database, remembered)
                 else:
-                    chain = reading.load_end(database, turn.remembered(), wanted)
+                    chain = reading.load_end(database, remembered, wanted)
                 entry = _insert(database, chain, chain.following(draft(chain)))
                 database.execute("COMMIT")
             except BaseException:
