@@ -6,7 +6,7 @@
 Lengths are made of tacit's own lines in one transaction. Then releases, charges, notes of begun
 steps, `spent()` and bare appends take turns, so that all meet the same load; told are medians of
 wall time, with what was used of the processor. Reading everything (`verify`, `tacit ledger show`)
-is measured up to --whole entries.
+is measured up to --whole entries, each in a process of its own, with its peak memory.
 
 A bare append inserts a row of the same length into a table with the same index, in SQLite's
 write-ahead log with full synchronisation, on a connection that stays open. The exit code is 1 if a
@@ -54,12 +54,20 @@ BARE = "bare append"
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """Milliseconds of one thing at one length: the median of wall time, the mean of CPU time."""
+    """Milliseconds of one thing at one length: the median of wall time, the mean of CPU time.
+
+    The peak of memory, in MB, where it was measured.
+    """
 
     what: str
     entries: int
     wall: float
     cpu: float
+    peak: float | None = None
+
+    def __str__(self) -> str:
+        memory = "" if self.peak is None else f", {self.peak:.0f} MB"
+        return f"{self.wall:.2f} ({self.cpu:.2f}){memory}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +176,15 @@ def reading_all(path: Path, entries: int) -> list[Took]:
 
     found = []
     for name, work in (("verify", Ledger(path).verify), ("tacit ledger show", shown)):
-        before, begun = time.process_time(), time.perf_counter()
-        work()
-        wall, cpu = time.perf_counter() - begun, time.process_time() - before
-        found.append(Took(name, entries, 1e3 * wall, 1e3 * cpu))
+        begun = time.perf_counter()
+        if (process := os.fork()) == 0:
+            work()
+            os._exit(0)
+        _, status, used = os.wait4(process, 0)
+        if status:
+            raise SystemExit(f"{name} failed")
+        wall, cpu = time.perf_counter() - begun, used.ru_utime + used.ru_stime
+        found.append(Took(name, entries, 1e3 * wall, 1e3 * cpu, used.ru_maxrss / 1024))
     return found
 
 
@@ -266,9 +279,7 @@ def show(found: list[Took], race: Together, console: Console) -> None:
     told = {(took.what, took.entries): took for took in found}
     for what in dict.fromkeys(took.what for took in found):
         cells = [told.get((what, length)) for length in lengths]
-        table.add_row(
-            what, *("" if cell is None else f"{cell.wall:.2f} ({cell.cpu:.2f})" for cell in cells)
-        )
+        table.add_row(what, *("" if cell is None else str(cell) for cell in cells))
     console.print(table)
     for what, (longer, over) in ratios(found).items():
         console.print(

@@ -183,9 +183,11 @@ def _mills_difference(eps: Any, mu: Any) -> Any:
     """M(eps/mu - mu/2) - M(eps/mu + mu/2) as an integral: the plain difference cancels."""
     centre, half = (eps / mu)[..., None], (mu / 2)[..., None]
     t = centre + half * _GAUSS_NODES
-    x = np.where(t > 40, 1 / np.maximum(t, 1) ** 2, 0.0)
-    series = x * (1 - 3 * x * (1 - 5 * x * (1 - 7 * x * (1 - 9 * x * (1 - 11 * x)))))
-    slope = np.where(t > 40, series, 1 - t * _mills(np.minimum(t, 41.0)))
+    slope = 1 - t * _mills(np.minimum(t, 41.0))
+    if (far := t > 40).any():
+        x = 1 / np.maximum(t, 1) ** 2
+        series = x * (1 - 3 * x * (1 - 5 * x * (1 - 7 * x * (1 - 9 * x * (1 - 11 * x)))))
+        slope = np.where(far, series, slope)
     return (half * slope * _GAUSS_WEIGHTS).sum(axis=-1)
 
 
