@@ -48,6 +48,7 @@ _STRIDES = (16, 4, 1)  # of so many orders one is looked at first, then more of 
 _LARGEST = 300.0
 _PRECISE = 1.0002
 _BESIDE = 1.003  # how far from a coarse result the exact one is looked for first
+_GUESSES = 5
 _LEAST_NOISE, _MOST_NOISE = 2.0**-8, 2.0**10
 _TINY = 1e-300
 
@@ -356,18 +357,19 @@ def _settled(near: float, epsilon: float, exact: _Cost) -> float:
     """
     low, high, step = near, near, _BESIDE
     while exact(high) > epsilon:
-        low, high, step = high, step * high, step * step
+        low, high, step = high, step * high, step**3
     while exact(low) <= epsilon:
         if low <= _LEAST_NOISE:
             return low
-        low, high, step = max(low / step, _LEAST_NOISE), low, step * step
-    enough = max(exact(high), _TINY)
-    slope = math.log(exact(low) / enough) / math.log(high / low)
-    guess = high * math.exp(math.log(enough / epsilon) / slope) * math.sqrt(_PRECISE)
-    for sigma in (high, min(max(guess, low), high)):
-        excess = math.log(max(exact(sigma), _TINY) / epsilon)
-        if -slope * math.log(_PRECISE) <= excess <= 0:
-            return sigma
+        low, high, step = max(low / step, _LEAST_NOISE), low, step**3
+    for _ in range(_GUESSES):
+        enough = max(exact(high), _TINY)
+        slope = math.log(exact(low) / enough) / math.log(high / low)
+        if enough >= epsilon * _PRECISE**-slope:
+            return high
+        guess = high * math.exp(math.log(enough / epsilon) / slope) * math.sqrt(_PRECISE)
+        sigma = min(max(guess, low), high)
+        low, high = (sigma, high) if exact(sigma) > epsilon else (low, sigma)
     return _closed_in(low, high, _PRECISE, epsilon, exact)
 
 
