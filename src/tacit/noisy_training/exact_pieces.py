@@ -14,12 +14,13 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from tacit._checks import Floats, Integers
+from tacit._checks import Floats, Integers, blocks
 from tacit.features import EXACT_BITS, WholeMatrix, WholeRows, row_bits, whole_rows
 from tacit.noisy_training.exact_rows import ACTIVATIONS, ExactLayer, add_product
 from tacit.noisy_training.examples import need_torch
 
 Shape = tuple[int, ...]
+_CACHED = 2**17  # numbers that stay in the processor's cache
 
 
 class Gradients(Protocol):
@@ -79,9 +80,9 @@ class KernelGradients(NamedTuple):
     @property
     def norms(self) -> Floats:
         """Lengths, from squares that are added in one order for every record."""
-        lengths = np.sqrt(added(np.square(self.kernels))) * self.input_units
+        lengths = _lengths(self.kernels) * self.input_units
         if self.biases is not None:
-            lengths = _length(lengths, np.sqrt(added(np.square(self.biases))))
+            lengths = _length(lengths, _lengths(self.biases))
         return np.asarray(lengths * self.delta_units)
 
     def add(self, total: Floats, factors: Floats) -> None:
@@ -112,6 +113,14 @@ def _length(first: Floats, second: Floats) -> Floats:
     larger = np.maximum(first, second)
     by = np.where(larger > 0, larger, 1.0)
     return np.asarray(larger * np.sqrt((first / by) ** 2 + (second / by) ** 2))
+
+
+def _lengths(rows: Floats) -> Floats:
+    """Return each row's length, from squares that are added in one order."""
+    lengths = np.empty((len(rows), 1))
+    for block in blocks(len(rows), _CACHED // rows.shape[1]):
+        lengths[block] = np.sqrt(added(np.square(rows[block])))
+    return lengths
 
 
 def added(rows: Floats) -> Floats:

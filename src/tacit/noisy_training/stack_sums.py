@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS, _FEWEST_ROWS = 256, 16
 """Rows computed at a time: few enough for a processor's cache, 16 for the proof of `ROOM`."""
-_NUMBERS = 2**19
+_NUMBERS = 2**21
 """Numbers that patches or kernels of all rows may have together."""
 
 
