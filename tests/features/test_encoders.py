@@ -18,6 +18,7 @@ from tacit.features import (
     StaticTextEncoder,
     is_row_wise,
     presumptions,
+    steps_of,
     transform_rows,
 )
 from tacit.students import load_student
@@ -202,7 +203,7 @@ def test_texts_are_means_of_their_tokens(tmp_path):
 
 
 def test_steps_that_stand_deep_are_told_of_as_well():
-    from sklearn.compose import make_column_transformer
+    from sklearn.compose import ColumnTransformer, make_column_transformer
     from sklearn.pipeline import make_pipeline, make_union
 
     encoder = FrozenEncoder(lambda rows: rows, name="a deep one")
@@ -211,6 +212,7 @@ def test_steps_that_stand_deep_are_told_of_as_well():
     assert presumptions(make_pipeline(make_union(make_pipeline(encoder)))) == said
     columns = make_column_transformer((make_pipeline(encoder), [0, 1]), ("drop", [2]))
     assert presumptions(columns) == said
+    assert steps_of(ColumnTransformer([], remainder=make_pipeline(encoder))) == [encoder]
 
 
 def test_another_network_is_asked_once_it_is_set():

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from flat_settings import built
 from knn_shared import blobs
+from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 from tacit import (
     Budget,
@@ -27,12 +29,15 @@ from tacit import (
     PrototypeClassifier,
     ResidualRidgeClassifier,
 )
+from tacit.features import PrecomputedEmbeddings
 from tacit.ledger import LARGE_DELTA, ONE_RUN
 from tacit.masks import DPPCACodec, SimulatedSegmenter
 from tacit.masks.segmenters import SIMULATION
 from tacit.methods.noisy_training import READ_SIZE, SHARED_BATCH
 from tacit.records import READ_CLASSES
 from tacit.report import render_report
+from tacit.students import SupervisedStudent
+from tacit.teachers.families import EstimatorTeachers
 
 OUTSIDE = blobs(80, seed=1)[0]
 STEPS = {"epochs": 1, "batch_size": 20, "n_records": "from_data", "noise_multiplier": 4.0}
@@ -79,6 +84,24 @@ def test_what_was_declared_is_no_fault(kind):
     declared = {"classes": (0, 1, 2), "n_records": 300}
     settings = {name: declared[name] for name in declared if name in OWN[kind]}
     assert set(faults_of(kind, *blobs(300), **settings)) == {(ONE_RUN,)}
+
+
+ENCODING = make_pipeline(PrecomputedEmbeddings("clip"), LogisticRegression())
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"teacher": ENCODING},
+        {"teacher": EstimatorTeachers(ENCODING)},
+        {"student": SupervisedStudent(ENCODING)},
+        {"features": ColumnTransformer([], remainder=PrecomputedEmbeddings("clip"))},
+    ],
+    ids=["teacher", "family", "student", "columns"],
+)
+def test_an_encoder_is_named_wherever_it_stands(held):
+    said = PrecomputedEmbeddings("clip").presumed()
+    assert PATEClassifier(classes=(0, 1), **held)._declared_faults() == (ONE_RUN, *said)
 
 
 def test_rows_that_share_a_batch_on_trial_are_a_fault(monkeypatch):

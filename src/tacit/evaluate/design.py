@@ -177,7 +177,8 @@ def _presumed(model: Any) -> tuple[str, ...]:
     parts = steps_of(model) if isinstance(model, Pipeline) else [model]
     owners = [*parts, *(getattr(part, "student_", None) for part in parts)]
     own = (getattr(owner, name, None) for owner in owners for name in ("features", "features_"))
-    lines = (line for view in (*parts[:-1], *own) for line in presumptions(view))
+    sees = (getattr(part, "student_", part) for part in parts)  # teachers see none of these rows
+    lines = (line for view in (*sees, *own) for line in presumptions(view))
     return tuple(dict.fromkeys(lines))
 
 

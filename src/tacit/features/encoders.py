@@ -13,8 +13,8 @@ import contextlib
 import copy
 import hashlib
 import os
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,7 +28,6 @@ from tacit._progress import training_bar
 from tacit._quiet import kind_of, quiet
 from tacit.errors import InvalidArgument
 from tacit.features.feature_cache import FeatureCache
-from tacit.features.rows import steps_of
 
 ISOLATIONS = ("alone", "block")
 _TRIED = 24
@@ -464,13 +463,13 @@ class PrecomputedEmbeddings(TransformerMixin, BaseEstimator):  # type: ignore[mi
         return tags
 
 
-def presumptions(features: Any) -> tuple[str, ...]:
-    """Return what a statement says of features: of each step that presumes anything.
+def presumptions(model: Any) -> tuple[str, ...]:
+    """Return what a statement says of a model's encoders: of all that its arguments hold.
 
     Parameters
     ----------
-    features : transformer or None
-        Any, or a scikit-learn pipeline of some.
+    model : transformer, estimator or None
+        Any: what stands deep in it, in a pipeline or beneath another estimator, is found as well.
 
     Returns
     -------
@@ -482,5 +481,18 @@ def presumptions(features: Any) -> tuple[str, ...]:
     >>> presumptions(None)
     ()
     """
-    said = [step.presumed() for step in steps_of(features) if hasattr(step, "presumed")]
-    return tuple(line for lines in said for line in lines)
+    said = [part.presumed() for part in _held_by(model) if hasattr(part, "presumed")]
+    return tuple(dict.fromkeys(line for lines in said for line in lines))
+
+
+def _held_by(model: Any) -> Iterator[Any]:
+    """Yield it and whatever its arguments hold: of an estimator, or of a family of teachers."""
+    yield model
+    held: Iterable[Any] = ()
+    if not isinstance(model, type):
+        if hasattr(model, "get_params"):
+            held = model.get_params(deep=True).values()  # also what stands in a list of steps
+        elif is_dataclass(model):
+            held = (getattr(model, one.name, None) for one in fields(model))
+    for part in held:
+        yield from _held_by(part)

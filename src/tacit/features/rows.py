@@ -167,5 +167,7 @@ def steps_of(transformer: Any) -> list[Any]:
     """
     for name in ("steps", "transformer_list", "transformers"):
         if (parts := getattr(transformer, name, None)) is not None:
-            return [step for _, part, *_ in parts for step in steps_of(part)]
+            rest = getattr(transformer, "remainder", None)  # of columns that nobody named
+            last = [] if rest is None or isinstance(rest, str) else [("remainder", rest)]
+            return [step for _, part, *_ in [*parts, *last] for step in steps_of(part)]
     return [transformer]

@@ -322,14 +322,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
             ALLOWED_OVERLAP: self.allow_overlap,
             READ_CLASSES: is_from_data(getattr(self, "classes", None)),
         }
-        # A student's own features see private rows, too: where scores are checked, or asked again.
-        views = (
-            getattr(self, "features", None),
-            getattr(self.__dict__.get("student"), "features", None),
-        )
-        said = dict.fromkeys(line for view in views for line in presumptions(view))
         faults = (fault for fault, is_asked in asked.items() if is_asked)
-        return (*faults, *said, *self._faults_of_run)
+        # Teachers see private rows; so does a student, where scores are checked, or asked again.
+        return (*faults, *presumptions(self), *self._faults_of_run)
 
     def _released(
         self,
