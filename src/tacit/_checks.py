@@ -152,6 +152,13 @@ def as_array(value: ArrayLike, dtype: Any = None) -> NDArray[Any]:
         return np.empty(0, dtype=object)
 
 
+def column_names(X: Any) -> list[Any] | None:
+    """Return the names of a table's columns, of Arrow's or any frame's; None of an array."""
+    names = getattr(X, "column_names", None)  # Arrow's `columns` are the cells
+    names = getattr(X, "columns", None) if names is None else names
+    return None if names is None else list(names)
+
+
 def blocks(count: int, size: int) -> list[slice]:
     """Cut so many rows into blocks of `size`, or of one row where that is less.
 

@@ -26,6 +26,7 @@ Y = (RNG.uniform(size=N) < X[:, 0]).astype(int)
 NUMBERS = 2 * X[:, 0] + RNG.uniform(-0.2, 0.2, size=N)
 PEOPLE = RNG.integers(0, N // 2, size=N)
 PUBLIC = np.random.default_rng(1).uniform(size=(300, 2))
+LABELLED: Any = {"target": "label", "classes": [0, 1]}
 
 
 class Model:
@@ -75,6 +76,43 @@ def test_workers_get_what_predicts_and_no_ledger(within, tmp_path):
     (tmp_path / "it.ledger").rename(tmp_path / "elsewhere")
     assert np.array_equal(pickle.loads(sent).transform(PUBLIC), whole.predict_proba(PUBLIC))
     assert isinstance(model.ledger_, Ledger)  # the model itself keeps what it has
+
+
+@pytest.mark.parametrize("learned", ["frame", "table"])
+def test_columns_that_the_model_would_take_for_others_are_refused_unpaid(learned, tmp_path):
+    rows = pa.table({"a": X[:, 0], "b": X[:, 1], "label": Y})
+    known = open_table(rows, target="label", classes=[0, 1])
+    model = MomentClassifier(delta=1e-5, classes=[0, 1], noise=InsecureNoise(0))
+    both = rows.select(["a", "b"])
+    if learned == "frame":
+        model.fit(both, Y, X_public=PUBLIC)
+    else:
+        model.fit(known, X_public=PUBLIC)
+    ledger = Ledger(tmp_path / "own", budget=Budget(4.0, 1e-5))
+    asked: Any = {"epsilon": 1.0, "ledger": ledger, "n_records": N, "share": 0.5}
+    asked |= {"disjoint": True, "noise": InsecureNoise(0)}
+    turned = rows.select(["b", "a", "label"])
+    for given in ([turned.drop(["label"]), Y], [open_table(turned, **LABELLED)]):
+        with pytest.raises(InvalidArgument, match="columns of the fit, in their order: a, b"):
+            evaluate(model, *given, **asked)
+    assert len(ledger) == 0
+    evaluate(model, both.slice(0, 20), Y[:20], **asked)
+    evaluate(model, open_table(rows.slice(0, 20), **LABELLED), **asked)
+    assert len(ledger) == 2
+
+
+def test_cells_that_stand_for_categories_are_refused_unread(tmp_path):
+    rows = pa.table({"a": X[:, 0], "kind": Y, "label": Y})
+    about: Any = {**LABELLED, "numeric": ["a"]}
+    known = open_table(rows, categorical={"kind": [1, 0]}, **about)
+    model = MomentClassifier(delta=1e-5, classes=[0, 1]).fit(known, X_public=PUBLIC)
+    ledger = Ledger(tmp_path / "own", budget=Budget(4.0, 1e-5))
+    asked: Any = {"epsilon": 1.0, "ledger": ledger, "n_records": N, "disjoint": True}
+    with pytest.raises(InvalidArgument, match="that open_table opened"):
+        evaluate(model, rows.select(["a", "kind"]), Y, **asked)
+    with pytest.raises(InvalidArgument, match="'kind' to be declared as at the fit"):
+        evaluate(model, open_table(rows, categorical={"kind": [0, 1]}, **about), **asked)
+    assert len(ledger) == 0
 
 
 @pytest.fixture

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from knn_shared import blobs
 
 from tacit import AutoClassifier, AutoRegressor, InsecureNoise
+from tacit.datasets import open_table
 from tacit.errors import InvalidArgument
 from tacit.features import Numeric
 from tacit.methods import Described
@@ -55,6 +57,15 @@ def test_numbers():
     assert (bent.method_, binned.method_) == ("ridge", "moments")
     assert bent.score(X_NEW, Y_NEW) > 0.5
     assert bent.predict(X_NEW).max() <= 2
+
+
+def test_columns_are_those_of_the_last_fit():
+    rows = pa.table({"a": X[:, 0], "b": X[:, 1], "label": Y})
+    model = make(described=Described(columns=COLUMNS)).fit(rows, "label", X_public=OUTSIDE)
+    with pytest.raises(InvalidArgument, match="in their order: a, b"):
+        model.predict(rows.select(["b", "a"]))
+    model.fit(X, Y, X_public=OUTSIDE)
+    assert len(model.predict(open_table(rows, target=None, numeric=["b", "a"]))) == len(X)
 
 
 def test_what_cannot_be_chosen_is_refused():

@@ -278,6 +278,57 @@ def test_columns_in_another_order_are_refused_at_prediction():
     assert len(model.predict(open_table(table(), numeric=turned, **about))) == N
 
 
+def test_a_table_of_arrow_is_named_by_its_columns_and_not_quoted():
+    model = MomentClassifier(delta=1e-5, classes=[0, 1], noise=InsecureNoise(0), random_state=0)
+    frame = table().select(NAMES)
+    model.fit(frame.to_pandas(), LABELS, X_public=pa.table(dict(zip(NAMES, PUBLIC.T, strict=True))))
+    assert np.array_equal(model.predict(frame), model.predict(frame.to_pandas()))
+    with pytest.raises(InvalidArgument, match="columns of the fit") as refused:
+        model.predict(frame.select(NAMES[::-1]))
+    assert not any(digit in str(refused.value) for digit in "0123456789")
+
+
+VISITS = pa.table(
+    {
+        "x": X[:, 0],
+        "day": (np.datetime64("2020-01-01") + np.arange(N) % 400).astype("datetime64[s]"),
+        "kind": np.array(["b", "a", "c"])[LABELS + (X[:, 1] > 0)],
+        "label": LABELS,
+    }
+)
+AS_LEARNED = {
+    "numeric": {"x": [0.0], "day": []},
+    "dates": {"day": "2020-01-01"},
+    "categorical": {"kind": ["a", "b", "c"]},
+}
+
+
+def test_inputs_are_read_as_the_table_of_the_fit_declared_them():
+    model = MomentClassifier(epsilon=3.0, delta=1e-5, classes=[0, 1], noise=InsecureNoise(0))
+    rows = open_table(VISITS, target="label", classes=[0, 1], **AS_LEARNED)
+    model.fit(rows, X_public=rows.public(VISITS) + np.array([0.5, 0, 0]))
+    expected = model.predict(open_table(VISITS, target=None, **AS_LEARNED))
+    assert np.array_equal(model.predict(rows.public(VISITS)), expected)
+    plain = VISITS.select(["x", "day", "kind"])
+    for raw in (plain, plain.to_pandas()):
+        assert np.array_equal(model.predict(raw), expected)
+    unlike: list[Any] = [
+        {"categorical": {"kind": ["c", "b", "a"]}},
+        {"categorical": {"kind": ["a", "b"]}},
+        {"dates": {"day": "2021-01-01"}},
+        {"missing": {"x": 0.0}},
+        {"other": False},
+    ]
+    for changed in unlike:
+        with pytest.raises(InvalidArgument, match="declared as at the fit"):
+            model.predict(open_table(VISITS, target=None, **{**AS_LEARNED, **changed}))
+    near = PrivateKNNClassifier(k=50, classes=[0, 1], epsilon=4.0, delta=1e-5, radius=999.0)
+    near.set_params(queries=2).fit(rows)
+    assert len(near.answer(plain.slice(0, 1))) == 1
+    with pytest.raises(InvalidArgument, match="declared as at the fit"):
+        near.answer(open_table(VISITS, target=None, **{**AS_LEARNED, **unlike[0]}))
+
+
 def test_what_was_spent_before_a_fit_fails_can_be_asked(tmp_path):
     rows = opened(folder(tmp_path / "rows", 1, 1000), "moments", people=False)
     model = MomentClassifier(delta=1e-5, classes=[0, 1], random_state=0)

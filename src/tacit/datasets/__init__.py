@@ -16,7 +16,9 @@ from tacit.datasets.named import load_adult, load_affairs, load_dataset, load_di
 from tacit.datasets.named import named_kind as named_kind
 from tacit.datasets.named import public_blocks as public_blocks
 from tacit.datasets.named import ships as ships
+from tacit.datasets.streams import TableInputs as TableInputs
 from tacit.datasets.streams import TableStream, open_table
+from tacit.datasets.streams import check_columns as check_columns
 from tacit.datasets.streams import is_table as is_table
 from tacit.datasets.streams import streamed_file as streamed_file
 from tacit.datasets.table import load_csv, load_table

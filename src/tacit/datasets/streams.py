@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import Floats
+from tacit._checks import Floats, column_names
 from tacit.datasets._reading import reading
 from tacit.datasets.batches import Batches, Opened, TextFormat, batches_of
 from tacit.datasets.dataset import Dataset, Label, declared_classes
@@ -33,7 +33,7 @@ from tacit.datasets.table import (
     roles_of,
 )
 from tacit.errors import InvalidArgument, RecordsUnread
-from tacit.features import Column
+from tacit.features import Column, Numeric
 
 if TYPE_CHECKING:
     from tacit.records import Piece, RawRows
@@ -80,6 +80,64 @@ def _somewhere(number: int) -> str:
     return "one of its records"
 
 
+@dataclass(frozen=True, slots=True)
+class TableInputs:
+    """How the inputs of a table are read: whoever learned from one reads others alike.
+
+    Parameters
+    ----------
+    roles : Roles
+        What was declared of the columns; public.
+    text : TextFormat
+        How a text file is written.
+    """
+
+    roles: Roles
+    text: TextFormat
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns, in their order."""
+        return [column.name for column in self.roles.columns]
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether cells stand as numbers in the table itself: no categories, no dates."""
+        return not self.roles.dates and all(isinstance(c, Numeric) for c in self.roles.columns)
+
+    def check(self, others: TableInputs) -> None:
+        """Refuse inputs that are declared otherwise; both must have these names.
+
+        Parameters
+        ----------
+        others : TableInputs
+            Of a table with the same names of columns.
+        """
+        pairs = zip(self.roles.columns, others.roles.columns, strict=True)
+        for own, other in pairs:
+            if self.roles.reading(own) != others.roles.reading(other):
+                raise InvalidArgument(
+                    f"Expected column {own.name!r} to be declared as at the fit: numeric or "
+                    "categorical, with the same categories in their order, the same day in dates, "
+                    "and the same missing and other."
+                )
+
+    def read(self, source: Any) -> Floats:
+        """Read public inputs from a file, a frame or a table; other columns are not looked at.
+
+        Parameters
+        ----------
+        source : path or table
+            With columns of these names.
+
+        Returns
+        -------
+        array of shape (rows, features)
+            Public.
+        """
+        return read_cells(source, self.roles, self.text).X
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class TableStream:
     """A table whose private records a fit goes through; `open_table` makes it.
@@ -117,6 +175,16 @@ class TableStream:
     def columns(self) -> tuple[Column, ...]:
         """The declared columns, in the order of the inputs."""
         return self.roles.columns
+
+    @property
+    def column_names(self) -> list[str]:
+        """Their names."""
+        return self.inputs.column_names
+
+    @property
+    def inputs(self) -> TableInputs:
+        """How the inputs are read; public."""
+        return TableInputs(self.roles.of_inputs(), self.text)
 
     @property
     def again(self) -> bool:
@@ -190,11 +258,31 @@ class TableStream:
         array of shape (rows, features)
             Public.
         """
-        if not is_table(source):
-            return np.asarray(source)
-        known = self.roles
-        roles = Roles(None, known.columns, None, known.missing, (), known.other, known.dates)
-        return read_cells(source, roles, self.text).X
+        return self.inputs.read(source) if is_table(source) else np.asarray(source)
+
+
+def check_columns(X: Any, declared: TableInputs | None, names: Iterable[str] | None) -> None:
+    """Refuse inputs whose columns a model would take for others; of an array nothing is known.
+
+    Parameters
+    ----------
+    X : TableStream, frame, table or array
+        Inputs. What names it has is not quoted: of a file without a header they are cells.
+    declared : TableInputs or None
+        Of the table that the model learned from.
+    names : iterable of str or None
+        Where there is none: the columns of the frame that it learned from.
+    """
+    known = names if declared is None else declared.column_names
+    found = column_names(X)
+    if known is None or found is None:
+        return
+    if not all(isinstance(name, str) for name in found) or found != list(known):
+        raise InvalidArgument(
+            f"Expected the columns of the fit, in their order: {', '.join(known)}."
+        )
+    if declared is not None and isinstance(X, TableStream):
+        declared.check(X.inputs)
 
 
 def _joined(parts: Sequence[Any]) -> Any:

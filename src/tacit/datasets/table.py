@@ -61,6 +61,16 @@ class Roles:
         missing = self.missing
         return missing.get(column.name) if isinstance(missing, Mapping) else missing
 
+    def of_inputs(self) -> Roles:
+        """Return the roles of the inputs alone, without target and groups."""
+        return Roles(None, self.columns, None, self.missing, (), self.other, self.dates)
+
+    def reading(self, column: Column) -> tuple[Any, ...]:
+        """Return all that decides which number a cell of this column becomes; bins do not."""
+        if isinstance(column, Categorical):
+            return (column.labels, self.other)
+        return (self.dates.get(column.name), self.stand_in(column))
+
     @property
     def names(self) -> tuple[str, ...]:
         """Every column that is read: the inputs, the target, the groups."""

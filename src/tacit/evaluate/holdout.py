@@ -199,6 +199,7 @@ def _checked(
     stack: contextlib.ExitStack,
 ) -> _KeptApart:
     """Check all rows: of a table in one pass over it."""
+    judged.check_columns(X)
     if isinstance(X, TableStream):
         if y is not None or groups is not None:
             raise InvalidArgument("Expected no y and groups beside a table that names them.")
@@ -214,6 +215,7 @@ def _checked(
         if buckets is not None:
             stack.enter_context(contextlib.closing(buckets))
         return _KeptApart(records, columns, outside)
+    judged.check_columns(X_public)
     held = judged.records(RawRows(X, y, groups))
     columns = held.rows.shape[1]
     outside = None if X_public is None else public_matrix(X_public, columns)

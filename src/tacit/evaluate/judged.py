@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from tacit._checks import Floats, Integers, finite, probability, refuse
+from tacit._checks import Floats, Integers, column_names, finite, probability, refuse
+from tacit.datasets import TableInputs, TableStream, check_columns
 from tacit.errors import InvalidArgument
 from tacit.evaluate.binary import bins_for
 from tacit.evaluate.bins import ScoreBins
@@ -72,6 +73,21 @@ class Judged:
         if not low < high:
             raise refuse("target_range", bounds, "(low, high) with low below high")
         return cls(model, None, (low, high))
+
+    def check_columns(self, X: Any) -> None:
+        """Refuse a table whose columns the model would take for others; of an array none is known.
+
+        Where the model learned from declared categories or dates, cells as they stand are not what
+        it learned from: who opens or loads a table reads them.
+        """
+        declared: TableInputs | None = getattr(self.model, "_declared", None)
+        check_columns(X, declared, getattr(self.model, "feature_names_in_", None))
+        as_they_stand = column_names(X) is not None and not isinstance(X, TableStream)
+        if as_they_stand and declared is not None and not declared.are_numbers:
+            raise InvalidArgument(
+                "Expected a table that open_table opened, or numbers that load_table read, with "
+                "the declarations of the fit: the model learned from categories or dates."
+            )
 
     def records(self, raw: RawRows) -> PrivateRecords:
         """Check raw rows and return them as records. Secret."""

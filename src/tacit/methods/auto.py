@@ -160,6 +160,8 @@ class AutoEstimator(ForecastEstimator):
         else:
             model.fit(table, X_public=X_public)
         # What was learned is this one's, too; settings stay as they were given.
+        self.__dict__.pop("feature_names_in_", None)  # an earlier fit's
+        self._declared = model._declared
         self.__dict__.update(
             {
                 name: value

@@ -31,8 +31,8 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tacit._checks import Integers, finite, positive, refuse
-from tacit.datasets import TableStream, is_table, open_table
+from tacit._checks import Integers, column_names, finite, positive, refuse
+from tacit.datasets import TableInputs, TableStream, check_columns, is_table, open_table
 from tacit.errors import BudgetExceeded, InvalidArgument, ShiftWarning, WeakSignal
 from tacit.features import needs_strength, presumptions, with_strength
 from tacit.ledger import (
@@ -175,6 +175,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
     ledger_: Ledger = field(init=False)
     _kept: KeptReleases = field(init=False, default_factory=KeptReleases)
     """Where a run keeps its releases; by default nowhere."""
+    _declared: TableInputs | None = field(init=False, default=None)
+    """How inputs are read, where the fit was one on a table."""
     _faults_of_run: tuple[str, ...] = field(init=False, default=())
     """What no cost covers of a configured run: what its other tables ask for, not the rows."""
 
@@ -448,21 +450,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         check_is_fitted(self, "student_")
         return self._inputs(X)
 
-    def _inputs(self, X: ArrayLike) -> NDArray[Any]:
+    def _inputs(self, X: Any) -> NDArray[Any]:
         """Return inputs with the columns of the fit, as numbers."""
-        if (names := getattr(X, "columns", None)) is not None:
-            self._check_columns([str(name) for name in names])
-            X = np.asarray(X) if "_columns" in self.__dict__ else X  # compared by name: done
+        self._check_columns(X)
+        if isinstance(X, TableStream):
+            X = X.load().X
+        elif self._declared is not None and column_names(X) is not None:
+            X = self._declared.read(X)
         return np.asarray(validate_data(self, X, dtype="numeric", reset=False), dtype=np.float64)
 
-    def _check_columns(self, names: list[str]) -> None:
+    def _check_columns(self, X: Any) -> None:
         """Refuse columns other than those of the table, or frame, that was learned from."""
-        known = self.__dict__.get("_columns", getattr(self, "feature_names_in_", None))
-        if known is not None and list(known) != names:
-            raise InvalidArgument(
-                f"Expected the columns of the fit, in their order: {', '.join(known)}; got "
-                f"{', '.join(names)}."
-            )
+        check_columns(X, self._declared, getattr(self, "feature_names_in_", None))
 
     def save(self, path: str | Path) -> None:
         """Write the student, what its output means and the statement to one file, without pickle.
@@ -561,7 +560,12 @@ class RowEstimator(PrivateEstimator):
         """
         if (table := self._table(X, y, groups)) is not None:
             return self._fit_table(table, X_public)
-        self.__dict__.pop("_columns", None)  # an earlier fit's
+        return self._fit_rows(X, y, X_public, groups, None)
+
+    def _fit_rows(
+        self, X: Any, y: Any, X_public: Any, groups: Any, declared: TableInputs | None
+    ) -> Self:
+        """Learn from rows in memory; `declared` where they were read from a table."""
         said = y if self._needs_y else "no_validation"
         rows, said = private_rows(self, X, said, as_stored=self._as_stored, **self._y_checks)
         task = self._read(said)
@@ -571,6 +575,7 @@ class RowEstimator(PrivateEstimator):
             names = getattr(self, "feature_names_in_", None)
             outside = public_matrix(X_public, rows.shape[1], names)
         self._keep_apart(rows, outside)
+        self._declared = declared
         return self._begin(PrivateRecords(rows, task.targets, people), task, outside)
 
     def _begin(self, private: AnyRecords, task: Targets, outside: Any) -> Self:
@@ -617,9 +622,7 @@ class RowEstimator(PrivateEstimator):
                     f"{type(self).__name__}: it holds all records in this process."
                 )
             X, y, groups = table.load()
-            self.fit(X, y, X_public=outside, groups=groups)
-            self._columns = [column.name for column in table.columns]
-            return self
+            return self._fit_rows(X, y, outside, groups, table.inputs)
         if not isinstance(self.allow_overlap, bool):
             raise refuse("allow_overlap", self.allow_overlap, "True or False")
         task = self._task()
@@ -635,7 +638,7 @@ class RowEstimator(PrivateEstimator):
         )
         self.__dict__.pop("feature_names_in_", None)  # an earlier fit's
         self.n_features_in_ = len(table.columns)
-        self._columns = [column.name for column in table.columns]
+        self._declared = table.inputs
         with contextlib.closing(buckets) if buckets is not None else contextlib.nullcontext():
             return self._begin(private, task, outside)
 
@@ -652,7 +655,7 @@ class RowEstimator(PrivateEstimator):
             yield self._student_inputs(X)
             return
         check_is_fitted(self, "student_")
-        self._check_columns([column.name for column in X.columns])
+        self._check_columns(X)
         parts = (self._student_inputs(raw.X) for piece in X.pieces() for raw in piece.read())
         first = next(parts, None)
         if first is None:
@@ -854,9 +857,10 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
 
         Parameters
         ----------
-        X : array of shape (rows, features), or TableStream
-            Inputs with the columns of the fit. Nothing is charged for them. A table that
-            `open_table` opened with `target=None` is gone through batch by batch.
+        X : array or frame of shape (rows, features), or TableStream
+            Inputs with the columns of the fit, declared as there. Nothing is charged for them. A
+            table that `open_table` opened with `target=None` is gone through batch by batch. A
+            frame, or a table of Arrow, is read by the declarations of the fit.
 
         Returns
         -------
@@ -870,7 +874,7 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
 
         Parameters
         ----------
-        X : array of shape (rows, features), or TableStream
+        X : array or frame of shape (rows, features), or TableStream
             Inputs with the columns of the fit, as for `predict_proba`. Nothing is charged for them.
 
         Returns
@@ -927,9 +931,10 @@ class PrivateRegressor(RegressorMixin, RowEstimator):  # type: ignore[misc]  # s
 
         Parameters
         ----------
-        X : array of shape (rows, features), or TableStream
-            Inputs with the columns of the fit. Nothing is charged for them. A table that
-            `open_table` opened with `target=None` is gone through batch by batch.
+        X : array or frame of shape (rows, features), or TableStream
+            Inputs with the columns of the fit, declared as there. Nothing is charged for them. A
+            table that `open_table` opened with `target=None` is gone through batch by batch. A
+            frame, or a table of Arrow, is read by the declarations of the fit.
 
         Returns
         -------

@@ -314,9 +314,9 @@ class PrivateNeighbours(RowEstimator):
 
         Parameters
         ----------
-        X : array of shape (questions, features)
-            Public inputs with the columns of the fit, which was one without `X_public`. Each is
-            paid for.
+        X : array or frame of shape (questions, features), or TableStream
+            Public inputs with the columns of the fit, declared as there, which was one without
+            `X_public`. Each is paid for.
 
         Returns
         -------

@@ -22,7 +22,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from tacit._checks import Floats, Integers, blocks, finite_rows, own_floats
+from tacit._checks import Floats, Integers, blocks, column_names, finite_rows, own_floats
 from tacit._progress import training_bar
 from tacit._quiet import kind_of, quiet
 from tacit.errors import InvalidArgument
@@ -81,8 +81,8 @@ def public_matrix(
         raise InvalidArgument(
             f"Expected X_public with {n_features} features as in X, got {array.shape[1]}."
         )
-    columns = getattr(X_public, "columns", None)
-    if names is not None and columns is not None and list(columns) != list(names):
+    columns = column_names(X_public)
+    if names is not None and columns is not None and columns != list(names):
         raise InvalidArgument("Expected X_public to have the columns of X, in the same order.")
     if not np.isfinite(array).all():
         raise InvalidArgument("Expected X_public to hold finite numbers only; remove NaN and inf.")
