@@ -5,6 +5,7 @@ Two classes, several, or numbers: each has its design, from public scores and de
 
 from __future__ import annotations
 
+import copy
 import io
 import pickle
 from dataclasses import dataclass
@@ -57,6 +58,11 @@ class Judged:
     def __reduce__(self) -> tuple[Any, ...]:
         rest = (self.classes, self.bounds, self.turn, self.order)
         return _received, (_sent(self.model), *rest)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Judged:
+        # Not by what is sent: reading that here would write into a class that is not importable.
+        rest = (self.classes, self.bounds, self.turn, self.order)
+        return Judged(copy.deepcopy(self.model, memo), *rest)
 
     @classmethod
     def of(cls, model: Any, classes: Any, target_range: Any, positive: Any) -> Judged:
