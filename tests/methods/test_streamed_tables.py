@@ -148,6 +148,14 @@ def test_columns_by_their_names(tmp_path):
     assert model.predict(PUBLIC).shape == (120,)
 
 
+@pytest.mark.parametrize("people", [PEOPLE, PEOPLE.tolist()], ids=["array", "list"])
+def test_people_beside_a_table_are_refused_and_not_quoted(people):
+    model = MomentClassifier(classes=[0, 1], delta=1e-5)
+    with pytest.raises(InvalidArgument, match="groups= the name of a column") as refused:
+        model.fit(table(), "label", X_public=PUBLIC, groups=people)
+    assert not any(digit in str(refused.value) for digit in "0123456789")
+
+
 @pytest.mark.parametrize("kind", ["moments", "moments of numbers"])
 def test_a_student_goes_through_a_table_too(kind, monkeypatch):
     build, own = KINDS[kind]
@@ -230,6 +238,7 @@ def test_what_other_processes_are_given_reads_alike(tmp_path):
     """A file is opened where it is read; what only this process has is sent as numbers."""
     table().to_pandas().to_csv(tmp_path / "rows.csv", index=False)
     sources = [tmp_path / "rows.csv", table(), table().to_reader(), table().to_pandas()]
+    sources.append(pyarrow.dataset.dataset(table()))
     for source in sources:
         (piece,) = opened(source, "moments", people=False).pieces()
         sent = pickle.loads(pickle.dumps(piece.portable()))

@@ -18,6 +18,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,13 @@ class Batches:
 
 Opened = Callable[[list[str]], Iterator["pa.RecordBatch"]]
 """Opens a table, or a piece of one, for some of its columns."""
+
+
+def opens_anywhere(opened: Opened) -> bool:
+    """Tell whether another process can open the same: not what is in this one's memory alone."""
+    if isinstance(opened, _RowGroups):
+        return all(getattr(fragment, "path", None) for fragment in opened.fragments)
+    return not isfunction(opened)
 
 
 def some_batches(name: str, opened: Opened, wanted: list[str]) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +18,13 @@ from numpy.typing import NDArray
 
 from tacit._checks import Floats, column_names
 from tacit.datasets._reading import reading
-from tacit.datasets.batches import Batches, Opened, TextFormat, batches_of
+from tacit.datasets.batches import Batches, Opened, TextFormat, batches_of, opens_anywhere
 from tacit.datasets.dataset import Dataset, Label, declared_classes
 from tacit.datasets.named import named_kind
 from tacit.datasets.table import (
     Roles,
     check_names,
+    column_name,
     declared_range,
     read_batch,
     read_cells,
@@ -64,7 +64,7 @@ class TablePiece:
         """Return itself, where another process can open the same table; otherwise its rows."""
         from tacit.records import ArrayPiece
 
-        return ArrayPiece(tuple(self.read())) if isfunction(self.opened) else self
+        return self if opens_anywhere(self.opened) else ArrayPiece(tuple(self.read()))
 
     def _said(self, batch: Any) -> NDArray[Any] | None:
         if self.roles.target is None:
@@ -392,6 +392,10 @@ def open_table(
     TableStream(name='Table', features=1)
     """
     text = TextFormat(delimiter, decimal, encoding)
+    if target is not None:
+        column_name(target=target)
+    if groups is not None:
+        column_name(groups=groups)
     table = batches_of(source, text)
     if numeric is None and categorical is None:
         unused = {target, groups, *ignored}

@@ -161,7 +161,7 @@ def load_table(
     ...     people.X.tolist(), people.y.tolist()
     ([[40.0, 1.0], [17.0, 2.0]], [0, 1])
     """
-    _column_name(target=target)
+    column_name(target=target)
     roles = roles_of(target, numeric, categorical, groups, ignored, missing, other, dates)
     text = TextFormat(delimiter, decimal, encoding)
     bounds = None if target_range is None else declared_range(target_range, classes)
@@ -293,10 +293,10 @@ def roles_of(
     if not columns:
         raise InvalidArgument("Expected at least one numeric or categorical column.")
     if groups is not None:
-        _column_name(groups=groups)
+        column_name(groups=groups)
     if isinstance(ignored, str) or not isinstance(ignored, Iterable):
         raise refuse("ignored", ignored, "a list of columns")
-    unused = tuple(_column_name(ignored=name) for name in ignored)
+    unused = tuple(column_name(ignored=name) for name in ignored)
     days = _declared_dates(dates, numbers)
     absent = _declared_missing(missing, numbers)
     return Roles(target, columns, groups, absent, unused, flag(other=other), days)
@@ -327,10 +327,11 @@ def _declared_dates(dates: Any, numbers: Mapping[str, Any]) -> dict[str, date]:
     return days
 
 
-def _column_name(**named: Any) -> str:
+def column_name(**named: Any) -> str:
+    """Return an argument that names a column; what else was given is not quoted."""
     ((role, name),) = named.items()
     if not isinstance(name, str) or not name:
-        raise refuse(role, name, "the name of a column")
+        raise InvalidArgument(f"Expected {role}= the name of a column, got {type(name).__name__}.")
     return name
 
 
