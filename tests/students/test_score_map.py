@@ -46,6 +46,14 @@ def test_rows_add_up_to_one_and_two_classes_keep_their_order(slope, shift):
     assert (np.diff(said[:, 1]) >= 0).all()
 
 
+@pytest.mark.parametrize("floor", [0.01, 0.3])
+def test_a_floor_ties_no_scores_of_two_classes(floor):
+    """Below it the other class's probability still tells them apart: the AUC stays what it was."""
+    second = np.linspace(0.001, 0.999, 999)
+    said = ScoreMap(0.2, [0.0, 0.7], floor)(np.column_stack([1 - second, second]))
+    assert (np.diff(said[:, 1]) > 0).all()
+
+
 def test_the_map_that_changes_nothing():
     said = several(50)
     np.testing.assert_allclose(ScoreMap(1.0, np.zeros(4))(said), said, rtol=1e-12)
