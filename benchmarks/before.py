@@ -11,8 +11,7 @@ turned (10,000 private ones, 2,000 public, epsilon 2); PATE and Private-kNN on 5
 at epsilon 1, against the most frequent label; the calibration error of probabilities on 4,000
 records of Adult at epsilon 1, which `--calibration 0.05` makes smaller today; what `tacit train`
 prints of moments at epsilon 1 where 3 % of 6,000 records of Adult are positive. Settings are those
-of a comparison; noise is simulated (by `tacit train` it is not), delta 1e-5. Warnings of the
-package are printed by their class.
+of a comparison; noise is simulated (by `tacit train` it is not), delta 1e-5.
 """
 
 from __future__ import annotations
@@ -37,6 +36,8 @@ from tacit.methods import Facts, all_rules
 DELTA, BINS = 1e-5, 15
 TURNED = (0, 5, 45)
 SIDE = 28
+BEGINNING = 170
+"""Of a warning, so many letters are printed."""
 VOTING = ("pate", "knn")
 EDGES = {
     "age": [25, 35, 45, 55, 65],
@@ -180,9 +181,10 @@ def probabilities(
         try:
             model.fit(task.X, task.y, X_public=task.public)
         except tacit.errors.InvalidArgument as error:
-            return None, f"refused: {str(error)[:120]}"
-    own = {one.category.__name__ for one in caught if one.category.__module__.startswith("tacit")}
-    return model.predict_proba(task.held_out), ", ".join(sorted(own)) or "no warning"
+            return None, f"refused: {str(error)[:BEGINNING]}"
+    own = [one for one in caught if one.category.__module__.startswith("tacit")]
+    words = sorted({f"{one.category.__name__}: {str(one.message)[:BEGINNING]}" for one in own})
+    return model.predict_proba(task.held_out), "; ".join(words) or "no warning"
 
 
 def told(what: str, task: Task, said: np.ndarray | None, word: str) -> None:
