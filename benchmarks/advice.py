@@ -32,7 +32,7 @@ from tacit.methods.auto import STRONG, choose_method
 from tacit.privacy import gaussian_mu
 
 RESULTS = Path(__file__).parent / "results" / "advice.json"
-RECORDS, EPSILONS = {"mnist": (1000, 10_000)}, (0.2, 1.0, 8.0)
+RECORDS, EPSILONS = {"mnist": (1000, 10_000), "affairs": (1000, 4000)}, (0.2, 1.0, 8.0)
 _RECORDS = (1000, 5000)
 """Of the other sets."""
 METHODS = ("prototype", "moments", "ridge")
@@ -43,12 +43,14 @@ Cells = dict[str, dict[str, float]]
 """Scores of methods, by "set, records, epsilon"."""
 
 
-def measured(data: Path, sets: list[str], path: Path, seeds: int) -> Cells:
+def measured(
+    data: Path, sets: list[str], path: Path, epsilons: tuple[float, ...], seeds: int
+) -> Cells:
     """Run what is not yet in the file."""
     cells: Cells = json.loads(path.read_text()) if path.exists() else {}
     for name in sets:
         for records in RECORDS.get(name, _RECORDS):
-            for epsilon in EPSILONS:
+            for epsilon in epsilons:
                 key = f"{name}, {records}, {epsilon:g}"
                 if key not in cells and records <= len(task_of(name, data, 0).X):
                     cells[key] = cell(name, data, records, epsilon, seeds)
@@ -144,13 +146,15 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("TACIT_DATA", "data")))
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--epsilon", default=",".join(map(str, EPSILONS)))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--only-derive", action="store_true")
     asked = parser.parse_args()
     warnings.simplefilter("ignore", WeakSignal)
     warnings.simplefilter("ignore", UserWarning)
     sets = [] if asked.only_derive else asked.sets.split(",")
-    show(measured(asked.data, sets, asked.results, asked.seeds))
+    epsilons = tuple(map(float, asked.epsilon.split(",")))
+    show(measured(asked.data, sets, asked.results, epsilons, asked.seeds))
 
 
 if __name__ == "__main__":
