@@ -172,7 +172,7 @@ def reading_all(path: Path, entries: int) -> list[Took]:
 
     def shown() -> None:
         with contextlib.redirect_stdout(io.StringIO()):
-            show_command(path)
+            show_command(path).print(as_json=False)
 
     found = []
     for name, work in (("verify", Ledger(path).verify), ("tacit ledger show", shown)):

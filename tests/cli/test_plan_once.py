@@ -16,7 +16,7 @@ NOISY_VOTES = ("noisy-votes", "sampled-votes")
 
 
 def printed(capsys, **given) -> dict:
-    plan(**BUDGET, as_json=True, **given)
+    plan(**BUDGET, **given).print(as_json=True)
     return json.loads(capsys.readouterr().out)
 
 
@@ -49,7 +49,7 @@ def test_what_is_hopeless_is_said(capsys):
 
 
 def test_the_table_says_the_same(capsys):
-    plan(**BUDGET, method="ridge", records=5000)
+    plan(**BUDGET, method="ridge", records=5000).print(as_json=False)
     said = capsys.readouterr().out
     assert "comparison of solutions" in said
     assert "Forecast." in said
@@ -92,7 +92,7 @@ def test_a_check_is_part_of_what_votes_cost(voters, capsys):
     left = 2 * voters["queries"] / votes["parameters"]["sigma"] ** 2
     assert 0.94 * whole < left <= 0.95 * whole * (1 + 1e-9)
     assert all(each["epsilon"] < budget.epsilon for each in found["proposals"])
-    plan(**BUDGET, calibration=0.05, **voters)
+    plan(**BUDGET, calibration=0.05, **voters).print(as_json=False)
     assert "for calibration" in capsys.readouterr().out
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import zipfile
@@ -99,10 +98,9 @@ def test_a_ledger_of_their_own_pays_and_everything_belongs_together(run, capsys)
     (folder.parent / "package" / "evaluation.html").write_text("<p>99 %</p>")
     with pytest.raises(ValueError, match=r"evaluation\.html is not"):
         list(standalone_verify.check_files(folder.parent / "package"))
-    command(folder, threshold=0.3)
+    command(folder, threshold=0.3).print(as_json=False)
     assert "Confusion matrix" in capsys.readouterr().out
-    command(folder, as_json=True)
-    assert "figures" in json.loads(capsys.readouterr().out)
+    assert "figures" in command(folder).plain
     with pytest.raises(InvalidArgument, match="not evaluated yet"):
         evaluate_run(folder, apart, epsilon=1.0, n_records=1500, disjoint=True)
 
@@ -222,22 +220,20 @@ def test_a_large_file_is_not_loaded(run, monkeypatch):
 
 
 def test_plan_tells_widths_from_declared_numbers(capsys):
-    show_forecast(Budget(0.3, 1e-5), 500, 0.03, as_json=False)
+    show_forecast(Budget(0.3, 1e-5), 500, 0.03).print(as_json=False)
     assert "not told" in capsys.readouterr().out
-    show_forecast(Budget(1.0, 1e-5), 10_000, 0.3, as_json=True)
-    widths = json.loads(capsys.readouterr().out)["half_widths"]
+    widths = show_forecast(Budget(1.0, 1e-5), 10_000, 0.3).plain["half_widths"]
     assert widths["area under the ROC curve"] == pytest.approx(0.01, abs=0.004)
     with pytest.raises(InvalidArgument, match="--share"):
-        show_forecast(Budget(1.0, 1e-5), 500, None, as_json=False)
+        show_forecast(Budget(1.0, 1e-5), 500, None)
     about = (("numbers", "R^2", 0.095), ("masks", "mean Dice of class 2", 0.0037))
     for of, name, half in about:
-        show_forecast(Budget(1.0, 1e-5), 5000, None, of=of, classes=3, as_json=True)
-        told = json.loads(capsys.readouterr().out)["half_widths"][name]
-        assert told == pytest.approx(half, rel=0.3)
-    show_forecast(Budget(0.1, 1e-5), 20, None, of="masks", as_json=False)
+        told = show_forecast(Budget(1.0, 1e-5), 5000, None, of=of, classes=3)
+        assert told.plain["half_widths"][name] == pytest.approx(half, rel=0.3)
+    show_forecast(Budget(0.1, 1e-5), 20, None, of="masks").print(as_json=False)
     assert "not told" in capsys.readouterr().out
     with pytest.raises(InvalidArgument, match="--of labels"):
-        show_forecast(Budget(1.0, 1e-5), 500, 0.3, of="masks", as_json=False)
+        show_forecast(Budget(1.0, 1e-5), 500, 0.3, of="masks")
 
 
 @pytest.mark.parametrize("disjoint", [True, False])

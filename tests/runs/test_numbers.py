@@ -120,7 +120,8 @@ def test_records_kept_apart_say_how_good_numbers_are(tmp_path, capsys):
     run_config(config(tmp_path, "moments", {"rounds": 2}), tmp_path / "run")
     apart = table(tmp_path / "apart.csv", 3000, 5)
     # At epsilon 2 R^2 has a deviation of .05, too much for what is told below; at 20 of .014.
-    evaluate(tmp_path / "run", str(apart), epsilon=20.0, records="3000", disjoint=True)
+    asked = {"epsilon": 20.0, "records": "3000", "disjoint": True}
+    evaluate(tmp_path / "run", str(apart), **asked).print(as_json=False)
     shown = capsys.readouterr().out
     assert "R^2" in shown
     assert "mean absolute error" in shown

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from tacit._files import write_atomically
 from tacit.cli.options import writable
-from tacit.cli.show import hear, print_json, print_result, print_statement, print_table, screen
+from tacit.cli.show import Result, hear, print_statement, print_table, screen
 from tacit.cli.study import hand_over, list_studies, names_of
 from tacit.errors import InvalidArgument, NotYet
 
@@ -47,8 +47,7 @@ def init(
     port: int = 8443,
     enrol_port: int = 8442,
     folder: Path = HERE,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     """Make an aggregator: keys, its own authority, an empty ledger, federation.toml.
 
     Example: tacit aggregator init --name "Health board" --url https://tacit.example.net:8443
@@ -71,14 +70,13 @@ def init(
     settings = ServerSettings(name, url, host=listen, port=port, enrol_port=enrol_port)
     budget, names = Budget(epsilon, delta), names_of(url, hosts)
     made = Aggregator.create(folder, settings, hosts=names, budget=budget, unit=unit)
-    print_result(
+    return Result(
         {"folder": str(folder), "key": made.key.public},
         f"{folder}: keys, ledger and federation.toml; next: tacit aggregator join, and serve",
-        as_json=as_json,
     )
 
 
-def join(invitation: Path, *, folder: Path = HERE, as_json: bool = False) -> None:
+def join(invitation: Path, *, folder: Path = HERE) -> Result:
     """Join a coordinator; the first aggregator of two joins the second as well.
 
     Example: tacit aggregator join university.invitation
@@ -88,7 +86,7 @@ def join(invitation: Path, *, folder: Path = HERE, as_json: bool = False) -> Non
     """
     text = sys.stdin.read() if str(invitation) == "-" else invitation.read_text(encoding="utf-8")
     url = _opened(folder).join(text)
-    print_result({"server": url}, f"Joined {url}.", as_json=as_json)
+    return Result({"server": url}, f"Joined {url}.")
 
 
 def invite(
@@ -97,8 +95,7 @@ def invite(
     role: str = "site",
     out: Path | None = None,
     folder: Path = HERE,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     """Print an invitation, which works once within a week; hand it over by a path of its own.
 
     Example: tacit aggregator invite hospital-a --out hospital-a.invitation
@@ -108,10 +105,10 @@ def invite(
     out: Write it here instead, for its owner's eyes only.
     folder: The aggregator's folder.
     """
-    hand_over(_opened(folder), name, role, out, as_json=as_json)
+    return hand_over(_opened(folder), name, role, out)
 
 
-def revoke(name: str, *, folder: Path = HERE, as_json: bool = False) -> None:
+def revoke(name: str, *, folder: Path = HERE) -> Result:
     """Shut a member out at once; its share of open studies is dropped.
 
     Example: tacit aggregator revoke hospital-a
@@ -120,10 +117,10 @@ def revoke(name: str, *, folder: Path = HERE, as_json: bool = False) -> None:
     folder: The aggregator's folder.
     """
     _opened(folder).revoke(name)
-    print_result({"revoked": name}, f"Revoked: {name}", as_json=as_json)
+    return Result({"revoked": name}, f"Revoked: {name}")
 
 
-def describe(out: Path, *, role: str, folder: Path = HERE, as_json: bool = False) -> None:
+def describe(out: Path, *, role: str, folder: Path = HERE) -> Result:
     """Write how studies name this aggregator: address, keys, ledger; for `tacit study new`.
 
     Example: tacit aggregator describe first.json --role first
@@ -140,10 +137,9 @@ def describe(out: Path, *, role: str, folder: Path = HERE, as_json: bool = False
     told = _opened(folder).describe(role)
     text = json.dumps(dataclasses.asdict(told), sort_keys=True)
     write_atomically(out, (text + "\n").encode())
-    print_result(
+    return Result(
         {"file": str(out), "key": told.key, "ca": told.ca},
         f"{out}: key {fingerprint(told.key)}, authority {fingerprint(told.ca)}",
-        as_json=as_json,
     )
 
 
@@ -163,7 +159,7 @@ def serve(*, folder: Path = HERE) -> None:
     asyncio.run(serve_aggregator(place))
 
 
-def show(study: str = "", *, folder: Path = HERE, as_json: bool = False) -> None:
+def show(study: str = "", *, folder: Path = HERE) -> Result:
     """Show all studies, or what one asks of this aggregator and who is held; never a share.
 
     Example: tacit aggregator show 3f0a11c2
@@ -173,20 +169,21 @@ def show(study: str = "", *, folder: Path = HERE, as_json: bool = False) -> None
     """
     place = _opened(folder)
     if study:
-        row, told = place.find(study), place.asked(study)
-        proofs = place.evidence(row["hash"])
-        if as_json:
-            sites = place.presence(row["hash"])
-            about = {"state": row["state"], "equivocation": proofs, "presence": sites}
-            print_json({**dict(told), **about})
-            return
-        rows = [(name, escape(text)) for name, text in told]
-        rows += [("EQUIVOCATION", f"the other aggregator signed two {kind}s") for kind in proofs]
-        print_table(f"{row['hash'][:8]}: {row['state']}", ("", ""), rows)
-        present = [_presence(*each) for each in place.presence(row["hash"]).items()]
-        print_table("Sites", ("site", "teachers", "held here", "by the other", "added"), present)
-        return
-    list_studies(place, "role", as_json=as_json)
+        row, told = place.find(study), dict(place.asked(study))
+        proofs, sites = place.evidence(row["hash"]), place.presence(row["hash"])
+        about = {"state": row["state"], "equivocation": proofs, "presence": sites}
+        return Result({**told, **about}, lambda: _show(row, told, proofs, sites))
+    return list_studies(place, "role")
+
+
+def _show(
+    row: dict[str, Any], told: dict[str, str], proofs: list[str], sites: dict[str, Any]
+) -> None:
+    rows = [(name, escape(text)) for name, text in told.items()]
+    rows += [("EQUIVOCATION", f"the other aggregator signed two {kind}s") for kind in proofs]
+    print_table(f"{row['hash'][:8]}: {row['state']}", ("", ""), rows)
+    present = [_presence(*each) for each in sites.items()]
+    print_table("Sites", ("site", "teachers", "held here", "by the other", "added"), present)
 
 
 def _presence(site: str, row: dict[str, Any]) -> tuple[str, ...]:
@@ -210,7 +207,7 @@ def approve(
     place = _opened(folder)
     if refuse:
         place.refuse(study)
-        print_result({"refused": study}, f"Refused: {study}", as_json=as_json)
+        Result({"refused": study}, f"Refused: {study}").print(as_json=as_json)
         return
     for name, text in place.asked(study):
         if not as_json:
@@ -218,10 +215,10 @@ def approve(
     typed = hash or typer.prompt("Type the first eight digits of the study's hash to sign it")
     place.approve(study, hash=typed)
     text = "Signed. The service tells the coordinator; shares are taken when the window opens."
-    print_result({"study": place.find(study)["hash"]}, text, as_json=as_json)
+    Result({"study": place.find(study)["hash"]}, text).print(as_json=as_json)
 
 
-def end(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
+def end(study: str, *, folder: Path = HERE) -> Result:
     """End a study whose sum was not shown, as the other aggregator does not come back.
 
     Example: tacit aggregator end 3f0a11c2
@@ -232,10 +229,10 @@ def end(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
     place = _opened(folder)
     place.end(study)
     text = "Ended: it is void, and shares of it are deleted. What it cost stays charged."
-    print_result({"study": place.find(study)["hash"]}, text, as_json=as_json)
+    return Result({"study": place.find(study)["hash"]}, text)
 
 
-def statement(*, folder: Path = HERE, as_json: bool = False) -> None:
+def statement(*, folder: Path = HERE) -> Result:
     """Print what this aggregator may sign, whatever all others did.
 
     Example: tacit aggregator statement
@@ -245,7 +242,5 @@ def statement(*, folder: Path = HERE, as_json: bool = False) -> None:
     place = _opened(folder)
     if not len(place.ledger):
         raise NotYet("Expected a study that was locked here: nothing was released yet.")
-    if as_json:
-        print_json({"statement": str(place.statement())})
-        return
-    print_statement(place.ledger, place.statement())
+    said = place.statement()
+    return Result({"statement": str(said)}, lambda: print_statement(place.ledger, said))

@@ -13,7 +13,7 @@ import typer
 from tacit._files import write_atomically
 from tacit._progress import at_work
 from tacit.cli.options import given, parse_mechanism, refuse_given, writable
-from tacit.cli.show import errors, print_json, print_table, screen
+from tacit.cli.show import Result, errors, print_table, screen
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ def audit(
     trials: int | None = None,
     error: float | None = None,
     seed: int | None = None,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     """Try to refute what a run or a mechanism claims. A pass proves nothing.
 
     A run: canary records are planted by the toss of a coin, the model is trained, and the coins are
@@ -90,34 +89,40 @@ def audit(
     examined |= {"secret": secret or None}
     if mechanism is not None:
         refuse_given("--mechanism", canaries=canaries, kind=kind, out=out, seed=seed, **examined)
-        _audit_mechanism(mechanism, as_json, trials=trials, confidence_delta=error)
-    elif config is not None and config.is_dir():
+        return _audit_mechanism(mechanism, trials=trials, confidence_delta=error)
+    assert config is not None
+    if config.is_dir():
         refuse_given("a finished run", canaries=canaries, kind=kind, trials=trials, seed=seed)
         if not secret:
             raise InvalidArgument(
                 "Expected --secret: this shows quantities that depend on private rows and may "
                 "never be published."
             )
-        _examine(config, members, others, tossed, out, error, as_json)
-    elif config is not None:
-        refuse_given("a configuration", trials=trials, **examined)
-        if out is None:
-            raise InvalidArgument("Expected --out, a new directory for the audit's ledger.")
-        asked = given(canaries=canaries, kind=kind, confidence_delta=error, random_state=seed)
-        _audit_run(config, out, as_json, asked)
+        return _examine(config, members, others, tossed, out, error)
+    refuse_given("a configuration", trials=trials, **examined)
+    if out is None:
+        raise InvalidArgument("Expected --out, a new directory for the audit's ledger.")
+    asked = given(canaries=canaries, kind=kind, confidence_delta=error, random_state=seed)
+    return _audit_run(config, out, asked)
 
 
-def _audit_mechanism(mechanism: str, as_json: bool, **asked: Any) -> None:
+def _audit_mechanism(mechanism: str, **asked: Any) -> Result:
     from tacit.audit import audit_mechanism
 
     made = parse_mechanism(mechanism)
     _spends("This spends nothing: the answers are made up.")
     with at_work("Releasing made-up answers"):
         findings = audit_mechanism(made, **given(**asked))
-    _end(_mechanism_plain(made, findings), lambda: _show_mechanism(made, findings), as_json)
+    plain = {
+        "mechanism": made.name,
+        "parameters": asdict(made),  # type: ignore[call-overload]  # every mechanism is a dataclass
+        "contradicts": any(each.contradicts for each in findings),
+        "findings": [{**asdict(each), "contradicts": each.contradicts} for each in findings],
+    }
+    return _verdict(plain, lambda: _show_mechanism(made, findings))
 
 
-def _audit_run(config: Path, out: Path, as_json: bool, asked: dict[str, Any]) -> None:
+def _audit_run(config: Path, out: Path, asked: dict[str, Any]) -> Result:
     from tacit.audit import audit_run
     from tacit.runs import RunConfig
 
@@ -130,7 +135,7 @@ def _audit_run(config: Path, out: Path, as_json: bool, asked: dict[str, Any]) ->
     )
     with at_work("Planting canaries, training, guessing the coins"):
         result = audit_run(settings, out, **asked)
-    _end({"folder": str(out), **result.as_dict()}, lambda: _show_run(result, out), as_json)
+    return _verdict({"folder": str(out), **result.as_dict()}, lambda: _show_run(result, out))
 
 
 def _examine(
@@ -140,8 +145,7 @@ def _examine(
     tossed: bool,
     out: Path | None,
     error: float | None,
-    as_json: bool,
-) -> None:
+) -> Result:
     """Examine the model of a finished run; what is found is secret."""
     from tacit.audit import examine_run
 
@@ -159,7 +163,7 @@ def _examine(
         readable = out.suffix == ".md"
         text = _told(run, found) if readable else json.dumps({"secret": True, **plain}, indent=2)
         write_atomically(out, text.encode("utf-8"), mode=0o600)
-    _end(plain, lambda: _show_examination(found), as_json)
+    return _verdict(plain, lambda: _show_examination(found))
 
 
 def _told(run: Path, found: Examination) -> str:
@@ -214,25 +218,16 @@ def _show_examination(found: Examination) -> None:
     print_table(f"SECRET: epsilon at delta {found.delta:g}", ("what", "epsilon"), _bounds(found))
 
 
-def _end(plain: dict[str, Any], show: Callable[[], None], as_json: bool) -> None:
-    """Print the result; the exit code tells whether the claim is contradicted."""
+def _verdict(plain: dict[str, Any], show: Callable[[], None]) -> Result:
+    """Return what is printed; the exit code tells whether the claim is contradicted."""
     verdict = _FAIL if plain["contradicts"] else _PASS
-    if as_json:
-        print_json({**plain, "verdict": verdict})
-    else:
+
+    def shown() -> None:
         show()
         screen().print(f"[bold red]{verdict}[/]" if plain["contradicts"] else verdict)
-    if plain["contradicts"]:
-        raise typer.Exit(CONTRADICTED)
 
-
-def _mechanism_plain(made: Mechanism, findings: list[Finding]) -> dict[str, Any]:
-    return {
-        "mechanism": made.name,
-        "parameters": asdict(made),  # type: ignore[call-overload]  # every mechanism is a dataclass
-        "contradicts": any(each.contradicts for each in findings),
-        "findings": [{**asdict(each), "contradicts": each.contradicts} for each in findings],
-    }
+    ending = typer.Exit(CONTRADICTED) if plain["contradicts"] else None
+    return Result({**plain, "verdict": verdict}, shown, ending)
 
 
 def _show_mechanism(made: Mechanism, findings: list[Finding]) -> None:

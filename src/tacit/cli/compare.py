@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tacit._progress import last_line
-from tacit.cli.show import WIDE, errors, print_json, print_table, screen
+from tacit.cli.show import WIDE, Result, errors, print_table, screen
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ def compare(
     minutes: float | None = None,
     jobs: int = 1,
     retry_failed: bool = False,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     r"""Run methods on the same rows and budget; say which to use when. Resumes when run again.
 
     NOT private: it reads the labels of all rows. For public data, or rows declared public.
@@ -78,10 +77,7 @@ def compare(
                 "[data.options], as for tacit train."
             ) from None
         raise
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        show(result, out)
+    return Result(result.to_dict(), lambda: show(result, out))
 
 
 def _numbers(text: str) -> list[float]:

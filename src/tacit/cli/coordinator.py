@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from tacit.cli.show import hear, print_result, screen
+from tacit.cli.show import Result, hear, screen
 from tacit.cli.study import HERE, hand_over, opened
 
 
@@ -39,8 +39,7 @@ def invite(
     role: str = "site",
     out: Path | None = None,
     folder: Path = HERE,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     """Print an invitation, which works once within a week; hand it over by a path of its own.
 
     Example: tacit coordinator invite hospital-a --out hospital-a.invitation
@@ -50,10 +49,10 @@ def invite(
     out: Write it here instead, for its owner's eyes only.
     folder: The coordinator's folder.
     """
-    hand_over(opened(folder), name, role, out, as_json=as_json)
+    return hand_over(opened(folder), name, role, out)
 
 
-def revoke(name: str, *, folder: Path = HERE, as_json: bool = False) -> None:
+def revoke(name: str, *, folder: Path = HERE) -> Result:
     """Shut a member out at once; what it answered to open studies is dropped.
 
     Example: tacit coordinator revoke hospital-a
@@ -62,7 +61,7 @@ def revoke(name: str, *, folder: Path = HERE, as_json: bool = False) -> None:
     folder: The coordinator's folder.
     """
     opened(folder).revoke(name)
-    print_result({"revoked": name}, f"Revoked: {name}", as_json=as_json)
+    return Result({"revoked": name}, f"Revoked: {name}")
 
 
 def officer(
@@ -71,8 +70,7 @@ def officer(
     role: str = "officer",
     password_file: Path | None = None,
     folder: Path = HERE,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     """Let a person into the console, with a password of at least 12 signs; or change it.
 
     Example: tacit coordinator officer ada
@@ -90,4 +88,4 @@ def officer(
     else:
         password = password_file.read_text(encoding="utf-8").strip("\n")
     set_password(place.database, name, role, password)
-    print_result({"person": name, "role": role}, f"{name} may log in as {role}.", as_json=as_json)
+    return Result({"person": name, "role": role}, f"{name} may log in as {role}.")

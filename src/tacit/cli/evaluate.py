@@ -25,8 +25,7 @@ def evaluate(
     disjoint: bool = False,
     ledger: Path | None = None,
     again: bool = False,
-    as_json: bool = False,
-) -> None:
+) -> show.Result:
     """Let private records kept apart say, once, through the ledger, how good the student is.
 
     Figures come with bands of 95 % that cover sampling and noise. What so many records cannot tell
@@ -62,8 +61,7 @@ def evaluate(
             raise InvalidArgument(
                 f"Expected HOLDOUT, the records kept apart: {str(run)!r} was not evaluated yet."
             )
-        _show_again(Evaluation.read(path), threshold, as_json=as_json)
-        return
+        return _told_again(Evaluation.read(path), threshold)
     if epsilon is None or records is None:
         raise InvalidArgument(
             "Expected --epsilon, what it may cost, and --records, how many there are."
@@ -80,12 +78,13 @@ def evaluate(
         ledger=ledger,
         again=again,
     )
-    if as_json:
-        show.print_json({**_plain(result.found), "statement": result.statement.to_dict()})
-        return
-    _show(result.found)
-    show.print_statement(result.ledger, result.statement)
-    show.screen().print(f"Run: {run}, report with the evaluation: {run / 'report.html'}")
+
+    def shown() -> None:
+        _show(result.found)
+        show.print_statement(result.ledger, result.statement)
+        show.screen().print(f"Run: {run}, report with the evaluation: {run / 'report.html'}")
+
+    return show.Result({**_plain(result.found), "statement": result.statement.to_dict()}, shown)
 
 
 def _number(records: str) -> int | str:
@@ -109,26 +108,26 @@ def _show(found: Any) -> None:
         show.screen().print(f"[yellow]Not told: {', '.join(missing)}: too few records.[/]")
 
 
-def _show_again(found: Any, threshold: float | None, *, as_json: bool) -> None:
+def _told_again(found: Any, threshold: float | None) -> show.Result:
     from tacit.evaluate import number, range_of
 
     if threshold is None:
-        show.print_json(_plain(found)) if as_json else _show(found)
-        return
+        return show.Result(_plain(found), lambda: _show(found))
     _, edge = found.nearest_edge(threshold)
     bands, matrix = found.at(threshold), found.confusion(threshold)
-    if as_json:
-        ends = {name: [float(end) for end in band] for name, band in bands.items()}
-        show.print_json({"threshold": edge, "figures": ends, "confusion": matrix.tolist()})
-        return
+    ends = {name: [float(end) for end in band] for name, band in bands.items()}
     rows = [(name.replace("_", " "), number(b.value), range_of(b)) for name, b in bands.items()]
-    show.print_table(f"At {edge:.4g}, the nearest told", ("figure", "value", "95 % band"), rows)
     cells = [
         (f"is {label}", *(f"{cell:.0f}" for cell in row))
         for label, row in zip(found.classes, matrix, strict=True)
     ]
     columns = ("records, with noise", *(f"said {label}" for label in found.classes))
-    show.print_table("Confusion matrix", columns, cells)
+
+    def shown() -> None:
+        show.print_table(f"At {edge:.4g}, the nearest told", ("figure", "value", "95 % band"), rows)
+        show.print_table("Confusion matrix", columns, cells)
+
+    return show.Result({"threshold": edge, "figures": ends, "confusion": matrix.tolist()}, shown)
 
 
 def _plain(found: Any) -> dict[str, Any]:
@@ -149,8 +148,7 @@ def show_forecast(
     *,
     of: str | None = None,
     classes: int = 2,
-    as_json: bool,
-) -> None:
+) -> show.Result:
     """Print how wide the bands of an evaluation would be, for `tacit plan --evaluate`."""
     from tacit._checks import one_of
 
@@ -161,15 +159,16 @@ def show_forecast(
         raise InvalidArgument(f"Expected --share with --of labels only; this is --of {of}.")
     seen, given = _forecast(of, records, share, budget, classes)
     widths = {name: None if isnan(half) else half for name, half in seen.half_widths.items()}
-    if as_json:
-        show.print_json({"plan": seen.plan.as_dict(), "half_widths": widths})
-        return
     rows = [
         (name, "not told" if half is None else f"+- {half:.3f}") for name, half in widths.items()
     ]
     title = f"{records} records kept apart, epsilon {budget.epsilon:g} at delta {budget.delta:g}"
-    show.print_table(title, ("figure", "95 % band"), rows)
-    show.screen().print(f"[dim]{given}[/]")
+
+    def shown() -> None:
+        show.print_table(title, ("figure", "95 % band"), rows)
+        show.screen().print(f"[dim]{given}[/]")
+
+    return show.Result({"plan": seen.plan.as_dict(), "half_widths": widths}, shown)
 
 
 def _forecast(

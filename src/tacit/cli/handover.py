@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from tacit.cli.options import writable
-from tacit.cli.show import print_json, print_result, screen
+from tacit.cli.show import Result, screen
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NOT_TRUSTED = 4
 
 
-def verify(run: Path, *, ledger: Path | None = None, as_json: bool = False) -> None:
+def verify(run: Path, *, ledger: Path | None = None) -> Result:
     """Check that a run's model, statement, report and ledger belong together; exit code 4 if not.
 
     Example: tacit verify runs/first
@@ -31,9 +31,9 @@ def verify(run: Path, *, ledger: Path | None = None, as_json: bool = False) -> N
 
     checks = verify_run(run, ledger)
     holds = all(check.holds for check in checks)
-    if as_json:
-        print_json({"verified": holds, "checks": [asdict(check) for check in checks]})
-    else:
+    plain = {"verified": holds, "checks": [asdict(check) for check in checks]}
+
+    def shown() -> None:
         for check in checks:
             mark = "[green]ok    [/]" if check.holds else "[bold red]FAILED[/]"
             screen().print(f"{mark} {check.what}: {escape(check.says)}", soft_wrap=True)
@@ -42,8 +42,8 @@ def verify(run: Path, *, ledger: Path | None = None, as_json: bool = False) -> N
             if holds
             else "[bold red]Not verified[/]: do not rely on this run."
         )
-    if not holds:
-        raise typer.Exit(NOT_TRUSTED)
+
+    return Result(plain, shown, None if holds else typer.Exit(NOT_TRUSTED))
 
 
 def export(
@@ -52,8 +52,7 @@ def export(
     *,
     publish: bool = False,
     overwrite: bool = False,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     """Write a run's student as an ONNX model, which others run without tacit.
 
     Features and labels are in it: rows in, label and probabilities out, and of a table each column
@@ -87,10 +86,9 @@ def export(
     (made,) = done
     takes, says = ", ".join(made.inputs), ", ".join(made.outputs)
     listed = "\nListed in the ledger; the statement has a new head." if publish else ""
-    print_result(
+    return Result(
         {"model": str(path), "inputs": made.inputs, "outputs": made.outputs, "sha256": made.sha256},
         f"{path}: takes {takes}; says {says}{listed}",
-        as_json=as_json,
     )
 
 
@@ -101,8 +99,7 @@ def package(
     onnx: bool = False,
     ledger: Path | None = None,
     overwrite: bool = False,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     """Write a finished run as one archive that others can check and use without tacit.
 
     Example: tacit package runs/first first.zip --onnx
@@ -122,8 +119,7 @@ def package(
 
         publish_also(run, lambda place: export_onnx(run, place))
     members = package_run(run, out, ledger)
-    print_result(
+    return Result(
         {"archive": str(out), "files": members},
         f"{out}: {', '.join(members)}\nWhoever receives it unpacks it and runs: python verify.py",
-        as_json=as_json,
     )

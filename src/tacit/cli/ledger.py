@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from tacit.cli.options import existing, writable
-from tacit.cli.show import WIDE, print_json, print_result, print_statement, print_table, screen
+from tacit.cli.show import WIDE, Result, print_statement, print_table, screen
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ def create(
     accountant: str = "rdp",
     run_epsilon: float | None = None,
     allow_large_delta: bool = False,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     r"""Make a ledger that all runs on one data set share: one budget, one statement.
 
     Then name it in every run: ledger = "patients.ledger" in \[privacy], or tacit train --ledger.
@@ -69,10 +68,10 @@ def create(
         allow_large_delta=allow_large_delta or None,
     )
     said = f"{file}: epsilon = {epsilon:g} at delta = {delta:g} for all runs that name it"
-    print_result({"ledger": str(file), "origin": made.origin}, said, as_json=as_json)
+    return Result({"ledger": str(file), "origin": made.origin}, said)
 
 
-def show(file: Path, *, page: int = 1, as_json: bool = False) -> None:
+def show(file: Path, *, page: int = 1) -> Result:
     """Show what was released and what is left; of a long ledger, the latest entries.
 
     Example: tacit ledger show run.ledger
@@ -81,26 +80,24 @@ def show(file: Path, *, page: int = 1, as_json: bool = False) -> None:
     """
     ledger = existing(file)
     now = ledger.snapshot(running=False)
-    if as_json:
-        spent = now.statement.epsilon or 0.0
-        print_json(
-            {
-                "spent": spent,
-                "remaining": max(0.0, ledger.budget.epsilon - spent),
-                "budget": asdict(ledger.budget),
-                "unit": ledger.unit,
-                "accountant": ledger.accountant,
-                "head": now.statement.head,
-                "warnings": now.statement.warnings,
-                "entries": [
-                    {name: getattr(entry, name) for name in _SHOWN} for entry in now.entries
-                ],
-            }
-        )
-        return
-    _print_entries(file.name, ledger, now.entries, page)
-    _print_clock(now.entries)
-    print_statement(ledger, now.statement)
+    spent = now.statement.epsilon or 0.0
+    plain = {
+        "spent": spent,
+        "remaining": max(0.0, ledger.budget.epsilon - spent),
+        "budget": asdict(ledger.budget),
+        "unit": ledger.unit,
+        "accountant": ledger.accountant,
+        "head": now.statement.head,
+        "warnings": now.statement.warnings,
+        "entries": [{name: getattr(entry, name) for name in _SHOWN} for entry in now.entries],
+    }
+
+    def shown() -> None:
+        _print_entries(file.name, ledger, now.entries, page)
+        _print_clock(now.entries)
+        print_statement(ledger, now.statement)
+
+    return Result(plain, shown)
 
 
 def _page(entries: Sequence[Entry], page: int) -> Sequence[Entry]:
@@ -144,7 +141,7 @@ def _print_entries(name: str, ledger: Ledger, entries: Sequence[Entry], page: in
         )
 
 
-def verify(file: Path, *, head: str | None = None, as_json: bool = False) -> None:
+def verify(file: Path, *, head: str | None = None) -> Result:
     """Check the chain of hashes; exit code 4 if the ledger cannot be trusted.
 
     Example: tacit ledger verify run.ledger --head 3f0a…
@@ -154,18 +151,20 @@ def verify(file: Path, *, head: str | None = None, as_json: bool = False) -> Non
     ledger = existing(file)
     length, current, late = ledger.collect(_end_and_late, head)
     current = current or ledger.origin
-    if as_json:
-        verified = {"verified": True, "head": current, "entries": length}
-        print_json({**verified, "clock_behind": [entry.sequence for entry in late]})
-        return
-    counted = _counted(length, "entry", "entries")
-    screen().print(f"[green]Verified[/]: {counted}, head {current}")
-    _print_clock(late)
-    if head is None:
-        screen().print(
-            "Without --head, a ledger that was cut short or rolled back looks intact: "
-            "compare with the head printed in a statement."
-        )
+    behind = [entry.sequence for entry in late]
+    plain = {"verified": True, "head": current, "entries": length, "clock_behind": behind}
+
+    def shown() -> None:
+        counted = _counted(length, "entry", "entries")
+        screen().print(f"[green]Verified[/]: {counted}, head {current}")
+        _print_clock(late)
+        if head is None:
+            screen().print(
+                "Without --head, a ledger that was cut short or rolled back looks intact: "
+                "compare with the head printed in a statement."
+            )
+
+    return Result(plain, shown)
 
 
 def _end_and_late(entries: Iterable[Entry]) -> tuple[int, str, list[Entry]]:
@@ -191,9 +190,7 @@ def _counted(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
 
-def report(
-    file: Path, *, out: Path = Path("report.html"), overwrite: bool = False, as_json: bool = False
-) -> None:
+def report(file: Path, *, out: Path = Path("report.html"), overwrite: bool = False) -> Result:
     """Write the report that a privacy officer reads: statement, budget, what was released when.
 
     Example: tacit report run.ledger --out report.html
@@ -206,4 +203,4 @@ def report(
     ledger = existing(file)
     write_report(out, ledger)
     result = {"report": str(out), "statement": ledger.statement().to_dict()}
-    print_result(result, f"Report: {out}", as_json=as_json)
+    return Result(result, f"Report: {out}")

@@ -15,7 +15,7 @@ import typer
 
 from tacit._progress import spinner
 from tacit._registry import MECHANISMS, mechanism_class
-from tacit.cli.show import errors
+from tacit.cli.show import Result, errors
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:  # --help and tab completion wait for no numerical library
@@ -47,32 +47,41 @@ SHARED = {
     "file": "The ledger file.",
 }
 """What several commands take; a command's own docstring may say otherwise."""
+_AS_JSON = inspect.Parameter(
+    "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool
+)
 _SAID = re.compile(r"^(\w+): (.+(?:\n    .+)*)", re.MULTILINE)
 
 
-def add_commands(app: typer.Typer, *commands: Callable[..., None]) -> None:
+def add_commands(app: typer.Typer, *commands: Callable[..., Result | None]) -> None:
     """Add functions as commands: their keyword-only parameters are options, the others arguments.
 
-    Lines "name: what it is" at the end of the docstring are the help of each.
+    Lines "name: what it is" at the end of the docstring are the help of each. What returns a
+    `Result` has the option --json.
     """
     for command in commands:
         signature, text = inspect.signature(command, eval_str=True), inspect.getdoc(command) or ""
         said = [line for line in _SAID.finditer(text) if line[1] in signature.parameters]
         about = {**SHARED, **{line[1]: " ".join(line[2].split()) for line in said}}
-        declared = [_declared(each, about) for each in signature.parameters.values()]
-        shown = _interruptible(command)
+        has_result = signature.return_annotation is Result
+        parameters = [*signature.parameters.values(), *([_AS_JSON] if has_result else [])]
+        declared = [_declared(each, about) for each in parameters]
+        shown = _printed(command, has_result)
         shown.__signature__ = signature.replace(parameters=declared)  # type: ignore[attr-defined]
         app.command(help=text[: said[0].start()] if said else text)(shown)
 
 
-def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
-    """Let an interrupt end a command with one line that says what to do next."""
+def _printed(command: Callable[..., Result | None], has_result: bool) -> Callable[..., None]:
+    """Print what a command did; an interrupt ends it with one line that says what to do next."""
 
     @functools.wraps(command)
     def run(*args: Any, **options: Any) -> None:
+        as_json = has_result and options.pop("as_json")
         try:
             with spinner():
-                command(*args, **options)
+                result = command(*args, **options)
+                if result is not None:
+                    result.print(as_json=as_json)
         except KeyboardInterrupt:
             text = f"Interrupted: {_what_next(command.__name__, options)}"
             errors().print(text, soft_wrap=True, highlight=False, markup=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tacit._registry import METHODS
 from tacit.cli import options
 from tacit.cli.evaluate import show_forecast
-from tacit.cli.show import print_json, print_table, screen
+from tacit.cli.show import Result, print_table, screen
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def plan(
     of: str | None = None,
     plot: Path | None = None,
     overwrite: bool = False,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     """Propose noise for a budget, without any data, and show the trade-off.
 
     Example: tacit plan --teachers 250 --queries 640 --delta 1e-5 --epsilon 2
@@ -85,15 +84,13 @@ def plan(
 
     budget = Budget(epsilon, delta)  # refuses what no ledger would take
     if evaluate:
-        show_forecast(budget, records, share, of=of, classes=classes, as_json=as_json)
-        return
+        return show_forecast(budget, records, share, of=of, classes=classes)
     options.refuse_given("a plan without --evaluate", share=share, of=of)
     if method_named(one_of(*METHODS, method=method)).outline is not None:
         voting = {"queries": queries, "teachers": teachers, "k": k, "sampling_rate": sampling_rate}
         unused = {"mechanism": mechanism, "plot": plot, "reserve_delta": reserve_delta}
         options.refuse_given(f"--method {method}", **voting, **unused)
-        _show_outline(method, budget, 0 if numbers else classes, records, calibration, as_json)
-        return
+        return _outline(method, budget, 0 if numbers else classes, records, calibration)
     options.refuse_given(f"--method {method}", records=records, numbers=numbers or None)
     if queries is None:
         raise InvalidArgument("Expected --queries, how many public inputs are to be labelled.")
@@ -106,7 +103,8 @@ def plan(
     else:
         unused = {"mechanism": mechanism, "plot": plot, "reserve_delta": reserve_delta}
         options.refuse_given(f"--method {method}", **unused)
-    checks, propose = _checks(method, budget, calibration), _proposer(method)
+    checks, propose = _checks(method, budget, calibration), method_named(method).propose
+    assert propose is not None  # as `_settings` asked
     beside = {"beside": checks} if checks else {}  # part of what may be spent
     proposals: list[Plan] = propose(queries, budget, classes, **settings, **beside)
     if mechanism is not None:
@@ -116,27 +114,28 @@ def plan(
     forecast = (method_named(method).forecast or _no_forecast)(proposals, classes, teachers or k)
     if plot is not None:
         _plot(plot, queries, budget)
-    if as_json:
-        plans = {"proposals": _plain(proposals, budget), "check": _plain(checks, budget)}
-        told = {"trade_off": trade_off, "forecast": str(forecast)}
-        print_json({**plans, **told, "plot": None if plot is None else str(plot)})
-        return
-    named = _named({"queries": queries, "classes": classes, **settings})
-    title = f"Within epsilon {epsilon:g} at delta {delta:g}: {named}"
-    _show_proposals(title, proposals, budget.delta, method, teachers or k)
-    _show_trade_off(method, trade_off, teachers)
-    _show_checks(checks, budget)
-    screen().print(f"Forecast. {forecast}", highlight=False, markup=False)
-    if (price := proposals[-1].epsilon(budget.delta)) > epsilon:
-        screen().print(f"[yellow]{mechanism} is beyond that budget: epsilon {price:.4g}.[/]")
-    if plot is not None:
-        screen().print(f"Picture: {plot}")
+    plain = {
+        "proposals": _plain(proposals, budget),
+        "check": _plain(checks, budget),
+        "trade_off": trade_off,
+        "forecast": str(forecast),
+        "plot": None if plot is None else str(plot),
+    }
+    about = {"queries": queries, "classes": classes, **settings}
+    named = [f"{OPTIONS.get(key, key).replace('_', ' ')} {about[key]:g}" for key in about]
 
+    def shown() -> None:
+        title = f"Within epsilon {epsilon:g} at delta {delta:g}: {', '.join(named)}"
+        _show_proposals(title, proposals, budget.delta, method, teachers or k)
+        _show_trade_off(method, trade_off, teachers)
+        _show_checks(checks, budget)
+        screen().print(f"Forecast. {forecast}", highlight=False, markup=False)
+        if (price := proposals[-1].epsilon(budget.delta)) > epsilon:
+            screen().print(f"[yellow]{mechanism} is beyond that budget: epsilon {price:.4g}.[/]")
+        if plot is not None:
+            screen().print(f"Picture: {plot}")
 
-def _proposer(method: str) -> Any:
-    from tacit.methods import method_named
-
-    return method_named(method).propose
+    return Result(plain, shown)
 
 
 def _checks(method: str, budget: Budget, calibration: float) -> list[Plan]:
@@ -164,24 +163,15 @@ def _plain(plans: list[Plan], budget: Budget) -> list[dict[str, Any]]:
     return [{**each.as_dict(), **each.price(budget.delta)._asdict()} for each in plans]
 
 
-def _named(about: dict[str, float]) -> str:
-    return ", ".join(f"{OPTIONS.get(key, key).replace('_', ' ')} {about[key]:g}" for key in about)
-
-
 def _no_forecast(*_: object) -> str:
     """Say of a method without a forecast that it has none."""
     return "None: this method cannot tell beforehand from public numbers what it will learn."
 
 
-def _show_outline(
-    method: str,
-    budget: Budget,
-    classes: int,
-    records: int | None,
-    calibration: float,
-    as_json: bool,
-) -> None:
-    """Print what a method without queries releases, and what public numbers say of it."""
+def _outline(
+    method: str, budget: Budget, classes: int, records: int | None, calibration: float
+) -> Result:
+    """Return what a method without queries releases, and what public numbers say of it."""
     from tacit._checks import at_least
     from tacit.methods import method_named, with_check
     from tacit.privacy import gaussian_mu
@@ -203,13 +193,14 @@ def _show_outline(
         {"what": what, "sigma": _noise_of(plan), "share": (left if mu2 is None else mu2) / whole}
         for (what, plan), mu2 in zip(releases, squares, strict=True)
     ]
-    if as_json:
-        print_json({"releases": plain, "forecast": str(forecast)})
-        return
     rows = [(each["what"], f"{each['share']:.0%}", f"{each['sigma']:.4g}") for each in plain]
     title = f"Within epsilon {budget.epsilon:g} at delta {budget.delta:g}: {method}"
-    print_table(title, ("release", "share of mu^2", "noise on what one record can add"), rows)
-    screen().print(f"Forecast. {forecast}", highlight=False, markup=False)
+
+    def shown() -> None:
+        print_table(title, ("release", "share of mu^2", "noise on what one record can add"), rows)
+        screen().print(f"Forecast. {forecast}", highlight=False, markup=False)
+
+    return Result({"releases": plain, "forecast": str(forecast)}, shown)
 
 
 def _noise_of(plan: Plan) -> float:

@@ -41,8 +41,7 @@ def train(
     ledger: Path | None = None,
     cluster: str | None = None,
     again: bool = False,
-    as_json: bool = False,
-) -> None:
+) -> show.Result:
     r"""Let private records label public inputs and train the student: all in one directory.
 
     method = "pate" trains teachers on them, method = "knn" lets them vote as neighbours.
@@ -66,15 +65,16 @@ def train(
     except KeyboardInterrupt:
         show.errors().print(_interrupted(out), soft_wrap=True, highlight=False, markup=False)
         raise typer.Exit(INTERRUPTED) from None
-    if as_json:
-        show.print_json(_plain(result))
-        return
-    rows = _rows_of_masks(result) if result.metrics else _rows(result)
-    _show_run("The student", rows, result)
-    for note in result.notes:
-        show.screen().print(note, soft_wrap=True, highlight=False, markup=False)
-    _warn_of_chance(result)
-    show.screen().print(f"Run: {result.folder}, report: {result.folder / 'report.html'}")
+
+    def shown() -> None:
+        rows = _rows_of_masks(result) if result.metrics else _rows(result)
+        _show_run("The student", rows, result)
+        for note in result.notes:
+            show.screen().print(note, soft_wrap=True, highlight=False, markup=False)
+        _warn_of_chance(result)
+        show.screen().print(f"Run: {result.folder}, report: {result.folder / 'report.html'}")
+
+    return show.Result(_plain(result), shown)
 
 
 def _run(
@@ -213,8 +213,7 @@ def student(
     features: str | None = None,
     name: str | None = None,
     ledger: Path | None = None,
-    as_json: bool = False,
-) -> None:
+) -> show.Result:
     """Train another student from what a run released: it costs nothing.
 
     It goes to RUN/students/NAME with a statement of its own, which tacit verify and tacit predict
@@ -230,14 +229,16 @@ def student(
     from tacit.runs import train_student
 
     result = train_student(run, student=student, features=features, name=name, ledger=ledger)
-    if as_json:
-        show.print_json(_plain(result))
-        return
-    _show_run("Another student of the same releases: nothing was charged", _rows(result), result)
-    show.screen().print(f"Student: {result.folder}, report: {result.folder / 'report.html'}")
+
+    def shown() -> None:
+        title = "Another student of the same releases: nothing was charged"
+        _show_run(title, _rows(result), result)
+        show.screen().print(f"Student: {result.folder}, report: {result.folder / 'report.html'}")
+
+    return show.Result(_plain(result), shown)
 
 
-def demo(*, out: Path = Path("tacit-demo"), as_json: bool = False) -> None:
+def demo(*, out: Path = Path("tacit-demo")) -> show.Result:
     """Train 100 teachers on private digits, release their votes, train and publish a student.
 
     Example: tacit demo
@@ -254,10 +255,7 @@ def demo(*, out: Path = Path("tacit-demo"), as_json: bool = False) -> None:
         result = run_config(config, folder)
         baseline = non_private_accuracy(config)
     statement = result.statement
-    if as_json:
-        accuracies = {"accuracy": result.accuracy, "non_private_accuracy": baseline}
-        show.print_json({"folder": str(folder), **accuracies, "statement": statement.to_dict()})
-        return
+    plain = {"folder": str(folder), "accuracy": result.accuracy, "non_private_accuracy": baseline}
     verdict = "refused" if result.ledger.would_exceed(Plan(GNMax(40), 100)) else "allowed"
     rows = [
         ("teachers, each on about 12 private digits", str(TEACHERS)),
@@ -269,8 +267,12 @@ def demo(*, out: Path = Path("tacit-demo"), as_json: bool = False) -> None:
         ("100 more questions", f"{verdict} by the ledger, nothing spent"),
     ]
     title = "Handwritten digits: 1,200 private, 300 public, the others held out"
-    _show_run(title, rows, result)
-    show.screen().print(f"Open {folder / 'report.html'} in a browser.")
+
+    def shown() -> None:
+        _show_run(title, rows, result)
+        show.screen().print(f"Open {folder / 'report.html'} in a browser.")
+
+    return show.Result({**plain, "statement": statement.to_dict()}, shown)
 
 
 def demo_config() -> RunConfig:
@@ -317,8 +319,7 @@ def predict(
     ids: str | None = None,
     threshold: str | None = None,
     labelled: bool = False,
-    as_json: bool = False,
-) -> None:
+) -> show.Result:
     """Write the student's label for each row, and how probable it thinks each class is.
 
     Of a run that learned numbers, write the number instead.
@@ -357,10 +358,14 @@ def predict(
     if cut is not None:
         second = student.classes_[_second(student.classes_, options.get("classes"))]
         told = f"; {second} from probability {cut:.4g} on"
-    if labelled and not as_json:
-        shown = [_figure_row(*each) for each in result["figures"].items()]
-        show.print_table("On these rows, declared public", ("what", "result"), shown)
-    show.print_result(result, f"{result['rows']} rows in {out}{told}", as_json=as_json)
+
+    def shown() -> None:
+        if labelled:
+            figures = [_figure_row(*each) for each in result["figures"].items()]
+            show.print_table("On these rows, declared public", ("what", "result"), figures)
+        show.screen().print(f"{result['rows']} rows in {out}{told}")
+
+    return show.Result(result, shown)
 
 
 def _finished_run_of_rows(run: Path) -> RunConfig:
@@ -480,9 +485,7 @@ def _digits(chances: NDArray[Any]) -> list[str]:
     return [f"{chance:.4f}" for chance in chances]
 
 
-def segment(
-    model: Path, scans: str, out: Path, *, window: str | None = None, as_json: bool = False
-) -> None:
+def segment(model: Path, scans: str, out: Path, *, window: str | None = None) -> show.Result:
     """Write a mask for each scan, with the scan's own grid, affine and spacing.
 
     This costs no privacy: the student was made from releases alone.
@@ -513,7 +516,7 @@ def segment(
     masks = segmented(student, files, facts.get("grid"), _sides(window))
     save_masks(out, masks.images, masks)
     result = {"masks": len(masks), "out": str(out), "classes": facts.get("classes")}
-    show.print_result(result, f"{len(masks)} masks in {out}", as_json=as_json)
+    return show.Result(result, f"{len(masks)} masks in {out}")
 
 
 def segmented(student: Any, files: VolumeFiles, grid: Any, window: Any) -> Volumes:

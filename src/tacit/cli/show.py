@@ -6,7 +6,8 @@ import csv
 import io
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -51,12 +52,27 @@ def print_json(result: dict[str, Any]) -> None:
     print(json.dumps(result, indent=2, allow_nan=False, default=str))
 
 
-def print_result(result: dict[str, Any], sentence: str, *, as_json: bool) -> None:
-    """Print what was done, for machines or for people."""
-    if as_json:
-        print_json(result)
-    else:
-        screen().print(sentence)
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a command did: data for machines; for people a sentence, or what prints more.
+
+    `ending` is raised when it was printed, where the exit code is to say more.
+    """
+
+    plain: dict[str, Any]
+    shown: str | Callable[[], None]
+    ending: Exception | None = None
+
+    def print(self, *, as_json: bool) -> None:
+        """Print it, for machines or for people."""
+        if as_json:
+            print_json(self.plain)
+        elif isinstance(self.shown, str):
+            screen().print(self.shown)
+        else:
+            self.shown()
+        if self.ending is not None:
+            raise self.ending
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> bytes:

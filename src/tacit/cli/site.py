@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from tacit._files import write_atomically
 from tacit.cli.options import writable
-from tacit.cli.show import print_json, print_result, print_statement, print_table, screen
+from tacit.cli.show import Result, print_statement, print_table, screen
 from tacit.errors import InvalidArgument, NotYet, Refused, TacitError
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def join(
     unit: str = "patient",
     dataset: str = "",
     folder: Path = HERE,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     """Join a coordinator; the first time, make this site's keys, ledger and policy.toml.
 
     Example: tacit site join hospital-a.invitation --epsilon 2 --delta 1e-6
@@ -64,11 +63,10 @@ def join(
         site = Site.create(folder, budget=Budget(epsilon, delta), unit=unit, dataset=dataset)
     url = site.join(text)
     known = ", ".join(fingerprint(key) for key in site.policy.officers)
-    print_result(
+    return Result(
         {"server": url, "key": site.key.public, "officers": site.policy.officers},
         f"Joined {url}. Studies must be signed by: {known}. Compare with what the officer reads "
         "to you, look at policy.toml, then: tacit site run",
-        as_json=as_json,
     )
 
 
@@ -88,7 +86,7 @@ def run(
     while True:
         try:
             for line in site.run_once():
-                print_result({"event": line}, escape(line), as_json=as_json)
+                Result({"event": line}, escape(line)).print(as_json=as_json)
             failures = 0
         except TacitError as error:  # the next visit may go well: a site that stops is absent
             if once:
@@ -113,8 +111,7 @@ def show(
     html: Path | None = None,
     overwrite: bool = False,
     folder: Path = HERE,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     """Show the studies here, or exactly what one asks for and what would leave.
 
     Example: tacit site show 3f0a11c2 --html what-would-leave.html
@@ -125,28 +122,23 @@ def show(
     """
     site = _opened(folder)
     if not study:
-        _show_all(site, as_json)
-        return
+        return _all_studies(site)
     asked = site.asked(study)
     if html is not None:
         from tacit.federation import steward_page
 
         writable(html, overwrite=overwrite)
         write_atomically(html, steward_page(asked, site.find(study)).encode())
-    if as_json:
-        print_json({"state": site.find(study).state, **dict(asked.rows())})
-    else:
-        _show_asked(asked)
+    plain = {"state": site.find(study).state, **dict(asked.rows())}
+    return Result(plain, lambda: _show_asked(asked))
 
 
-def _show_all(site: Site, as_json: bool) -> None:
+def _all_studies(site: Site) -> Result:
     found = site.studies()
-    if as_json:
-        told = [{"study": each.hash, "state": each.state, "server": each.remote} for each in found]
-        print_json({"studies": told})
-        return
+    told = [{"study": each.hash, "state": each.state, "server": each.remote} for each in found]
     rows = [(escape(each.study.title), each.state, each.remote, each.hash[:8]) for each in found]
-    print_table("Studies", ("title", "here", "there", "study"), rows)
+    columns = ("title", "here", "there", "study")
+    return Result({"studies": told}, lambda: print_table("Studies", columns, rows))
 
 
 def _show_asked(asked: Asked) -> None:
@@ -173,10 +165,10 @@ def approve(study: str, *, confirm: str = "", folder: Path = HERE, as_json: bool
     site.approve(study, hash=typed.strip())
     name = asked.study.hash
     text = f"Approved {name[:8]}; next: tacit site answer {name[:8]}"
-    print_result({"approved": name, "spent": site.ledger.spent()}, text, as_json=as_json)
+    Result({"approved": name, "spent": site.ledger.spent()}, text).print(as_json=as_json)
 
 
-def refuse(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
+def refuse(study: str, *, folder: Path = HERE) -> Result:
     """Refuse a study; nothing is charged.
 
     Example: tacit site refuse 3f0a11c2
@@ -186,7 +178,7 @@ def refuse(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
     """
     site = _opened(folder)
     site.refuse(study)
-    print_result({"refused": site.find(study).hash}, "Refused.", as_json=as_json)
+    return Result({"refused": site.find(study).hash}, "Refused.")
 
 
 def answer(
@@ -196,8 +188,7 @@ def answer(
     config: Path | None = None,
     codec: Path | None = None,
     folder: Path = HERE,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     r"""Answer an approved study with given answers, or train here; `tacit site run` sends it.
 
     Example: tacit site answer 3f0a11c2 --config run.toml
@@ -229,10 +220,10 @@ def answer(
     site.answer(study, **given)
     if said:  # for the steward, who may read the records; it goes nowhere else
         screen().print(escape(said), soft_wrap=True)
-    print_result({"sealed": site.find(study).hash}, "Sealed.", as_json=as_json)
+    return Result({"sealed": site.find(study).hash}, "Sealed.")
 
 
-def withdraw(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
+def withdraw(study: str, *, folder: Path = HERE) -> Result:
     """Take an answer back before the study closes; statements warn of it for ever.
 
     Example: tacit site withdraw 3f0a11c2
@@ -242,10 +233,10 @@ def withdraw(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
     """
     site = _opened(folder)
     site.withdraw(study)
-    print_result({"withdrawn": site.find(study).hash}, "Withdrawn.", as_json=as_json)
+    return Result({"withdrawn": site.find(study).hash}, "Withdrawn.")
 
 
-def status(study: str = "", *, folder: Path = HERE, as_json: bool = False) -> None:
+def status(study: str = "", *, folder: Path = HERE) -> Result:
     """Say where a study is here, exit code 6 until it is released; or what this site may sign.
 
     Example: tacit site status
@@ -256,15 +247,12 @@ def status(study: str = "", *, folder: Path = HERE, as_json: bool = False) -> No
     site = _opened(folder)
     if not study:
         statement = site.statement()
-        if as_json:
-            print_json(statement.to_dict())
-        else:
-            print_statement(site.ledger, statement)
-        return
+        return Result(statement.to_dict(), lambda: print_statement(site.ledger, statement))
     known = site.find(study)
     told = {"study": known.hash, "state": known.state, "server": known.remote}
-    print_result(told, f"{known.hash[:8]}: {known.state}, {known.remote} there", as_json=as_json)
+    ending: TacitError | None = None
     if known.remote == "void":
-        raise Refused("Expected a study that is released: this one ended without a release.")
-    if not known.released:
-        raise NotYet("Expected a study that was released and fetched.")
+        ending = Refused("Expected a study that is released: this one ended without a release.")
+    elif not known.released:
+        ending = NotYet("Expected a study that was released and fetched.")
+    return Result(told, f"{known.hash[:8]}: {known.state}, {known.remote} there", ending)

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from tacit._files import write_atomically
 from tacit.cli.options import parse_mechanism, writable
-from tacit.cli.show import errors, print_json, print_result, print_table, screen
+from tacit.cli.show import Result, errors, print_table
 from tacit.errors import InvalidArgument, NotYet, Refused
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def init(
     enrol_port: int = 8442,
     console_port: int = 8444,
     folder: Path = HERE,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     """Make a coordinator: keys, its own authority, an empty ledger, federation.toml.
 
     Example: tacit study init --name "University" --url https://tacit.example.org:8443
@@ -76,25 +75,21 @@ def init(
     )
     names, budget = names_of(url, hosts), Budget(epsilon, delta)
     made = Coordinator.create(folder, settings, hosts=names, budget=budget, unit=unit)
-    print_result(
+    return Result(
         {"folder": str(folder), "officers": made.officers, "key": made.key.public},
         f"{folder}: keys, ledger and federation.toml. Keep officer.key where the officer signs; "
         "next: tacit coordinator serve",
-        as_json=as_json,
     )
 
 
-def hand_over(
-    place: Coordinator | Aggregator, name: str, role: str, out: Path | None, *, as_json: bool
-) -> None:
+def hand_over(place: Coordinator | Aggregator, name: str, role: str, out: Path | None) -> Result:
     """Print an invitation, or write it for its owner's eyes only."""
     writable(out)
     text = place.invite(name, role)
     if out is None:
-        print_result({"invitation": text}, text, as_json=as_json)
-        return
+        return Result({"invitation": text}, text)
     write_atomically(out, (text + "\n").encode(), 0o600)
-    print_result({"file": str(out)}, f"Invitation for {name}: {out}", as_json=as_json)
+    return Result({"file": str(out)}, f"Invitation for {name}: {out}")
 
 
 def names_of(url: str, hosts: str) -> list[str]:
@@ -158,8 +153,7 @@ def new(
     first: Path | None = None,
     second: Path | None = None,
     folder: Path = HERE,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     """Draft a study: which inputs, which sites, which mechanism, until when.
 
     Example: tacit study new --title "Scans" --purpose "label scans" --inputs public.npy --classes 3
@@ -225,11 +219,10 @@ def new(
     if slow := slow_noise(study):
         errors().print(escape(slow), soft_wrap=True)
     cost = study.plan.epsilon(place.ledger.usable_delta)
-    print_result(
+    return Result(
         {"study": study.hash, "epsilon": cost},
         f"Drafted {study.hash}\nepsilon {cost:.4g} for one {unit}; next: tacit study sign "
         f"{study.hash[:8]}",
-        as_json=as_json,
     )
 
 
@@ -258,7 +251,7 @@ def _masks(
     return {"codes": codes, "plan": plan}, frame
 
 
-def codec(masks: Path, *, out: Path, overwrite: bool = False, as_json: bool = False) -> None:
+def codec(masks: Path, *, out: Path, overwrite: bool = False) -> Result:
     """Fit the codec of a study of masks on public masks; hand the file to every site.
 
     Example: tacit study codec public-masks.npy --out organ.codec
@@ -273,12 +266,10 @@ def codec(masks: Path, *, out: Path, overwrite: bool = False, as_json: bool = Fa
     fitted = PCACodec.fit(read_answers(masks))
     save_codec(fitted, out)
     told = f"{out}: {fitted.length} numbers for a mask of {fitted.shape}"
-    print_result({"codec": str(out), "length": fitted.length}, told, as_json=as_json)
+    return Result({"codec": str(out), "length": fitted.length}, told)
 
 
-def sign(
-    study: str, *, key: Path | None = None, folder: Path = HERE, as_json: bool = False
-) -> None:
+def sign(study: str, *, key: Path | None = None, folder: Path = HERE) -> Result:
     """Sign a drafted study, as its privacy officer.
 
     Example: tacit study sign 3f0a11c2
@@ -293,10 +284,10 @@ def sign(
     name = place.find(study)["hash"]
     place.sign(name, SigningKey.open(key or folder / "officer.key"))
     text = f"Signed {name}; next: tacit study open {name[:8]}"
-    print_result({"study": name}, text, as_json=as_json)
+    return Result({"study": name}, text)
 
 
-def show(study: str = "", *, folder: Path = HERE, as_json: bool = False) -> None:
+def show(study: str = "", *, folder: Path = HERE) -> Result:
     """Show all studies, or who approved and answered one; never what they answered.
 
     Example: tacit study show 3f0a11c2
@@ -306,36 +297,33 @@ def show(study: str = "", *, folder: Path = HERE, as_json: bool = False) -> None
     """
     place = opened(folder)
     place.tick()
-    if study:
-        name = place.find(study)["hash"]
-        sites = place.presence(name)
-        if as_json:
-            state, signed = place.find(name)["state"], sorted(place.agreed(name))
-            print_json({"study": name, "state": state, "aggregators": signed, "sites": sites})
-            return
-        rows = [_presence(site, row) for site, row in sites.items()]
-        title = f"{name[:8]}: {place.find(name)['state']}"
-        if agreed := place.agreed(name):
-            title += f", signed by the {' and the '.join(agreed)} aggregator"
-        print_table(title, ("site", "teachers", "decision", "answered"), rows)
-        return
-    list_studies(place, as_json=as_json)
+    if not study:
+        return list_studies(place)
+    row = place.find(study)
+    name, state = row["hash"], row["state"]
+    sites, agreed = place.presence(name), place.agreed(name)
+    title = f"{name[:8]}: {state}"
+    if agreed:
+        title += f", signed by the {' and the '.join(agreed)} aggregator"
+    rows = [_presence(*each) for each in sites.items()]
+    return Result(
+        {"study": name, "state": state, "aggregators": sorted(agreed), "sites": sites},
+        lambda: print_table(title, ("site", "teachers", "decision", "answered"), rows),
+    )
 
 
-def list_studies(place: Coordinator | Aggregator, *more: str, as_json: bool) -> None:
+def list_studies(place: Coordinator | Aggregator, *more: str) -> Result:
     """Show all studies of a server, with these columns besides."""
     from tacit.federation import Study, moment
 
-    found = place.studies()
-    if as_json:
-        keys = ("hash", "state", "closes", *more)
-        print_json({"studies": [{key: row[key] for key in keys} for row in found]})
-        return
+    found, keys = place.studies(), ("hash", "state", "closes", *more)
+    plain = {"studies": [{key: row[key] for key in keys} for row in found]}
     titles = (escape(Study.read(row["text"]).title) for row in found)
     known = ([row[key] for key in (*more, "state")] for row in found)
     ends = ((moment(row["closes"]), row["hash"][:8]) for row in found)
     rows = [(title, *own, *end) for title, own, end in zip(titles, known, ends, strict=True)]
-    print_table("Studies", ("title", *more, "state", "closes", "study"), rows)
+    columns = ("title", *more, "state", "closes", "study")
+    return Result(plain, lambda: print_table("Studies", columns, rows))
 
 
 def _presence(site: str, row: dict[str, Any]) -> tuple[str, ...]:
@@ -343,7 +331,7 @@ def _presence(site: str, row: dict[str, Any]) -> tuple[str, ...]:
     return site, str(row["teachers"]), row["decision"] or "", answered
 
 
-def _open(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
+def _open(study: str, *, folder: Path = HERE) -> Result:
     """Show a signed study to its sites.
 
     Example: tacit study open 3f0a11c2
@@ -354,10 +342,10 @@ def _open(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
     place = opened(folder)
     name = place.find(study)["hash"]
     place.open(name)
-    print_result({"study": name}, f"Open: {name}", as_json=as_json)
+    return Result({"study": name}, f"Open: {name}")
 
 
-def close(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
+def close(study: str, *, folder: Path = HERE) -> Result:
     """Close a study whose time has come; before that, exit code 6.
 
     Example: tacit study close 3f0a11c2
@@ -373,10 +361,10 @@ def close(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
             "Expected a study whose deadline has passed, or that all have answered: nobody else "
             "may end it."
         )
-    print_result({"study": row["hash"], "state": row["state"]}, row["state"], as_json=as_json)
+    return Result({"study": row["hash"], "state": row["state"]}, row["state"])
 
 
-def end(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
+def end(study: str, *, folder: Path = HERE) -> Result:
     """End a study that was opened and not released: it is void, and its answers are deleted.
 
     Example: tacit study end 3f0a11c2
@@ -389,7 +377,7 @@ def end(study: str, *, folder: Path = HERE, as_json: bool = False) -> None:
     place = opened(folder)
     end_study(place, study)
     text = "Ended: it is void, and answers to it are deleted. What sites paid stays charged."
-    print_result({"study": place.find(study)["hash"]}, text, as_json=as_json)
+    return Result({"study": place.find(study)["hash"]}, text)
 
 
 def release(
@@ -402,8 +390,7 @@ def release(
     report: Path | None = None,
     overwrite: bool = False,
     folder: Path = HERE,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     """Release a closed study, once; asked again, the same. Exit code 6 before it has closed.
 
     Example: tacit study release 3f0a11c2 --csv labels.csv --report report.html
@@ -449,9 +436,9 @@ def release(
         write_report(report, place.ledger, notes=notes_of(place.statement()))
     text = f"Released {name[:8]} over {len(found.survivors)} sites, {found.teachers} teachers."
     told = {"study": name, "sites": found.survivors, "teachers": found.teachers}
-    print_result({**told, "entry": found.release.entry}, text, as_json=as_json)
-    if not as_json and len(place.ledger):
-        screen().print(escape(str(place.statement())))
+    if len(place.ledger):
+        text += f"\n{escape(str(place.statement()))}"
+    return Result({**told, "entry": found.release.entry}, text)
 
 
 def _pinned(study: Study, masks: Path | None, codec: Path | None) -> Any:
@@ -474,8 +461,7 @@ def verify(
     document: Path | None = None,
     file: Path | None = None,
     folder: Path = HERE,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     """Check a release: who signed it, its quorum, the ledger entry that paid, the audit log.
 
     Example: tacit study verify 3f0a11c2
@@ -509,7 +495,7 @@ def verify(
         audit_lines(place.database)
         checks.append("audit log")
     told = {"study": read.hash, "verified": True, "checks": checks, "sites": found.survivors}
-    print_result(told, f"Verified: {', '.join(checks)}.", as_json=as_json)
+    return Result(told, f"Verified: {', '.join(checks)}.")
 
 
 _open.__name__ = "open"

@@ -23,7 +23,7 @@ from tacit._files import write_atomically
 from tacit._progress import at_work
 from tacit._registry import mechanism_class
 from tacit.cli.options import ENTRY_DIGITS, existing, open_ledger, vote_mechanism, writable
-from tacit.cli.show import csv_text, print_json, print_statement, print_table, screen
+from tacit.cli.show import Result, csv_text, print_statement, print_table, screen
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ def aggregate(
     overwrite: bool = False,
     format: str | None = None,
     classes: int | None = None,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     """Release labels from teacher votes, through a ledger.
 
     Example: tacit aggregate votes.npz --mechanism confident-gnmax --threshold 200 --sigma-check 150
@@ -112,7 +111,7 @@ def aggregate(
     write_atomically(out, _as_csv(rows, release))
     if report is not None:
         reports.write_report(report, book, learned=_labels_of(made, sizes))
-    _show_release(book, release, out, report, as_json)
+    return _released(book, release, out, report)
 
 
 def _labels_of(made: Mechanism, sizes: Mapping[str, Any]) -> reports.Learned:
@@ -188,28 +187,26 @@ def _as_csv(rows: Integers, release: Release) -> bytes:
     return csv_text([header, *np.column_stack([rows, values]).tolist()])
 
 
-def _show_release(
-    book: Ledger, release: Release, out: Path, report: Path | None, as_json: bool
-) -> None:
+def _released(book: Ledger, release: Release, out: Path, report: Path | None) -> Result:
     statement, labels = book.statement(), release.labels
     answered = len(release) if labels is None else int((labels >= 0).sum())
-    if as_json:
-        print_json(
-            {
-                "labels": str(out),
-                "report": None if report is None else str(report),
-                "ledger": book.path,
-                "queries": len(release),
-                "answered": answered,
-                "entry": release.entry,
-                "statement": statement.to_dict(),
-            }
-        )
-        return
-    screen().print(f"Released {answered} answers to {len(release)} queries: {out}")
-    print_statement(book, statement)
-    if report is not None:
-        screen().print(f"Report: {report}")
+    plain = {
+        "labels": str(out),
+        "report": None if report is None else str(report),
+        "ledger": book.path,
+        "queries": len(release),
+        "answered": answered,
+        "entry": release.entry,
+        "statement": statement.to_dict(),
+    }
+
+    def shown() -> None:
+        screen().print(f"Released {answered} answers to {len(release)} queries: {out}")
+        print_statement(book, statement)
+        if report is not None:
+            screen().print(f"Report: {report}")
+
+    return Result(plain, shown)
 
 
 def sanitise(
@@ -223,8 +220,7 @@ def sanitise(
     overwrite: bool = False,
     format: str | None = None,
     classes: int | None = None,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     """Publish what a run cost on its actual votes, privately, with the worst case beside it.
 
     Example: tacit sanitise votes.npz --labels labels.csv --ledger run.ledger --out statement.json
@@ -254,15 +250,16 @@ def sanitise(
     if report is not None:
         learned = _labels_of(priced, covered.plan)
         reports.write_report(report, book, statement=statement, learned=learned)
-    if as_json:
-        print_json({"statement": statement.to_dict(), "out": str(out)})
-        return
-    print_statement(book, statement)
-    if statement.epsilon >= (statement.worst_case_epsilon or 0.0):
-        screen().print(
-            "[yellow]Sanitising did not pay here: the worst case is the better claim.[/]"
-        )
-    screen().print(f"Statement: {out}")
+
+    def shown() -> None:
+        print_statement(book, statement)
+        if statement.epsilon >= (statement.worst_case_epsilon or 0.0):
+            screen().print(
+                "[yellow]Sanitising did not pay here: the worst case is the better claim.[/]"
+            )
+        screen().print(f"Statement: {out}")
+
+    return Result({"statement": statement.to_dict(), "out": str(out)}, shown)
 
 
 def _read_labels(path: Path) -> tuple[Integers, Integers, str]:
@@ -362,8 +359,7 @@ def analyze(
     overwrite: bool = False,
     format: str | None = None,
     classes: int | None = None,
-    as_json: bool = False,
-) -> None:
+) -> Result:
     """Price a run on the actual votes. The result is SECRET: it may never be published as it is.
 
     Example: tacit analyze votes.npz --secret --mechanism confident-gnmax --threshold 200
@@ -392,10 +388,7 @@ def analyze(
     if out is not None:
         write_atomically(out, json.dumps(result, indent=2).encode("utf-8"), mode=0o600)
     pictures = [] if plot is None else _plot(plot, made, analysis, counts, public, overwrite)
-    if as_json:
-        print_json(result)
-    else:
-        _show_secret(result, pictures)
+    return Result(result, lambda: _show_secret(result, pictures))
 
 
 _NUMBERS = {
