@@ -422,7 +422,8 @@ def _plain(analysis: reports.SecretAnalysis, rows: Any) -> dict[str, Any]:
 def _show_secret(result: dict[str, Any], pictures: list[Path]) -> None:
     console = screen()
     console.print("[bold red]SECRET: for the data owner's eyes only; do not publish.[/]")
-    costs = [(meaning, _number(result[key])) for key, meaning in _NUMBERS.items()]
+    known = ((meaning, result[key]) for key, meaning in _NUMBERS.items())
+    costs = [(m, "not for this mechanism" if v is None else f"{v:.4g}") for m, v in known]
     print_table("What this run costs on these votes", ("quantity", "value"), costs, style="red")
     dearest = [
         (str(item["index"]), f"{item['share_of_cost']:.2%}") for item in result["dearest_queries"]
@@ -430,10 +431,6 @@ def _show_secret(result: dict[str, Any], pictures: list[Path]) -> None:
     print_table("The dearest queries", ("row", "share of the cost"), dearest, style="red")
     for path in pictures:
         console.print(f"[red]SECRET picture:[/] {path}")
-
-
-def _number(value: float | None) -> str:
-    return "not for this mechanism" if value is None else f"{value:.4g}"
 
 
 def _plot(

@@ -99,14 +99,11 @@ def _claim(model: Any, job: Job) -> tuple[float | None, str, str]:
     if spent > job.epsilon * (1 + 1e-9) or stated.delta > job.delta:
         excess = "it stated a larger epsilon or delta than the budget"
     elif (stated.unit == "record") != (job.groups is None):
-        excess = f"its unit is one {stated.unit}, not one {_unit(job)}"
+        unit = "record" if job.groups is None else "person"
+        excess = f"its unit is one {stated.unit}, not one {unit}"
     elif stated.noise == "insecure-seeded":
         excess = "its noise is seeded, so that nothing it says is private"
     return spent, stated.noise, excess
-
-
-def _unit(job: Job) -> str:
-    return "record" if job.groups is None else "person"
 
 
 def one_line(text: object) -> str:

@@ -14,7 +14,6 @@ Build = Callable[[Facts, float, float, int], Any]
 
 def _build_reference(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     """Learn without privacy from the same private records, in the same view."""
-    del epsilon, delta
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.neighbors import KNeighborsClassifier
     from sklearn.pipeline import make_pipeline

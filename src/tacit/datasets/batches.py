@@ -126,7 +126,7 @@ def batches_of(source: Any, text: TextFormat) -> Batches:
     """
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        if path.suffix.lower() in _PARQUET or _holds_parquet(path):
+        if any(each.suffix.lower() in _PARQUET for each in (path, *path.rglob("*"))):
             return _parquet(path)
         return _csv(existing_file(path), text)
     if hasattr(source, "__arrow_c_stream__"):
@@ -139,10 +139,6 @@ def batches_of(source: Any, text: TextFormat) -> Batches:
         f"Expected a table: a file, a frame of pandas, Polars or Dask, a table of pyarrow or a "
         f"relation of DuckDB; got {type(source).__name__}."
     )
-
-
-def _holds_parquet(path: Path) -> bool:
-    return any(each.suffix.lower() in _PARQUET for each in path.rglob("*"))
 
 
 def _record(number: int) -> str:
@@ -273,7 +269,6 @@ def _arrow(source: Any) -> Batches:
     reader.close()
 
     def opened(wanted: list[str]) -> Iterator[pa.RecordBatch]:
-        del wanted
         return _small(pa.RecordBatchReader.from_stream(source))
 
     return Batches(kind, names, opened, _record)

@@ -76,7 +76,6 @@ class TablePiece:
 
 
 def _somewhere(number: int) -> str:
-    del number
     return "one of its records"
 
 

@@ -74,14 +74,11 @@ def _category(graph: Graph, column: Any, values: str) -> str:
     """
     declared = column.categories
     words = all(isinstance(each, str) for each in declared)
-    marks = [float(place) if words else _number(each) for place, each in enumerate(declared)]
-    found = graph("Equal", values, np.array(marks)[None])
+    numbers = [np.nan if isinstance(each, str) else float(each) for each in declared]
+    marks = np.arange(len(declared), dtype=np.float64) if words else np.array(numbers)
+    found = graph("Equal", values, marks[None])
     any_one = graph.total(graph.cast(found, np.int64), 1)
     return graph("Concat", found, graph("Equal", any_one, 0), axis=1)
-
-
-def _number(category: Any) -> float:
-    return np.nan if isinstance(category, str) else float(category)
 
 
 def _wide(graph: Graph, rows: str) -> str:

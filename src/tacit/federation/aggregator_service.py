@@ -15,7 +15,6 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 
 from tacit.errors import InvalidArgument, Refused, TacitError
 from tacit.federation.aggregator import Aggregator
@@ -55,7 +54,8 @@ class AggregatorService(MemberService):
         routes = [
             self._route("/v1/studies", self.studies, "GET", ("site", "aggregator")),
             self._route("/v1/renew", self.renew, "POST", ("site", "aggregator")),
-            Route(f"{study}/share", self._answers, methods=["PUT", "DELETE"]),
+            self._route(f"{study}/share", self.answers, "PUT", ("site",)),
+            self._route(f"{study}/share", self.withdraw, "DELETE", ("site",)),
             self._route(f"{study}/share/parts/{{number:int}}", self.part, "PUT", ("site",)),
         ]
         for kind in (*KINDS, ENDS):
@@ -212,8 +212,6 @@ async def serve_aggregator(place: Aggregator) -> None:
             last[0] = time.monotonic()
             for line in visit_coordinators(place):
                 _LOG.info(line)
-        if renew_server(place):
-            for each in listeners:
-                each.load(place.folder / "keys")
+        renew_server(place, listeners)
 
     await serve(listeners, tick=tick, stop=stop)

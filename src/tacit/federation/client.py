@@ -88,7 +88,9 @@ def enrol(folder: Path, invitation: Invitation, key: SigningKey) -> str:
         "signature": key.sign(ENROLMENT, csr),
     }
     context = client_context(invitation.authority.encode(), None)
-    reply = _send(context, "POST", f"{invitation.enrol}/v1/enrol", json.dumps(request).encode())
+    place, body = f"{invitation.enrol}/v1/enrol", json.dumps(request).encode()
+    with httpx.Client(verify=context, timeout=_TIMEOUT, trust_env=False) as http:
+        reply = _exchange(http, "POST", place, body, dict(_HEADERS), MOST_REPLY)
     if reply.status != 200:
         raise Refused(_why(reply, "the invitation"))
     pem = str(reply.json().get("certificate", "")).encode()
@@ -151,11 +153,6 @@ class Client:
         if self._http is not None:
             self._http.close()
             self._http = None
-
-
-def _send(context: ssl.SSLContext, method: str, url: str, body: bytes) -> Reply:
-    with httpx.Client(verify=context, timeout=_TIMEOUT, trust_env=False) as http:
-        return _exchange(http, method, url, body, dict(_HEADERS), MOST_REPLY)
 
 
 def _exchange(

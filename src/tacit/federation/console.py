@@ -26,6 +26,7 @@ from tacit.federation.approval import moment
 from tacit.federation.coordinator import Coordinator
 from tacit.federation.pages import rendered, style
 from tacit.federation.releasing import read_release, release_csv, release_study
+from tacit.federation.service import small_body
 from tacit.federation.sessions import Session, Sessions
 from tacit.federation.statements import notes_of
 from tacit.federation.study import AGGREGATORS, MODES, Study
@@ -153,7 +154,6 @@ class _Console:
         return HTMLResponse(text, status)
 
     async def _style(self, request: Request) -> Response:
-        del request
         return Response(style(), media_type="text/css")
 
     async def _login(self, request: Request) -> Response:
@@ -172,21 +172,19 @@ class _Console:
         return response
 
     async def log_out(self, request: Request, session: Session) -> Response:
-        del session
         self.sessions.log_out(request.cookies.get(COOKIE))
         response = RedirectResponse("/login", 303)
         response.delete_cookie(COOKIE, secure=True, httponly=True, samesite="strict", path="/")
         return response
 
     async def studies(self, request: Request, session: Session) -> Response:
-        del request
         place = self.coordinator
         shown = [
             {
                 "study": Study.read(row["text"]),
                 "state": row["state"],
                 "closes": row["closes"],
-                "answered": self._answered(row["hash"]),
+                "answered": sum(each["answered"] for each in place.presence(row["hash"]).values()),
             }
             for row in place.studies()
             if row["state"] != "draft" or session.role == "officer"
@@ -202,9 +200,6 @@ class _Console:
             share=min(1.0, spent / budget.epsilon),
             unit=place.ledger.unit,
         )
-
-    def _answered(self, name: str) -> int:
-        return sum(each["answered"] for each in self.coordinator.presence(name).values())
 
     async def study(self, request: Request, session: Session, said: str = "") -> Response:
         place = self.coordinator
@@ -267,7 +262,6 @@ class _Console:
         return await self.study(request, session, said=said)
 
     async def csv(self, request: Request, session: Session) -> Response:
-        del session
         row = self.coordinator.find(request.path_params["name"])
         if row["release"] is None:
             return PlainTextResponse("Nothing was released yet.\n", 404)
@@ -278,7 +272,6 @@ class _Console:
         return PlainTextResponse(text, media_type="text/csv")
 
     async def sites(self, request: Request, session: Session, **more: Any) -> Response:
-        del request
         found = members.all_members(self.coordinator.database)
         for row in found:
             row["enrolled_on"] = moment(row["enrolled"])[:10] if row["enrolled"] else ""
@@ -298,20 +291,17 @@ class _Console:
         return await self.sites(request, session, said=f"{name} is shut out.")
 
     async def log(self, request: Request, session: Session) -> Response:
-        del request
         database = self.coordinator.database
         lines = [json.loads(line) for line in audit_log.lines(database)]
         head = audit_log.head(database).hash
         return self._page("log.html", session, here="log", lines=lines, head=head)
 
     async def statement(self, request: Request, session: Session) -> Response:
-        del request
         place = self.coordinator
         shown: dict[str, Any] = {"statement": str(place.statement()), "unit": place.ledger.unit}
         return self._page("statement.html", session, here="statement", **shown)
 
     async def report(self, request: Request, session: Session) -> Response:
-        del request, session
         place = self.coordinator
         notes = notes_of(place.statement())
         text = await run_in_threadpool(render_report, place.ledger, notes=notes)
@@ -326,12 +316,5 @@ def _same_origin(request: Request) -> bool:
 
 async def _form(request: Request) -> dict[str, str]:
     """Read a small form; of a field that comes twice the first is taken."""
-    told = request.headers.get("content-length", "")
-    if not told.isdigit() or int(told) > MOST_FORM:
-        raise ValueError("too long")
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_FORM:
-            raise ValueError("too long")
+    body = await small_body(request, MOST_FORM)
     return {name: values[0] for name, values in parse_qs(body.decode("utf-8")).items()}

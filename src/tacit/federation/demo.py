@@ -111,7 +111,8 @@ def demonstrate(
     """
     folder.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
-    coordinator = _coordinator(folder / "coordinator")
+    settings = _settings("the university")
+    coordinator = Coordinator.create(folder / "coordinator", settings, **_ABOUT)
     say(f"A coordinator with its own keys, authority and ledger: {folder / 'coordinator'}")
     with _processes() as start:
         start("coordinator", "serve", "--folder", str(coordinator.folder))
@@ -162,10 +163,6 @@ def _settings(name: str) -> ServerSettings:
     port, enrol, console = free_ports(3)
     ports: dict[str, Any] = {"port": port, "enrol_port": enrol, "console_port": console}
     return ServerSettings(name, f"https://127.0.0.1:{port}", host="127.0.0.1", **ports)
-
-
-def _coordinator(folder: Path) -> Coordinator:
-    return Coordinator.create(folder, _settings("the university"), **_ABOUT)
 
 
 def _aggregators(

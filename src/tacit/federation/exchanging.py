@@ -193,10 +193,6 @@ def _take_end(place: Aggregator, study: Study, row: Row, raw: bytes) -> None:
     place.sweep()
 
 
-def _as_bytes(stored: Any) -> bytes:
-    return stored.encode() if isinstance(stored, str) else bytes(stored)
-
-
 def _checked_note(study: Study, row: Row, kind: str, raw: bytes) -> str:
     peer = peer_of(row["role"])
     sent = read_note(raw, most=MOST_NOTE)
@@ -239,7 +235,8 @@ def shown(place: Aggregator, name: str, kind: str) -> bytes:
     }
     if not allowed[kind]:
         raise NotYet("Expected a study that has come that far here.")
-    return _as_bytes(row[kind])
+    stored = row[kind]
+    return stored.encode() if isinstance(stored, str) else bytes(stored)
 
 
 def exchange(place: Aggregator, name: str) -> list[str]:

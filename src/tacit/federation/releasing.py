@@ -90,7 +90,11 @@ def release_study(coordinator: Coordinator, name: str) -> bytes:
     with alone(coordinator.folder / "releasing.lock"):
         row = coordinator.find(row["hash"])
         if row["state"] == "closed":
-            _release_or_end(coordinator, row)
+            try:
+                _release(coordinator, row)
+            except BudgetExceeded:  # the study ends, so that its answers are deleted
+                coordinator.end(row["hash"], "no room in this ledger")
+                raise
             row = coordinator.find(row["hash"])
     coordinator.tick()  # deletes the answers
     if row["state"] == "void":
@@ -101,15 +105,6 @@ def release_study(coordinator: Coordinator, name: str) -> bytes:
     if row["state"] != "released":
         raise NotYet("Expected a study that has closed: it closes at its deadline, with a quorum.")
     return bytes(row["release"])
-
-
-def _release_or_end(coordinator: Coordinator, row: Row) -> None:
-    """Release; without room in the ledger the study ends, so that its answers are deleted."""
-    try:
-        _release(coordinator, row)
-    except BudgetExceeded:
-        coordinator.end(row["hash"], "no room in this ledger")
-        raise
 
 
 def end_study(coordinator: Coordinator, name: str) -> None:

@@ -12,7 +12,7 @@ import os
 import secrets
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,8 @@ class MemberService:
             self._route(f"{study}/void", self._note(take_void), "PUT", ("aggregator",)),
             self._route(f"{study}/release", self.release, "GET", ("site", "analyst")),
             self._route(f"{study}/approval", self.approval, "PUT", ("site",)),
-            Route(f"{study}/answers", self._answers, methods=["PUT", "DELETE"]),
+            self._route(f"{study}/answers", self.answers, "PUT", ("site",)),
+            self._route(f"{study}/answers", self.withdraw, "DELETE", ("site",)),
             self._route(f"{study}/answers/parts/{{number:int}}", self.part, "PUT", ("site",)),
         ]
         return Starlette(routes=routes)
@@ -171,7 +172,6 @@ class MemberService:
 
     async def frame(self, request: Request, member: Row) -> Response:
         """Return the centres and weights of a study of codes."""
-        del member
         study, _ = self.coordinator.open_study(request.path_params["name"])
         if not study.codes:
             raise Declined(404, "Expected a study of codes.")
@@ -182,7 +182,6 @@ class MemberService:
         """Return what keeps an aggregator's note: its signature, or an end without a sum."""
 
         async def kept(request: Request, member: Row) -> Response:
-            del member
             sent = read_note(await small_body(request, MOST_HEADER))
             await run_in_threadpool(keep, self.coordinator, request.path_params["name"], sent)
             return PlainTextResponse("kept\n", 201)
@@ -191,7 +190,6 @@ class MemberService:
 
     async def sum(self, request: Request, member: Row) -> Response:
         """Keep an aggregator's opened sum; the second of two makes the release."""
-        del member
         name = request.path_params["name"]
         study, _ = self.coordinator.open_study(name)
         body = await small_body(request, most_of_sum(study))
@@ -200,7 +198,6 @@ class MemberService:
 
     async def inputs(self, request: Request, member: Row) -> Response:
         """Return the public inputs, or a range of them."""
-        del member
         study, _ = self.coordinator.open_study(request.path_params["name"])
         return FileResponse(
             self.coordinator.inputs_of(study.hash), media_type="application/octet-stream"
@@ -208,7 +205,6 @@ class MemberService:
 
     async def release(self, request: Request, member: Row) -> Response:
         """Return the release as it was stored."""
-        del member
         _, row = self.coordinator.open_study(request.path_params["name"])
         if row["release"] is None:
             raise Declined(404, "Expected a study that was released.")
@@ -232,10 +228,6 @@ class MemberService:
         if code == 410:
             raise Declined(410, "The study has closed: it asks for no decision any more.")
         return PlainTextResponse("kept\n", code)
-
-    async def _answers(self, request: Request) -> Response:
-        handler = self.answers if request.method == "PUT" else self.withdraw
-        return await self._guarded(handler, ("site",))(request)
 
     async def withdraw(self, request: Request, member: Row) -> Response:
         """Drop a site's answers while the study is open."""
@@ -439,18 +431,18 @@ async def serve_coordinator(coordinator: Coordinator, *, console: Any = None) ->
 
     def tick() -> None:
         coordinator.tick()
-        if renew_server(coordinator):  # new connections see the new certificate at once
-            for each in listeners:
-                each.load(coordinator.folder / "keys")
+        renew_server(coordinator, listeners)
 
     await serve(listeners, tick=tick, stop=stop)
 
 
-def renew_server(coordinator: ServerFolder) -> bool:
+def renew_server(coordinator: ServerFolder, listeners: Sequence[Listener] = ()) -> bool:
     """Give the server a new certificate from day 60 on, for the names that the old one has."""
     keys = coordinator.folder / "keys"
     pem = (keys / "server.pem").read_bytes()
     if not should_renew(pem, coordinator.now()):
         return False
     coordinator.authority.issue_server(keys, hosts_of(pem))
+    for each in listeners:  # new connections see the new certificate at once
+        each.load(keys)
     return True

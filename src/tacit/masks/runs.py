@@ -526,7 +526,6 @@ NO_FORECAST = no_forecast(
 
 def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
     """Return the one release, in units of what one teacher's code can move the sum by."""
-    del classes, n_records
     (plan,) = calibrate(lambda noise: [Plan(NoisySum(noise, 1, 1), 1)], budget)
     return [("sum of the teachers' mask codes, all public scans together", plan)]
 

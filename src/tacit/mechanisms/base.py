@@ -331,12 +331,9 @@ def _presumed(plan: Mapping[str, Any]) -> str:
     name, votes = plan["mechanism"], plan.get("parameters", {}).get("votes_per_unit", 1)
     if name in MECHANISMS:
         assumed = str(mechanism_class(name).assumes)
-        return assumed if votes == 1 else assumed.replace(ONE_TEACHER, _reached(votes))
+        several = ONE_TEACHER.replace("one teacher only", f"at most {votes} teachers")
+        return assumed if votes == 1 else assumed.replace(ONE_TEACHER, several)
     return f"whatever mechanism {name!r} presumes holds, which this version of tacit does not know"
-
-
-def _reached(votes: int) -> str:
-    return ONE_TEACHER.replace("one teacher only", f"at most {votes} teachers")
 
 
 def later_field(default: Any) -> Any:

@@ -105,7 +105,6 @@ class Described(NamedTuple):
 
 
 def _described(data: Dataset, settings: Mapping[str, Any]) -> Described:
-    del settings
     return Described(data.columns, data.image_shape)
 
 

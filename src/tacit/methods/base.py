@@ -816,12 +816,10 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
 
     def _fresh(self, outside: NDArray[Any] | None) -> Integers:
         """Return the public inputs whose scores are compared with the records'; none by default."""
-        del outside
         return np.empty(0, dtype=np.int64)
 
     def _free_map(self, outside: NDArray[Any] | None) -> ScoreMap | None:
         """Return what releases tell of the student's probabilities without being paid for it."""
-        del outside
         return None
 
     def _notes(self) -> list[str]:

@@ -189,7 +189,6 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
 
 def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
     """Return the one release of a run with default settings."""
-    del classes
     mu = float(gaussian_mu(budget.epsilon, budget.delta))
     steps = steps_borne((n_records or _WEAK / mu) * mu)
     noise = math.sqrt(steps) / mu * (1 + 2.0**-40)
@@ -197,7 +196,6 @@ def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[
 
 
 def _forecast(budget: Budget, classes: int, n_records: int | None) -> Forecast:
-    del classes
     return strength_forecast(n_records, float(gaussian_mu(budget.epsilon, budget.delta)))
 
 

@@ -197,7 +197,7 @@ class MACTraining(NoisyTrainingEstimator):
         by_person: bool,
     ) -> tuple[Module, Ledger]:
         """Price, ask the ledger, train and return the network; `private()` makes the examples."""
-        del loss, probes  # DP-MAC has its own objective, and rows apart by arithmetic
+        # DP-MAC has its own objective, and rows apart by arithmetic
         public = self._public_run(module, *self._recipe(self._declared_size(n_units)))
         plans = [*public.plans, *self._check_plans()]
         ledger = self._open_ledger(by_person=by_person, plans=plans)
@@ -275,7 +275,9 @@ class MACTraining(NoisyTrainingEstimator):
         examples: PrivateExamples,
         tick: Any,
     ) -> GradientSteps:
-        curvatures = _curvature_bounds(public.network) if public.order == 2 else ()
+        # Public bounds of |kappa| |a|^2 for inputs of length 1: sqrt(outputs) (1 + 1).
+        bounds = tuple(2.0 * float(np.sqrt(width)) for width in public.network.widths[1:])
+        curvatures = bounds if public.order == 2 else ()
 
         def make(private: PrivateExamples) -> LayerParts:
             return LayerParts(public.network, private, public.blocks, thresholds, curvatures)
@@ -294,11 +296,6 @@ class MACTraining(NoisyTrainingEstimator):
             rate=public.recipe.learning_rate,
         )
         return NewtonSteps(newton, *run)
-
-
-def _curvature_bounds(network: AuxiliaryCoordinates) -> tuple[float, ...]:
-    """Return public bounds of |kappa| |a|^2 for inputs of length 1: sqrt(outputs) (1 + 1)."""
-    return tuple(2.0 * float(np.sqrt(width)) for width in network.widths[1:])
 
 
 @dataclass(eq=False, repr=False)

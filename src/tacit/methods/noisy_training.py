@@ -241,7 +241,6 @@ class NoisyTrainingEstimator(PrivateEstimator):
 
     def _recipe_for(self, module: Module, size: int) -> tuple[Recipe, float]:
         """Return the same for a network in its first state, which is public."""
-        del module
         return self._recipe(size)
 
     def _plans(self, recipe: Recipe, rate: float, before: Sequence[Plan] = ()) -> list[Plan]:

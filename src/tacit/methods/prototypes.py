@@ -257,7 +257,6 @@ def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
 
 def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
     """Return the one release, with the default number of prototypes."""
-    del n_records
     count = PrototypeClassifier.n_prototypes
     (plan,) = shared_sums(budget, (1.0, count, classes))
     return [(f"votes at {count} prototypes", plan)]

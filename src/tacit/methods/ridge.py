@@ -299,7 +299,6 @@ def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[
 
 
 def _foreseen(budget: Budget, classes: int, n_records: int | None) -> Forecast:
-    del classes
     return strength_forecast(n_records, float(gaussian_mu(budget.epsilon, budget.delta)))
 
 

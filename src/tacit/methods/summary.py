@@ -87,7 +87,6 @@ class SummaryEstimator(ForecastEstimator):
 
     def _forecast(self, public: PublicPart) -> Forecast:
         """Say what can be learned, from public numbers alone."""
-        del public
         return strength_forecast(declared(self), self._mu())
 
     def _learn(self, private: AnyRecords, task: Targets, outside: Any) -> None:

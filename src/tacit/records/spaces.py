@@ -293,7 +293,6 @@ class PrivateRecords(Secret):
         Contributions or ScoredRecords
             What all of them say.
         """
-        del mechanism
         return say(self)
 
     def parts(self, work: Callable[[Iterator[PrivateRecords]], Any]) -> Iterator[Any]:

@@ -96,7 +96,7 @@ class StreamedRecords(Secret):
         work = _Adding(self.space, self.look, mechanism, say)
         total = ExactSum(np.zeros(mechanism.shape, dtype=np.int64), 0)
         for packed in self.parts(work):
-            total = total + _unpacked(packed, mechanism.shape)
+            total = total + ExactSum(packed[:-1].reshape(mechanism.shape), int(packed[-1]))
         return total
 
     def parts(self, work: Work) -> Iterator[Any]:
@@ -176,16 +176,8 @@ class _Adding:
             if self.space is not None and self.look is not None:
                 records = records.seen_in(self.space, self.look)  # noqa: PLW2901
             total = total + self.mechanism.added(self.say(records))
-        return _packed(total)
-
-
-def _packed(total: ExactSum) -> Integers:
-    """Return a sum as one array: a secret type stays where it is, and a worker has to answer."""
-    return np.append(total.steps.reshape(-1), total.records)
-
-
-def _unpacked(packed: Integers, shape: tuple[int, int]) -> ExactSum:
-    return ExactSum(packed[:-1].reshape(shape), int(packed[-1]))
+        # As one array: a secret type stays where it is, and a worker has to answer.
+        return np.append(total.steps.reshape(-1), total.records)
 
 
 def streamed(
@@ -241,7 +233,8 @@ def streamed(
         if buckets is None:
             return StreamedRecords(pieces, prepare, units, False, executor), None
         if by_person:
-            units = sum(_units_in(piece) for piece in buckets.pieces())
+            kept = (raw for piece in buckets.pieces() for raw in piece.read())
+            units = sum(count_units(raw.groups, len(raw.X)) for raw in kept)
         how = {"executor": executor, "stored": buckets}
         return StreamedRecords(buckets.pieces, as_it_is, units, by_person, **how), buckets
     except BaseException:
@@ -252,10 +245,6 @@ def streamed(
 
 def _prepared(pieces: Iterable[Piece], prepare: Prepare) -> Iterator[PrivateRecords]:
     return (prepare(raw) for piece in pieces for raw in piece.read())
-
-
-def _units_in(piece: Piece) -> int:
-    return sum(count_units(raw.groups, len(raw.X)) for raw in piece.read())
 
 
 def people_of(raw: RawRows) -> NDArray[np.bytes_] | None:

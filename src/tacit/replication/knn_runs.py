@@ -192,14 +192,9 @@ def _picture_4(place: Workplace, rows: list[tuple[Any, ...]], names: list[str]) 
     for place_of, name in enumerate(names):
         own = [row for row in rows if row[0] == name]
         marker = "osD^vP"[place_of]
-        look: dict[str, Any] = {
-            "color": COLOURS[place_of],
-            "marker": marker,
-            "s": 28,
-            "alpha": 0.85,
-        }
+        look: dict[str, Any] = {"color": COLOURS[place_of], "marker": marker, "s": 28}
         wrong = [100 - row[5] for row in own]
-        axes.scatter([row[3] for row in own], wrong, label=name, **look)
+        axes.scatter([row[3] for row in own], wrong, label=name, alpha=0.85, **look)
     axes.set_xscale("log")
     axes.set_yscale("log")
     ticks = (1, 2, 5, 10, 20, 50)

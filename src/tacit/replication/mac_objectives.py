@@ -65,7 +65,8 @@ def _left_out() -> list[tuple[Any, ...]]:
         pieces = np.split(parts.sums(np.array([record])) * scale, np.cumsum(blocks.sizes)[:-1])
         for layer, own in enumerate(_weights(module)):
             slope, curved = _with_bias(pieces[layer], own.shape), pieces[2 + layer]
-            turned = _times(curved, own)
+            # H w of each output; the paper's C is half of H.
+            turned = np.einsum("hij,hj->hi", matrices(curved, own.shape), own)
             found[layer].append(
                 (
                     float(np.linalg.norm(slope)),
@@ -102,11 +103,6 @@ def matrices(flat: Floats, shape: tuple[int, ...]) -> Floats:
     return made
 
 
-def _times(flat: Floats, weights: Floats) -> Floats:
-    """Return H w of each output; the paper's C is half of H."""
-    return np.asarray(np.einsum("hij,hj->hi", matrices(flat, weights.shape), weights))
-
-
 def _residual_share(slope: Floats, curved: Floats, shape: tuple[int, ...]) -> float:
     """Return |(f - z) f''| over |f'^2 + (f - z) f''|, from delta = (f - z) f' and kappa = f'^2.
 
@@ -136,10 +132,9 @@ def first_step(place: Workplace) -> None:
         both.append(parts.sums(np.arange(len(y)))[: sum(network.sizes)] / blocks.shares[0])
     gap = np.abs(both[0] - both[1]).max() / np.abs(both[0]).max()
     steep, stack = _backpropagated(module, X, y), both[0]
-    angles = []
-    for layer, (mine, other) in enumerate(
-        zip(*(_cut(v, network) for v in (stack, steep)), strict=True)
-    ):
+    angles, ends = [], np.cumsum(network.sizes)[:-1]
+    by_layer = zip(np.split(stack, ends), np.split(steep, ends), strict=True)
+    for layer, (mine, other) in enumerate(by_layer):
         cosine = mine @ other / np.linalg.norm(mine) / np.linalg.norm(other)
         angles.append((layer + 1, float(cosine)))
     place.table(
@@ -149,10 +144,6 @@ def first_step(place: Workplace) -> None:
     )
     columns = ["layer", "cosine of the angle"]
     place.table("First step: DP-MAC's gradient against backpropagation's", columns, angles)
-
-
-def _cut(vector: Floats, network: AuxiliaryCoordinates) -> list[Floats]:
-    return np.split(vector, np.cumsum(network.sizes)[:-1])
 
 
 def _backpropagated(module: Any, X: Floats, y: Floats) -> Floats:

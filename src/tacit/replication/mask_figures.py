@@ -103,7 +103,10 @@ def figure_2(place: Workplace) -> None:
     tell(place, "The same: 1000 x squared error of a voxel", squares)
     shown = [row for row in entropies if row["codec"] in ("PCA", "3D autoencoder", "mean mask")]
     names = [f"noise {one:g}" for one in TESTED]
-    curves = {_series(row): (TESTED, [row[name] for name in names]) for row in shown}
+    curves = {}
+    for row in shown:
+        trained = "" if row["codec"] == "mean mask" else f", for noise {row['for noise']:g}"
+        curves[f"{row['codec']}{trained}"] = TESTED, [row[name] for name in names]
     place.curves(
         "masks-2022-figure-2",
         curves,
@@ -114,11 +117,6 @@ def figure_2(place: Workplace) -> None:
         ticks=(30, 40, 60, 100, 200, 300),
         size=(7.5, 4.6),
     )
-
-
-def _series(row: Row) -> str:
-    trained = "" if row["codec"] == "mean mask" else f", for noise {row['for noise']:g}"
-    return f"{row['codec']}{trained}"
 
 
 def reconstruction(task: Task) -> tuple[list[Row], list[Row]]:

@@ -58,9 +58,10 @@ def _words(name: str) -> str:
 
 
 def value_cell(value: Any) -> Cell:
-    """Print a parameter of a plan: numbers short, hashes shorter, mechanisms as name(…)."""
+    """Print a parameter of a plan: three digits, hashes shorter, mechanisms as name(…)."""
     if isinstance(value, float):
-        return Cell(_rounded(value), repr(value))
+        is_whole = value == int(value)
+        return Cell(number(value) if is_whole else plain_power(f"{value:.3g}"), repr(value))
     if isinstance(value, str) and _HASH.fullmatch(value):
         return Cell(value[:_SHORT], value)
     if isinstance(value, Mapping) and "mechanism" in value:
@@ -72,18 +73,10 @@ def value_cell(value: Any) -> Cell:
     return Cell(str(value))
 
 
-def _rounded(value: float) -> str:
-    """Print three digits of a number, whole numbers as they are; the cell has all of them."""
-    return number(value) if value == int(value) else plain_power(f"{value:.3g}")
-
-
 def number(value: float) -> str:
     """Print a number as it was given, without a needless ".0" or "e-05"."""
-    return plain_power(str(int(value)) if _is_whole(value) else repr(value))
-
-
-def _is_whole(value: float) -> bool:
-    return value == int(value) and abs(value) < 1e15
+    is_whole = value == int(value) and abs(value) < 1e15
+    return plain_power(str(int(value)) if is_whole else repr(value))
 
 
 def plain_power(text: str) -> str:

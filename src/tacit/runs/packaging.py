@@ -126,7 +126,7 @@ def model_card(folder: Path) -> str:
         "How it was learned": f"{learned.method} (method `{config.method}` of tacit {__version__})",
         "How good it is": _quality(measures),
         "What the number means": _meaning(statement),
-        "What the statement presumes": _checklist(statement.assumes),
+        "What the statement presumes": _list(statement.assumes, "- [ ] ") or "Nothing.",
         "Warnings": _list(statement.warnings) or "None.",
         "The statement": "\n".join(f"> {line}" for line in str(statement).splitlines()),
         "How to use it": _usage(folder),
@@ -188,9 +188,5 @@ def _meaning(statement: Statement) -> str:
     return f"epsilon = {epsilon_text(statement.epsilon)} at delta = {statement.delta:g}. {said}"
 
 
-def _checklist(sentences: tuple[str, ...]) -> str:
-    return "\n".join(f"- [ ] {sentence}" for sentence in sentences) or "Nothing."
-
-
-def _list(sentences: tuple[str, ...]) -> str:
-    return "\n".join(f"- {sentence}" for sentence in sentences)
+def _list(sentences: tuple[str, ...], mark: str = "- ") -> str:
+    return "\n".join(f"{mark}{sentence}" for sentence in sentences)

@@ -92,7 +92,6 @@ class SupervisedStudent(BaseStudent):
         """
         from sklearn.linear_model import LogisticRegression
 
-        del data, settings
         return cls(LogisticRegression(max_iter=200))
 
     def _learn(self, lesson: Lesson) -> None:

@@ -150,7 +150,6 @@ class CNNStudent(BaseStudent):
         CNNStudent
             Of images of that shape; other data are refused.
         """
-        del settings
         if data.image_shape is None:
             raise InvalidArgument("Expected images for student = 'cnn'.")
         return cls(image_shape=data.image_shape)
