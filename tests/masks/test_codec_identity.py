@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tacit.masks import AutoencoderCodec, BlockPCACodec, PCACodec
-from tacit.masks.codec_identity import codec_identity
+from tacit.masks.codec_files import codec_identity
 
 MASKS = np.random.default_rng(0).integers(0, 2, size=(12, 8, 8))
 

@@ -10,8 +10,8 @@ from tacit.errors import InvalidArgument
 from tacit.methods import Training
 from tacit.noisy_training import second_order_blocks
 from tacit.replication.mac_autoencoders import noise_of
+from tacit.replication.mac_classifiers import linear_features
 from tacit.replication.mac_data import AUTOENCODER, CLASSIFIER
-from tacit.replication.mac_features import linear_features
 from tacit.replication.mac_objectives import curvature_numbers, expansions, matrices
 from tacit.replication.mac_rule import with_rate
 from tacit.students import build_layers, perceptron

@@ -6,8 +6,7 @@ import pytest
 
 from tacit.mechanisms import GNMax, Plan
 from tacit.noise import InsecureNoise
-from tacit.report.cells import Cell, number, time_cell, value_cell
-from tacit.report.page import shown
+from tacit.report.page import Cell, number, shown, time_cell, value_cell
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -28,7 +29,7 @@ from tacit.cli.options import add_commands
 from tacit.cli.plan import plan
 from tacit.cli.replicate import replicate
 from tacit.cli.runs import demo, predict, segment, student, train
-from tacit.cli.show import errors
+from tacit.cli.show import Result, errors
 from tacit.cli.votes import aggregate, analyze, sanitise
 from tacit.errors import (
     BudgetExceeded,
@@ -60,48 +61,44 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-ledger_app = typer.Typer(help="Make a ledger, or look at one.", no_args_is_help=True)
+
+
+def _group(name: str, about: str, *commands: Callable[..., Result | None]) -> None:
+    """Add commands under a name of their own."""
+    group = typer.Typer(help=about, no_args_is_help=True)
+    add_commands(group, *commands)
+    app.add_typer(group, name=name)
+
+
 add_commands(app, plan, columns, train, student, evaluate, predict, segment)
 add_commands(app, aggregate, sanitise, analyze, audit, compare, report)
 add_commands(app, handover.verify, handover.export, handover.package, replicate, demo)
-add_commands(ledger_app, ledger.create, show, ledger.verify)
-app.add_typer(ledger_app, name="ledger")
-for _name, _help, _commands in (
-    (
-        "study",
-        "Studies over several sites: draft, sign, open, release.",
-        (
-            *(study.init, study.codec, study.new, study.sign, study.show, study._open),
-            *(study.close, study.end, study.release, study.verify),
-        ),
-    ),
-    (
-        "coordinator",
-        "The service that sites talk to.",
-        (coordinator.serve, coordinator.invite, coordinator.revoke, coordinator.officer),
-    ),
-    (
-        "aggregator",
-        "One of two that add shares: neither sees an answer.",
-        (
-            *(aggregator.init, aggregator.join, aggregator.invite, aggregator.revoke),
-            *(aggregator.describe, aggregator.serve, aggregator.show, aggregator.approve),
-            *(aggregator.end, aggregator.statement),
-        ),
-    ),
-    (
-        "site",
-        "A hospital: join, approve, answer, send.",
-        (
-            *(site.join, site.run, site.show, site.approve),
-            *(site.refuse, site.answer, site.withdraw, site.status),
-        ),
-    ),
-    ("federation", "Coordinator and sites on this machine.", (federation.demo,)),
-):
-    _group = typer.Typer(help=_help, no_args_is_help=True)
-    add_commands(_group, *_commands)
-    app.add_typer(_group, name=_name)
+_group("ledger", "Make a ledger, or look at one.", ledger.create, show, ledger.verify)
+_group(
+    "study",
+    "Studies over several sites: draft, sign, open, release.",
+    *(study.init, study.codec, study.new, study.sign, study.show, study._open),
+    *(study.close, study.end, study.release, study.verify),
+)
+_group(
+    "coordinator",
+    "The service that sites talk to.",
+    *(coordinator.serve, coordinator.invite, coordinator.revoke, coordinator.officer),
+)
+_group(
+    "aggregator",
+    "One of two that add shares: neither sees an answer.",
+    *(aggregator.init, aggregator.join, aggregator.invite, aggregator.revoke),
+    *(aggregator.describe, aggregator.serve, aggregator.show, aggregator.approve),
+    *(aggregator.end, aggregator.statement),
+)
+_group(
+    "site",
+    "A hospital: join, approve, answer, send.",
+    *(site.join, site.run, site.show, site.approve),
+    *(site.refuse, site.answer, site.withdraw, site.status),
+)
+_group("federation", "Coordinator and sites on this machine.", federation.demo)
 
 
 def _version(asked: bool) -> None:

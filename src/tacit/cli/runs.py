@@ -384,7 +384,7 @@ def _finished_run_of_rows(run: Path) -> RunConfig:
 
 
 def _figures(rows: str, config: RunConfig, student: Any, cut: float | None) -> dict[str, Any]:
-    from tacit.cli.labelled import figures_on
+    from tacit.cli.evaluate import figures_on
     from tacit.datasets import load_public
 
     return figures_on(rows, config, student, load_public(rows, **config.data.options), cut)

@@ -19,7 +19,6 @@ from tacit.federation.messages import (
     read_note,
     signed,
 )
-from tacit.federation.server_log import listing_of
 from tacit.federation.site_folder import SiteFolder, SiteStudy
 from tacit.federation.statements import WITHDRAWN
 from tacit.federation.study import Server, Study
@@ -52,7 +51,7 @@ def _send_one(site: SiteFolder, row: Row, study: Study, server: Server) -> list[
     if not path.exists():
         return []
     if server.role != "coordinator":  # whose log was just read: it is the one that is visited
-        listing_of(site, server.url)
+        site.listing(server.url)  # refuses a log that went back
     reply = put_parcel(site.client(server.url), study, server, path.read_bytes())
     if reply.status in _TAKEN:
         _confirm(site, row, study, server, reply)

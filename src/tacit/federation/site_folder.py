@@ -110,6 +110,27 @@ class SiteFolder:
             self._clients[url] = Client(place, url, pin=pin, clock=self.clock)
         return self._clients[url]
 
+    def listing(self, url: str) -> dict[str, Any]:
+        """Return what a server lists; `Refused` if its log went back, or is another one.
+
+        A server that was set back to an earlier copy could take answers once more, draw other noise
+        and open a second sum of the same study; so a site remembers how far each server's log went.
+        """
+        server = self.servers()[url]
+        said = self.client(url).ask("GET", f"/studies?seen={server['length']}").json()
+        log: Any = said.get("audit")
+        proper = isinstance(log, dict) and type(log.get("length")) is int
+        if not proper or log.get("seen") != server["head"] or log["length"] < server["length"]:
+            raise Refused(
+                f"The audit log of {url} went back, or is another one: its operator must explain "
+                "it. Nothing is sent there."
+            )
+        if log["length"] > server["length"]:
+            with self.database.writing() as rows:
+                query = "UPDATE servers SET length = ?, head = ? WHERE url = ?"
+                rows.execute(query, (log["length"], str(log.get("head")), url))
+        return said
+
     def hang_up(self) -> None:
         """Close every connection; the next request opens its own."""
         for client in self._clients.values():

@@ -16,7 +16,6 @@ from tacit.federation.database import Row
 from tacit.federation.fetching import frame_of
 from tacit.federation.releasing import most_of_release, read_release
 from tacit.federation.sending import send_parcels, tell_decision
-from tacit.federation.server_log import listing_of
 from tacit.federation.site_folder import SiteFolder
 from tacit.federation.study import Study
 
@@ -29,7 +28,7 @@ def visit(site: SiteFolder, url: str) -> list[str]:
     """Ask one server what there is, and bring each study forward; return what happened."""
     client, server = site.client(url), site.servers()[url]
     client.renew(server["name"])
-    said = listing_of(site, url)
+    said = site.listing(url)
     lines = _check_skew(site, url, said.get("time"))
     settled = _settled(site)
     problem: TacitError | None = None

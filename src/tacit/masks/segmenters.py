@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from tacit._checks import Floats, Integers, at_least, finite_rows, one_of, refuse
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
-from tacit.masks.codec_identity import codec_identity
+from tacit.masks.codec_files import codec_identity
 from tacit.masks.named_codecs import fit_codec
 from tacit.masks.results import organ_dice
 from tacit.masks.rounds import EncodeMasks, MaskRounds, cut_masks, foreground, one_hot_masks

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit import privacy
-from tacit._checks import at_least, order_array
+from tacit._checks import at_least, order_array, refuse
 from tacit._registry import MECHANISMS, mechanism_class
 from tacit.errors import InvalidArgument
 from tacit.noise import Noise
@@ -387,9 +387,7 @@ class Plan:
     def __post_init__(self) -> None:
         mechanism = self.mechanism
         if not all(hasattr(mechanism, part) for part in ("release", "cost", "secret_cost")):
-            raise InvalidArgument(
-                f"Expected mechanism={mechanism!r} to be a mechanism, for example GNMax(sigma=40)."
-            )
+            raise refuse("mechanism", mechanism, "a mechanism, for example GNMax(sigma=40)")
         if self.max_answers is not None and not _selects(mechanism):
             raise InvalidArgument(
                 f"Expected max_answers=None for {mechanism.name}, which answers every query; "
