@@ -60,8 +60,17 @@ def train(
     cluster: Train teachers on the Dask cluster at this address.
     again: Pay once more, within the budget, for a release that was paid for and lost.
     """
+    from tacit.runs import RunConfig, run_config
+
     try:
-        result = _run(config, out, data, ledger, cluster, again)
+        settings = RunConfig.read(config)
+        if data is not None:
+            settings = replace(settings, data=replace(settings.data, source=data))
+        if ledger is not None:
+            settings = replace(settings, privacy=replace(settings.privacy, ledger=str(ledger)))
+        if cluster is not None:
+            settings = replace(settings, executor=cluster)
+        result = run_config(settings, out, again=again)
     except KeyboardInterrupt:
         show.errors().print(_interrupted(out), soft_wrap=True, highlight=False, markup=False)
         raise typer.Exit(INTERRUPTED) from None
@@ -75,26 +84,6 @@ def train(
         show.screen().print(f"Run: {result.folder}, report: {result.folder / 'report.html'}")
 
     return show.Result(_plain(result), shown)
-
-
-def _run(
-    config: Path,
-    out: Path,
-    data: str | None,
-    ledger: Path | None,
-    cluster: str | None,
-    again: bool,
-) -> RunResult:
-    from tacit.runs import RunConfig, run_config
-
-    settings = RunConfig.read(config)
-    if data is not None:
-        settings = replace(settings, data=replace(settings.data, source=data))
-    if ledger is not None:
-        settings = replace(settings, privacy=replace(settings.privacy, ledger=str(ledger)))
-    if cluster is not None:
-        settings = replace(settings, executor=cluster)
-    return run_config(settings, out, again=again)
 
 
 def _interrupted(out: Path) -> str:

@@ -35,16 +35,23 @@ def _said(graph: Graph, estimator: Any, rows: str, found: Mapping[str, Step], ki
     return known(estimator, found, kind)(graph, estimator, rows)
 
 
-def _line(graph: Graph, weights: Any, bias: Any, rows: str) -> str:
+def _line(graph: Graph, estimator: Any, rows: str) -> str:
     """Return rows weights + bias, (rows, outputs)."""
-    slopes = np.atleast_2d(np.asarray(weights, dtype=np.float64)).T
-    level = np.atleast_1d(np.asarray(bias, dtype=np.float64))
+    slopes = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64)).T
+    level = np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64))
     return graph("Add", graph("MatMul", graph.cast(rows, np.float64), slopes), level)
 
 
 def _both(graph: Graph, second: str) -> str:
     """Return the chances of two classes, of which one column tells the second."""
     return graph("Concat", graph("Sub", 1.0, second), second, axis=1)
+
+
+def _chances(graph: Graph, scores: str, estimator: Any) -> str:
+    """Return probabilities from log-odds of the second class, or from a score of each class."""
+    if len(estimator.classes_) == 2:
+        return _both(graph, graph("Sigmoid", scores))
+    return graph.softmax(scores)
 
 
 def _likeliest(graph: Graph, scores: str, count: int) -> str:
@@ -56,10 +63,7 @@ def _likeliest(graph: Graph, scores: str, count: int) -> str:
 
 
 def _logistic(graph: Graph, estimator: Any, rows: str) -> str:
-    scores = _line(graph, estimator.coef_, estimator.intercept_, rows)
-    if len(estimator.classes_) == 2:
-        return _both(graph, graph("Sigmoid", scores))
-    return graph.softmax(scores)
+    return _chances(graph, _line(graph, estimator, rows), estimator)
 
 
 def _linear_class(graph: Graph, estimator: Any, rows: str) -> str:
@@ -69,7 +73,7 @@ def _linear_class(graph: Graph, estimator: Any, rows: str) -> str:
             f"Expected {type(estimator).__name__} without probabilities to export; use "
             "LogisticRegression instead."
         )
-    scores = _line(graph, estimator.coef_, estimator.intercept_, rows)
+    scores = _line(graph, estimator, rows)
     return _likeliest(graph, scores, len(estimator.classes_))
 
 
@@ -198,19 +202,12 @@ def _boosted(graph: Graph, estimator: Any, rows: str) -> str:
 
 
 def _boosted_chances(graph: Graph, estimator: Any, rows: str) -> str:
-    scores = _boosted(graph, estimator, rows)
-    if len(estimator.classes_) == 2:
-        return _both(graph, graph("Sigmoid", scores))
-    return graph.softmax(scores)
+    return _chances(graph, _boosted(graph, estimator, rows), estimator)
 
 
 def _boosted_values(graph: Graph, estimator: Any, rows: str) -> str:
     scores = _boosted(graph, estimator, rows)
     return graph("Exp", scores) if estimator.loss in ("poisson", "gamma") else scores
-
-
-def _linear_values(graph: Graph, estimator: Any, rows: str) -> str:
-    return _line(graph, estimator.coef_, estimator.intercept_, rows)
 
 
 _TREES = ("DecisionTree", "ExtraTree", "RandomForest", "ExtraTrees")
@@ -225,7 +222,7 @@ _CLASSIFIERS: dict[str, Step] = {
 }
 _LINES = ("LinearRegression", "Ridge", "RidgeCV", "Lasso", "ElasticNet", "HuberRegressor")
 _REGRESSORS: dict[str, Step] = {
-    **dict.fromkeys((*_LINES, "BayesianRidge", "LinearSVR", "SGDRegressor"), _linear_values),
+    **dict.fromkeys((*_LINES, "BayesianRidge", "LinearSVR", "SGDRegressor"), _line),
     "MLPRegressor": _perceptron,
     "HistGradientBoostingRegressor": _boosted_values,
     **{f"{name}Regressor": _forest for name in _TREES},

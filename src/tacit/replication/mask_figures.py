@@ -27,7 +27,7 @@ from tacit.replication.mask_schemes import (
 from tacit.replication.mask_tasks import Array, Task, decided, dice, hippocampus
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 Row = dict[str, Any]
 SIGMAS = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
@@ -50,15 +50,24 @@ def tell(place: Workplace, title: str, rows: Sequence[Row]) -> None:
 
 def figure_1(place: Workplace) -> None:
     """Components kept and squared error against noise: the rule, the best, and shrinkage."""
+    from tacit.report import label, legend, line, new_figure
+
     rows = components(hippocampus(place))
     tell(place, "Generalized PATE, Figure 1: squared error per volume", rows)
     rules = ("L* (paper)", "L* (held out)", "best L")
-    curves = {rule: (SIGMAS, [row[f"error, {rule}"] for row in rows]) for rule in rules}
-    curves["Wiener"] = SIGMAS, [row["error, Wiener"] for row in rows]
-    figure = two_rows("Generalized PATE, Figure 1, on the hippocampus", curves, "squared error")
+    sigmas = np.asarray(SIGMAS)
+    figure = new_figure("Generalized PATE, Figure 1, on the hippocampus", rows=2, size=(6.2, 5.4))
+    errors, kept = figure.axes
+    for number, rule in enumerate((*rules, "Wiener")):
+        line(errors, number, sigmas, np.array([row[f"error, {rule}"] for row in rows]), name=rule)
     for number, rule in enumerate(rules):
-        _line(figure, 1, number, SIGMAS, [row[rule] for row in rows])
-    _name(figure, "noise on each coordinate, in voxels", "components kept")
+        line(kept, number, sigmas, np.array([row[rule] for row in rows]), name="_")
+    label(errors, y="squared error")
+    legend(errors, "best")
+    label(kept, x="noise on each coordinate, in voxels", y="components kept")
+    kept.set_xscale("log")
+    kept.set_xticks(list(SIGMAS), [f"{one:g}" for one in SIGMAS])
+    kept.minorticks_off()
     place.picture("masks-2022-figure-1", figure)
 
 
@@ -312,39 +321,3 @@ def slices(place: Workplace) -> None:
         {"code": f"one of {LENGTH} numbers", "noise on a slice's code": "-", "Dice": f"{whole:.3f}"}
     )
     tell(place, "One bound a volume: K = 100, N = 50, epsilon 8", rows)
-
-
-def two_rows(
-    title: str, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], y: str
-) -> Figure:
-    """Return a figure of two axes above each other, with curves in the upper one."""
-    from tacit.report import label, legend, new_figure
-
-    figure = new_figure(title, rows=2, size=(6.2, 5.4))
-    for number, (name, (places, heights)) in enumerate(curves.items()):
-        _line(figure, 0, number, places, heights, name)
-    label(figure.axes[0], y=y)
-    legend(figure.axes[0], "best")
-    return figure
-
-
-def _line(
-    figure: Figure,
-    axes: int,
-    number: int,
-    x: Sequence[float],
-    y: Sequence[float],
-    name: str = "_",
-) -> None:
-    from tacit.report import line
-
-    line(figure.axes[axes], number, np.asarray(x), np.asarray(y), name=name)
-
-
-def _name(figure: Figure, x: str, y: str) -> None:
-    from tacit.report import label
-
-    label(figure.axes[1], x=x, y=y)
-    figure.axes[1].set_xscale("log")
-    figure.axes[1].set_xticks(list(SIGMAS), [f"{one:g}" for one in SIGMAS])
-    figure.axes[1].minorticks_off()
