@@ -30,7 +30,7 @@ from tacit.methods.forecast import (
     strength_forecast,
 )
 from tacit.methods.linear_steps import LINEAR, clip_and_rate, steps_borne
-from tacit.methods.method import Facts, Method, Rule, common
+from tacit.methods.method import Facts, Method, Rule, common, with_defaults
 from tacit.methods.noisy_training import (
     TRAINING,
     NoisyTrainingEstimator,
@@ -433,12 +433,6 @@ def compared_steps(facts: Facts, **shape: Any) -> dict[str, Any]:
     return {"n_records": facts.n_private, "training": Training(**steps)}
 
 
-def _dpsgd(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
-    """Noisy gradients, the whole of one record's clipped at once; linear in the features."""
-    shared = common(facts, epsilon, delta, seed)
-    return DPSGDClassifier(hidden=(), n_records=facts.n_private, **shared)
-
-
 def _layerwise(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
     """Noisy gradients of a network, each layer's clipped by itself."""
     steps = compared_steps(facts, clipping="per-layer")
@@ -455,7 +449,7 @@ METHOD = Method(
     rules={
         "dpsgd": Rule(
             "DP-SGD, linear",
-            _dpsgd,
+            with_defaults(DPSGDClassifier, hidden=()),
             "Softmax regression on the same features in lots of a quarter of the records; clip, "
             "steps and rate from n mu, as noisy descent (training part of Fashion-MNIST).",
         ),

@@ -30,9 +30,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tacit.errors import InvalidArgument, WeakSignal
+from tacit.ledger import Budget
 from tacit.mechanisms import Plan
 from tacit.methods.base import RowEstimator
 from tacit.methods.settings import CHECKS, Checks, Count, Parameters
+from tacit.privacy import gaussian_mu
 
 HOPELESS, DOUBTFUL = 0.15, 0.5
 """Of kappa: below the first `fit` refuses, below the second it warns."""
@@ -242,6 +244,26 @@ def strength_forecast(n_records: int | None, mu: float) -> Forecast:
         f"{DOUBTFUL_STRENGTH:g} little was learned, below {HOPELESS_STRENGTH:g} nothing."
     )
     return Forecast(verdict, words, helps="More records or a larger epsilon would help.")
+
+
+def strength_within(budget: Budget, classes: int, n_records: int | None) -> Forecast:
+    """Say what a budget lets so many records tell, whatever the classes.
+
+    Parameters
+    ----------
+    budget : Budget
+        All of it is spent on what is learned.
+    classes : int
+        Not looked at.
+    n_records : int or None
+        As declared.
+
+    Returns
+    -------
+    Forecast
+        Public.
+    """
+    return strength_forecast(n_records, float(gaussian_mu(budget.epsilon, budget.delta)))
 
 
 @dataclass(eq=False, repr=False)

@@ -16,9 +16,15 @@ from tacit.errors import InvalidArgument
 from tacit.mechanisms import NoisySteps, Plan
 from tacit.methods.base import PrivateClassifier, Targets
 from tacit.methods.dpsgd import zero_layers
-from tacit.methods.forecast import UNDECLARED, Forecast, JudgedEstimator, strength_forecast
+from tacit.methods.forecast import (
+    UNDECLARED,
+    Forecast,
+    JudgedEstimator,
+    strength_forecast,
+    strength_within,
+)
 from tacit.methods.linear_steps import LINEAR, clip_and_rate, steps_borne
-from tacit.methods.method import Facts, Method, Rule, common
+from tacit.methods.method import Method, Rule, with_defaults
 from tacit.methods.noisy_training import (
     NoisyTrainingEstimator,
     PublicFrame,
@@ -181,12 +187,6 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
         return strength_forecast(size, math.sqrt(self._steps_of(size)) / self.noise_multiplier)
 
 
-def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
-    """Noisy descent on all records, with the defaults."""
-    shared = common(facts, epsilon, delta, seed)
-    return DescentClassifier(n_records=facts.n_private, **shared)
-
-
 def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
     """Return the one release of a run with default settings."""
     mu = float(gaussian_mu(budget.epsilon, budget.delta))
@@ -195,21 +195,17 @@ def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[
     return [(f"{steps} steps of all records", Plan(NoisySteps(noise, 1.0), steps))]
 
 
-def _forecast(budget: Budget, classes: int, n_records: int | None) -> Forecast:
-    return strength_forecast(n_records, float(gaussian_mu(budget.epsilon, budget.delta)))
-
-
 METHOD = Method(
     name="gd",
     summary="Noisy gradient descent: a softmax regression is fitted to the private records in "
     "steps in which all of them take part.",
     estimator=DescentClassifier,
     outline=_outline,
-    forecast=_forecast,
+    forecast=strength_within,
     rules={
         "gd": Rule(
             "noisy descent",
-            _compared,
+            with_defaults(DescentClassifier),
             "Softmax regression on the same features, all records in every step, steps and rate "
             "from n mu (training part of Fashion-MNIST).",
         ),

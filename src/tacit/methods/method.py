@@ -136,6 +136,29 @@ def common(facts: Facts, epsilon: float, delta: float, seed: int) -> dict[str, A
     }
 
 
+def with_defaults(kind: Any, **more: Any) -> Callable[[Facts, float, float, int], Any]:
+    """Return a rule that leaves a method at its defaults.
+
+    Parameters
+    ----------
+    kind : class
+        The estimator, which takes `n_records`.
+    **more : any
+        Settings that the comparison fixes all the same.
+
+    Returns
+    -------
+    callable
+        (facts, epsilon, delta, seed) to an unfitted estimator.
+    """
+
+    def build(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
+        shared = common(facts, epsilon, delta, seed)
+        return kind(n_records=facts.n_private, **shared, **more)
+
+    return build
+
+
 def boosting_student() -> Any:
     """Return the student for tables: label spreading finds no clusters there."""
     from sklearn.ensemble import HistGradientBoostingClassifier

@@ -29,8 +29,8 @@ from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import STEP, Contributions, Plan, Release, unit_steps
 from tacit.methods.base import AnyRecords
 from tacit.methods.calibration import shared_sums
-from tacit.methods.forecast import Forecast, strength_forecast
-from tacit.methods.method import Facts, Method, Rule, common
+from tacit.methods.forecast import strength_within
+from tacit.methods.method import Method, Rule, with_defaults
 from tacit.methods.residual_rounds import SummaryRegressor, residual_outline
 from tacit.methods.settings import OneOrTwo, one_or_two
 from tacit.methods.summary import (
@@ -41,7 +41,6 @@ from tacit.methods.summary import (
     measured,
     said_by,
 )
-from tacit.privacy import gaussian_mu
 from tacit.records import PrivateRecords, PublicSpace
 from tacit.students import LinearStudent, ValueStudent
 from tacit.summaries import (
@@ -356,12 +355,6 @@ def echo_of(private: PrivateRecords, radius: float, solution: Solution) -> Contr
     return said_by(private, left, right)
 
 
-def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
-    """Noisy moments: no knob."""
-    shared = common(facts, epsilon, delta, seed)
-    return MomentClassifier(n_records=facts.n_private, **shared)
-
-
 def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
     """Return the releases of two rounds; how many features there are changes no price."""
     if not classes:
@@ -373,13 +366,9 @@ def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[
     return list(zip(names, plans, strict=True))
 
 
-def _foreseen(budget: Budget, classes: int, n_records: int | None) -> Forecast:
-    return strength_forecast(n_records, float(gaussian_mu(budget.epsilon, budget.delta)))
-
-
 METHOD = Method(
     outline=_outline,
-    forecast=_foreseen,
+    forecast=strength_within,
     name="moments",
     summary="Moments: each private record adds once to counts and sums; the model is "
     "computed from the noisy sums.",
@@ -388,7 +377,7 @@ METHOD = Method(
     rules={
         "moments": Rule(
             "moments",
-            _compared,
+            with_defaults(MomentClassifier),
             "Two rounds; no setting to choose (California housing).",
         ),
     },

@@ -19,8 +19,8 @@ from tacit._checks import Floats, Integers, at_least, positive
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import Plan
 from tacit.methods.base import AnyRecords
-from tacit.methods.forecast import Forecast, strength_forecast
-from tacit.methods.method import Facts, Method, Rule, common
+from tacit.methods.forecast import strength_within
+from tacit.methods.method import Method, Rule, with_defaults
 from tacit.methods.residual_rounds import (
     ByRow,
     Gains,
@@ -31,7 +31,6 @@ from tacit.methods.residual_rounds import (
 )
 from tacit.methods.settings import Count, Positive
 from tacit.methods.summary import PublicPart, SummaryClassifier, believed_counts
-from tacit.privacy import gaussian_mu
 from tacit.records import PrivateRecords, PublicSpace
 from tacit.students import KernelStudent, ValueStudent, choose_queries, kernel_width
 from tacit.summaries import ExactNystroem, compact_view, longest_label, one_hot
@@ -286,25 +285,15 @@ class ResidualRidgeRegressor(SummaryRegressor, LandmarkEstimator):
         )
 
 
-def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
-    """Residual moments on kernel features, with the defaults."""
-    shared = common(facts, epsilon, delta, seed)
-    return ResidualRidgeClassifier(n_records=facts.n_private, **shared)
-
-
 def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
     """Return the releases with default settings, as a declared number of records shares them."""
     model = ResidualRidgeClassifier
     return residual_outline(budget, classes, n_records, model.n_landmarks, model.rounds)
 
 
-def _foreseen(budget: Budget, classes: int, n_records: int | None) -> Forecast:
-    return strength_forecast(n_records, float(gaussian_mu(budget.epsilon, budget.delta)))
-
-
 METHOD = Method(
     outline=_outline,
-    forecast=_foreseen,
+    forecast=strength_within,
     name="ridge",
     summary="Residual ridge: each private record adds once to the sums of a least-squares "
     "fit; the model is computed from the noisy sums.",
@@ -313,7 +302,7 @@ METHOD = Method(
     rules={
         "ridge": Rule(
             "residual ridge",
-            _compared,
+            with_defaults(ResidualRidgeClassifier),
             "500 landmarks, width 0.3, two rounds, clip 0.5 (USPS).",
         ),
     },

@@ -118,11 +118,11 @@ def ledger_of(folder: Path, given: str | Path | None = None) -> Ledger:
     if given is None and not path.exists() and (run / "config.toml").is_file():
         path = Path(RunConfig.of_finished(run).privacy.ledger or path)
     if not path.exists():
-        missing = LEDGER if path == run / LEDGER else f"there is no ledger at {str(path)!r}"
+        if path == run / LEDGER:
+            raise InvalidArgument(f"Expected the folder of a run at {str(folder)!r}: no {LEDGER}.")
         raise InvalidArgument(
-            f"Expected the folder of a run at {str(folder)!r}: no {LEDGER}."
-            if missing == LEDGER
-            else f"Expected the ledger of {str(folder)!r}; {missing}. Say where it is: --ledger."
+            f"Expected the ledger of {str(folder)!r}; there is no ledger at {str(path)!r}. Say "
+            "where it is: --ledger."
         )
     return Ledger(path)
 
