@@ -272,7 +272,22 @@ class Comparison:
         list of path
             The files; without pictures where no private method succeeded.
         """
-        return _write_all(self, Path(folder))
+        from tacit.report import save_figure
+
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        texts = {
+            "results.csv": _to_csv(self),
+            "results.json": json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n",
+            "comparison.md": _to_markdown(self),
+        }
+        for name, text in texts.items():
+            write_atomically(folder / name, text.encode("utf-8"))
+        paths = [folder / name for name in texts]
+        if any(row.accuracy is not None and row.epsilon is not None for row in self.rows()):
+            figure = _accuracy_figure(self)
+            paths += [save_figure(figure, folder / f"comparison.{kind}") for kind in ("png", "svg")]
+        return paths
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data.
@@ -282,7 +297,19 @@ class Comparison:
         dict
             What results.json holds.
         """
-        return _as_plain(self)
+        choices = {f"{level:g}": recommended(self, level) for level in self.epsilons}
+        return {
+            "format": "tacit-comparison-results/1",
+            "private": False,
+            "note": NOT_PRIVATE,
+            "about": asdict(self.about),
+            "rows": [asdict(row) for row in self.rows()],
+            "recommended": {key: row.method if row else None for key, row in choices.items()},
+            "advice": advice(self),
+            "cells": [
+                {"cell": asdict(cell), "outcome": asdict(outcome)} for cell, outcome in self.results
+            ],
+        }
 
 
 def standard_error(scores: np.ndarray[Any, Any], held_out_rows: int, by: str = "accuracy") -> float:
@@ -439,25 +466,6 @@ COLUMNS = (
 )
 
 
-def _write_all(result: Comparison, folder: Path) -> list[Path]:
-    """Write every file in one step each; return their paths."""
-    from tacit.report import save_figure
-
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = {
-        "results.csv": _to_csv(result),
-        "results.json": json.dumps(_as_plain(result), indent=2, allow_nan=False) + "\n",
-        "comparison.md": _to_markdown(result),
-    }
-    for name, text in texts.items():
-        write_atomically(folder / name, text.encode("utf-8"))
-    paths = [folder / name for name in texts]
-    if any(row.accuracy is not None and row.epsilon is not None for row in result.rows()):
-        figure = _accuracy_figure(result)
-        paths += [save_figure(figure, folder / f"comparison.{kind}") for kind in ("png", "svg")]
-    return paths
-
-
 def _accuracy_figure(result: Comparison) -> Figure:
     """Draw accuracy against epsilon, a line for each method, with the range of its repetitions."""
     from tacit.report import Points, comparison_figure
@@ -475,23 +483,6 @@ def _accuracy_figure(result: Comparison) -> Figure:
     title = f"{about.data}: {about.score} at worst-case epsilon"
     how: dict[str, Any] = {"delta": about.delta, "references": known, "score": about.score}
     return comparison_figure(curves, title=title, **how)
-
-
-def _as_plain(result: Comparison) -> dict[str, Any]:
-    """Return the whole comparison as plain data."""
-    choices = {f"{level:g}": recommended(result, level) for level in result.epsilons}
-    return {
-        "format": "tacit-comparison-results/1",
-        "private": False,
-        "note": NOT_PRIVATE,
-        "about": asdict(result.about),
-        "rows": [asdict(row) for row in result.rows()],
-        "recommended": {key: row.method if row else None for key, row in choices.items()},
-        "advice": advice(result),
-        "cells": [
-            {"cell": asdict(cell), "outcome": asdict(outcome)} for cell, outcome in result.results
-        ],
-    }
 
 
 def _to_csv(result: Comparison) -> str:

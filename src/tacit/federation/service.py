@@ -46,7 +46,6 @@ from tacit.federation.transport import Listener, serve, until_signalled
 
 _FAILURES_A_MINUTE = 10
 _MOST_FORM = 8 * 1024 + MOST_CSR_BYTES
-ROLES = ("site", "analyst", "aggregator")
 Handler = Callable[[Request, Row], Awaitable[Response]]
 
 
@@ -92,9 +91,9 @@ class MemberService:
         """Return the application."""
         study = "/v1/studies/{name}"
         routes = [
-            self._route("/v1/studies", self.studies, "GET", ROLES),
-            self._route("/v1/renew", self.renew, "POST", ROLES),
-            self._route(f"{study}/document", self.document, "GET", ROLES),
+            self._route("/v1/studies", self.studies, "GET", members.ROLES),
+            self._route("/v1/renew", self.renew, "POST", members.ROLES),
+            self._route(f"{study}/document", self.document, "GET", members.ROLES),
             self._route(f"{study}/inputs", self.inputs, "GET", ("site", "analyst")),
             self._route(f"{study}/frame", self.frame, "GET", ("site", "analyst")),
             self._route(f"{study}/signature", self._note(keep_agreement), "PUT", ("aggregator",)),

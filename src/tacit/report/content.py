@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tacit._checks import finite, refuse, set_checked, word
@@ -147,13 +148,7 @@ class Section:
     figures: Sequence[tuple[str, Figure | str]] = ()
 
     def __post_init__(self) -> None:
-        texts = [
-            self.title,
-            *self.paragraphs,
-            *self.columns,
-            *(x for row in self.rows for x in row),
-        ]
-        for text in texts:
+        for text in (self.title, *self.paragraphs, *self.columns, *chain(*self.rows)):
             word(section=text)
         if any(len(row) != len(self.columns) for row in self.rows):
             raise InvalidArgument("Expected every row of a section as long as its columns.")
