@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
@@ -80,17 +80,19 @@ def show(file: Path, *, page: int = 1) -> Result:
     """
     ledger = existing(file)
     now = ledger.snapshot(running=False)
-    spent = now.statement.epsilon or 0.0
-    plain = {
-        "spent": spent,
-        "remaining": max(0.0, ledger.budget.epsilon - spent),
-        "budget": asdict(ledger.budget),
-        "unit": ledger.unit,
-        "accountant": ledger.accountant,
-        "head": now.statement.head,
-        "warnings": now.statement.warnings,
-        "entries": [{name: getattr(entry, name) for name in _SHOWN} for entry in now.entries],
-    }
+
+    def plain() -> dict[str, Any]:  # for machines alone: a ledger may be long
+        spent = now.statement.epsilon or 0.0
+        return {
+            "spent": spent,
+            "remaining": max(0.0, ledger.budget.epsilon - spent),
+            "budget": asdict(ledger.budget),
+            "unit": ledger.unit,
+            "accountant": ledger.accountant,
+            "head": now.statement.head,
+            "warnings": now.statement.warnings,
+            "entries": [{name: getattr(entry, name) for name in _SHOWN} for entry in now.entries],
+        }
 
     def shown() -> None:
         _print_entries(file.name, ledger, now.entries, page)

@@ -56,17 +56,17 @@ def print_json(result: dict[str, Any]) -> None:
 class Result:
     """What a command did: data for machines; for people a sentence, or what prints more.
 
-    `ending` is raised when it was printed, where the exit code is to say more.
+    Data that take long are made when they are asked for. `ending` is raised when it was printed, where the exit code is to say more.
     """
 
-    plain: dict[str, Any]
+    plain: dict[str, Any] | Callable[[], dict[str, Any]]
     shown: str | Callable[[], None]
     ending: Exception | None = None
 
     def print(self, *, as_json: bool) -> None:
         """Print it, for machines or for people."""
         if as_json:
-            print_json(self.plain)
+            print_json(self.plain if isinstance(self.plain, dict) else self.plain())
         elif isinstance(self.shown, str):
             screen().print(self.shown)
         else:
