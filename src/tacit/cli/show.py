@@ -56,7 +56,8 @@ def print_json(result: dict[str, Any]) -> None:
 class Result:
     """What a command did: data for machines; for people a sentence, or what prints more.
 
-    Data that take long are made when they are asked for. `ending` is raised when it was printed, where the exit code is to say more.
+    Data that take long are made when they are asked for. `ending` is raised when it was printed,
+    where the exit code is to say more.
     """
 
     plain: dict[str, Any] | Callable[[], dict[str, Any]]

@@ -322,7 +322,7 @@ class PATEClassifier(ToldByVotes, JudgedEstimator):
     ) -> Integers:
         """Train the teachers and count their votes. Secret: they leave only through a grant."""
         predictions = predict_with_shards(
-            scaled_logistic() if self.teacher is None else self.teacher,
+            self._teacher(),
             taught,
             own_floats(X_query=asked),
             n_classes=n_classes,
@@ -330,6 +330,9 @@ class PATEClassifier(ToldByVotes, JudgedEstimator):
             checkpoint=self.checkpoint,
         )
         return count_votes(predictions, n_classes)
+
+    def _teacher(self) -> Any:
+        return scaled_logistic() if self.teacher is None else self.teacher
 
     def _fresh(self, outside: Any) -> Integers:
         return np.setdiff1d(np.arange(len(outside)), self.queries_)
