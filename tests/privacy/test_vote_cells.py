@@ -19,7 +19,7 @@ WITHIN = 1 + 1.01e-3
     share=st.floats(-0.1, 1.1),
     sigma=st.floats(-1.5, 4).map(lambda power: 10.0**power),
     rate=st.sampled_from([1.0, 0.99, 0.5, 0.01, 1e-6]),
-    reach=st.sampled_from([1, 1, 3]),
+    reach=st.sampled_from([1, 3, 70]),
     answer=st.one_of(st.just(0.0), st.floats(-9, 1).map(lambda power: 10.0**power)),
 )
 @settings(max_examples=80, deadline=None)
@@ -44,7 +44,8 @@ def test_wide_ranges_of_teachers_are_bounded_in_cells(sigma, monkeypatch):
     assert (ours != worst).any()
 
 
-def test_sixteen_million_votes_need_a_look_at_few(monkeypatch):
+@pytest.mark.parametrize("displaced", [1, 2**18])
+def test_sixteen_million_votes_need_a_look_at_few(displaced, monkeypatch):
     looked, honest = [], vote_cells._bound
 
     def counted(check, cells, *rest):
@@ -52,5 +53,19 @@ def test_sixteen_million_votes_need_a_look_at_few(monkeypatch):
         return honest(check, cells, *rest)
 
     monkeypatch.setattr(vote_cells, "_bound", counted)
-    sampled_screening_rdp(2**24, 1e7, 1e5, 0 * ORDERS, 0.1, ORDERS)
+    sampled_screening_rdp(2**24, 1e7, 1e5, 0 * ORDERS, 0.1, ORDERS, displaced)
     assert sum(looked) < 20_000 * ORDERS.size
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_is_no_number_is_not_cut_further(monkeypatch):
+    """Neither where the bound is none, nor where a value is that was found before."""
+    rounds, honest = [], vote_cells._cut
+
+    def counted(cells):
+        rounds.append(cells.place.size)
+        return honest(cells)
+
+    monkeypatch.setattr(vote_cells, "_cut", counted)
+    assert np.isnan(largest_check_rdp(Check(1e160, 5.0, 0, 10**4), ORDERS, 0 * ORDERS)).all()
+    assert sum(rounds) == 0

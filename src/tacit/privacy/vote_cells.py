@@ -67,27 +67,27 @@ def largest_check_rdp(check: Check, orders: Floats, answer_rdp: Floats) -> Float
         single = cells.first == cells.last
         bound = _bound(check, cells, orders, answer_rdp) * np.where(single, 1.0, _ROUNDING)
         np.maximum.at(best, cells.place[single], bound[single])
-        closed = single | (bound <= best[cells.place] * (1 + _WITHIN) + _NEXT_TO_NOTHING)
+        # What is no number is closed as well: it stays in the result, and nobody takes that.
+        closed = single | ~(bound > best[cells.place] * (1 + _WITHIN) + _NEXT_TO_NOTHING)
         np.maximum.at(certain, cells.place[closed], bound[closed])
         cells = _cut(cells.where(~closed))
     return np.maximum(best, certain)
 
 
 def _first_cells(check: Check, orders: int) -> _Cells:
-    """Return cells that cover every t, moved up and down; where an end stops a move, t is alone.
+    """Return cells that cover every t that moves up or down by the whole reach.
 
-    Where everybody takes part, a move down is a move up the other way round, or less than one.
+    Moves that an end of the range stops never cost more than all of these. Where everybody takes
+    part, a move down is a move up the other way round.
     """
     low, high = check.lowest + check.reach, check.highest - check.reach
     parts = []
-    for move, start, end, stopped in (
-        (check.reach, check.lowest, high + 1, np.arange(high + 1, check.highest + 1)),
-        (-check.reach, low, check.highest + 1, np.arange(check.lowest, low)),
+    for move, start, end in (
+        (check.reach, check.lowest, high + 1),
+        (-check.reach, low, check.highest + 1),
     )[: 1 if check.rate == 1 else 2]:
         edges = np.unique(np.linspace(start, end, _CELLS + 1).astype(np.int64))
-        first = np.concatenate([edges[:-1], stopped])
-        last = np.concatenate([edges[1:] - 1, stopped])
-        parts.append((first, last, np.full(first.size, move)))
+        parts.append((edges[:-1], edges[1:] - 1, np.full(edges.size - 1, move)))
     first, last, moves = (np.concatenate(column) for column in zip(*parts, strict=True))
     place = np.repeat(np.arange(orders), first.size)
     return _Cells(place, *(np.tile(column, orders) for column in (first, last, moves)))
@@ -137,7 +137,6 @@ def _bound(check: Check, cells: _Cells, orders: Floats, answer_rdp: Floats) -> F
 
 def _outcomes(check: Check, t: Integers, move: Integers) -> tuple[Floats, Floats, list[Floats]]:
     """Return the logs of the chances of both outcomes, and by how much the move changes them."""
-    moved = np.clip(t + move, check.lowest, check.highest)
-    score, other = ((each - check.threshold) / check.sigma for each in (t, moved))
+    score, other = ((each - check.threshold) / check.sigma for each in (t, t + move))
     yes, no = log_ndtr(score), log_ndtr(-score)
     return yes, no, [log_ndtr(other) - yes, log_ndtr(-other) - no]
