@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Shape = tuple[int, int]
 
-_MOST_VOTES = 2**40  # far beyond any ensemble, and far below where int64 sums wrap around
+MOST_VOTES = 2**40  # far beyond any ensemble, and far below where int64 sums wrap around
 
 
 def refuse(name: str, value: object, expectation: str) -> InvalidArgument:
@@ -259,8 +259,8 @@ def vote_matrix(votes: ArrayLike, *, n_teachers: int | None = None) -> Integers:
         )
     if array.dtype.kind not in "iu":
         array = _integral(array)
-    if (array > _MOST_VOTES).any():
-        raise InvalidArgument(f"Expected votes to be at most {_MOST_VOTES} in each class.")
+    if (array > MOST_VOTES).any():
+        raise InvalidArgument(f"Expected votes to be at most {MOST_VOTES} in each class.")
     if array.dtype.kind == "i" and (array < 0).any():
         raise InvalidArgument("Expected votes to be non-negative; a teacher cannot be subtracted.")
     counts = array.astype(np.int64, copy=False)
@@ -284,4 +284,4 @@ def _integral(array: NDArray[Any]) -> NDArray[Any]:
         raise InvalidArgument(f"{problem}, got fractions; sum soft votes with sum_soft_votes.")
     # The caller refuses both ends, of which float16 knows the upper one as infinity.
     wide = array.astype(np.result_type(array, np.float64), copy=False)
-    return np.asarray(np.clip(wide, -1, _MOST_VOTES + 1), dtype=np.int64)
+    return np.asarray(np.clip(wide, -1, MOST_VOTES + 1), dtype=np.int64)

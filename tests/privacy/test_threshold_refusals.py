@@ -22,7 +22,7 @@ from tacit.privacy import (
     threshold_rdp_worst,
 )
 
-NOT_COUNTS = [1.5, -1, *NEGATIVE]
+NOT_COUNTS = [1.5, -1, 2**40 + 1, *NEGATIVE]
 
 
 NOT_TOPS = [[5.5], [math.nan], [math.inf], [[5]], [True], ["5"], None, [-1], [9]]

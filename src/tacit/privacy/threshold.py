@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
 
-from tacit._checks import Floats, finite, finite_array, non_negative, order_array, positive, refuse
+from tacit._checks import (
+    MOST_VOTES,
+    Floats,
+    finite,
+    finite_array,
+    non_negative,
+    order_array,
+    positive,
+    refuse,
+)
 from tacit.errors import InvalidArgument
 from tacit.privacy.tail_bound import LARGE
 from tacit.privacy.vote_cells import Check, largest_check_rdp
@@ -279,6 +288,8 @@ def _range(lowest: int, highest: int) -> tuple[int, int]:
         )
     if low > high:
         raise refuse("lowest", lowest, f"at most highest={highest}")
+    if high > MOST_VOTES:  # far beyond, t and t + 1 are one float, whose price would be 0
+        raise refuse("highest", highest, f"at most {MOST_VOTES}")
     return int(low), int(high)
 
 
