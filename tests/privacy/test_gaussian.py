@@ -191,6 +191,12 @@ class TestEpsilon:
         assert gaussian_epsilon(0.5, 0.1) == 0.0
         assert gaussian_epsilon(1e-5, 0.0) == 0.0
 
+    def test_beyond_the_largest_float_it_is_infinite_of_one_and_of_many(self):
+        assert gaussian_epsilon(1e-5, 1e155) == math.inf
+        many = gaussian_epsilon(1e-5, [1e155, 0.0, 1e308, 0.6212])
+        assert many[:3].tolist() == [math.inf, 0.0, math.inf]
+        assert many[3] == pytest.approx(2.5424, abs=1e-4)
+
     def test_arrays_keep_their_shape(self):
         values = gaussian_epsilon(1e-5, [[0.0, 0.3, 1.0], [2.0, 5.0, 9.0]])
         each = [[gaussian_epsilon(1e-5, mu) for mu in row] for row in ([0, 0.3, 1], [2, 5, 9])]

@@ -12,6 +12,7 @@ Proof: docs/theory/gaussian.md#the-exact-curve.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -204,7 +205,7 @@ def gaussian_epsilon(delta: float, mu: ArrayLike) -> Any:
     Returns
     -------
     float or array
-        Epsilon, of the shape of mu.
+        Epsilon, of the shape of mu; infinite where it is beyond the largest float.
 
     Examples
     --------
@@ -272,11 +273,16 @@ def _neighbours(low: float, high: float, excess: Callable[[float], float]) -> tu
 
 
 def _least_epsilon(log_target: float, mu: Floats) -> Floats:
+    def is_enough(eps: Floats) -> Any:
+        finite = np.minimum(eps, sys.float_info.max)
+        return (eps > finite) | (gaussian_log_delta(finite, mu) <= log_target)
+
     low, high = np.zeros_like(mu), np.ones_like(mu)
-    while (short := np.asarray(gaussian_log_delta(high, mu)) > log_target).any():
-        low = np.where(short, high, low)
-        high = np.where(short, 2 * high, high)
-    _, high = closed_in(low, high, lambda eps: gaussian_log_delta(eps, mu) <= log_target)
+    while not (enough := is_enough(high)).all():
+        low = np.where(enough, low, high)
+        with np.errstate(over="ignore"):  # infinite where no float is enough
+            high = np.where(enough, high, 2 * high)
+    _, high = closed_in(low, high, is_enough)
     return np.asarray(high)
 
 
