@@ -69,7 +69,8 @@ def evaluate(
         is the one that paid for what they taught.
     X : array of shape (records, features), or TableStream
         Records kept apart. Secret; no error quotes them. A table that `tacit.datasets.open_table`
-        opened is gone through batch by batch, and need not fit into memory.
+        opened is gone through batch by batch, and need not fit into memory. Its columns, and those
+        of a frame, must be those that the model learned from, in their order, declared as there.
     y : array of shape (records,), optional
         Their labels or numbers. Secret. A table names its own.
     epsilon : float
