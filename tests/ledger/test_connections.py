@@ -92,6 +92,17 @@ def test_a_read_that_fails_leaves_nothing_open(path, fakes, monkeypatch):
     assert ledger.spent() > 0
 
 
+def test_nor_is_a_file_that_was_exchanged_read_through_it(path, fakes, monkeypatch):
+    monkeypatch.setattr(connections, "MOMENT", 60.0)
+    ledger = Ledger(path, budget=Budget(2.0, 1e-5))
+    burst(ledger, fakes)
+    Ledger(path.with_name("other.ledger"), budget=Budget(2.0, 1e-5))
+    path.with_name("other.ledger").replace(path)
+    with pytest.raises(LedgerDamaged, match="exchanged"):
+        ledger.spent()
+    assert ledger._store._connections._kept is None
+
+
 def test_a_reader_does_not_wait_for_a_writer_in_another_thread(path, fakes, monkeypatch):
     monkeypatch.setattr(connections, "MOMENT", 60.0)
     ledger = Ledger(path, budget=Budget(2.0, 1e-5))

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import GrantError
+from tacit.ledger.grant import _bind
 from tacit.mechanisms import GNMax, Plan
 
 SECRET = 48_151_623
@@ -169,6 +170,12 @@ def test_arguments_that_the_mechanism_does_not_take_are_named(ledger, fakes, pub
     (named,) = public
     with ledger.release(plan, purpose="test") as grant, pytest.raises(GrantError, match=named):
         grant.release([0] * 5, **public)
+
+
+def test_a_release_that_is_no_method_is_asked_for_its_own_arguments():
+    _bind(lambda answers, noise: None, 1, 2)
+    with pytest.raises(TypeError):
+        _bind(lambda answers: None, 1, 2)
 
 
 def test_a_grant_cannot_be_pickled_or_copied(ledger, plan):
