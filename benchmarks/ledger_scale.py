@@ -125,11 +125,11 @@ def fill(path: Path, length: int) -> None:
     names = ("kind", "purpose", "noise", "faults", "about", "plan", "cost", "confidence_delta")
     line = {name: getattr(last, name) for name in (*names, "priced_by", "library")}
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("PRAGMA cache_size = -500000")  # kB: the index of hashes, of a million
         database.execute("BEGIN IMMEDIATE")
         while chain.length < length:
             _insert(database, chain, chain.following(line))
-            chain.skipped, chain.entries = chain.length - 1, chain.entries[-1:]
-            chain.kinds = {entry.hash: entry.kind for entry in chain.entries}
+            chain.forget(())
         database.execute("COMMIT")
     with HeadFile(path).turn(path.stat().st_mode) as turn:
         turn.remember(Remembered(chain.genesis, chain.length, chain.head))
