@@ -127,7 +127,7 @@ def test_a_damaged_ledger_has_no_snapshot(ledger):
 def test_a_ledger_that_was_replaced_meanwhile_has_no_snapshot(ledger, tmp_path):
     other = Ledger(tmp_path / "other.ledger", budget=Budget(2, 1e-5))
     Path(other.path).replace(ledger.path)
-    with pytest.raises(LedgerDamaged, match="replaced"):
+    with pytest.raises(LedgerDamaged, match="exchanged"):
         shown(ledger)
 
 
