@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
+import random
 import threading
 import time
 from collections.abc import Iterator
@@ -41,12 +43,16 @@ from tacit.mechanisms import NoisyVotes, Plan
 QUERIES, CLASSES = 6, 3
 INPUTS = np.arange(2.0 * QUERIES).reshape(QUERIES, 2)
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+OWN_PORTS = itertools.cycle(random.sample(PORTS[WORKER % 16 :: 16], 750))
 WIDE = Budget(1e6, 1e-6)  # tests compare sums exactly: noise that is hardly there
 
 
 def own_ports(count: int) -> list[int]:
-    """Return free ports of this process of tests: no other one takes them meanwhile."""
-    return free_ports(count, PORTS[WORKER % 16 :: 16])
+    """Return free ports, others each time and of this process of tests alone.
+
+    A server may listen much later: until then nothing else tells that its port is taken.
+    """
+    return free_ports(count, list(itertools.islice(OWN_PORTS, 4 * count)))
 
 
 class Clock:
