@@ -231,7 +231,7 @@ def test_one_label_for_every_public_input_is_said():
     rare = (np.arange(400) == 3).astype(int)
     with pytest.warns(WeakSignal, match="the same label"):
         model = built(
-            MomentClassifier, epsilon=0.5, delta=1e-4, classes=[0, 1], noise=InsecureNoise(0)
+            MomentClassifier, epsilon=0.5, delta=1e-4, classes=[0, 1], noise=InsecureNoise(1)
         ).fit(X, rare, X_public=OUTSIDE)
     assert "the same label" in " ".join(model._notes())
     assert "the same label" not in " ".join(fitted(MomentClassifier)._notes())
