@@ -21,8 +21,48 @@ from tacit._quiet import kind_of, quiet
 from tacit.errors import InvalidArgument
 
 
+class _TextsAsNumbers(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Describes texts by what is read from files once; copies read them again."""
+
+    def _opened(self) -> Any:
+        """Return what was read, at the first time from the files."""
+        if "_read" not in self.__dict__:
+            self._read = self._open()
+        return self._read
+
+    def _open(self) -> Any:
+        raise NotImplementedError
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Read the files; nothing is learned from texts.
+
+        Parameters
+        ----------
+        X : object
+            Ignored.
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        self
+            Ready.
+        """
+        self._opened()
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_read"}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = False
+        tags.input_tags.string = True
+        return tags
+
+
 @dataclass(eq=False, repr=False)
-class StaticTextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class StaticTextEncoder(_TextsAsNumbers):
     """The mean vector of a text's tokens, from a public table; each text by itself.
 
     Parameters
@@ -46,41 +86,21 @@ class StaticTextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     _: KW_ONLY
     table: str | os.PathLike[str]
 
-    def fit(self, X: object, y: object = None) -> Self:
-        """Read the two files; nothing is learned from texts.
-
-        Parameters
-        ----------
-        X : object
-            Ignored.
-        y : object
-            Ignored.
-
-        Returns
-        -------
-        self
-            Ready.
-        """
-        self._files()
-        return self
-
-    def _files(self) -> tuple[Any, NDArray[np.float32]]:
-        if "_read" not in self.__dict__:
-            tokens = need("tokenizers", "to read a tokenizer", extra="encoders")
-            tensors = need("safetensors.numpy", "to read a table of vectors", extra="encoders")
-            try:
-                tokenizer = tokens.Tokenizer.from_file(os.fspath(self.tokenizer))
-                found = tensors.load_file(os.fspath(self.table))
-                (table, *_) = [each for each in found.values() if each.ndim == 2]
-            except Exception as error:
-                raise InvalidArgument(
-                    "Expected tokenizer= a tokenizer.json and table= a safetensors file with a "
-                    f"matrix; reading them fails with {type(error).__name__}."
-                ) from None
-            tokenizer.no_padding()
-            tokenizer.no_truncation()
-            self._read = tokenizer, np.asarray(table, dtype=np.float32)
-        return self._read
+    def _open(self) -> tuple[Any, NDArray[np.float32]]:
+        tokens = need("tokenizers", "to read a tokenizer", extra="encoders")
+        tensors = need("safetensors.numpy", "to read a table of vectors", extra="encoders")
+        try:
+            tokenizer = tokens.Tokenizer.from_file(os.fspath(self.tokenizer))
+            found = tensors.load_file(os.fspath(self.table))
+            (table, *_) = [each for each in found.values() if each.ndim == 2]
+        except Exception as error:
+            raise InvalidArgument(
+                "Expected tokenizer= a tokenizer.json and table= a safetensors file with a "
+                f"matrix; reading them fails with {type(error).__name__}."
+            ) from None
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        return tokenizer, np.asarray(table, dtype=np.float32)
 
     def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
         """Return a vector for each text.
@@ -95,7 +115,7 @@ class StaticTextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         array of float32 of shape (texts, dimensions)
             As secret as the texts; 0 for a text without tokens, NaN for what is no text.
         """
-        tokenizer, table = self._files()
+        tokenizer, table = self._opened()
 
         def mean(text: str) -> ArrayLike:
             places = tokenizer.encode(text, add_special_tokens=False).ids
@@ -104,22 +124,14 @@ class StaticTextEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         return _each(X, mean, table.shape[1])
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "_read"}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.input_tags.string = True
-        return tags
-
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
-_NEGATIONS = """
+_NEGATING = """
 not no never none nothing nowhere neither nor cannot without hardly barely scarcely rarely seldom
 lack lacks lacking few little less ain't aren't can't couldn't didn't doesn't don't hadn't hasn't
 haven't isn't shouldn't wasn't weren't won't wouldn't
 """
+_NEGATIONS = frozenset(_NEGATING.split())
 _NEGATED_WITHIN = 3
 _NEGATED = -0.74
 _TURNS = frozenset(("but", "yet", "however", "though"))
@@ -128,7 +140,7 @@ _BEFORE_TURN, _AFTER_TURN = 0.5, 1.5
 
 
 @dataclass(eq=False, repr=False)
-class LexiconScores(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class LexiconScores(_TextsAsNumbers):
     """What public ratings of words say of an English text: four numbers for each lexicon.
 
     Parameters
@@ -156,28 +168,8 @@ class LexiconScores(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     lexicons: Sequence[Mapping[str, float] | str | os.PathLike[str]]
 
-    def fit(self, X: object, y: object = None) -> Self:
-        """Read the files; nothing is learned from texts.
-
-        Parameters
-        ----------
-        X : object
-            Ignored.
-        y : object
-            Ignored.
-
-        Returns
-        -------
-        self
-            Ready.
-        """
-        self._ratings()
-        return self
-
-    def _ratings(self) -> list[dict[str, float]]:
-        if "_read" not in self.__dict__:
-            self._read = [_lexicon(given) for given in self.lexicons]
-        return self._read
+    def _open(self) -> list[dict[str, float]]:
+        return [_lexicon(given) for given in self.lexicons]
 
     def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
         """Return the scores of each text.
@@ -192,7 +184,7 @@ class LexiconScores(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         array of float32 of shape (texts, 4 lexicons)
             As secret as the texts; 0 for a text without rated words, NaN for what is no text.
         """
-        ratings = self._ratings()
+        ratings = self._opened()
 
         def scores(text: str) -> ArrayLike:
             words = _WORD.findall(text.lower().replace("\u2019", "'"))
@@ -200,15 +192,6 @@ class LexiconScores(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return np.concatenate([_scores(words, weights, each) for each in ratings])
 
         return _each(X, scores, 4 * len(ratings))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "_read"}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.input_tags.string = True
-        return tags
 
 
 def _lexicon(given: Mapping[str, float] | str | os.PathLike[str]) -> dict[str, float]:
@@ -242,10 +225,10 @@ def _rated_lines(path: str | os.PathLike[str]) -> dict[str, float]:
 def _weights(words: list[str]) -> list[float]:
     """Return how often each word's rating counts: by negations before it, and by the last "but"."""
     turn = max((place for place, word in enumerate(words) if word in _TURNS), default=-1)
-    negations, weights = frozenset(_NEGATIONS.split()), []
+    weights = []
     for place in range(len(words)):
         before = words[max(0, place - _NEGATED_WITHIN) : place]
-        weight = _NEGATED if negations.intersection(before) else 1.0
+        weight = _NEGATED if _NEGATIONS.intersection(before) else 1.0
         if turn >= 0:
             weight *= _AFTER_TURN if place > turn else _BEFORE_TURN
         weights.append(weight)
