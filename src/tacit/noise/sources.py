@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -293,7 +294,8 @@ class _Keystream:
 
     def _renew(self) -> None:
         key = os.urandom(_KEY_BYTES)
-        self._encrypt = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor().update
+        cipher = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None)
+        self._encrypt = cipher.encryptor().update_into
         self._left = _WORDS_OF_A_KEY
 
     def words(self, count: int) -> exact.Words:
@@ -303,8 +305,9 @@ class _Keystream:
             if part.size > self._left:
                 self._renew()
             self._left -= part.size
-            part[:] = np.frombuffer(self._encrypt(_ZEROS[: 8 * part.size]), dtype="<u8")
-        return drawn
+            if self._encrypt(_ZEROS[: part.nbytes], part.data.cast("B")) != part.nbytes:
+                raise AssertionError("Expected a stream of as many bytes as were asked for.")
+        return drawn.byteswap(inplace=True) if sys.byteorder == "big" else drawn
 
 
 class _Stream:
