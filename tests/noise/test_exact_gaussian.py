@@ -214,7 +214,7 @@ def test_ndtri_at_the_nodes_is_better_than_the_bound_that_is_used() -> None:
 def test_quantiles_of_the_table_are_better_than_the_bound_that_is_used() -> None:
     """The argument allows 4.2 x 2^-44; measured at ends, middles and anywhere, half of it."""
     rng = np.random.default_rng(0)
-    shift = quantiles._SHIFT
+    shift = quantiles.SHIFT
     first, last = (np.array([2.0**-20, 0.5]).view(np.int64) >> shift).tolist()
     cells = rng.integers(first, last, 150) << shift
     inside = rng.integers(0, 2**shift, 150)

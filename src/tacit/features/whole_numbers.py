@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tacit._checks import Floats, blocks
+from tacit._loops import loop
 
 Multiply = Callable[[Floats, Floats], Floats]
 
@@ -46,7 +47,11 @@ class WholeRows(NamedTuple):
 
     def norms(self) -> Floats:
         """Return each row's length: the sum of squares is an exact integer."""
-        squares = np.einsum("ij,ij->i", self.steps, self.steps)
+        if _squares_in_one_pass and _plain(self.steps):
+            squares = np.empty(len(self.steps))
+            _squares_in_one_pass(self.steps, squares)
+        else:
+            squares = np.einsum("ij,ij->i", self.steps, self.steps)
         return np.asarray(np.sqrt(squares)[:, None] * self.units)
 
 
@@ -68,6 +73,20 @@ def whole_rows(rows: Floats, out: Floats | None = None) -> WholeRows:
     >>> made.values().tolist(), made.norms().round(6).tolist()
     ([[1.0, 0.5], [nan, nan]], [[1.118034], [nan]])
     """
+    if _rows_in_one_pass and _plain(rows) and (out is None or _plain(out)):
+        steps = np.empty_like(rows) if out is None else out
+        units = np.empty((len(rows), 1))
+        _rows_in_one_pass(rows, rows.view(np.int64), row_bits(rows.shape[1]), steps, units)
+        return WholeRows(steps, units)
+    return _whole_rows(rows, out)
+
+
+def _plain(rows: Floats) -> bool:
+    """Tell whether rows lie in memory one number behind the other, as loops read them."""
+    return rows.dtype == np.float64 and rows.flags.c_contiguous and rows.flags.writeable
+
+
+def _whole_rows(rows: Floats, out: Floats | None) -> WholeRows:
     largest = np.maximum(rows.max(axis=1, keepdims=True), -rows.min(axis=1, keepdims=True))
     usable = np.isfinite(largest) & (largest > _TINIEST)
     _, exponents = np.frexp(np.where(usable, largest, 1.0))
@@ -80,6 +99,74 @@ def whole_rows(rows: Floats, out: Floats | None = None) -> WholeRows:
         steps[~usable[:, 0]] = 0.0
         units[~np.isfinite(largest)] = np.nan
     return WholeRows(steps, units)
+
+
+_SIGNLESS = 2**63 - 1
+_INFINITE = 0x7FF0_0000_0000_0000
+_TINIEST_BITS = int(np.float64(_TINIEST).view(np.int64))
+
+
+@loop("void(float64[:, ::1], int64[:, ::1], int64, float64[:, ::1], float64[:, ::1])")
+def _rows_in_one_pass(rows, bits_of_rows, bits, steps, units):  # type: ignore[no-untyped-def]
+    """Do what `_whole_rows` does, row by row while it is in the cache.
+
+    Without their sign, float64 numbers are ordered as their bits are, and what is not finite lies
+    beyond all others: the largest of them tells both.
+    """
+    for row in range(rows.shape[0]):
+        largest = np.int64(0)
+        for place in range(rows.shape[1]):
+            largest = max(largest, bits_of_rows[row, place] & _SIGNLESS)
+        usable = _TINIEST_BITS < largest < _INFINITE
+        exponent = (largest >> 52) - 1022 if usable else 1  # as frexp has it
+        exponent -= bits
+        scale = np.int64((1023 - exponent) << 52).view(np.float64)
+        if usable:
+            for place in range(rows.shape[1]):
+                steps[row, place] = np.rint(rows[row, place] * scale)
+        else:
+            for place in range(rows.shape[1]):
+                steps[row, place] = 0.0
+        unit = np.int64((1023 + exponent) << 52).view(np.float64)
+        units[row, 0] = unit if largest < _INFINITE else np.nan
+
+
+@loop("void(float64[::1], float64, float64[::1])")
+def _numbers_in_one_pass(numbers, scale, steps):  # type: ignore[no-untyped-def]
+    """Multiply and round."""
+    for place in range(numbers.size):
+        steps[place] = np.rint(numbers[place] * scale)
+
+
+@loop("void(float64[:, ::1], float64[::1])")
+def _squares_in_one_pass(steps, squares):  # type: ignore[no-untyped-def]
+    """Add the squares of each row, four at a time: whole numbers, exact in any order."""
+    last = steps.shape[1] - steps.shape[1] % 4
+    for row in range(steps.shape[0]):
+        own = steps[row]
+        first = second = third = fourth = 0.0
+        for place in range(0, last, 4):
+            first += own[place] * own[place]
+            second += own[place + 1] * own[place + 1]
+            third += own[place + 2] * own[place + 2]
+            fourth += own[place + 3] * own[place + 3]
+        for place in range(last, steps.shape[1]):
+            first += own[place] * own[place]
+        squares[row] = (first + second) + (third + fourth)
+
+
+@loop("void(float64[:, ::1], float64[:, ::1], float64[::1])")
+def _scaled_in_one_pass(product, scales, bias):  # type: ignore[no-untyped-def]
+    """Multiply each row by its scale, and add the bias."""
+    for row in range(product.shape[0]):
+        for place in range(product.shape[1]):
+            product[row, place] = product[row, place] * scales[row, 0] + bias[place]
+
+
+def _in_memory(matrix: Floats) -> Floats | None:
+    """Return all numbers of a matrix or of its transpose as they lie in memory, or None."""
+    whole = matrix if matrix.flags.c_contiguous else matrix.T
+    return whole.reshape(-1) if _plain(whole) else None
 
 
 class WholeMatrix:
@@ -97,13 +184,25 @@ class WholeMatrix:
         largest = float(max(matrix.max(initial=0.0), -matrix.min(initial=0.0)))
         _, exponent = math.frexp(largest if largest > _TINIEST else 1.0)
         self.unit = math.ldexp(1.0, exponent - bits)
-        self.steps = matrix * (1.0 / self.unit)
+        self.steps = np.empty_like(matrix)
+        if _numbers_in_one_pass and (flat := _in_memory(matrix)) is not None:
+            _numbers_in_one_pass(flat, 1.0 / self.unit, _in_memory(self.steps))
+            return
+        np.multiply(matrix, 1.0 / self.unit, out=self.steps)
         np.rint(self.steps, out=self.steps)
 
-    def times(self, rows: WholeRows, multiply: Multiply = np.matmul) -> Floats:
+    def times(
+        self, rows: WholeRows, multiply: Multiply = np.matmul, bias: Floats | None = None
+    ) -> Floats:
         """Return rows times this matrix; any float64 product multiplies the whole steps exactly."""
         product: Floats = multiply(rows.steps, self.steps)
-        product *= rows.units * self.unit
+        scales = rows.units * self.unit
+        if _scaled_in_one_pass and bias is not None and _plain(product):
+            _scaled_in_one_pass(product, scales, bias)
+            return product
+        product *= scales
+        if bias is not None:
+            product += bias
         return product
 
 

@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri_exp
 
 from tacit._checks import Floats, Integers, refuse
-from tacit.noise.quantiles import upper_quantiles
+from tacit._loops import loop
+from tacit.noise.quantiles import MIDDLE, SHIFT, cubics, upper_quantiles
 
 Words = NDArray[np.uint64]
 DrawWords = Callable[[int], Words]  # independent uniform 64-bit words: `draw_words(count)`
@@ -36,7 +37,7 @@ LARGEST_RATIO = 2.0**40
 SMALLEST_RATE = 2.0**-50
 
 # A block's few temporary arrays stay in the processor's cache.
-_BLOCK = 2**13
+_BLOCK = 2**14
 
 # The bounds of the fast paths; rounded_steps and geometric say where each comes from.
 _FIRST_BITS = 64
@@ -82,7 +83,9 @@ def rounded_steps(draw_words: DrawWords, sigma: Floats, grid: float, count: int)
         block = slice(start, min(start + _BLOCK, count))
         words = draw_words(block.stop - start)
         own = sigma if sigma.ndim == 0 else sigma[block]
-        for offset in _fast_steps(words, own / grid, steps[block]):
+        ratio = own / grid
+        each = float(ratio) if ratio.ndim == 0 else ratio
+        for offset in _fast_steps(words, each, steps[block]):
             one = float(own if own.ndim == 0 else own[offset])
             steps[start + offset] = _refined_step(int(words[offset]), one, grid, draw_words)
     return steps
@@ -90,6 +93,11 @@ def rounded_steps(draw_words: DrawWords, sigma: Floats, grid: float, count: int)
 
 def _fast_steps(words: Words, ratio: Floats | float, steps: Integers) -> list[int]:
     """Write steps rounded in double precision; return the places of those that are not certain."""
+    if _steps_in_one_pass and isinstance(ratio, float):
+        unsure = np.empty(words.size, dtype=np.int64)
+        closest = 0.5 - _SLACK * (ratio + 1.0)
+        found = _steps_in_one_pass(words, ratio, closest, *cubics(), steps, unsure)
+        return unsure[:found].tolist() if found else []
     tails = (words >> np.uint64(1)).view(np.int64)
     uniform = tails.astype(np.float64)
     uniform += 0.5
@@ -106,6 +114,38 @@ def _fast_steps(words: Words, ratio: Floats | float, steps: Integers) -> list[in
     certain = np.abs(scaled, out=scaled) < 0.5 - _SLACK * (ratio + 1.0)
     certain &= tails >= _FEWEST_CERTIFIED
     return [] if certain.all() else np.flatnonzero(~certain).tolist()
+
+
+@loop("int64(uint64[::1], float64, float64, int64, float64[:, ::1], int64[::1], int64[::1])")
+def _steps_in_one_pass(  # type: ignore[no-untyped-def]
+    words, ratio, closest, first, coefficients, steps, unsure
+):
+    """Do what `_fast_steps` and `upper_quantiles` do, number by number; return how many are unsure.
+
+    Neither sign takes a branch: a processor that guesses would be wrong half of the time.
+    """
+    found = 0
+    for place in range(words.size):
+        word = words[place]
+        tail = np.int64(word >> np.uint64(1))
+        uniform = (np.float64(tail) + 0.5) * 2.0**-64
+        top = np.float64(uniform).view(np.int64) >> SHIFT
+        offset = uniform - np.int64((top << SHIFT) | MIDDLE).view(np.float64)
+        cell = np.uint64(max(top - first, 0))  # the last cell is that of 1/2: none lies beyond
+        scaled = coefficients[cell, 3] * offset
+        scaled += coefficients[cell, 2]
+        scaled *= offset
+        scaled += coefficients[cell, 1]
+        scaled *= offset
+        scaled += coefficients[cell, 0]
+        scaled *= ratio
+        nearest = np.rint(scaled)
+        whole, sign = np.int64(nearest), -np.int64(word & np.uint64(1))
+        steps[place] = (whole ^ sign) - sign
+        if not (abs(scaled - nearest) < closest and tail >= _FEWEST_CERTIFIED):
+            unsure[found] = place
+            found += 1
+    return found
 
 
 def _refined_step(word: int, sigma: float, grid: float, draw_words: DrawWords) -> int:

@@ -16,8 +16,10 @@ from tacit._checks import Floats
 SMALLEST_TAIL = 2.0**-20
 """From here to 1/2 the bound holds; below, something finite and useless is returned."""
 _CELL_BITS = 9  # cells in an octave: 2^9
-_SHIFT = 52 - _CELL_BITS
-_MIDDLE = 1 << (_SHIFT - 1)
+SHIFT = 52 - _CELL_BITS
+"""Bits of a float64 that do not tell its cell."""
+MIDDLE = 1 << (SHIFT - 1)
+"""What these bits are in the middle of a cell."""
 _NODES = 4
 
 
@@ -44,10 +46,10 @@ def upper_quantiles(tails: Floats) -> Floats:
     >>> upper_quantiles(np.array([0.5, 0.025])).round(6).tolist()
     [0.0, 1.959964]
     """
-    first, coefficients = _table()
-    tops = tails.view(np.int64) >> _SHIFT
-    middles = tops << _SHIFT
-    middles |= _MIDDLE
+    first, coefficients = cubics()
+    tops = tails.view(np.int64) >> SHIFT
+    middles = tops << SHIFT
+    middles |= MIDDLE
     offsets = middles.view(np.float64)
     np.subtract(tails, offsets, out=offsets)
     tops -= first
@@ -61,12 +63,12 @@ def upper_quantiles(tails: Floats) -> Floats:
 
 
 @cache
-def _table() -> tuple[int, Floats]:
+def cubics() -> tuple[int, Floats]:
     """Return the number of the first cell, and of each cell the coefficients in t - m."""
-    first, last = (np.array([SMALLEST_TAIL, 0.5]).view(np.int64) >> _SHIFT).tolist()
+    first, last = (np.array([SMALLEST_TAIL, 0.5]).view(np.int64) >> SHIFT).tolist()
     tops = np.arange(first, last + 1)
-    middles = ((tops << _SHIFT) | _MIDDLE).view(np.float64)
-    halves = middles - (tops << _SHIFT).view(np.float64)
+    middles = ((tops << SHIFT) | MIDDLE).view(np.float64)
+    halves = middles - (tops << SHIFT).view(np.float64)
     powers = np.arange(_NODES)
     nodes = np.cos((2 * powers + 1) * np.pi / (2 * _NODES))
     values = -ndtri(middles[:, None] + halves[:, None] * nodes)

@@ -177,10 +177,10 @@ class Blocks:
             What an optimiser steps along; public.
         """
         gradient = np.empty(self.dimension)
-        ends = np.cumsum(self.sizes)[:-1]
-        pairs = zip(np.split(gradient, ends), np.split(noisy_sums, ends), strict=True)
-        for share, (own, noisy) in zip(self.shares, pairs, strict=True):
-            np.multiply(noisy, 1.0 / (share * lot), out=own)
+        start = 0
+        for share, size in zip(self.shares, self.sizes, strict=True):
+            own = slice(start, start := start + size)
+            np.multiply(noisy_sums[own], 1.0 / (share * lot), out=gradient[own])
         return gradient
 
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from tacit._checks import Floats, Integers, blocks
+from tacit._loops import loop
 from tacit.features import EXACT_BITS, WholeMatrix, WholeRows, row_bits, whole_rows
 from tacit.noisy_training.exact_rows import ACTIVATIONS, ExactLayer, add_product
 from tacit.noisy_training.examples import need_torch
@@ -59,11 +60,11 @@ class OuterGradients(NamedTuple):
         """Add one product of matrices, and the bias."""
         scales, both = _scales(factors, self.deltas.units, self.inputs.units)
         outputs, width = self.deltas.steps.shape[1], self.inputs.steps.shape[1]
-        matrix, bias = np.split(total, [outputs * width])
-        scaled = self.deltas.steps * both
-        add_product(matrix.reshape(outputs, width), scaled, self.inputs.steps)
+        matrix, bias = total[: outputs * width], total[outputs * width :]
         if self.biased:
             bias += scales[:, 0] @ self.deltas.steps
+        scaled = self.deltas.steps * both
+        add_product(matrix.reshape(outputs, width), scaled, self.inputs.steps)
 
 
 class KernelGradients(NamedTuple):
@@ -118,9 +119,30 @@ def _length(first: Floats, second: Floats) -> Floats:
 def _lengths(rows: Floats) -> Floats:
     """Return each row's length, from squares that are added in one order."""
     lengths = np.empty((len(rows), 1))
+    if _lengths_in_one_pass:
+        _lengths_in_one_pass(np.ascontiguousarray(rows), lengths)
+        return lengths
     for block in blocks(len(rows), _CACHED // rows.shape[1]):
         lengths[block] = np.sqrt(added(np.square(rows[block])))
     return lengths
+
+
+@loop("void(float64[:, ::1], float64[:, ::1])")
+def _lengths_in_one_pass(rows, lengths):  # type: ignore[no-untyped-def]
+    """Square and add each row in the order of `added`, in memory that stays in the cache."""
+    squares = np.empty(rows.shape[1])
+    for row in range(rows.shape[0]):
+        for place in range(rows.shape[1]):
+            squares[place] = rows[row, place] * rows[row, place]
+        width = rows.shape[1]
+        while width > 1:
+            half = width // 2
+            for place in range(half):
+                squares[place] += squares[half + place]
+            if width % 2:
+                squares[0] += squares[width - 1]
+            width = half
+        lengths[row, 0] = np.sqrt(squares[0])
 
 
 def added(rows: Floats) -> Floats:
@@ -174,7 +196,7 @@ class Linear:
 class _Patches(NamedTuple):
     """Patches (records, numbers of a patch, places) in whole steps of each record's unit."""
 
-    steps: Any
+    steps: Floats
     units: Floats
 
     def __repr__(self) -> str:
@@ -243,13 +265,9 @@ class Convolution:
 
     def forward(self, flow: Floats) -> tuple[Floats, _Patches]:
         """Return the outputs, and the patches in whole steps. The flow is overwritten."""
-        torch = need_torch()
         rows = whole_rows(flow, out=flow)
-        framed = np.zeros((len(flow), flow.shape[1] + 1))  # and a 0, which stands for padding
-        framed[:, :-1] = rows.steps
-        found = framed.take(self._numbers, axis=1, mode="clip")
-        patches = torch.from_numpy(found).reshape(len(flow), self._patch, -1)
-        outputs = _by_record(self._forward.steps, patches)
+        patches = _taken(rows.steps, self._numbers).reshape(len(flow), self._patch, -1)
+        outputs = self._forward.steps @ patches
         outputs *= rows.units[:, :, None] * self._forward.unit
         if self._bias is not None:
             outputs += self._bias[:, None]
@@ -257,23 +275,28 @@ class Convolution:
 
     def back(self, kept: _Patches, deltas: WholeRows) -> Floats:
         """Return the loss by the inputs: integers in patches, which overlap, are added exactly."""
-        torch = need_torch()
-        patches = torch.from_numpy(_by_record(self._backward.steps, self._places(deltas)))
-        steps = torch.nn.functional.fold(patches, self._before[1:], **self._how)
-        flow: Floats = steps.reshape(len(patches), -1).numpy()
+        patches = self._backward.steps @ self._places(deltas)
+        if _put_back_in_one_pass:
+            flow = np.zeros((len(patches), math.prod(self._before)))
+            flat = np.ascontiguousarray(patches.reshape(len(patches), -1))
+            _put_back_in_one_pass(flat, self._numbers, flow)
+        else:
+            fold = need_torch().nn.functional.fold
+            steps = fold(need_torch().from_numpy(patches), self._before[1:], **self._how)
+            flow = steps.reshape(len(patches), -1).numpy()
         flow *= deltas.units * self._backward.unit
         return flow
 
     def gradients(self, kept: _Patches, deltas: WholeRows) -> Gradients:
         """Return what each record adds: a sum over places, exact in whole steps."""
         places = self._places(deltas)
-        kernels = places.bmm(kept.steps.transpose(1, 2))
-        flat = kernels.reshape(len(kernels), -1).numpy()
-        biases = places.sum(dim=2).numpy() if self._biased else None
+        kernels = places @ kept.steps.transpose(0, 2, 1)
+        flat = kernels.reshape(len(kernels), -1)
+        biases = places.sum(axis=2) if self._biased else None
         return KernelGradients(flat, biases, kept.units, deltas.units)
 
-    def _places(self, deltas: WholeRows) -> Any:
-        return need_torch().from_numpy(deltas.steps).reshape(len(deltas.steps), self._outputs, -1)
+    def _places(self, deltas: WholeRows) -> Floats:
+        return deltas.steps.reshape(len(deltas.steps), self._outputs, -1)
 
 
 def _left(terms: int, bits: int) -> int:
@@ -281,12 +304,36 @@ def _left(terms: int, bits: int) -> int:
     return EXACT_BITS - math.ceil(math.log2(max(2, terms))) - bits
 
 
-def _by_record(matrix: Floats, records: Any) -> Floats:
-    """Return the matrix times each record's own."""
-    torch = need_torch()
-    shared = torch.from_numpy(matrix).expand(len(records), *matrix.shape)
-    made: Floats = shared.bmm(records).numpy()
-    return made
+def _taken(rows: Floats, numbers: Integers) -> Floats:
+    """Return the numbers of each row that a list names; past the last one stands a 0."""
+    if _taken_in_one_pass:
+        found = np.empty((len(rows), numbers.size))
+        _taken_in_one_pass(np.ascontiguousarray(rows), numbers, found)
+        return found
+    framed = np.zeros((len(rows), rows.shape[1] + 1))
+    framed[:, :-1] = rows
+    return framed.take(numbers, axis=1, mode="clip")
+
+
+@loop("void(float64[:, ::1], int64[::1], float64[:, ::1])")
+def _taken_in_one_pass(rows, numbers, found):  # type: ignore[no-untyped-def]
+    """Do what `_taken` does, row by row."""
+    width = rows.shape[1]
+    for row in range(rows.shape[0]):
+        for place in range(numbers.size):
+            number = numbers[place]
+            found[row, place] = rows[row, number] if number < width else 0.0
+
+
+@loop("void(float64[:, ::1], int64[::1], float64[:, ::1])")
+def _put_back_in_one_pass(found, numbers, rows):  # type: ignore[no-untyped-def]
+    """Add what was taken to where it was taken from: whole numbers, exact in any order."""
+    width = rows.shape[1]
+    for row in range(rows.shape[0]):
+        for place in range(numbers.size):
+            number = numbers[place]
+            if number < width:
+                rows[row, number] += found[row, place]
 
 
 class MaxPool:

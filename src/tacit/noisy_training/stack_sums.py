@@ -6,6 +6,7 @@ are small, each record's own is. Pieces of the chain are in `exact_pieces`.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from tacit.noisy_training.isolation import foreign_layer
 if TYPE_CHECKING:
     from torch.nn import Module
 
-MOST_ROWS, _FEWEST_ROWS = 256, 16
+MOST_ROWS, _FEWEST_ROWS = 512, 16
 """Rows computed at a time: few enough for a processor's cache, 16 for the proof of `ROOM`."""
 _NUMBERS = 2**21
 """Numbers that patches or kernels of all rows may have together."""
@@ -87,6 +88,8 @@ class StackParts(Parts):
         if pieces is None:
             raise InvalidArgument("Expected a chain of known layers for records of this shape.")
         self._pieces, self._slope = pieces, loss.slope
+        ends = np.cumsum([piece.size for piece in pieces if piece.trained]).tolist()
+        self._places = [slice(*pair) for pair in pairwise([0, *ends])]
         self._first = next(piece for piece in pieces if piece.trained)
         most = max(piece.numbers for piece in pieces)
         self._at_once = max(_FEWEST_ROWS, min(MOST_ROWS, _NUMBERS // max(1, most)))
@@ -106,7 +109,7 @@ class StackParts(Parts):
         rest = parameters
         for piece in self._pieces:
             if piece.trained:
-                own, rest = np.split(rest, [piece.size])
+                own, rest = rest[: piece.size], rest[piece.size :]
                 piece.load(own, first=piece is self._first)
 
     def sums(self, units: Integers) -> Floats:
@@ -135,10 +138,8 @@ class StackParts(Parts):
         factors = np.broadcast_to(self._blocks.row_factors(own), norms.shape)
         # A record that is not finite in one layer says nothing in any.
         factors = np.where((factors > 0).all(axis=1, keepdims=True), factors, 0.0)
-        sizes = [piece.size for piece in self._pieces if piece.trained]
-        places = np.split(total, np.cumsum(sizes)[:-1])
-        for layer, place, factor in zip(layers, places, factors.T, strict=True):
-            layer.add(place, factor[:, None])
+        for layer, place, factor in zip(layers, self._places, factors.T, strict=True):
+            layer.add(total[place], factor[:, None])
 
     def each(self, units: Integers) -> list[Gradients]:
         """Return what makes up each record's part: a function of that record alone, bit by bit.

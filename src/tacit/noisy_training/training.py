@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tacit._checks import Floats, Integers, at_least, blocks, one_of, positive
+from tacit._loops import loop, use_loops
 from tacit._quiet import Secret
 from tacit.errors import InvalidArgument
 from tacit.noisy_training.clipped_sums import (
@@ -66,6 +67,12 @@ class Adam:
     def step(self, parameters: Floats, gradient: Floats) -> None:
         """Take one step down, in place."""
         self._count += 1
+        if _adam_in_one_pass and parameters.ndim == 1:
+            rates = np.atleast_1d(np.asarray(self.rate, dtype=np.float64))
+            moments = (self._mean, self._square)
+            past = (1 - _FIRST**self._count, 1 / (1 - _SECOND**self._count))
+            _adam_in_one_pass(parameters, gradient, *moments, rates / past[0], past[1])
+            return
         for block in blocks(len(parameters), _BLOCK // max(1, parameters[:1].size)):
             parameters[block] -= self._change(gradient[block], block)
 
@@ -95,6 +102,24 @@ class Adam:
         """Take up the state of an optimiser of the same shape."""
         self._mean[:], self._square[:] = state["mean"], state["square"]
         self._count = int(state["count"])
+
+
+_TAKEN = (1 - _FIRST, 1 - _SECOND)
+_VECTORS = ", ".join(["float64[::1]"] * 5)
+
+
+@loop(f"void({_VECTORS}, float64)")
+def _adam_in_one_pass(  # type: ignore[no-untyped-def]
+    parameters, gradient, mean, square, rates, lifted
+):
+    """Do what `Adam._change` does, number by number; rates are one for each, or one for all."""
+    own_rates = 1 if rates.size > 1 else 0
+    for place in range(parameters.size):
+        own = gradient[place]
+        mean[place] += (own - mean[place]) * _TAKEN[0]
+        square[place] += (own * own - square[place]) * _TAKEN[1]
+        root = np.sqrt(square[place] * lifted) + _TINY
+        parameters[place] -= mean[place] / root * rates[place * own_rates]
 
 
 class SGD:
@@ -368,6 +393,9 @@ class GradientSteps(Secret):
         self._parameters = flat_parameters(module)
         self._optimiser = make_optimiser(recipe.optimizer, blocks.dimension, recipe.learning_rate)
         self._done = self._learned = 0
+        # What a run goes through: parameters and noise in each step, and the sampled rows.
+        a_row = examples.inputs[:1].size
+        use_loops(recipe.steps * (blocks.dimension + recipe.lot * a_row))
         self._parts: Parts | None = make(examples)
         self._parts.load(self._parameters)
 
