@@ -123,7 +123,7 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator
         parts is a key of its own in run.toml. The default rate is for Adam (USPS digits, epsilon 2,
         best of 2e-3, 5e-3, 1e-2, 2e-2 on its test rows). Without hidden layers, and with
         public inputs, which tell how long rows are, the defaults are those of `DescentClassifier`
-        (clip sqrt(features), rate 50/sqrt(features), momentum, as many steps as n mu bears), in
+        (clip sqrt(features)/4, rate 50/sqrt(features), momentum, as many steps as n mu bears), in
         lots of a quarter of the records; with another `batch_size` the epochs stay, so that steps
         are others.
     hidden : tuple of int

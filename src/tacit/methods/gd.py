@@ -87,7 +87,7 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
     training : Training, optional
         `Training(epochs=..., learning_rate=...)`: how it is trained; each of its parts is a key of
         its own in run.toml. An epoch is a step here, of all records: `batch_size` is left out. By
-        default the steps that n mu bears (20 at 2,000, growing with its root), clip sqrt(features),
+        default the steps that n mu bears (20 at 2,000, growing with its root), clip sqrt(features)/4,
         rate 50/sqrt(features), momentum 0.9, and rates that fall to a fiftieth.
     features : transformer, optional
         A public one for private and public inputs alike, fitted on `X_public`; without public
