@@ -234,6 +234,50 @@ def test_another_process_adds_up_the_same_bits():
     np.testing.assert_array_equal(found, expected)
 
 
+def test_rows_are_checked_where_they_are_added_up(tmp_path, monkeypatch):
+    """The first pass goes there, too: this process reads one batch, and no piece as a whole."""
+    path = folder(tmp_path / "rows", 3, 100)
+    here: list[int] = []
+    read = TablePiece.read
+
+    def counted(piece: Any) -> Any:
+        for raw in read(piece):
+            here.append(len(raw.X))
+            yield raw
+
+    monkeypatch.setattr(TablePiece, "read", counted)
+    (expected,) = released("prototype", X, LABELS)
+    rows = opened(path, "prototype", people=False, executor=LocalProcesses(1))
+    (found,) = released("prototype", rows)
+    np.testing.assert_array_equal(found, expected)
+    assert len(here) == 1
+
+
+def test_a_public_row_that_another_process_finds_is_refused(tmp_path):
+    path = folder(tmp_path / "rows", 2, 100)
+    rows = opened(path, "moments", people=False, executor=LocalProcesses(1))
+    model = MomentClassifier(classes=[0, 1], delta=1e-5, ledger=tmp_path / "it.ledger")
+    for public in (X[-1:], X[-1:].astype(np.float32)):
+        with pytest.raises(InvalidArgument, match="equals a public one"):
+            model.fit(rows, X_public=np.concatenate([PUBLIC, public]))
+    assert not (tmp_path / "it.ledger").exists()
+
+
+def test_a_row_that_another_process_cannot_read_is_named_as_by_this_one(tmp_path):
+    wrong = table().to_pandas()
+    wrong["label"] = wrong["label"].astype(object)
+    wrong.loc[N - 1, "label"] = 7
+    wrong["label"] = wrong["label"].astype(int)
+    pq.write_table(pa.Table.from_pandas(wrong), tmp_path / "rows.parquet", row_group_size=100)
+    told = []
+    for executor in ("serial", LocalProcesses(1)):
+        rows = opened(tmp_path / "rows.parquet", "moments", people=False, executor=executor)
+        with pytest.raises(InvalidArgument) as caught:
+            MomentClassifier(classes=[0, 1], delta=1e-5).fit(rows, X_public=PUBLIC)
+        told.append(str(caught.value))
+    assert told[0] == told[1]
+
+
 def test_what_other_processes_are_given_reads_alike(tmp_path):
     """A file is opened where it is read; what only this process has is sent as numbers."""
     table().to_pandas().to_csv(tmp_path / "rows.csv", index=False)

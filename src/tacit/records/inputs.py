@@ -396,6 +396,19 @@ class Overlap:
             if narrow == "float32" or halves:
                 self._equal[narrow] |= stored.has(rows) or self._others.has(_rounded(rows, narrow))
 
+    def seen(self) -> list[bool]:
+        """Return what was seen so far, for `join`. Secret."""
+        return [*self._equal.values(), *self._own_halves.seen()]
+
+    def join(self, seen: list[bool]) -> None:
+        """Take in what another process saw in other rows, among the same others."""
+        *equal, all_short, any_fraction = seen
+        self._equal = {
+            kind: own or theirs
+            for (kind, own), theirs in zip(self._equal.items(), equal, strict=True)
+        }
+        self._own_halves.join(all_short, any_fraction)
+
     def refuse(self) -> None:
         """Refuse all that was looked at, if one of them is among the others."""
         equal = self._equal["float64"] or self._equal["float32"]
@@ -463,6 +476,13 @@ class _Halves:
             with np.errstate(all="ignore"):
                 self._all_short = bool((rows.astype(np.float16) == rows).all())
                 self._any_fraction |= bool((rows != np.floor(rows)).any())
+
+    def seen(self) -> tuple[bool, bool]:
+        return self._all_short, self._any_fraction
+
+    def join(self, all_short: bool, any_fraction: bool) -> None:
+        self._all_short &= all_short
+        self._any_fraction |= any_fraction
 
     @property
     def possible(self) -> bool:

@@ -113,10 +113,9 @@ class StreamedRecords(Secret):
         any
             For each piece once, in any order. Secret.
         """
-        pieces = self.pieces()
-        serial = isinstance(self.executor, str) and self.executor == "serial"
+        pieces, here = self.pieces(), _is_here(self.executor)
         tasks = (
-            Task((number,), (piece if serial else piece.portable(),))  # type: ignore[arg-type]
+            Task((number,), (piece if here else piece.portable(),))  # type: ignore[arg-type]
             for number, piece in enumerate(pieces)
         )
         counted: set[int] = set()
@@ -180,6 +179,53 @@ class _Adding:
         return np.append(total.steps.reshape(-1), total.records)
 
 
+def _is_here(executor: Any) -> bool:
+    return isinstance(executor, str) and executor == "serial"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Checking:
+    """Check rows, count them, and look for public ones."""
+
+    outside: Floats | None
+
+    def __call__(self, some: Iterator[PrivateRecords]) -> Integers:
+        overlap = None if self.outside is None else Overlap(self.outside)
+        rows = 0
+        for records in some:
+            rows += len(records.rows)
+            if overlap is not None:
+                overlap.look(records.rows)
+        # As one array, for a worker has to answer.
+        return np.array([rows, *([] if overlap is None else overlap.seen())], dtype=np.int64)
+
+
+def _checked_there(
+    pieces: Callable[[], Sequence[Piece]],
+    prepare: Prepare,
+    outside: Floats | None,
+    overlap: Overlap | None,
+    executor: Any,
+) -> int | None:
+    """Check all rows where they will be added up; return how many there are.
+
+    None where people have to be brought together first, and where a part could not be checked:
+    then this process goes through the rows, and its error says what is wrong with which.
+    """
+    first = next(_prepared(pieces(), prepare), None)
+    if first is None or first.by_person:
+        return None
+    rows = 0
+    try:
+        for seen in StreamedRecords(pieces, prepare, 0, False, executor).parts(_Checking(outside)):
+            rows += int(seen[0])
+            if overlap is not None:
+                overlap.join([bool(each) for each in seen[1:]])
+    except RecordsUnread:
+        return None
+    return rows
+
+
 def streamed(
     pieces: Callable[[], Sequence[Piece]],
     prepare: Prepare,
@@ -214,6 +260,13 @@ def streamed(
         What has to be closed when all is done.
     """
     overlap = None if outside is None else Overlap(outside)
+    if again and spread is None and not _is_here(executor):
+        counted = _checked_there(pieces, prepare, outside, overlap, executor)
+        if counted is not None:
+            if overlap is not None:
+                overlap.refuse()
+            return StreamedRecords(pieces, prepare, counted, False, executor), None
+        overlap = None if outside is None else Overlap(outside)
     buckets: Buckets | None = None
     units, seen, by_person = 0, False, False
     try:
