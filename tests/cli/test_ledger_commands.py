@@ -71,7 +71,10 @@ def test_a_long_ledger_is_shown_page_by_page(tacit, tmp_path, monkeypatch):
     shown = tacit("ledger", "show", "long.ledger").out
     assert [f"number {number}" in shown for number in range(5)] == [False] * 3 + [True] * 2
     assert "Entries 4 to 5 of 5; --page 2" in shown
-    assert "number 0" in tacit("ledger", "show", "long.ledger", "--page", "3").out
+    oldest = tacit("ledger", "show", "long.ledger", "--page", "3").out
+    assert "number 0" in oldest
+    assert "Entries 1 to 1 of 5." in oldest
+    assert "--page" not in oldest
     refused = tacit("ledger", "show", "long.ledger", "--page", "4")
     assert refused.code == 2
     assert "from 1 to 3" in refused.err

@@ -137,10 +137,9 @@ def _print_entries(name: str, ledger: Ledger, entries: Sequence[Entry], page: in
     title = escape(f"{name}: {counted}, unit: one {ledger.unit}")
     print_table(title, columns[:shown], rows, folded=True)
     if len(on_page) < len(shown_entries):
-        screen().print(
-            f"Entries {on_page[0].sequence:,} to {on_page[-1].sequence:,} of {len(entries):,}; "
-            f"--page {page + 1} shows those before."
-        )
+        before = "" if on_page[0] is shown_entries[0] else f"; --page {page + 1} shows those before"
+        span = f"Entries {on_page[0].sequence:,} to {on_page[-1].sequence:,} of {len(entries):,}"
+        screen().print(f"{span}{before}.")
 
 
 def verify(file: Path, *, head: str | None = None) -> Result:
