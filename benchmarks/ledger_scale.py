@@ -5,8 +5,9 @@
 
 Lengths are made of tacit's own lines in one transaction. Then releases, charges, notes of begun
 steps, `spent()` and bare appends take turns, so that all meet the same load; told are medians of
-wall time, with what was used of the processor. Reading everything (`verify`, `tacit ledger show`)
-is measured up to --whole entries, each in a process of its own, with its peak memory.
+wall time, with what was used of the processor. Reading everything (`verify`, `statement()`,
+`tacit ledger show`) is measured up to --whole entries, each in a process of its own, with its peak
+memory.
 
 A bare append inserts a row of the same length into a table with the same index, in SQLite's
 write-ahead log with full synchronisation, on a connection that stays open. The exit code is 1 if a
@@ -175,7 +176,9 @@ def reading_all(path: Path, entries: int) -> list[Took]:
             show_command(path).print(as_json=False)
 
     found = []
-    for name, work in (("verify", Ledger(path).verify), ("tacit ledger show", shown)):
+    ledger = Ledger(path)
+    works = {"verify": ledger.verify, "statement()": ledger.statement, "tacit ledger show": shown}
+    for name, work in works.items():
         begun = time.perf_counter()
         if (process := os.fork()) == 0:
             work()
@@ -258,7 +261,7 @@ def ratios(found: list[Took]) -> dict[str, tuple[float, float]]:
     least, most = min(took.entries for took in found), max(took.entries for took in found)
     wall = {(took.what, took.entries): took.wall for took in found}
     things = {took.what for took in found if (took.what, most) in wall} - {BARE}
-    short = {what for what in things if what not in ("verify", "tacit ledger show")}
+    short = {what for what in things if what not in ("verify", "statement()", "tacit ledger show")}
     return {
         what: (wall[what, most] / wall[what, least], wall[what, most] / wall[BARE, most])
         for what in sorted(short)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import json
 from datetime import UTC, datetime
 
 import pytest
 
 from tacit import Budget, GNMax, Ledger, Plan
-from tacit.ledger import chain
+from tacit.ledger import NotedSteps, chain
+from tacit.mechanisms import NoisySteps
 
 READ = "the labels were read"
 PLAN = Plan(GNMax(sigma=40.0), queries=100)
@@ -80,3 +83,49 @@ def test_a_long_ledger_is_shown_page_by_page(tacit, tmp_path, monkeypatch):
     assert "from 1 to 3" in refused.err
     everything = json.loads(tacit("ledger", "show", "long.ledger", "--json").out)
     assert len(everything["entries"]) == 5
+
+
+def alive():
+    return sum(type(each) is chain.Entry for each in gc.get_objects())
+
+
+def test_of_a_long_ledger_a_page_is_held(tacit, tmp_path, monkeypatch):
+    monkeypatch.setattr("tacit.cli.ledger.ROWS", 2)
+    ledger = Ledger(tmp_path / "long.ledger", budget=Budget(2.0, 1e-5))
+    for _ in range(20):
+        ledger.publish("ab" * 32, purpose="publish")
+    held, before, forget = [], alive(), chain.Chain.forget
+
+    def watched(self, keep):
+        held.append(alive() - before)
+        forget(self, keep)
+
+    monkeypatch.setattr(chain.Chain, "forget", watched)
+    shown = tacit("ledger", "show", "long.ledger")
+    assert "Entries 19 to 20 of 20" in shown.out
+    assert len(held) == 20
+    assert max(held) <= 2 + 2
+
+
+@pytest.mark.parametrize("page", [0, -1, 10**30])
+def test_a_page_that_there_is_not_is_refused(tacit, book, page):
+    refused = tacit("ledger", "show", "run.ledger", f"--page={page}")
+    assert refused.code == 2
+    assert f"--page={page} to be a page from 1 to 1" in refused.err
+
+
+def test_notes_of_begun_steps_are_on_no_page(tacit, tmp_path, monkeypatch):
+    monkeypatch.setattr("tacit.cli.ledger.ROWS", 2)
+    ledger = Ledger(tmp_path / "run.ledger", budget=Budget(9.0, 1e-5))
+    training = Plan(NoisySteps(noise_multiplier=9.0), 5)
+    with ledger.release(training, purpose="train", noted=NotedSteps(1, lambda _: None)) as grant:
+        list(itertools.islice(grant._Grant__steps["steps"], 5))
+    for number in range(2):
+        ledger.publish("ab" * 32, purpose=f"copy {number}")
+    first = tacit("ledger", "show", "run.ledger").out
+    assert "run.ledger: 1 release," in first
+    assert "copy 0" in first
+    assert f"Entries {len(ledger) - 1} to {len(ledger)} of {len(ledger)}; --page 2 shows" in first
+    last = tacit("ledger", "show", "run.ledger", "--page", "2").out
+    assert "train" in last
+    assert f"Entries 1 to 1 of {len(ledger)}." in last

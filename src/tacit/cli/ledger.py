@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.markup import escape
 
@@ -79,39 +81,67 @@ def show(file: Path, *, page: int = 1) -> Result:
     page: 1 shows the latest 50 entries, 2 those before them, and so on. --json has all of them.
     """
     ledger = existing(file)
-    now = ledger.snapshot(running=False)
 
     def plain() -> dict[str, Any]:  # for machines alone: a ledger may be long
-        spent = now.statement.epsilon or 0.0
+        statement, entries = ledger.survey(lambda each: list(map(_plain, each)))
+        spent = statement.epsilon or 0.0
         return {
             "spent": spent,
             "remaining": max(0.0, ledger.budget.epsilon - spent),
             "budget": asdict(ledger.budget),
             "unit": ledger.unit,
             "accountant": ledger.accountant,
-            "head": now.statement.head,
-            "warnings": now.statement.warnings,
-            "entries": [{name: getattr(entry, name) for name in _SHOWN} for entry in now.entries],
+            "head": statement.head,
+            "warnings": statement.warnings,
+            "entries": entries,
         }
 
     def shown() -> None:
-        _print_entries(file.name, ledger, now.entries, page)
-        _print_clock(now.entries)
-        print_statement(ledger, now.statement)
+        statement, found = ledger.survey(lambda entries: _found(entries, page))
+        _print_entries(file.name, ledger, found, page)
+        _print_clock(found.late)
+        print_statement(ledger, statement)
 
     return Result(plain, shown)
 
 
-def _page(entries: Sequence[Entry], page: int) -> Sequence[Entry]:
-    """Return the entries of a page, counted from the end; refuse one that there is not."""
-    pages = max(1, -(-len(entries) // ROWS))
+def _plain(entry: Entry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in _SHOWN}
+
+
+class _Found(NamedTuple):
+    """What is printed of the entries of a ledger, and how many there are."""
+
+    length: int
+    paid: int
+    listed: int
+    on_page: Sequence[Entry]
+    late: Sequence[Entry]
+
+
+def _found(entries: Iterable[Entry], page: int) -> _Found:
+    """Return a page of entries, counted from the end; refuse one that there is not.
+
+    Notes of begun steps are on none: they are many, and of use to the run alone; --json has them.
+    """
+    length = paid = listed = 0
+    late: list[Entry] = []
+    kept: deque[Entry] = deque(maxlen=min(max(page, 1) * ROWS, sys.maxsize))
+    for entry in entries:
+        length, paid = entry.sequence, paid + entry.is_paid
+        if entry.behind:
+            late.append(entry)
+        if entry.kind != "began":
+            kept.append(entry)
+            listed += 1
+    pages = max(1, -(-listed // ROWS))
     if not 1 <= page <= pages:
         raise InvalidArgument(f"Expected --page={page} to be a page from 1 to {pages}.")
-    end = len(entries) - (page - 1) * ROWS
-    return entries[max(0, end - ROWS) : end]
+    on_page = list(kept)[: min(ROWS, listed - (page - 1) * ROWS)]
+    return _Found(length, paid, listed, on_page, late)
 
 
-def _print_entries(name: str, ledger: Ledger, entries: Sequence[Entry], page: int) -> None:
+def _print_entries(name: str, ledger: Ledger, found: _Found, page: int) -> None:
     """Print the table of releases: a purpose takes more lines, so that the rest stays whole.
 
     A narrow screen has no room for hashes beside it; --json has them in full.
@@ -119,10 +149,6 @@ def _print_entries(name: str, ledger: Ledger, entries: Sequence[Entry], page: in
     currency = {"gaussian": "mu^2", "rdp": "RDP", "fixed": "epsilon"}[ledger.accountant]
     columns = ("purpose", "when, UTC", "mechanism", "queries", currency, "entry")
     shown = len(columns) - (screen().width < WIDE)
-    counted = _counted(sum(entry.is_paid for entry in entries), "release", "releases")
-    # Notes of begun steps are many, and of use to the run alone; --json has them.
-    shown_entries = [entry for entry in entries if entry.kind != "began"]
-    on_page = _page(shown_entries, page)
     rows = [
         (
             escape(entry.purpose),
@@ -132,14 +158,15 @@ def _print_entries(name: str, ledger: Ledger, entries: Sequence[Entry], page: in
             f"{entry.cost:.4g}",
             entry.hash[:8],
         )[:shown]
-        for entry in on_page
+        for entry in found.on_page
     ]
+    counted = _counted(found.paid, "release", "releases")
     title = escape(f"{name}: {counted}, unit: one {ledger.unit}")
     print_table(title, columns[:shown], rows, folded=True)
-    if len(on_page) < len(shown_entries):
-        before = "" if on_page[0] is shown_entries[0] else f"; --page {page + 1} shows those before"
-        span = f"Entries {on_page[0].sequence:,} to {on_page[-1].sequence:,} of {len(entries):,}"
-        screen().print(f"{span}{before}.")
+    if len(rows) < found.listed:
+        first, last = found.on_page[0].sequence, found.on_page[-1].sequence
+        before = f"; --page {page + 1} shows those before" if page * ROWS < found.listed else ""
+        screen().print(f"Entries {first:,} to {last:,} of {found.length:,}{before}.")
 
 
 def verify(file: Path, *, head: str | None = None) -> Result:

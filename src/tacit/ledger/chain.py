@@ -469,11 +469,6 @@ class Chain:
         """Hash of the last entry, or of the header if there is none."""
         return self.entries[-1].hash if self.entries else self.genesis
 
-    @property
-    def paid(self) -> tuple[Entry, ...]:
-        """The entries that were paid for."""
-        return tuple(entry for entry in self.entries if entry.is_paid)
-
     def holds(self, head: str) -> bool:
         """Tell whether this hash is the header's or an entry's: the chain once ended there."""
         return head == self.genesis or head in self.kinds
@@ -482,17 +477,6 @@ class Chain:
         """Return the entries that follow the one of this hash; all if it is not among them."""
         follow = itertools.takewhile(lambda entry: entry.hash != head, reversed(self.entries))
         return list(follow)[::-1]
-
-    def until(self, head: str) -> Chain:
-        """Return the chain as it was when it ended there; `holds(head)` was asked before."""
-        hashes = [self.genesis, *(entry.hash for entry in self.entries)]
-        entries = self.entries[: hashes.index(head)]
-        totals = Totals()
-        for entry in entries:
-            totals = totals.plus(entry.cost, entry.confidence_delta)
-        kinds = {entry.hash: entry.kind for entry in entries}
-        paid = sum(entry.is_paid for entry in entries)
-        return dataclasses.replace(self, entries=entries, kinds=kinds, totals=totals, n_paid=paid)
 
     def following(self, line: Mapping[str, Any]) -> str:
         """Return the text of the next entry: numbered, linked to the head, added up, timed."""

@@ -15,14 +15,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import Any, TypeVar
 
 import numpy as np
 
 from tacit import __version__
 from tacit._checks import refuse
-from tacit._registry import MECHANISMS, mechanism_class
 from tacit.errors import (
     BudgetExceeded,
     InvalidArgument,
@@ -45,7 +44,6 @@ from tacit.ledger.chain import (
     canonical,
     checked_faults,
     checked_hash,
-    entrusted,
     exceeds,
     nearest,
     one_line,
@@ -55,6 +53,7 @@ from tacit.ledger.grant import Grant
 from tacit.ledger.reading import Seen, Wanted
 from tacit.ledger.statement import Statement
 from tacit.ledger.store import Store
+from tacit.ledger.tally import Tally
 from tacit.ledger.terms import (
     Budget,
     Terms,
@@ -64,7 +63,7 @@ from tacit.ledger.terms import (
     requested,
 )
 from tacit.ledger.warnings import warnings_of
-from tacit.mechanisms import Plan, assumptions
+from tacit.mechanisms import Plan
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
 
 Found = TypeVar("Found")
@@ -91,7 +90,7 @@ class Snapshot:
     genesis : str
         Hash of the header.
     spent : tuple of float
-        Worst-case epsilon after each entry; empty where it was not asked for.
+        Worst-case epsilon after each entry.
     total : float
         What all entries cost, in the currency of the ledger's accountant.
     """
@@ -688,9 +687,9 @@ class Ledger:
             )
         return cost, confidence
 
-    def _epsilon(self, chain: Chain) -> float:
-        paid = chain.totals.cost > 0 or bool(chain.n_paid)
-        return self._epsilons([chain.totals.cost], [paid])[0]
+    def _epsilon(self, sums: Chain | Tally) -> float:
+        paid = sums.totals.cost > 0 or bool(sums.n_paid)
+        return self._epsilons([sums.totals.cost], [paid])[0]
 
     def _epsilons(self, totals: Sequence[int], paid: Iterable[bool]) -> list[float]:
         """Return worst-case epsilon of each total, all at once; 0 before anything is paid for."""
@@ -772,8 +771,40 @@ class Ledger:
         Statement
             Worst-case: it holds whatever the data are.
         """
-        chain = self._read()
-        return self._statement(chain if head is None else self._held(chain, head).until(head))
+
+        def tallied(entries: Iterator[Entry]) -> Tally:
+            tally = Tally()
+            for entry in takewhile(lambda entry: entry.previous != head, entries):
+                tally.add(entry)
+            return tally
+
+        chain, tally = self._walk(tallied, *[] if head is None else [head])
+        return self._statement(chain if head is None else self._held(chain, head), tally)
+
+    def survey(self, look: Callable[[Iterator[Entry]], Found]) -> tuple[Statement, Found]:
+        """Return the statement, and what a function makes of the entries, from one verified read.
+
+        Parameters
+        ----------
+        look : callable
+            As for `collect`: none of the entries is held in memory that it does not keep.
+
+        Returns
+        -------
+        tuple
+            The statement of all entries, and what the function returned.
+        """
+
+        def both(entries: Iterator[Entry]) -> tuple[Tally, Found]:
+            tally = Tally()
+            passing = tally.over(entries)
+            found = look(passing)
+            for _ in passing:  # the statement is about those, too, at which nobody looked
+                pass
+            return tally, found
+
+        chain, (tally, found) = self._walk(both)
+        return self._statement(chain, tally), found
 
     def extract(self) -> str:
         """Return the whole ledger as text: the header, then a line for each entry, as hashed.
@@ -785,50 +816,48 @@ class Ledger:
         """
         return "".join(f"{text}\n" for text in self._store.texts())
 
-    def snapshot(self, running: bool = True) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         """Return the ledger as it is now, from one read: nobody's next release is half in it.
-
-        Parameters
-        ----------
-        running : bool, optional
-            False: leave out what was spent after each entry, which takes long for very many.
 
         Returns
         -------
         Snapshot
             Statement, entries and running totals that belong together.
+
+        Notes
+        -----
+        It holds all entries; `survey` does not.
         """
-        chain = self._read()
+        chain, tally = self._read(), Tally()
+        for entry in chain.entries:
+            tally.add(entry)
         totals = list(accumulate(steps_of(entry.cost) for entry in chain.entries))
         paid = accumulate((entry.is_paid for entry in chain.entries), operator.or_)
         return Snapshot(
-            self._statement(chain),
+            self._statement(chain, tally),
             self._terms,
             chain.header,
             tuple(chain.entries),
             chain.genesis,
-            spent=tuple(self._epsilons(totals, paid)) if running else (),
+            spent=tuple(self._epsilons(totals, paid)),
             total=nearest(chain.totals.cost),
         )
 
-    def _statement(self, chain: Chain) -> Statement:
-        levels = [_level(entry) for entry in chain.paid]
+    def _statement(self, chain: Chain, tally: Tally) -> Statement:
+        """Say what holds of the entries that were tallied: all of the chain, or its first ones."""
         return Statement(
             kind="worst-case",
-            epsilon=self._epsilon(chain),
+            epsilon=self._epsilon(tally),
             delta=self.budget.delta,
             unit=self.unit,
             accountant=self._accountant.bound,
-            noise=max(levels, key=NOISE_LEVELS.index, default=NOISE_LEVELS[0]),
+            noise=NOISE_LEVELS[tally.weakest],
             dataset=self.dataset,
             budget=self.budget,
-            entries=chain.length,
-            head=chain.head,
-            assumes=(
-                *assumptions(entry.plan for entry in chain.paid),
-                *dict.fromkeys(entrusted(entry) for entry in chain.paid if entry.kind == "charge"),
-            ),
-            warnings=warnings_of(self._terms, chain.entries),
+            entries=tally.length,
+            head=tally.head or chain.genesis,
+            assumes=(*tally.presumed, *tally.entrusted),
+            warnings=warnings_of(self._terms, tally),
         )
 
     def _read(self) -> Chain:
@@ -874,14 +903,6 @@ class Ledger:
 
 def _end_of(chain: Chain) -> Seen:
     return Seen(chain.length, chain.head, chain.n_paid)
-
-
-def _level(entry: Entry) -> str:
-    """Return the noise of a paid entry; of a charge, what its mechanism draws where it is drawn."""
-    name = entry.plan["mechanism"]
-    if entry.kind != "charge":
-        return entry.noise
-    return str(mechanism_class(name).noise_level) if name in MECHANISMS else NOISE_LEVELS[1]
 
 
 def _checked(plan: Any) -> Plan:

@@ -7,10 +7,9 @@ entries, so that a ledger says it for ever, whoever asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tacit.ledger.chain import Entry
 from tacit.ledger.plain_words import epsilon_text, odds_text
+from tacit.ledger.tally import Tally
 from tacit.ledger.terms import Terms
 
 LARGE_DELTA = (
@@ -29,14 +28,12 @@ At 10, what somebody believes of one person may become 22,027 times as likely, i
 """
 
 
-def warnings_of(terms: Terms, entries: Iterable[Entry]) -> tuple[str, ...]:
+def warnings_of(terms: Terms, tally: Tally) -> tuple[str, ...]:
     """Return what every statement of a ledger says for ever, each sentence once."""
-    entries = tuple(entries)
-    levels = [entry.noise for entry in entries if entry.noise]
     warnings = []
-    if insecure := levels.count("insecure-seeded"):
+    if tally.seeded:
         warnings.append(
-            f"{insecure} of {len(levels)} entries used seeded noise and are not private"
+            f"{tally.seeded} of {tally.noisy} entries used seeded noise and are not private"
         )
     if terms.large_delta:
         warnings.append(
@@ -45,9 +42,8 @@ def warnings_of(terms: Terms, entries: Iterable[Entry]) -> tuple[str, ...]:
         )
     elif terms.allow_large_delta and terms.n_units is None:
         warnings.append(LARGE_DELTA)
-    faults = [fault for entry in entries for fault in entry.faults]
-    first = [ONE_RUN] if ONE_RUN in faults else []
-    return tuple(dict.fromkeys([*first, *warnings, *faults]))
+    first = [ONE_RUN] if ONE_RUN in tally.faults else []
+    return tuple(dict.fromkeys([*first, *warnings, *tally.faults]))
 
 
 def clock_went_back(entry: Entry) -> str:
