@@ -17,14 +17,17 @@ import pyarrow.dataset
 import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
 from tacit import InsecureNoise, Ledger
-from tacit.datasets import open_table
+from tacit.datasets import load_table, open_table
+from tacit.datasets import table as table_module
 from tacit.datasets.streams import TablePiece
 from tacit.errors import InvalidArgument, RecordsUnread
 from tacit.methods import (
     MomentClassifier,
     MomentRegressor,
+    PATEClassifier,
     PrivateKNNClassifier,
     PrototypeClassifier,
     ResidualRidgeClassifier,
@@ -300,6 +303,65 @@ def test_files_elsewhere_that_change_are_noticed(tmp_path):
         pq.write_table(table().slice(1), path / "0.parquet", row_group_size=500)
         with pytest.raises(RecordsUnread, match="stay as it is"):
             rows.pieces()
+
+
+@pytest.mark.parametrize("kind", ["sums", "people", "teachers"])
+def test_a_file_that_is_written_anew_within_a_pass_counts_nobody_twice(kind, tmp_path, monkeypatch):
+    """Its rows turn: what the first piece held then stands where the others are read."""
+    monkeypatch.setattr("tacit.datasets.batches._PIECE", 300)
+    path, turned = tmp_path / "rows.parquet", np.r_[600:N, 0:600]
+    pq.write_table(table(), path, row_group_size=300)
+    read, reads = TablePiece.read, []
+
+    def turning(piece: TablePiece) -> Any:
+        reads.append(piece)
+        if len(reads) == (5 if kind == "sums" else 2):  # of sums the second pass
+            pq.write_table(table(turned), path, row_group_size=300)
+        yield from read(piece)
+
+    monkeypatch.setattr(TablePiece, "read", turning)
+    how: Any = {"classes": [0, 1], "delta": 1e-5, "ledger": tmp_path / "it.ledger"}
+    model: Any = PATEClassifier(GaussianNB(), n_teachers=10, queries=5, **how)
+    if kind != "teachers":
+        model = PrototypeClassifier(n_prototypes=12, **how)
+    with pytest.raises(RecordsUnread, match="stay as it is"):
+        model.fit(opened(path, "x", people=kind == "people"), X_public=PUBLIC)
+    assert not (tmp_path / "it.ledger").exists() or len(Ledger(tmp_path / "it.ledger")) == 0
+
+
+@pytest.mark.parametrize("kind", ["rows.parquet", "rows.csv"])
+def test_a_piece_knows_the_file_that_its_owner_opened(kind, tmp_path):
+    """Wherever it is read; a worker may have another file under the same path."""
+    path = tmp_path / kind
+    table().to_pandas().to_csv(path, index=False) if kind == "rows.csv" else pq.write_table(
+        table(), path
+    )
+    rows = opened(path, "moments", people=False)
+    (piece,) = rows.pieces()
+    sent = pickle.loads(pickle.dumps(piece.portable()))
+    assert sum(len(raw.X) for raw in sent.read()) == N
+    under_way = sent.read()
+    next(under_way)
+    os.utime(path, ns=(0, 0))
+    for late in (under_way, sent.read(), piece.read()):
+        with pytest.raises(RecordsUnread, match="stay as it is"):
+            list(late)
+    with pytest.raises(RecordsUnread, match="stay as it is"):
+        rows.load()
+
+
+def test_a_table_that_is_loaded_stays_as_it_is_too(tmp_path, monkeypatch):
+    path = tmp_path / "rows.csv"
+    table().to_pandas().to_csv(path, index=False)
+    read = table_module.read_batch
+
+    def touching(*given: Any, **named: Any) -> Any:
+        os.utime(path, ns=(0, 0))
+        return read(*given, **named)
+
+    monkeypatch.setattr(table_module, "read_batch", touching)
+    with pytest.raises(RecordsUnread, match="stay as it is"):
+        load_table(path, target="label", classes=[0, 1], numeric=NAMES)
 
 
 def test_a_class_that_calls_itself_a_frame_may_say_something_else_each_time():

@@ -26,7 +26,7 @@ import numpy as np
 
 from tacit._checks import refuse
 from tacit.datasets._reading import existing_file, reading, utf8_text
-from tacit.errors import InvalidArgument
+from tacit.errors import InvalidArgument, RecordsUnread
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,11 +89,33 @@ class Batches:
 
     def of(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
         """Go through batches of these columns, in this order; nothing that fails is quoted."""
-        return some_batches(self.name, self.open, wanted)
+        known = self.state()
+        yield from some_batches(self.name, self.open, wanted)
+        self.refuse_other(known)  # rows may have been read twice, or not at all
+
+    def refuse_other(self, known: tuple[Any, ...]) -> None:
+        """Refuse files that are no longer as they were known."""
+        if self.state() != known:
+            raise RecordsUnread(
+                f"Expected {self.name!r} to stay as it is while it is read; it has changed, or is "
+                "another file on this machine (a copy needs the same time). Nothing was released "
+                "from what it holds now."
+            )
 
 
 Opened = Callable[[list[str]], Iterator["pa.RecordBatch"]]
 """Opens a table, or a piece of one, for some of its columns."""
+
+
+def files_of(opened: Opened) -> tuple[str, ...]:
+    """Return the paths of the files that a piece is of."""
+    return getattr(opened, "files", ())
+
+
+def state_of(opened: Opened) -> tuple[Any, ...]:
+    """Return path, size and time of those files, as this process finds them now."""
+    state: Callable[[], tuple[Any, ...]] = getattr(opened, "state", tuple)
+    return state()
 
 
 def opens_anywhere(opened: Opened) -> bool:
@@ -162,6 +184,18 @@ class _RowGroups:
     fragments: tuple[Any, ...]
     schema: Any
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(self._places())
+
+    def state(self) -> tuple[Any, ...]:
+        places = self._places().items()
+        return tuple(one for path, system in places for one in _state_of_files(system, [path]))
+
+    def _places(self) -> dict[str, Any]:
+        held = (each for each in self.fragments if getattr(each, "path", None))
+        return {fragment.path: fragment.filesystem for fragment in held}
+
     def __call__(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
         for fragment in self.fragments:
             _refuse_other_types(fragment.physical_schema, self.schema, wanted)
@@ -224,7 +258,11 @@ def _files_of(table: Any) -> tuple[Any, ...]:
     children = getattr(table, "children", ())
     if not getattr(table, "files", ()):
         return tuple(itertools.chain.from_iterable(map(_files_of, children)))
-    found = table.filesystem.get_file_info(list(table.files))
+    return _state_of_files(table.filesystem, list(table.files))
+
+
+def _state_of_files(filesystem: Any, paths: list[str]) -> tuple[Any, ...]:
+    found = filesystem.get_file_info(paths)
     return tuple((one.path, one.size, one.mtime_ns) for one in found)
 
 
@@ -313,13 +351,14 @@ def _csv(path: Path, text: TextFormat) -> Batches:
     given = text.header is not None
     names = list(text.header) if text.header is not None else _header(path, text, first, hint)
     skipped = 0 if given else 1
+    file = _TextFile(path, text, tuple(names), skipped)
     return Batches(
         path.name,
         [name.strip() for name in names],
-        _TextFile(path, text, tuple(names), skipped),
+        file,
         lambda number: _line(path, text, lambda place, _: place == number + skipped),
         hint,
-        state=partial(_file_of, path),
+        state=file.state,
     )
 
 
@@ -331,6 +370,13 @@ class _TextFile:
     text: TextFormat
     names: tuple[str, ...]
     skipped: int
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (str(self.path),)
+
+    def state(self) -> tuple[Any, ...]:
+        return (_file_of(self.path),)
 
     def __call__(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
         read = _csv_batches if _is_plainly_quoted(self.path, self.text) else _strict_batches

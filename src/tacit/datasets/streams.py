@@ -1,8 +1,8 @@
 """Tables of private records that are gone through batch by batch, and never held.
 
 The same declarations as for `load_table`, and the same cells: only that rows are read when they are
-summed, and again for the next sum. A file must stay as it is meanwhile; one that changes is refused
-before the next sum.
+summed, and again for the next sum. A file must stay as it is meanwhile: whoever reads a piece of
+it, here or on another machine, compares it with what was opened, before and after.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,15 @@ from numpy.typing import NDArray
 
 from tacit._checks import Floats, column_names
 from tacit.datasets._reading import reading
-from tacit.datasets.batches import Batches, Opened, TextFormat, batches_of, opens_anywhere
+from tacit.datasets.batches import (
+    Batches,
+    Opened,
+    TextFormat,
+    batches_of,
+    files_of,
+    opens_anywhere,
+    state_of,
+)
 from tacit.datasets.dataset import Dataset, Label, declared_classes
 from tacit.datasets.named import named_kind
 from tacit.datasets.table import (
@@ -32,7 +41,7 @@ from tacit.datasets.table import (
     read_target_numbers,
     roles_of,
 )
-from tacit.errors import InvalidArgument, RecordsUnread
+from tacit.errors import InvalidArgument
 from tacit.features import Column, Numeric
 
 if TYPE_CHECKING:
@@ -48,17 +57,21 @@ class TablePiece:
     roles: Roles
     text: TextFormat
     classes: tuple[Label, ...]
+    state: tuple[Any, ...] = ()
 
     def read(self) -> Iterator[RawRows]:
-        """Go through its rows, a batch at a time. Secret."""
+        """Go through its rows, a batch at a time; its files must be those of the owner. Secret."""
         from tacit.records import RawRows  # which scikit-learn comes with: not for loaders alone
 
-        table = Batches(self.name, [], self.opened, _somewhere)
+        state = partial(state_of, self.opened)
+        table = Batches(self.name, [], self.opened, _somewhere, state=state)
+        table.refuse_other(self.state)
         for batch in table.of(list(self.roles.names)):
             with reading(Path(self.name), "table"):  # an error of Arrow's may quote a cell
                 cells = read_batch(batch, self.roles, self.text, table, 0, labels=False)
                 said = self._said(batch)
             yield RawRows(cells.X, said, cells.groups)
+        table.refuse_other(self.state)
 
     def portable(self) -> Piece:
         """Return itself, where another process can open the same table; otherwise its rows."""
@@ -198,17 +211,17 @@ class TableStream:
         list of TablePiece
             One, where nothing tells parts apart. What they read is secret.
         """
-        if self.state != self.table.state():
-            raise RecordsUnread(
-                f"Expected {self.table.name!r} to stay as it is while it is read; it has changed. "
-                "Nothing was released from what it holds now."
-            )
+        self.table.refuse_other(self.state)
         parts = [self.table.open]
         if self.table.cut is not None:
             with reading(Path(self.table.name), "table"):
                 parts = self.table.cut()
+        known = {one[0]: one for one in self.state}
         rest = (self.roles, self.text, self.classes)
-        return [TablePiece(self.table.name, part, *rest) for part in parts]
+        return [
+            TablePiece(self.table.name, part, *rest, tuple(map(known.get, files_of(part))))
+            for part in parts
+        ]
 
     def described(self) -> Dataset:
         """Return what is declared of the records, without any of them.

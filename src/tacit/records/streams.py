@@ -124,7 +124,7 @@ class StreamedRecords(Secret):
             (number,), (answer,) = task.numbers, answers
             if answer.failure is not None or answer.predictions is None or number in counted:
                 raise RecordsUnread(
-                    f"A part of the private records could not be added up ({answer.failure}): this "
+                    f"A part of the private records could not be added up ({_why(answer)}): this "
                     "sum was neither released nor paid for; what was released before stays paid."
                 )
             counted.add(number)
@@ -179,6 +179,12 @@ class _Adding:
         return np.append(total.steps.reshape(-1), total.records)
 
 
+def _why(answer: Answer) -> str | None:
+    if answer.failure != RecordsUnread.__name__:
+        return answer.failure
+    return "its file must stay as it is, with one size and time wherever it is read, and has not"
+
+
 def _is_here(executor: Any) -> bool:
     return isinstance(executor, str) and executor == "serial"
 
@@ -204,10 +210,9 @@ def _checked_there(
     pieces: Callable[[], Sequence[Piece]],
     prepare: Prepare,
     outside: Floats | None,
-    overlap: Overlap | None,
     executor: Any,
-) -> int | None:
-    """Check all rows where they will be added up; return how many there are.
+) -> StreamedRecords | None:
+    """Check all rows where they will be added up, and return them as they are streamed.
 
     None where people have to be brought together first, and where a part could not be checked:
     then this process goes through the rows, and its error says what is wrong with which.
@@ -215,7 +220,7 @@ def _checked_there(
     first = next(_prepared(pieces(), prepare), None)
     if first is None or first.by_person:
         return None
-    rows = 0
+    overlap, rows = None if outside is None else Overlap(outside), 0
     try:
         for seen in StreamedRecords(pieces, prepare, 0, False, executor).parts(_Checking(outside)):
             rows += int(seen[0])
@@ -223,7 +228,9 @@ def _checked_there(
                 overlap.join([bool(each) for each in seen[1:]])
     except RecordsUnread:
         return None
-    return rows
+    if overlap is not None:
+        overlap.refuse()
+    return StreamedRecords(pieces, prepare, rows, False, executor)
 
 
 def streamed(
@@ -259,14 +266,11 @@ def streamed(
     buckets : Buckets or None
         What has to be closed when all is done.
     """
-    overlap = None if outside is None else Overlap(outside)
     if again and spread is None and not _is_here(executor):
-        counted = _checked_there(pieces, prepare, outside, overlap, executor)
-        if counted is not None:
-            if overlap is not None:
-                overlap.refuse()
-            return StreamedRecords(pieces, prepare, counted, False, executor), None
-        overlap = None if outside is None else Overlap(outside)
+        there = _checked_there(pieces, prepare, outside, executor)
+        if there is not None:
+            return there, None
+    overlap = None if outside is None else Overlap(outside)
     buckets: Buckets | None = None
     units, seen, by_person = 0, False, False
     try:
