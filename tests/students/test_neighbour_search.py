@@ -49,6 +49,32 @@ def test_precise_neighbours_are_those_of_float64_however_close(seed: int, spread
     np.testing.assert_array_equal(distances, np.sort(squared, axis=1)[:, :3])
 
 
+@given(
+    seed=st.integers(0, 2**32),
+    columns=st.integers(1, 400),
+    count=st.integers(1, 12),
+    levels=st.sampled_from([2, 30, 10**6]),
+)
+def test_the_lowest_are_found_by_groups_as_by_sorting(
+    seed: int, columns: int, count: int, levels: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    gaps = rng.integers(0, levels, (7, columns)).astype(np.float32)
+    gaps[0, rng.integers(columns)] = np.inf
+    count = min(count, columns)
+    found, values = neighbour_search._lowest(gaps, count)
+    np.testing.assert_array_equal(np.sort(values, axis=1), np.sort(gaps, axis=1)[:, :count])
+    np.testing.assert_array_equal(np.take_along_axis(gaps, found, axis=1), values)
+    assert all(len(set(row)) == count for row in found.tolist())
+
+
+def test_what_is_no_number_hides_nothing_of_its_group() -> None:
+    gaps = np.arange(1600, dtype=np.float32)[None].copy()
+    gaps[0, 100] = np.nan  # in a group with 0, 200, 300, ...
+    found, _ = neighbour_search._lowest(gaps, 3)
+    assert sorted(found[0].tolist()) == [0, 1, 2]
+
+
 def test_lists_find_nearly_all_neighbours_and_never_oneself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -7,6 +7,7 @@ that looks into the lists of the nearest centres only, which takes n^1.5 instead
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ Features = NDArray[np.float32]
 EXACT = 50_000
 """Up to so many inputs, a graph has the exact neighbours."""
 _BLOCK = 1 << 22  # distances held at a time: 16 MiB
+_GROUPS = 16  # numbers of which only the least is looked at first
 _PROBES = 8
 _PER_CENTRE = 40  # inputs for each centre, from which the centres are learned
 
@@ -59,8 +61,10 @@ def nearest(
             gaps[np.arange(len(some)), np.arange(block.start, block.stop)] = np.inf
         if precise:
             slack = _rounding(lengths, squares, points.shape[1])
+            columns, values = _lowest(gaps, min(4 * n_neighbors + 4, len(points)))
+            beyond = values.max(axis=1) - slack  # what was left out is no nearer than this
             found[block], distances[block] = _precise(
-                gaps, slack, queries[block], rows, n_neighbors
+                queries[block], rows, columns, beyond, n_neighbors, lambda _: np.arange(len(rows))
             )
         else:
             found[block], distances[block] = _smallest(gaps, n_neighbors)
@@ -76,13 +80,34 @@ def _gaps(some: Features, lengths: Features, points: Features, squares: Features
 
 
 def _smallest(gaps: Features, count: int) -> tuple[Integers, Features]:
-    columns = np.argpartition(gaps, count - 1, axis=1)[:, :count]
-    values = np.take_along_axis(gaps, columns, axis=1)
+    columns, values = _lowest(gaps, count)
     # Where more are as near as the last of them, a partition takes any; the first ones are meant.
     crowded = (gaps <= values.max(axis=1, keepdims=True)).sum(axis=1) > count
     columns[crowded] = np.argsort(gaps[crowded], axis=1, kind="stable")[:, :count]
     values[crowded] = np.take_along_axis(gaps[crowded], columns[crowded], axis=1)
     return _in_order(columns, values, count)
+
+
+def _lowest(gaps: Features, count: int) -> tuple[Integers, Features]:
+    """Return the columns and values of the lowest of each row, in any order.
+
+    Whatever is among the lowest `count` is in one of the `count` groups with the lowest minima, so
+    that only those groups are looked into.
+    """
+    groups = gaps.shape[1] // _GROUPS
+    if groups <= 2 * count:
+        columns = np.argpartition(gaps, count - 1, axis=1)[:, :count]
+        return columns, np.take_along_axis(gaps, columns, axis=1)
+    grouped = groups * _GROUPS
+    # Not min: what overflowed to no number must not hide the rest of its group.
+    least = np.fmin.reduce(gaps[:, :grouped].reshape(len(gaps), _GROUPS, groups), axis=1)
+    chosen = np.argpartition(least, count - 1, axis=1)[:, :count, None]
+    columns = (chosen + groups * np.arange(_GROUPS)).reshape(len(gaps), -1)
+    rest = np.broadcast_to(np.arange(grouped, gaps.shape[1]), (len(gaps), gaps.shape[1] - grouped))
+    columns = np.concatenate([columns, rest], axis=1)
+    values = np.take_along_axis(gaps, columns, axis=1)
+    kept = np.argpartition(values, count - 1, axis=1)[:, :count]
+    return np.take_along_axis(columns, kept, axis=1), np.take_along_axis(values, kept, axis=1)
 
 
 def _in_order(columns: Integers, values: NDArray[Any], count: int) -> tuple[Integers, Features]:
@@ -103,19 +128,23 @@ def _rounding(lengths: Features, squares: Features, dimension: int) -> Floats:
 
 
 def _precise(
-    gaps: Features, slack: Floats, queries: NDArray[Any], rows: NDArray[Any], count: int
+    queries: NDArray[Any],
+    rows: NDArray[Any],
+    columns: Integers,
+    beyond: Floats,
+    count: int,
+    every: Callable[[int], Integers],
 ) -> tuple[Integers, Features]:
-    """Take the nearest by float64 among those that float32 cannot rule out."""
-    wide = min(4 * count + 4, gaps.shape[1])
-    columns = np.argpartition(gaps, wide - 1, axis=1)[:, :wide]
-    # What was left out is no nearer than this.
-    beyond = np.take_along_axis(gaps, columns, axis=1).max(axis=1) - slack
+    """Take the nearest by float64 among some rows of each query.
+
+    All other rows of a query are no nearer than `beyond`; where that does not rule them out,
+    `every` row that it may have is compared.
+    """
     found, distances = _in_order(columns, _squared(queries, rows, columns), count)
-    if wide < gaps.shape[1]:
-        every = np.arange(gaps.shape[1])[None]
-        for row in np.flatnonzero(~(distances[:, -1] < beyond.astype(np.float32))):
-            exact = _squared(queries[row : row + 1], rows, every)
-            found[row], distances[row] = (part[0] for part in _in_order(every, exact, count))
+    for query in np.flatnonzero(~(distances[:, -1] < beyond.astype(np.float32))):
+        others = every(query)[None]
+        exact = _squared(queries[query : query + 1], rows, others)
+        found[query], distances[query] = (part[0] for part in _in_order(others, exact, count))
     return found, distances
 
 
