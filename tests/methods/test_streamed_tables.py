@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.feather
 import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
@@ -22,6 +23,7 @@ from sklearn.naive_bayes import GaussianNB
 from tacit import InsecureNoise, Ledger
 from tacit.datasets import load_table, open_table
 from tacit.datasets import table as table_module
+from tacit.datasets.batches import TextFormat, batches_of
 from tacit.datasets.streams import TablePiece
 from tacit.errors import InvalidArgument, RecordsUnread
 from tacit.methods import (
@@ -485,10 +487,72 @@ def test_people_whose_files_write_their_number_in_two_ways_are_refused(tmp_path)
         pq.write_table(first.set_column(5, "who", pa.array(ids)), path / "1.parquet")
         rows = opened(path, "moments", people=True)
         if number == 0:
-            with pytest.raises(InvalidArgument, match="one type in all files"):
+            with pytest.raises(InvalidArgument, match="one type in all parts"):
                 rows.load()
         else:
             assert rows.load().groups.tolist() == ["12345678901", "7"] * 2
+
+
+@pytest.mark.parametrize("form", ["parquet", "feather"])
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_which_file_comes_first_decides_nothing(form, names, tmp_path):
+    """As float32, 16777217.0 would be 16777216.0: two people one; and features would round."""
+    short, long = pa.array([0.5, 0.1], pa.float32()), pa.array([0.1, 0.3])
+    path = {"short": tmp_path / f"{names[0]}.{form}", "long": tmp_path / f"{names[1]}.{form}"}
+    write: Any = pq.write_table if form == "parquet" else pyarrow.feather.write_feather
+    for one, a in (("short", short), ("long", long)):
+        write(pa.table({"a": a, "label": [0, 1], "who": [7, 8]}), path[one])
+    rows = open_table(
+        pyarrow.dataset.dataset(tmp_path, format=form), target="label", classes=[0, 1],
+        numeric=["a"], groups="who",
+    )  # fmt: skip
+    if form == "parquet":
+        expected = {0.5, float(np.float32(0.1)), 0.1, 0.3}
+        assert set(rows.load().X[:, 0].tolist()) == expected
+    else:
+        with pytest.raises(InvalidArgument, match="one type in all parts"):
+            rows.load()
+    pairs: list[Any] = [
+        (pa.array([1.0, 2.0], pa.float32()), pa.array([16777216.0, 16777217.0])),
+        (pa.array([1.0, 2.0]), pa.array([2**53, 2**53 + 1])),
+        (pa.array([1.0, 2.0]), pa.array([1, 2], pa.decimal128(20, 2))),
+    ]
+    for whose in pairs:
+        for one, who in zip(path, whose, strict=True):
+            write(pa.table({"a": short, "label": [0, 1], "who": who}), path[one])
+        source = pyarrow.dataset.dataset(tmp_path, format=form)
+        declared: Any = {"numeric": ["a"], "groups": "who"}
+        with pytest.raises(InvalidArgument):
+            open_table(source, target="label", classes=[0, 1], **declared).load()
+        with pytest.raises(InvalidArgument):
+            load_table(source, target="label", classes=[0, 1], **declared)
+
+
+def test_people_in_partitions_of_dask_have_one_type():
+    import dask
+    import dask.dataframe as dd
+
+    frame = table().slice(0, 4).to_pandas()
+    parts = [frame, frame.assign(who=frame["who"].astype(float) + 0.5)]
+    source = dd.from_delayed([dask.delayed(one) for one in parts], meta=frame, verify_meta=False)
+    with pytest.raises(InvalidArgument, match="one type in all parts"):
+        opened(source, "moments", people=True).load()
+
+
+def test_what_folders_and_other_files_say_is_as_arrow_has_it(tmp_path):
+    """A folder's name stands before a column of the file; what a file lacks is nothing."""
+    for site in ("north", "__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / f"site={site}").mkdir()
+        file = table().slice(0, 30).append_column("site", pa.repeat("x", 30))
+        more = file.append_column("more", pa.array(np.arange(30.0)))
+        pq.write_table(file, tmp_path / f"site={site}" / "b.parquet", row_group_size=7)
+        pq.write_table(more, tmp_path / f"site={site}" / "a.parquet", row_group_size=7)
+    (tmp_path / "site=north" / "a.parquet").rename(tmp_path / "a.parquet")
+    source = pyarrow.dataset.dataset(tmp_path, format="parquet", partitioning="hive")
+    for wanted in (["site"], ["more", "site", "a"]):
+        batches = batches_of(source, TextFormat()).of(wanted)
+        found = [row for one in batches for row in one.to_pylist()]
+        assert found == source.to_table(columns=wanted).to_pylist()
 
 
 @pytest.mark.parametrize("kind", [pa.float64(), pa.decimal128(4, 2)])
@@ -519,32 +583,44 @@ def test_a_part_that_cannot_be_read_is_never_left_out(tmp_path, monkeypatch):
 
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
-def test_rows_that_do_not_fit_into_memory(tmp_path):
+@pytest.mark.parametrize("together", [2**13, 2**18], ids=["groups of rows", "one group"])
+def test_rows_that_do_not_fit_into_memory(tmp_path, together):
     rows, columns = 2**18, 80  # 168 MB of numbers; every copy would be one more
     few = pa.table(
         {f"x{place}": np.arange(2**13) % 97 / 97 - place / columns for place in range(columns)}
     )
     few = few.append_column("label", pa.array(np.arange(2**13) % 2))
-    with pq.ParquetWriter(tmp_path / "rows.parquet", few.schema) as writer:
-        for _ in range(rows // 2**13):
-            writer.write_table(few)
+    few = few.append_column("who", pa.array(np.arange(2**13)))
+    plain: Any = {"use_dictionary": False, "compression": "none"}
+    with pq.ParquetWriter(tmp_path / "rows.parquet", few.schema, **plain) as writer:
+        for _ in range(rows // together):
+            writer.write_table(pa.concat_tables([few] * (together // 2**13)))
     pq.write_table(few, tmp_path / "few.parquet")
     code = f"""
         import resource, numpy as np
         from sklearn.naive_bayes import GaussianNB
         from tacit import InsecureNoise, MomentClassifier, PATEClassifier, PrivateKNNClassifier
+        from tacit import PrototypeClassifier, ResidualRidgeClassifier
+        from tacit.datasets import open_table
         how = {{"classes": [0, 1], "delta": 1e-7, "noise": InsecureNoise(0)}}
         model = MomentClassifier(rounds=1, **how)
         near = PrivateKNNClassifier(k=50, queries=5, epsilon=4.0, **how)
         taught = PATEClassifier(GaussianNB(), n_teachers=40, queries=5, epsilon=4.0, **how)
+        votes = PrototypeClassifier(n_prototypes=10, **how)
+        curved = ResidualRidgeClassifier(n_landmarks=10, **how)
         public = np.random.default_rng(0).normal(size=(50, {columns}))
-        for each in (model, near, taught):
-            each.fit({str(tmp_path / "few.parquet")!r}, "label", X_public=public)  # all is imported
+        names = [f"x{{place}}" for place in range({columns})]
+        about = {{"target": "label", "classes": [0, 1], "numeric": names}}
+        def learn(each, path, groups=None):
+            each.fit(open_table(path, groups=groups, **about), X_public=public)
+        def all_of(path):
+            for each in (votes, curved, near, taught, model):
+                learn(each, path)
+            learn(votes, path, "who")
+        all_of({str(tmp_path / "few.parquet")!r})  # all is imported
         now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (now + 150 * 2**20,) * 2)
-        model.fit({str(tmp_path / "rows.parquet")!r}, "label", X_public=public)
-        near.fit({str(tmp_path / "rows.parquet")!r}, "label", X_public=public)
-        taught.fit({str(tmp_path / "rows.parquet")!r}, "label", X_public=public)
+        all_of({str(tmp_path / "rows.parquet")!r})
         print(round(float(np.sum(model.releases_[0].values)) / 1000))
         """
     run = [sys.executable, "-c", textwrap.dedent(code)]

@@ -15,7 +15,7 @@ import io
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import isfunction
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _SEPARATORS = ";\t|,"  # what often stands between cells
 _BLOCK = 1 << 23
 _ROWS = 1 << 14  # at a time
+_BUFFER = 1 << 18  # bytes of each column that are read ahead
 _PIECE = 1 << 20  # rows of a piece that one task reads
 _PARQUET = (".parquet", ".pq")
 _KEPT = ("DataFrame", "Table", "RecordBatch", "ChunkedArray", "StructArray")
@@ -76,6 +77,7 @@ class Batches:
     `name` is how messages call it, `place` says where its n-th record stands. `cut`, where there is
     one, opens it in pieces, which other processes can open, too; `again` says whether it can be
     gone through more than once, and `state` tells sizes and times of its files, as they are now.
+    `kinds` are those of columns (`kind_of`), where each part has types of its own.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Batches:
     cut: Callable[[], list[Opened]] | None = field(default=None, repr=False)
     again: bool = True
     state: Callable[[], tuple[Any, ...]] = field(default=tuple, repr=False)
+    kinds: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def of(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
         """Go through batches of these columns, in this order; nothing that fails is quoted."""
@@ -198,34 +201,110 @@ class _RowGroups:
 
     def __call__(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
         for fragment in self.fragments:
-            _refuse_other_types(fragment.physical_schema, self.schema, wanted)
-            yield from fragment.to_batches(
-                schema=self.schema,
-                columns=wanted,
-                batch_size=_ROWS,
-                batch_readahead=1,  # memory is that of a batch, not of all that could be read
-                fragment_readahead=1,
-                use_threads=False,
-            )
+            read = _parquet_batches if _is_open_parquet(fragment) else _scanned
+            yield from read(fragment, self.schema, wanted)
+
+
+def _is_open_parquet(fragment: Any) -> bool:
+    """Tell whether it is of a Parquet file that nothing has to decrypt."""
+    import pyarrow.dataset
+
+    if not isinstance(fragment, pyarrow.dataset.ParquetFileFragment):
+        return False
+    how = fragment.format.default_fragment_scan_options
+    return how.decryption_properties is None and how.parquet_decryption_config is None
+
+
+def _parquet_batches(fragment: Any, schema: pa.Schema, wanted: list[str]) -> Iterator[Any]:
+    """Read some row groups page by page; a scan of Arrow's would hold each group as a whole.
+
+    In the types of the file itself: which file comes first decides nothing about another.
+    """
+    import pyarrow as pa
+    import pyarrow.dataset
+    import pyarrow.parquet
+
+    told = pyarrow.dataset.get_partition_keys(fragment.partition_expression)
+    inside = [name for name in wanted if name in fragment.physical_schema.names]
+    held = [name for name in inside if name not in told]
+    groups = [group.id for group in fragment.row_groups]
+    pages = {"pre_buffer": False, "buffer_size": _BUFFER}
+    with fragment.open() as file:
+        opened = pyarrow.parquet.ParquetFile(file, metadata=fragment.metadata, **pages)
+        for batch in opened.iter_batches(_ROWS, groups, held, use_threads=False):
+            cells = [
+                batch[name]
+                if name in held
+                else _repeated(told.get(name), schema.field(name), batch)
+                for name in wanted
+            ]
+            yield pa.record_batch(cells, names=wanted)
+
+
+def _repeated(value: Any, field: pa.Field, batch: pa.RecordBatch) -> pa.Array:
+    """Return what a folder's name says, or nothing, for each row."""
+    import pyarrow as pa
+
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return pa.repeat(pa.scalar(value, kind), batch.num_rows)
+
+
+def _scanned(fragment: Any, schema: pa.Schema, wanted: list[str]) -> Iterator[Any]:
+    _refuse_other_types(fragment.physical_schema, schema, wanted)
+    yield from fragment.to_batches(
+        schema=schema,
+        columns=wanted,
+        batch_size=_ROWS,
+        batch_readahead=1,  # memory is that of a batch, not of all that could be read
+        fragment_readahead=1,
+        use_threads=False,
+    )
 
 
 def _refuse_other_types(own: pa.Schema, common: pa.Schema, wanted: list[str]) -> None:
-    """Refuse a file whose numbers Arrow would write as text, for others have text there.
+    """Refuse a file whose cells Arrow would change without a word, to have one type in all.
 
-    It writes them in a way of its own, 1e+10 for 10000000000: a person with such a number would be
-    two. Whole numbers have one way.
+    As text it writes numbers in a way of its own, 1e+10 for 10000000000, and as shorter floats it
+    rounds them: one person would be two, or two one. Whole numbers it keeps, or says that it fails.
     """
+    for name in wanted:
+        if name not in own.names:
+            continue
+        kind, other = own.field(name).type, common.field(name).type
+        as_text = _is_text(other) and kind_of(kind) == WORDS
+        whole = kind_of(kind) == WORDS and not _is_text(kind)
+        if kind != other and not as_text and not (whole and _is_number(other)):
+            raise other_types(name)
+
+
+def other_types(name: str) -> InvalidArgument:
+    """Return what is said of a column that has several types."""
+    return InvalidArgument(
+        f"Expected column {name!r} to have one type in all parts of the table; it has several. "
+        "Write it as text, or as whole numbers, everywhere."
+    )
+
+
+WORDS = "text or whole numbers"
+
+
+def kind_of(kind: pa.DataType) -> str:
+    """Return a name of a column's type, the same for types whose cells become the same words."""
     import pyarrow.types as kinds
 
-    for name in wanted:
-        if name not in own.names or not _is_text(common.field(name).type):
-            continue
-        kind = own.field(name).type
-        if not _is_text(kind) and not kinds.is_integer(kind):
-            raise InvalidArgument(
-                f"Expected column {name!r} to have one type in all files; it is text in one and "
-                f"{kind} in another. Write it as text, or as whole numbers, everywhere."
-            )
+    held = kind.value_type if kinds.is_dictionary(kind) else kind
+    alike = _is_text(held) or kinds.is_integer(held) or kinds.is_null(held)
+    return WORDS if alike else str(held)
+
+
+def _kinds(schema: pa.Schema) -> dict[str, str]:
+    return {field.name: kind_of(field.type) for field in schema}
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_floating(kind) or kinds.is_integer(kind))
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -249,8 +328,8 @@ def _dataset(table: Any, name: str) -> Batches:
     def cut() -> list[Opened]:
         return [_RowGroups(tuple(some), table.schema) for some in _row_groups(table)]
 
-    state = partial(_files_of, table)
-    return Batches(name, list(table.schema.names), opened, _record, cut=cut, state=state)
+    how: dict[str, Any] = {"state": partial(_files_of, table), "kinds": _kinds(table.schema)}
+    return Batches(name, list(table.schema.names), opened, _record, cut=cut, **how)
 
 
 def _files_of(table: Any) -> tuple[Any, ...]:
@@ -327,8 +406,12 @@ def _partitions(frame: Any) -> Batches:
         for part in frame[wanted].to_delayed():
             yield from _Partition(part)(wanted)
 
-    names = [str(name) for name in frame.columns]
-    return Batches(type(frame).__name__, names, opened, _record, cut=cut)
+    import pyarrow as pa
+
+    names, called = [str(name) for name in frame.columns], type(frame).__name__
+    with reading(Path(called), "table that Arrow can read"):
+        kinds = _kinds(pa.Schema.from_pandas(frame._meta, preserve_index=False))
+    return Batches(called, names, opened, _record, cut=cut, kinds=kinds)
 
 
 @dataclass(frozen=True, slots=True)

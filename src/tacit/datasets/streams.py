@@ -8,7 +8,7 @@ it, here or on another machine, compares it with what was opened, before and aft
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -58,13 +58,14 @@ class TablePiece:
     text: TextFormat
     classes: tuple[Label, ...]
     state: tuple[Any, ...] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
     def read(self) -> Iterator[RawRows]:
         """Go through its rows, a batch at a time; its files must be those of the owner. Secret."""
         from tacit.records import RawRows  # which scikit-learn comes with: not for loaders alone
 
         state = partial(state_of, self.opened)
-        table = Batches(self.name, [], self.opened, _somewhere, state=state)
+        table = Batches(self.name, [], self.opened, _somewhere, state=state, kinds=self.kinds)
         table.refuse_other(self.state)
         for batch in table.of(list(self.roles.names)):
             with reading(Path(self.name), "table"):  # an error of Arrow's may quote a cell
@@ -217,9 +218,10 @@ class TableStream:
             with reading(Path(self.table.name), "table"):
                 parts = self.table.cut()
         known = {one[0]: one for one in self.state}
+        kinds = {name: kind for name, kind in self.table.kinds.items() if name == self.roles.groups}
         rest = (self.roles, self.text, self.classes)
         return [
-            TablePiece(self.table.name, part, *rest, tuple(map(known.get, files_of(part))))
+            TablePiece(self.table.name, part, *rest, tuple(map(known.get, files_of(part))), kinds)
             for part in parts
         ]
 

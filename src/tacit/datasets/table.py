@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tacit._checks import Floats, finite, flag, refuse
 from tacit.datasets._reading import reading
-from tacit.datasets.batches import Batches, TextFormat, batches_of
+from tacit.datasets.batches import Batches, TextFormat, batches_of, kind_of, other_types
 from tacit.datasets.dataset import (
     Dataset,
     Label,
@@ -420,6 +420,9 @@ def _groups(
 ) -> NDArray[Any] | None:
     if roles.groups is None:
         return None
+    # Else one person's words could differ from part to part, or two people's be the same.
+    if table.kinds.get(roles.groups, kind := kind_of(batch[roles.groups].type)) != kind:
+        raise other_types(roles.groups)
     people = np.array(_words(batch[roles.groups]).to_pylist(), dtype=str)
     nobody = np.isin(people, _MISSING)  # all of them would be one person
     if nobody.any():
