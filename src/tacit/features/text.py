@@ -70,12 +70,13 @@ class StaticTextEncoder(_TextsAsNumbers):
     tokenizer : path
         A tokenizer of the package tokenizers (`tokenizer.json`).
     table : path
-        A safetensors file with a matrix (tokens, dimensions): the first one in it.
+        A safetensors file with one matrix (tokens, dimensions), a row for every token.
 
     Notes
     -----
     Nothing is fetched, and nothing is learned. The vectors are rows for `fit`, where
-    `PrecomputedEmbeddings` in front of `PublicWhitening` lets the statement say what they presume.
+    `PrecomputedEmbeddings("vectors", alone=True, files=[tokenizer, table])` in front of
+    `PublicWhitening` lets the statement say what they presume, with the hashes of both files.
 
     References
     ----------
@@ -92,7 +93,8 @@ class StaticTextEncoder(_TextsAsNumbers):
         try:
             tokenizer = tokens.Tokenizer.from_file(os.fspath(self.tokenizer))
             found = tensors.load_file(os.fspath(self.table))
-            (table, *_) = [each for each in found.values() if each.ndim == 2]
+            matrices = {name: each for name, each in found.items() if each.ndim == 2}
+            largest = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
         except Exception as error:
             raise InvalidArgument(
                 "Expected tokenizer= a tokenizer.json and table= a safetensors file with a "
@@ -100,7 +102,7 @@ class StaticTextEncoder(_TextsAsNumbers):
             ) from None
         tokenizer.no_padding()
         tokenizer.no_truncation()
-        return tokenizer, np.asarray(table, dtype=np.float32)
+        return tokenizer, _only(matrices, largest)
 
     def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
         """Return a vector for each text.
@@ -119,10 +121,25 @@ class StaticTextEncoder(_TextsAsNumbers):
 
         def mean(text: str) -> ArrayLike:
             places = tokenizer.encode(text, add_special_tokens=False).ids
-            places = [place for place in places if place < len(table)]
             return np.asarray(table[places].sum(axis=0, dtype=np.float64) / max(len(places), 1))
 
         return _each(X, mean, table.shape[1])
+
+
+def _only(matrices: Mapping[str, NDArray[Any]], largest: int) -> NDArray[np.float32]:
+    """Return the one matrix, which must have a vector for every token."""
+    if len(matrices) != 1:
+        raise InvalidArgument(
+            f"Expected table= a safetensors file with one matrix, got {sorted(matrices)}; save the "
+            "vectors of tokens alone."
+        )
+    (table,) = matrices.values()
+    if largest >= len(table):
+        raise InvalidArgument(
+            f"Expected table= to have a row for each token of the tokenizer, up to {largest}, got "
+            f"{len(table)} rows; give the tokenizer that the vectors were made with."
+        )
+    return np.asarray(table, dtype=np.float32)
 
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
@@ -146,8 +163,9 @@ class LexiconScores(_TextsAsNumbers):
     Parameters
     ----------
     lexicons : sequence of mapping or path
-        Ratings of words in small letters, above 0 for praise and below for blame; or a file with a
-        word, a tab and its rating on each line (more cells and other lines are passed over).
+        Ratings of words, however they are capitalised, above 0 for praise and below for blame; or a
+        file with a word, a tab and its rating on each line (more cells and other lines are passed
+        over).
 
     Notes
     -----
@@ -196,7 +214,8 @@ class LexiconScores(_TextsAsNumbers):
 
 def _lexicon(given: Mapping[str, float] | str | os.PathLike[str]) -> dict[str, float]:
     """Return ratings by word, all of them finite; a lexicon without any is refused."""
-    rated = dict(given) if isinstance(given, Mapping) else _rated_lines(given)
+    words = given.items() if isinstance(given, Mapping) else _rated_lines(given)
+    rated = {str(word).lower(): rating for word, rating in words}
     numbers = all(isinstance(rating, int | float) for rating in rated.values())
     if not rated or not numbers or not np.isfinite([*rated.values()]).all():
         raise InvalidArgument(
@@ -206,14 +225,14 @@ def _lexicon(given: Mapping[str, float] | str | os.PathLike[str]) -> dict[str, f
     return rated
 
 
-def _rated_lines(path: str | os.PathLike[str]) -> dict[str, float]:
-    rated = {}
+def _rated_lines(path: str | os.PathLike[str]) -> list[tuple[str, float]]:
+    rated = []
     try:
         with open(path, encoding="utf-8") as lines:
             for line in lines:
                 word, _, rest = line.rstrip("\n").partition("\t")
                 with contextlib.suppress(ValueError):
-                    rated[word.lower()] = float(rest.partition("\t")[0])
+                    rated.append((word, float(rest.partition("\t")[0])))
     except (OSError, UnicodeError) as error:
         raise InvalidArgument(
             "Expected a lexicon, a file of words with ratings; reading it fails with "
@@ -246,6 +265,8 @@ def _each(
     texts: Iterable[str], described: Callable[[str], ArrayLike], width: int
 ) -> NDArray[np.float32]:
     """Describe each text by itself; what is no text becomes NaN, without a word."""
+    if isinstance(texts, str | bytes):
+        raise InvalidArgument("Expected X to be several texts, got one; put it into a list.")
     made = []
     with quiet():
         for text in texts:
