@@ -148,6 +148,26 @@ class TestScikitLearn:
             said = self.outcome(fitted, rows.astype(np.float64), tmp_path)
             assert said == pytest.approx(fitted.transform(rows), abs=2e-5)
 
+    def test_an_encoder_of_images_gets_their_sides(self, tmp_path):
+        from onnx import TensorProto, helper
+
+        pool = helper.make_node("MaxPool", ["X"], ["out"], kernel_shape=[2, 2])
+        given = helper.make_tensor_value_info("X", TensorProto.FLOAT, ["rows", 1, 4, 4])
+        said = helper.make_tensor_value_info("out", TensorProto.FLOAT, ["rows", 1, 3, 3])
+        model = helper.make_model(
+            helper.make_graph([pool], "pool", [given], [said]),
+            opset_imports=[helper.make_opsetid("", 18)],
+            ir_version=8,
+        )
+        (tmp_path / "pool.onnx").write_bytes(model.SerializeToString())
+        rows = np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32)
+        fitted = FrozenEncoder(tmp_path / "pool.onnx").fit(rows)
+        said = self.outcome(fitted, rows.astype(np.float64), tmp_path)
+        assert said == pytest.approx(fitted.transform(rows), abs=1e-6)
+        (tmp_path / "pool.onnx").write_bytes(model.SerializeToString() + b"\x00")
+        with pytest.raises(InvalidArgument, match="another hash"):
+            self.outcome(fitted, rows, tmp_path)
+
     def test_an_encoder_that_is_no_file_or_another_file_is_refused(self, tmp_path):
         with pytest.raises(InvalidArgument, match="ONNX file to export"):
             self.outcome(FrozenEncoder(lambda rows: rows), np.ones((2, 3)), tmp_path)

@@ -1,7 +1,11 @@
 """Frozen networks: rows alone, weights by their hash, what a statement says, a private cache."""
 
+import copy
 import os
+import pickle
+import re
 import stat
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -9,19 +13,19 @@ import torch
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from tacit import Checks, DescentClassifier, InsecureNoise, Training
+from tacit import Checks, DescentClassifier, InsecureNoise, MomentClassifier, Training
 from tacit.errors import InvalidArgument
 from tacit.features import (
     FrozenEncoder,
     PrecomputedEmbeddings,
     PublicWhitening,
-    StaticTextEncoder,
     is_row_wise,
     presumptions,
     steps_of,
     transform_rows,
 )
-from tacit.students import load_student
+from tacit.methods import base
+from tacit.students import LinearStudent, load_student
 
 DRAW = np.random.default_rng(1)
 ROWS = DRAW.normal(size=(9, 4)).astype(np.float32)
@@ -32,16 +36,16 @@ def module():
     return torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Dropout(0.5), torch.nn.Tanh())
 
 
-def onnx_file(folder):
+def onnx_file(folder, by=1.0, name="small.onnx"):
     """A small product, as a file."""
     from tacit.export.graph import Graph
 
     graph = Graph()
     rows = graph.add_input("X", np.float32, ["rows", 4])
     graph.add_output(
-        "out", graph("MatMul", rows, np.ones((4, 2), np.float32)), np.float32, ["rows", 2]
+        "out", graph("MatMul", rows, np.full((4, 2), by, np.float32)), np.float32, ["rows", 2]
     )
-    path = folder / "small.onnx"
+    path = folder / name
     path.write_bytes(graph.model(name="a", about="", facts={}).SerializeToString())
     return path
 
@@ -70,7 +74,9 @@ class TestIsolation:
     @pytest.mark.parametrize(("network", "kept"), [(lambda r: r * 2, "block"), (None, "alone")])
     def test_blocks_are_used_only_where_they_agree_with_rows_alone(self, network, kept):
         mixes = network or (lambda rows: rows + 1e-7 * len(rows))
-        encoder = FrozenEncoder(mixes, isolation="block", block=4).fit(ROWS)
+        told = nullcontext() if kept == "block" else pytest.warns(UserWarning, match="row's bits")
+        with told:
+            encoder = FrozenEncoder(mixes, isolation="block", block=4).fit(ROWS)
         assert encoder.isolation_ == kept
         alone = FrozenEncoder(mixes).fit(ROWS).transform(ROWS)
         assert np.array_equal(encoder.transform(ROWS), alone)
@@ -82,7 +88,44 @@ class TestIsolation:
                 return np.rint(rows / step) * step
 
         rows = np.sign(ROWS).astype(np.float32)  # the largest number is 1 everywhere
-        assert FrozenEncoder(quantised, isolation="block").fit(rows).isolation_ == "alone"
+        with pytest.warns(UserWarning, match="row's bits"):
+            assert FrozenEncoder(quantised, isolation="block").fit(rows).isolation_ == "alone"
+
+    @pytest.mark.parametrize("block", [4, 24, 25, 40])
+    def test_a_block_of_any_size_is_tried_on_as_many_rows(self, block):
+        rows = np.random.default_rng(0).normal(size=(90, 4))
+        encoder = FrozenEncoder(lambda given: given * 2, isolation="block", block=block)
+        assert encoder.fit(rows).isolation_ == "block"
+
+    def test_too_few_rows_for_a_block_and_a_network_that_takes_one_are_told(self):
+        def one(given):
+            (row,) = given
+            return row[None]
+
+        for network, rows, why in (
+            (lambda given: given, ROWS[:3], "do not fill"),
+            (one, ROWS, "a block fails"),
+        ):
+            encoder = FrozenEncoder(network, isolation="block", block=4)
+            with pytest.warns(UserWarning, match=f"goes through alone.*{why}"):
+                assert encoder.fit(rows).isolation_ == "alone"
+
+    def test_a_memory_and_a_random_network_are_refused(self):
+        class Largest:
+            def __init__(self):
+                self.seen = None
+
+            def __call__(self, rows):
+                self.seen = rows if self.seen is None else np.maximum(self.seen, rows)
+                return rows - 0.1 * self.seen
+
+        class Dropped(torch.nn.Module):
+            def forward(self, rows):
+                return torch.nn.functional.dropout(rows)  # in training, whatever mode it is in
+
+        for network in (Largest(), Dropped()):
+            with pytest.raises(InvalidArgument, match="random, or remembers"):
+                FrozenEncoder(network).fit(ROWS)
 
     @pytest.mark.parametrize("isolation", ["alone", "block"])
     def test_a_row_that_fails_is_lost_alone(self, isolation):
@@ -150,9 +193,107 @@ class TestWeights:
         with pytest.raises(InvalidArgument, match="not the network"):
             load_student(tmp_path / "student").predict(ROWS)
 
+    def test_one_network_is_used_and_stated_whatever_becomes_of_its_file(self, tmp_path):
+        path = onnx_file(tmp_path)
+        encoder = FrozenEncoder(path)
+        expected = encoder.weights_hash()
+        fitted = clone(encoder).fit(ROWS)
+        before = fitted.transform(ROWS)
+        onnx_file(tmp_path, by=2.0)
+        with pytest.warns(UserWarning, match="has changed since"):
+            again = clone(encoder).fit(ROWS)
+        path.unlink()
+        for each in (fitted, again, clone(encoder).fit(ROWS), copy.deepcopy(fitted)):
+            assert np.array_equal(each.transform(ROWS), before)
+            assert expected[:16] in each.presumed()[0]
+            assert each.weights_hash() == each.described()["weights"] == expected
+        assert expected[:16] in encoder.presumed()[0]  # what an estimator asks
+
+    def test_a_memory_that_no_trial_finds_does_not_reach_a_clone(self):
+        class Sees(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("seen", torch.zeros(()))
+
+            def forward(self, rows):
+                self.seen += (rows == 7.25).sum()
+                return rows + self.seen
+
+        encoder = FrozenEncoder(Sees())
+        one, other = clone(encoder).fit(ROWS), clone(encoder).fit(ROWS)
+        before = one.transform(ROWS)
+        one.transform(np.full((1, 4), 7.25))
+        assert not np.array_equal(one.transform(ROWS), before)
+        for each in (other, clone(encoder).fit(ROWS), copy.deepcopy(one)):
+            assert np.array_equal(each.transform(ROWS), before)
+
+    def test_who_fits_the_encoder_again_has_it_read_again(self, tmp_path):
+        for network, change in (
+            (onnx_file(tmp_path), lambda path: onnx_file(tmp_path, by=2.0)),
+            (module(), lambda given: given[0].weight.data.mul_(2)),
+        ):
+            encoder = FrozenEncoder(network).fit(ROWS)
+            first, before = encoder.weights_hash(), encoder.transform(ROWS)
+            change(network)
+            assert encoder.weights_hash() == first
+            assert np.array_equal(encoder.transform(ROWS), before)
+            assert encoder.fit(ROWS).weights_hash() != first
+            assert not np.array_equal(encoder.transform(ROWS), before)
+
+    def test_a_pickle_expects_the_network_that_was_used(self, tmp_path):
+        encoder = FrozenEncoder(onnx_file(tmp_path)).fit(ROWS)
+        kept = pickle.dumps(encoder)
+        assert np.array_equal(pickle.loads(kept).transform(ROWS), encoder.transform(ROWS))
+        onnx_file(tmp_path, by=2.0)
+        with pytest.raises(InvalidArgument, match="not the network"):
+            pickle.loads(kept).transform(ROWS)
+
+    def test_a_file_that_is_gone_between_releases_stops_nothing(self, tmp_path, monkeypatch):
+        path, releases = onnx_file(tmp_path), []
+
+        def released(self, *given, **named):
+            releases.append(path.unlink(missing_ok=True))
+            return plain(self, *given, **named)
+
+        plain = base.PrivateEstimator._released
+        monkeypatch.setattr(base.PrivateEstimator, "_released", released)
+        draw = np.random.default_rng(0)
+        rows, outside = draw.normal(size=(400, 4)), draw.normal(size=(60, 4))
+        fitted = MomentClassifier(
+            classes=[0, 1],
+            n_records=400,
+            epsilon=4.0,
+            noise=InsecureNoise(0),
+            checks=Checks(allow_hopeless=True),
+            features=make_pipeline(FrozenEncoder(path, name="sums"), PublicWhitening(1)),
+        ).fit(rows, (rows.sum(axis=1) > 0).astype(int), outside)
+        assert len(releases) >= 2
+        assert len(fitted.predict(outside)) == 60
+
+    @pytest.mark.parametrize("in_pipeline", [True, False])
+    def test_a_loaded_student_says_how_to_give_it_the_network(self, in_pipeline, tmp_path):
+        network, student = module(), LinearStudent()
+        encoder = FrozenEncoder(network)
+        student.features = make_pipeline(encoder, PublicWhitening(2)) if in_pipeline else encoder
+        student.fit(ROWS, np.arange(9), np.eye(2)[(ROWS[:, 0] > 0).astype(int)])
+        student.save(tmp_path / "student")
+        student = load_student(tmp_path / "student")
+        with pytest.raises(InvalidArgument) as told:
+            student.predict(ROWS)
+        advice = re.findall(r"student\.features_\.set_params\(\w+=network\)", str(told.value))
+        other = module()
+        other[2] = torch.nn.ReLU()
+        for given, then in (
+            (other, pytest.raises(InvalidArgument, match="not the network")),
+            (network, nullcontext()),
+        ):
+            exec(advice[in_pipeline], {"student": student, "network": given})
+            with then:
+                assert len(student.predict(ROWS)) == 9
+
     def test_what_is_presumed_of_blocks_and_of_given_embeddings(self):
         lines = FrozenEncoder(module(), isolation="block").presumed()
-        assert "not proved" in lines[1]
+        assert "tried, not proved; if not, each goes alone" in lines[1]
         (line,) = PrecomputedEmbeddings("lite0").presumed()
         assert "own record alone" in line.replace("\n", " ")
 
@@ -184,22 +325,6 @@ class TestCache:
         assert np.array_equal(encoder.transform(ROWS[:5]), first)
         encoder.forget()
         assert not path.exists()
-
-
-def test_texts_are_means_of_their_tokens(tmp_path):
-    from safetensors.numpy import save_file
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    tokenizer = Tokenizer(models.WordLevel({"good": 0, "bad": 1, "?": 2}, unk_token="?"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
-    save_file({"vectors": np.eye(3, dtype=np.float32)}, tmp_path / "table.safetensors")
-    encoder = StaticTextEncoder(tmp_path / "tokenizer.json", table=tmp_path / "table.safetensors")
-    made = encoder.fit(None).transform(["good bad bad bad", "", None])
-    assert made[:2].tolist() == [[0.25, 0.75, 0.0], [0.0, 0.0, 0.0]]
-    assert np.isnan(made[2]).all()
-    with pytest.raises(InvalidArgument, match="tokenizer"):
-        StaticTextEncoder(tmp_path / "none.json", table=tmp_path / "table.safetensors").fit(None)
 
 
 def test_steps_that_stand_deep_are_told_of_as_well():

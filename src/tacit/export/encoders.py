@@ -25,12 +25,7 @@ def frozen_encoder(graph: Graph, step: Any, rows: str) -> str:
             "function is no part of a graph. Write it with torch.onnx.export, and give "
             "FrozenEncoder the path."
         )
-    if step.weights not in (None, step.weights_hash()):
-        raise InvalidArgument(
-            f"Expected the network that features by {step.name} came from; its file has another "
-            "hash."
-        )
-    model = _of_this_version(onnx.load(os.fspath(step.network)), step.name)
+    model = _of_this_version(onnx.load_model_from_string(step.content()), step.name)
     single = graph.cast(rows, np.float32)
     # A body sees the names outside: those of the network get the name of its rows before them.
     inner = onnx.compose.add_prefix(model, f"{single}/").graph
@@ -60,15 +55,17 @@ def _alone(inner: Any, rows: str) -> Any:
     """Return the body that is run for each row: the network of one row, its outputs flat."""
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
     held = {each.name for each in inner.initializer}
-    (given,) = [each.name for each in inner.input if each.name not in held]
-    row, said, first, flat = (f"{rows}:{name}" for name in ("row", "said", "first", "flat"))
+    (given,) = [each for each in inner.input if each.name not in held]
+    sides = [side.dim_value for side in given.type.tensor_type.shape.dim[1:]]
+    laid_out = sides if len(sides) > 1 else [-1]  # an image, say: its sides are fixed
+    row, said, single, flat = (f"{rows}:{name}" for name in ("row", "said", "single", "flat"))
     nodes = [
-        helper.make_node("Unsqueeze", [row, first], [given]),
+        helper.make_node("Reshape", [row, single], [given.name]),
         *inner.node,
         helper.make_node("Reshape", [inner.output[0].name, flat], [said]),
     ]
     constants = [
-        onnx.numpy_helper.from_array(np.array([0]), first),
+        onnx.numpy_helper.from_array(np.array([1, *laid_out]), single),
         onnx.numpy_helper.from_array(np.array([-1]), flat),
         *inner.initializer,
     ]

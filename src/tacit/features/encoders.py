@@ -2,7 +2,7 @@
 
 A network that was trained elsewhere, on public data, is a public function like any other, if two
 things hold. It was trained without the private records, which nobody can see from its weights: the
-statement says that it is presumed, with a hash of the weights. And a row's outputs are its own, bit
+statement says that it is presumed, with a hash of the network. And a row's outputs are its own, bit
 for bit: kernels round a row by the batch it is in, so that rows go through one by one, unless
 blocks of a fixed shape are asked for, which are tried, not proved.
 """
@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, fields, is_dataclass
 from pathlib import Path
@@ -20,21 +20,34 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 
 from tacit._checks import as_array, at_least, one_of, refuse
-from tacit._extras import need
 from tacit._progress import training_bar
 from tacit._quiet import kind_of, quiet
 from tacit.errors import InvalidArgument
 from tacit.features.feature_cache import FeatureCache
+from tacit.features.frozen_networks import (
+    Forward,
+    ReadNetwork,
+    as_used,
+    forward_of,
+    hash_of,
+    is_module,
+    is_path,
+    print_of,
+)
+from tacit.features.precomputed import PrecomputedEmbeddings
 
+__all__ = ["FrozenEncoder", "PrecomputedEmbeddings", "presumptions"]
 ISOLATIONS = ("alone", "block")
 _TRIED = 24
-"""Public rows on which blocks are compared with rows alone, at every place of a block."""
+"""Public rows, or two blocks of them, that are compared with rows alone at every place of a block.
+"""
 _ODD = np.array([1e3, -1.0, 1e-3, 0.0, 1e9, np.inf], dtype=np.float32)
 """Factors that make of public rows what is unlike all of them."""
-Forward = Callable[[NDArray[np.float32]], NDArray[Any]]
+_PRINTED = 3
+"""Pseudo-random rows whose outputs tell, beside those of zeros, of what network a cache is."""
 
 
 @dataclass(eq=False, repr=False)
@@ -45,20 +58,22 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     network : torch module, path of an ONNX file, or callable
         From float32 rows (n, features) to outputs (n, anything), which are flattened. A module is
-        copied and put into eval mode. A callable gets float32 arrays, and must not remember rows.
+        copied, put into eval mode, and given rows in the type of its weights; an ONNX file must
+        hold its weights itself, and gets rows in the fixed shape of its input. None may be random,
+        or remember rows: `fit` looks for it on public ones.
     name : str
         What the statement calls it, such as "EfficientNet-lite0 at 160 pixels".
     isolation : str
         "alone" (default): every row goes through by itself. "block": blocks of a fixed shape,
-        filled with zeros; compared, bit by bit, with rows alone on public ones, and not used where
-        one differs. That is evidence, not proof, and the statement says so.
+        filled with zeros; compared, bit by bit, with rows alone on public ones, and not used, with
+        a warning, where one differs. That is evidence, not proof, and the statement says so.
     block : int
         Rows of a block.
     cache : path, optional
         A file that keeps features of rows, private ones included: mode 0600, as secret as the rows.
-        `forget` deletes it. None keeps nothing.
+        `forget` deletes it. None keeps nothing. Refused of a network without tensors.
     weights : str, optional
-        The expected hash of the weights; another network is refused.
+        The expected hash, as of `weights_hash`; another network is refused.
 
     Attributes
     ----------
@@ -68,7 +83,8 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     In run.toml: `features = "onnx:FILE"`, followed by `PublicWhitening`. A student that is saved
-    holds the hash, and the path of an ONNX file, but no network.
+    holds the hash, and the path of an ONNX file, but no network. A network is read once, by the
+    first `fit`, for the encoder and its clones; fitting the encoder itself again reads it again.
 
     References
     ----------
@@ -104,20 +120,59 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self
             Ready to transform.
         """
+        self._check_arguments()
+        if "isolation_" in self.__dict__:
+            self._read = ReadNetwork(self.network)  # it may have been changed in place
+        elif self._as_read().is_another_now():
+            warnings.warn(
+                f"Features by {self.name}: the network has changed since it was first read, and is "
+                "used as it was then; give a new FrozenEncoder where the new one is meant.",
+                stacklevel=2,
+            )
+        in_blocks = self.isolation == "block"
+        rows = _floats(X)[: max(_TRIED, 2 * int(self.block) * in_blocks)]
+        if not len(rows):
+            raise InvalidArgument("Expected public rows to try the network out.")
+        self._outputs(rows.shape[1])
+        self._refuse_memory(rows)
+        self.isolation_ = "block" if in_blocks and self._bears_blocks(rows) else "alone"
+        return self
+
+    def _check_arguments(self) -> None:
         one_of(*ISOLATIONS, isolation=self.isolation)
         at_least(2, block=self.block)
         if not isinstance(self.name, str) or not self.name.strip():
             raise refuse("name", self.name, "what a statement shall call the network")
-        self.__dict__.pop("_forward", None)  # a network may have been changed in place
-        rows = _floats(X)[:_TRIED]
-        if not len(rows):
-            raise InvalidArgument("Expected public rows to try the network out.")
-        self._outputs(rows)
-        self.isolation_ = "alone"
-        # Fewer rows than a block would have zeros for company only, which shows nothing.
-        if self.isolation == "block" and len(rows) >= self.block and self._agrees(rows):
-            self.isolation_ = "block"
-        return self
+        if self.cache is None:
+            return
+        path = Path(self.cache)
+        if path.is_dir() or not path.parent.is_dir():
+            raise refuse("cache", str(path), "a file in a folder that is there; make the folder")
+
+    def _refuse_memory(self, rows: NDArray[np.float32]) -> None:
+        """Refuse a network that says something else of a row after rows unlike it."""
+        forward, first = self._ready(), rows[:1]
+        with np.errstate(all="ignore"):
+            odd = np.resize(rows, (len(_ODD), rows.shape[1])) * _ODD[:, None]
+        before, *_, again = (_row(forward, each[None]) for each in (*first, *odd, *first))
+        if not np.array_equal(before, again, equal_nan=True):
+            raise InvalidArgument(
+                f"Expected the network of {self.name} to give a row the same numbers every time; "
+                "it is random, or remembers the rows that it has seen."
+            )
+
+    def _bears_blocks(self, rows: NDArray[np.float32]) -> bool:
+        """Tell whether public rows may share blocks; say it where not, because it costs time."""
+        enough = len(rows) >= self.block  # else zeros alone keep them company, which shows nothing
+        if enough and self._agrees(rows):
+            return True
+        why = "a block fails, or changes a row's bits" if enough else "public rows do not fill one"
+        warnings.warn(
+            f"Features by {self.name}: every row goes through alone, not in blocks of "
+            f"{self.block}: {why}.",
+            stacklevel=3,
+        )
+        return False
 
     def _agrees(self, rows: NDArray[np.float32]) -> bool:
         """Compare rows in blocks, at every place and in several companies, with rows alone.
@@ -125,7 +180,9 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Half of the rows get company that no public row is: networks with one scale for a whole
         block (quantised ones) round a row by the largest number beside it.
         """
-        forward, width = self._ready(), self._outputs(rows)
+        forward, width = self._ready(), self._outputs(rows.shape[1])
+        if len(_row(forward, np.zeros((int(self.block), rows.shape[1]), np.float32))) < self.block:
+            return False
         odd = rows.copy()
         with np.errstate(all="ignore"):
             odd[1::2] *= np.resize(_ODD, (len(rows) // 2, 1))
@@ -152,11 +209,12 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             As secret as X. A row on which the network fails is NaN.
         """
         rows, forward = _floats(X), self._ready()
-        store = None if self.cache is None else FeatureCache(self.cache, self._kept_as())
-        known = {} if store is None else store.read(rows, self._outputs(rows))
+        width = self._outputs(rows.shape[1])
+        store = None if self.cache is None else FeatureCache(self.cache, self._kept_as(rows))
+        known = {} if store is None else store.read(rows, width)
         missing = np.array([place for place in range(len(rows)) if place not in known], dtype=int)
         made = self._through(forward, rows[missing])
-        result = np.full((len(rows), self._outputs(rows)), np.nan, dtype=np.float32)
+        result = np.full((len(rows), width), np.nan, dtype=np.float32)
         result[missing] = made
         for place, features in known.items():
             result[place] = features
@@ -168,7 +226,7 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def forget(self) -> None:
         """Delete the cache of features, if there is one."""
         if self.cache is not None:
-            Path(self.cache).unlink(missing_ok=True)
+            FeatureCache(self.cache, "").forget()
 
     def presumed(self) -> tuple[str, ...]:
         """Return what a statement says of it: from arguments alone.
@@ -178,7 +236,7 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tuple of str
             Lines for the ledger. Public.
         """
-        digest = self.weights_hash()
+        digest = self.weights or self._as_read().stated()
         known = "without a hash of its weights" if digest is None else f"weights {digest[:16]}"
         lines = [
             f"features by {self.name} ({known}): presumes that it was trained without the "
@@ -186,28 +244,41 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ]
         if self.isolation == "block":
             lines.append(
-                f"rows may share blocks of {self.block} in {self.name}, which were tried on public "
-                "rows, not proved, to round each row by itself"
+                f"rows may share blocks of {self.block} in {self.name}, if public ones had the "
+                "same bits there as alone, which was tried, not proved; if not, each goes alone"
             )
         return tuple(lines)
 
     def weights_hash(self) -> str | None:
-        """Return the SHA-256 of the weights: of the file, or of a module's tensors by name.
+        """Return the SHA-256 of the network that is used: of a file, or of a module.
+
+        Of a module: its tensors by name, and the class and settings of each of its parts. What it
+        keeps neither as parameter nor as buffer, and what its own code does, are not in it.
 
         Returns
         -------
         str or None
-            None of a callable, of which nothing can be read.
+            None of a callable, or a module without tensors, of which nothing can be told.
         """
-        if _is_path(self.network):
-            return hashlib.sha256(_file(self.network).read_bytes()).hexdigest()
-        if not hasattr(self.network, "state_dict"):
-            return None
-        digest = hashlib.sha256()
-        for key, tensor in sorted(self.network.state_dict().items()):
-            array = np.ascontiguousarray(tensor.detach().cpu().numpy())
-            digest.update(f"{key} {array.dtype} {array.shape}".encode() + array.tobytes())
-        return digest.hexdigest()
+        read = self._as_read()
+        return hash_of(self.network) if read.used is None else read.digest
+
+    def content(self) -> bytes:
+        """Return the ONNX file that rows went through; one that has taken its place is refused.
+
+        Returns
+        -------
+        bytes
+            Of the file.
+        """
+        read: bytes = as_used(self.network)
+        found = hash_of(read)
+        if found != self.weights_hash() or self.weights not in (None, found):
+            raise InvalidArgument(
+                f"Expected the network that features by {self.name} came from; its file has "
+                "another hash."
+            )
+        return read
 
     def described(self) -> dict[str, Any]:
         """Return the parameters with which a saved student knows it again: no network, no cache.
@@ -217,43 +288,78 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         dict
             Plain data.
         """
-        path = os.fspath(self.network) if _is_path(self.network) else None
+        path = os.fspath(self.network) if is_path(self.network) else None
         kept = {"name": self.name, "isolation": self.isolation, "block": self.block}
-        return {"network": path, "weights": self.weights_hash() or self.weights, **kept}
+        return {"network": path, "weights": self.weights or self.weights_hash(), **kept}
 
-    def _kept_as(self) -> str:
+    def _kept_as(self, rows: NDArray[np.float32]) -> str:
+        """Return what a cache knows features by: also by what public rows become, bit for bit."""
+        prints, width = self._as_read().prints, rows.shape[1]
+        if width not in prints:
+            drawn = np.random.default_rng(0).normal(size=(_PRINTED, width)).astype(np.float32)
+            tried = np.concatenate([np.zeros((1, width), dtype=np.float32), drawn])
+            forward = self._ready()
+            prints[width] = print_of([_row(forward, row[None]) for row in tried])
         shape = f"{self.isolation_}{self.block}" if self.isolation_ == "block" else "alone"
-        return f"{self.weights_hash()} {self.name} {shape}"
+        return f"{self.weights_hash()} {prints[width]} {self.name} {shape}"
+
+    def _as_read(self) -> ReadNetwork:
+        read: ReadNetwork | None = self.__dict__.get("_read")
+        if read is None or read.given is not self.network:
+            self._read = read = ReadNetwork(self.network)
+        return read
 
     def _ready(self) -> Forward:
-        """Return what computes outputs; made once, and again in a copy."""
-        if "_forward" not in self.__dict__ or self.__dict__["_forward_is_of"] is not self.network:
-            self._check_weights()
-            self._forward, self._forward_is_of = _forward_of(self.network), self.network
-            self.__dict__.setdefault("isolation_", "alone")
-        return self._forward
+        """Return what computes outputs: made once, and again in a clone, of what the hash is of."""
+        read = self._as_read()
+        self.__dict__.setdefault("isolation_", "alone")
+        if read.used is None:
+            self._check_given()
+            used = as_used(self.network)
+            digest = hash_of(used)
+            self._check_weights(digest)
+            read.digest, read.used = digest, used
+        made: tuple[ReadNetwork, Forward] | None = self.__dict__.get("_forward")
+        if made is None or made[0] is not read:
+            name = Path(self.network).name if is_path(self.network) else self.name
+            self._forward = made = read, forward_of(read.used, name)
+        return made[1]
 
-    def _outputs(self, rows: NDArray[np.float32]) -> int:
+    def _outputs(self, width: int) -> int:
         """Return how many numbers a row becomes: what a row of zeros does, which is public."""
-        made = _row(self._ready(), np.zeros((1, rows.shape[1]), dtype=np.float32))
-        if made.shape[0] != 1 or not made.size:
+        forward, known = self._ready(), self._as_read().widths
+        if width in known:
+            return known[width]
+        what = "makes nothing"
+        try:
+            made = np.asarray(forward(np.zeros((1, width), dtype=np.float32)), dtype=np.float32)
+        except InvalidArgument:
+            raise
+        except BaseException as error:
+            made, what = np.empty(0, dtype=np.float32), f"fails with {kind_of(error)}"
+        if not made.size:
             raise InvalidArgument(
-                f"Expected the network of {self.name} to take rows of {rows.shape[1]} numbers, one "
-                "at a time; of a row of zeros it makes nothing."
+                f"Expected the network of {self.name} to take rows of {width} numbers, one at a "
+                f"time; on a row of zeros it {what}."
             )
-        return int(made.shape[1])
+        known[width] = made.size
+        return known[width]
 
-    def _check_weights(self) -> None:
+    def _check_given(self) -> None:
         if self.network is None:
             raise InvalidArgument(
-                f"Expected the network of {self.name}: a saved student keeps its hash only; set "
-                "student.features_.network, or load it where its ONNX file is."
+                f"Expected the network of {self.name}: a saved student keeps its hash only. Load "
+                "it where its ONNX file is, or set the network: "
+                "student.features_.set_params(network=network), or in a pipeline by the name of "
+                "its step, student.features_.set_params(frozenencoder__network=network)."
             )
-        found = self.weights_hash()
+
+    def _check_weights(self, found: str | None) -> None:
         if found is None and (self.weights is not None or self.cache is not None):
             raise InvalidArgument(
-                f"Expected neither weights nor cache with {self.name}, a function: it has no "
-                "weights that can be told from others. Give a module or an ONNX file."
+                f"Expected neither weights nor cache with {self.name}: a function, or a module "
+                "without tensors, cannot be told from others. Give a module with tensors, or an "
+                "ONNX file."
             )
         if self.weights is not None and found is not None and found != self.weights:
             raise InvalidArgument(
@@ -262,7 +368,7 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
 
     def _through(self, forward: Forward, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        width = self._outputs(rows)
+        width = self._outputs(rows.shape[1])
         with training_bar(f"Features by {self.name}", total=len(rows)) as tick, quiet():
             if self.isolation_ == "block":
                 return self._in_blocks(forward, rows, tick)
@@ -282,12 +388,35 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             whole = outputs.shape[0] == size
             alone = [outputs[[k]] if whole else _row(forward, part[[k]]) for k in range(len(part))]
             made += [_ticked(each, tick) for each in alone]
-        return _stacked(made, self._outputs(rows))
+        return _stacked(made, self._outputs(rows.shape[1]))
+
+    def __sklearn_clone__(self) -> Self:
+        """Share what was read, so that a statement and all clones are of one network."""
+        given = self.get_params(deep=False)
+        if not self._has_weights():  # a callable may remember rows: none of another's
+            given["network"] = clone(self.network, safe=False)
+        twin = type(self)(**given)
+        twin._read = self._as_read()
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        if self._has_weights():  # a copy would be read, and hashed, once more
+            memo[id(self.network)], twin._read = self.network, self._as_read()
+        for key, value in self.__dict__.items():
+            if key not in ("_read", "_forward"):
+                twin.__dict__[key] = copy.deepcopy(value, memo)
+        return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            key: value for key, value in self.__dict__.items() if not key.startswith("_forward")
-        }
+        """Return what is pickled: no network as it was read, but its hash, which another lacks."""
+        left = ("_read", "_forward")
+        state = {key: value for key, value in self.__dict__.items() if key not in left}
+        return state | {"weights": self.weights or self._as_read().digest}
+
+    def _has_weights(self) -> bool:
+        return is_path(self.network) or is_module(self.network)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -328,139 +457,6 @@ def _stacked(made: list[NDArray[np.float32]], width: int) -> NDArray[np.float32]
         if part.shape == (1, width):
             result[place] = part[0]
     return result
-
-
-def _is_path(network: Any) -> bool:
-    return isinstance(network, str | os.PathLike)
-
-
-def _file(network: Any) -> Path:
-    path = Path(network)
-    if not path.is_file():
-        raise InvalidArgument(f"Expected an ONNX file at {path.name!r}; there is none.")
-    return path
-
-
-def _forward_of(network: Any) -> Forward:
-    if _is_path(network):
-        return _onnx_forward(_file(network))
-    if hasattr(network, "state_dict"):
-        return _torch_forward(network)
-    if callable(network):
-        return lambda rows: np.asarray(network(rows.copy()))
-    raise refuse("network", type(network).__name__, "a torch module, an ONNX file or a callable")
-
-
-def _torch_forward(network: Any) -> Forward:
-    torch = need("torch", "to run a torch module", extra="torch")
-    frozen = copy.deepcopy(network).eval().requires_grad_(requires_grad=False)
-
-    def forward(rows: NDArray[np.float32]) -> NDArray[Any]:
-        with torch.inference_mode():
-            return np.asarray(frozen(torch.from_numpy(rows.copy())).cpu().numpy())
-
-    return forward
-
-
-def _onnx_forward(path: Path) -> Forward:
-    runtime = need("onnxruntime", "to run an ONNX file", extra="encoders")
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    try:
-        session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:
-        raise InvalidArgument(
-            f"Expected {path.name!r} to be an ONNX model; reading it fails with "
-            f"{type(error).__name__}."
-        ) from None
-    (given, *more) = session.get_inputs()
-    if more:
-        raise InvalidArgument(f"Expected {path.name!r} to have one input, rows of float32.")
-    return lambda rows: np.asarray(session.run(None, {given.name: rows})[0])
-
-
-@dataclass(eq=False, repr=False)
-class PrecomputedEmbeddings(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Rows that are a network's outputs already: they stay as they are, the statement says so.
-
-    Parameters
-    ----------
-    name : str
-        What the statement calls the network.
-    alone : bool
-        Whether each row is known to be computed by itself, as tacit does it with texts.
-
-    Notes
-    -----
-    That each row was computed from its own record alone, not in a batch whose company moves its
-    last bits, was the duty of whoever computed it. In run.toml: `features = "embeddings"`.
-
-    Examples
-    --------
-    >>> PrecomputedEmbeddings("lite0").fit_transform([[1.0]]).tolist()
-    [[1.0]]
-    """
-
-    name: str = "a network"
-    _: KW_ONLY
-    alone: bool = False
-
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Learn nothing.
-
-        Parameters
-        ----------
-        X : array of shape (n, features)
-            Public rows.
-        y : object
-            Ignored.
-
-        Returns
-        -------
-        self
-            As it was.
-        """
-        return self
-
-    def transform(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the rows as they are.
-
-        Parameters
-        ----------
-        X : array of shape (n, features)
-            Embeddings.
-
-        Returns
-        -------
-        array
-            The same.
-        """
-        return as_array(X)
-
-    def presumed(self) -> tuple[str, ...]:
-        """Return what a statement says of it.
-
-        Returns
-        -------
-        tuple of str
-            Lines for the ledger. Public.
-        """
-        if self.alone:
-            return (
-                f"rows are outputs of {self.name}, each from its own record alone: presumes that "
-                "they were made without the private records",
-            )
-        return (
-            f"rows are outputs of {self.name}, computed outside tacit: presumes that it was "
-            "trained without the private records, and that each row was computed from its own "
-            "record alone",
-        )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        return tags
 
 
 def presumptions(model: Any) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """A file of features of rows, private ones included: as secret as the rows, mode 0600.
 
-What is kept is what was computed of a row alone, found by a hash of the row and of the weights: a
+What is kept is what was computed of a row alone, found by a hash of the row and of the network: a
 row that is found has the bits that it would have if it were computed.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import zlib
 from pathlib import Path
 from typing import Any
@@ -16,23 +17,29 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._files import write_atomically
+from tacit._files import locked, write_atomically
 from tacit._quiet import Secret
+
+_BYTES = 32
+"""Of a key, a SHA-256."""
+Kept = dict[int, tuple[NDArray[np.uint8], NDArray[np.float32]]]
 
 
 class FeatureCache(Secret):
-    """Features by row and weights. Secret.
+    """Features by row and network. Secret.
 
     Parameters
     ----------
     path : path
-        The file; made when something is added.
+        The file; made when something is added. Others may share it, also those whose features have
+        another width.
     kind : str
-        What computed them: weights and way of isolation.
+        What computed them: weights, what public rows became, and way of isolation.
     """
 
     def __init__(self, path: Any, kind: str) -> None:
         self._path, self._kind = Path(path), kind.encode()
+        self._lock = self._path.with_name(f".{self._path.name}.lock")
 
     def read(self, rows: NDArray[np.float32], width: int) -> dict[int, NDArray[np.float32]]:
         """Return what is known of some rows, by their places. Secret.
@@ -42,18 +49,19 @@ class FeatureCache(Secret):
         rows : array of float32 of shape (n, features)
             Private or public rows.
         width : int
-            How many features a row has; what is kept of another width is not known.
+            How many features a row has.
 
         Returns
         -------
         dict from int to array
             Features of those that are kept.
         """
-        keys, values = self._stored()
-        if values.shape[1:] != (width,):
+        stored = self._stored()
+        if width not in stored:
             return {}
+        keys, values = stored[width]
         places = {key.tobytes(): place for place, key in enumerate(keys)}
-        wanted = (places.get(self._key(row)) for row in rows)
+        wanted = (places.get(self._key(row, width)) for row in rows)
         return {k: values[place] for k, place in enumerate(wanted) if place is not None}
 
     def add(self, rows: NDArray[np.float32], features: NDArray[np.float32]) -> None:
@@ -66,31 +74,51 @@ class FeatureCache(Secret):
         features : array of float32 of shape (n, outputs)
             Of each, computed alone.
         """
-        whole = np.flatnonzero(np.isfinite(features).all(axis=1))
+        whole, width = np.flatnonzero(np.isfinite(features).all(axis=1)), features.shape[1]
         if not whole.size:
             return
-        new = np.array([np.frombuffer(self._key(rows[k]), dtype=np.uint8) for k in whole])
-        keys, values = self._stored()
-        if values.shape[1:] != features.shape[1:]:
-            keys, values = new[:0], features[:0]
-        buffer = io.BytesIO()
-        np.savez(
-            buffer,
-            keys=np.concatenate([keys, new]),
-            values=np.concatenate([values, features[whole]]),
-        )
-        write_atomically(self._path, buffer.getvalue(), 0o600)
+        new = np.frombuffer(b"".join(self._key(rows[k], width) for k in whole), dtype=np.uint8)
+        keys, values = new.reshape(-1, _BYTES), features[whole]
+        with locked(self._lock, os.O_RDWR | os.O_CREAT):  # else what others add is lost
+            stored = self._stored()
+            if width in stored:
+                keys = np.concatenate([stored[width][0], keys])
+                values = np.concatenate([stored[width][1], values])
+            _, first = np.unique(keys, axis=0, return_index=True)
+            stored[width] = keys[first], values[first]
+            write_atomically(self._path, _file_of(stored), 0o600)
 
-    def _key(self, row: NDArray[np.float32]) -> bytes:
-        return hashlib.sha256(self._kind + b"\0" + row.tobytes()).digest()
+    def forget(self) -> None:
+        """Delete the file, if there is one."""
+        for path in (self._path, self._lock):
+            path.unlink(missing_ok=True)
 
-    def _stored(self) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-        """Return keys and features; none where there is no file, or one that is not whole."""
-        empty = np.empty((0, 32), dtype=np.uint8), np.empty((0, 0), dtype=np.float32)
+    def _key(self, row: NDArray[np.float32], width: int) -> bytes:
+        made_by = self._kind + f" {width}".encode()
+        return hashlib.sha256(made_by + b"\0" + row.tobytes()).digest()
+
+    def _stored(self) -> Kept:
+        """Return keys and features by width; none where there is no file, or one not whole."""
         try:
             with np.load(self._path, allow_pickle=False) as stored:
-                keys, values = stored["keys"], stored["values"]
+                widths = [int(name[4:]) for name in stored if name.startswith("keys")]
+                kept = {
+                    width: (stored[f"keys{width}"], stored[f"values{width}"]) for width in widths
+                }
         except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error):
-            return empty
-        sound = keys.dtype == np.uint8 and values.dtype == np.float32 and len(keys) == len(values)
-        return (keys, values) if sound and keys.shape[1:] == (32,) else empty
+            return {}
+        return {width: pair for width, pair in kept.items() if _is_sound(width, *pair)}
+
+
+def _is_sound(width: int, keys: NDArray[Any], values: NDArray[Any]) -> bool:
+    of_kind = keys.dtype == np.uint8 and values.dtype == np.float32
+    return of_kind and keys.shape == (len(values), _BYTES) and values.shape[1:] == (width,)
+
+
+def _file_of(kept: Kept) -> bytes:
+    arrays: dict[str, Any] = {}
+    for width, (keys, values) in kept.items():
+        arrays |= {f"keys{width}": keys, f"values{width}": values}
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
