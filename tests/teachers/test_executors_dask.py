@@ -87,6 +87,41 @@ def test_an_address_that_nobody_answers(client, table, monkeypatch):
         table.predict(Noting("unused"), executor="tcp://127.0.0.1:9")
 
 
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [("tls://127.0.0.1:9", r"security=Security\(...\)"), ("inproc://127.0.0.1/1/1", "answers")],
+)
+def test_addresses_that_need_more_than_themselves(table, monkeypatch, address, said):
+    monkeypatch.setattr(executors, "_PATIENCE", 0.3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Dask's own
+        with pytest.raises(InvalidArgument, match=said):
+            table.predict(Noting("unused"), executor=address)
+
+
+def test_rows_on_an_open_network_are_warned_of(client, table, tmp_path, monkeypatch):
+    family = Noting(str(tmp_path / "log"))
+    monkeypatch.setattr(executors, "_is_safe", lambda address: False)
+    with pytest.warns(UserWarning, match="unencrypted: use tls://"):
+        table.predict(family, executor=client)
+
+
+def test_a_mistyped_executor_is_refused_before_any_row_is_read():
+    with pytest.raises(InvalidArgument, match="executor='dusk' to be 'serial', 'local'"):
+        open_table(pa.table({"a": [0.5]}), target=None, executor="dusk")
+
+
+def test_a_frame_that_a_cluster_holds_is_refused_in_words(client):
+    import dask.dataframe as dd
+    import pandas as pd
+
+    frame = dd.from_pandas(pd.DataFrame({"a": [0.5, 1.5], "label": [0, 1]}), npartitions=2)
+    held = client.persist(frame)
+    with pytest.raises(InvalidArgument, match=r"before persist\(\)"):
+        open_table(held, target="label", classes=[0, 1], executor=client)
+    assert open_table(frame, target="label", classes=[0, 1]).load().y.tolist() == [0, 1]
+
+
 def test_a_cluster_without_workers(table):
     class Empty:
         def wait_for_workers(self, n_workers, timeout):

@@ -15,6 +15,7 @@ import io
 import itertools
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -409,9 +410,20 @@ def _partitions(frame: Any) -> Batches:
     import pyarrow as pa
 
     names, called = [str(name) for name in frame.columns], type(frame).__name__
+    if _is_held_elsewhere(frame):
+        raise InvalidArgument(
+            f"Expected a {called} that says how its rows are made, got one whose rows a cluster "
+            "holds: give the frame as it was before persist()."
+        )
     with reading(Path(called), "table that Arrow can read"):
         kinds = _kinds(pa.Schema.from_pandas(frame._meta, preserve_index=False))
     return Batches(called, names, opened, _record, cut=cut, kinds=kinds)
+
+
+def _is_held_elsewhere(frame: Any) -> bool:
+    """Tell whether a Dask frame is of results on a cluster, which its client alone can get."""
+    distributed = sys.modules.get("distributed")  # nobody has results who has not imported it
+    return distributed is not None and bool(distributed.futures_of(frame))
 
 
 @dataclass(frozen=True, slots=True)

@@ -410,6 +410,7 @@ def open_table(
         column_name(target=target)
     if groups is not None:
         column_name(groups=groups)
+    _check_executor(executor)
     table = batches_of(source, text)
     if numeric is None and categorical is None:
         unused = {target, groups, *ignored}
@@ -422,3 +423,11 @@ def open_table(
     labels = declared_classes(classes) if target is not None and bounds is None else ()
     check_names(table, roles)
     return TableStream(table, roles, text, labels, bounds, table.state(), executor)
+
+
+def _check_executor(executor: Any) -> None:
+    """Refuse one that nobody knows; the usual one needs no look, and loaders no teachers."""
+    if not isinstance(executor, str) or executor != "serial":
+        from tacit.teachers import choose_executor
+
+        choose_executor(executor)

@@ -8,6 +8,7 @@ teacher is found for which all are lost.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import pickle
 import signal
@@ -365,9 +366,37 @@ class DaskCluster:
             return nullcontext(self._client)
         try:
             return distributed.Client(self._client, set_as_default=False, timeout=_PATIENCE)
-        except (OSError, ValueError) as error:
-            answers = f"a Dask scheduler that answers ({type(error).__name__})"
+        except (OSError, ValueError, TypeError, AssertionError, RuntimeError) as error:
+            answers = (
+                f"a Dask scheduler that answers ({type(error).__name__}){_with_keys(self._client)}"
+            )
             raise refuse("executor", self._client, answers) from None
+
+
+def _with_keys(address: str) -> str:
+    """Say where an address that wants keys gets them from."""
+    if not address.startswith("tls:"):
+        return ""
+    return (
+        "; for its keys give a Client(address, security=Security(...)), or set Dask's "
+        "distributed.comm.tls.ca-file, and cert and key under distributed.comm.tls.client"
+    )
+
+
+def _is_safe(address: str) -> bool:
+    """Tell whether what goes to an address is encrypted, or stays on this machine.
+
+    >>> [_is_safe(f"{each}:8786") for each in ("tls://10.0.0.1", "tcp://[::1]", "tcp://10.0.0.1")]
+    [True, True, False]
+    """
+    protocol, _, place = address.rpartition("://")
+    host = place.rpartition(":")[0].strip("[]")
+    if protocol in ("tls", "wss", "inproc") or host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        return False
 
 
 def _run(client: Any, job: AnyJob, tasks: Iterator[Task]) -> Iterator[Finished]:
@@ -387,6 +416,12 @@ def _run(client: Any, job: AnyJob, tasks: Iterator[Task]) -> Iterator[Finished]:
         raise InvalidArgument(
             f"Expected the Dask cluster to have a worker within {_PATIENCE} s; start some."
         ) from None
+    if not _is_safe(address := str(client.scheduler.address)):
+        warnings.warn(
+            f"Private rows, or sums of them without noise, go to {address} unencrypted: use tls:// "
+            "(distributed.security.Security).",
+            stacklevel=2,
+        )
     client.register_plugin(Plugin(), name=name)
     try:
         yield from _collect(client, name, tasks)
