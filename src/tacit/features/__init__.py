@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from tacit.features.text import LexiconScores, StaticTextEncoder
     from tacit.features.whitening import PublicKernel, PublicWhitening
     from tacit.features.whitening import bearable_dimensions as bearable_dimensions
+    from tacit.features.whitening import ends_at_unit_length as ends_at_unit_length
     from tacit.features.whitening import needs_strength as needs_strength
+    from tacit.features.whitening import with_dimensions as with_dimensions
     from tacit.features.whitening import with_strength as with_strength
     from tacit.features.whole_numbers import EXACT_BITS as EXACT_BITS
     from tacit.features.whole_numbers import WholeMatrix as WholeMatrix
@@ -82,6 +84,8 @@ _HOME = {
     "PublicWhitening": "whitening",
     "bearable_dimensions": "whitening",
     "needs_strength": "whitening",
+    "ends_at_unit_length": "whitening",
+    "with_dimensions": "whitening",
     "with_strength": "whitening",
     "EXACT_BITS": "whole_numbers",
     "WholeMatrix": "whole_numbers",

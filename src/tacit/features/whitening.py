@@ -11,6 +11,7 @@ directions, equally long, and rows of length 1: noise then falls on what tells r
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
@@ -21,7 +22,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, as_array, at_least, blocks, non_negative, positive, refuse
-from tacit.errors import InvalidArgument
+from tacit.errors import InvalidArgument, WeakSignal
 from tacit.features.rows import steps_of
 from tacit.features.whole_numbers import WholeMatrix, WholeRows, exp_of_negative, whole_rows
 
@@ -209,6 +210,7 @@ class PublicWhitening(PublicMap):
         view = self._framed(rows)
         values, vectors = np.linalg.eigh(view.T @ view / len(view))
         values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+        self._warn_of_few(values, len(rows))
         if not values[0] > 0:
             raise InvalidArgument("Expected public rows that differ from each other.")
         count = self._count(values, len(rows))
@@ -232,6 +234,20 @@ class PublicWhitening(PublicMap):
         if self.power is not None and non_negative(power=self.power) > 1:
             raise refuse("power", self.power, "a number from 0 to 1")
         positive(clip=self.clip)
+
+    def _warn_of_few(self, values: Floats, n_rows: int) -> None:
+        """Say that so few public rows do not tell the directions that the strength bears."""
+        if self.dimensions is not None:
+            return
+        borne = bearable_dimensions(self.strength or 1.0, np.ones(values.size), _MOST_ROWS)
+        told = n_rows // 2
+        if 2 * told < borne:
+            warnings.warn(
+                f"{n_rows} public rows tell {told} directions, where n mu bears {borne}: with "
+                f"{2 * borne} public rows more would be learned.",
+                WeakSignal,
+                stacklevel=3,
+            )
 
     def _power(self) -> float:
         if self.power is not None:
@@ -257,7 +273,7 @@ class PublicWhitening(PublicMap):
         return _of_unit_length(turned)
 
 
-_STRONG = 5000.0
+_STRONG, _MOST_ROWS = 5000.0, 2**30
 _WEAK, _BORNE_BY_WEAK, _GROWTH = 2000.0, 100, 0.8
 _MOST_DIMENSIONS = 500
 
@@ -421,14 +437,64 @@ def with_strength(features: Any, strength: float) -> Any:
     >>> with_strength(PublicWhitening(), 100.0).strength
     100.0
     """
+    return _told(features, strength=strength)
+
+
+def with_dimensions(features: Any, dimensions: int) -> Any:
+    """Return features whose whitening keeps so many directions, where nobody had told it.
+
+    Parameters
+    ----------
+    features : transformer or None
+        Any, or a scikit-learn pipeline of some.
+    dimensions : int
+        At most so many.
+
+    Returns
+    -------
+    transformer or None
+        A clone where something was told, else the same object.
+
+    Examples
+    --------
+    >>> with_dimensions(PublicWhitening(), 100).dimensions
+    100
+    """
+    return _told(features, dimensions=dimensions)
+
+
+def _told(features: Any, **what: Any) -> Any:
     from sklearn.base import clone
 
     if not needs_strength(features):
         return features
     told = clone(features)
     for step in _whitenings(told):
-        step.strength = strength
+        step.set_params(**what)
     return told
+
+
+def ends_at_unit_length(features: Any) -> bool:
+    """Tell whether the last step is whitening, which gives every row length 1.
+
+    Parameters
+    ----------
+    features : transformer or None
+        Any, or a scikit-learn pipeline of some.
+
+    Returns
+    -------
+    bool
+        From the kind of the steps alone.
+
+    Examples
+    --------
+    >>> ends_at_unit_length(PublicWhitening(2)), ends_at_unit_length(None)
+    (True, False)
+    """
+    while steps := getattr(features, "steps", None):
+        features = steps[-1][1]
+    return isinstance(features, PublicWhitening)
 
 
 def needs_strength(features: Any) -> bool:

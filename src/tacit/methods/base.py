@@ -16,6 +16,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -34,7 +35,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tacit._checks import Integers, column_names, finite, positive, refuse
 from tacit.datasets import TableInputs, TableStream, check_columns, is_table, open_table
 from tacit.errors import BudgetExceeded, InvalidArgument, ShiftWarning, WeakSignal
-from tacit.features import needs_strength, presumptions, with_strength
+from tacit.features import needs_strength, presumptions, with_dimensions, with_strength
 from tacit.ledger import (
     LARGE_DELTA,
     ONE_RUN,
@@ -81,6 +82,8 @@ from tacit.summaries import Shift
 _OWNERS = ("ledger", "noise")  # what stays with the owner of the records
 _ROUNDING = 1e-9  # what a price may be above the epsilon for which noise was chosen
 _TRIED = 1000  # public inputs on which a student is tried out
+_DIRECTIONS = 100  # that whitening keeps where no number of records is asked for
+_NOT_ASKED = object()
 ONE_LABEL = (
     "The student says the same label of every public input that was tried: labels that are no "
     "better than the most frequent one. Its probabilities may still rank inputs (a threshold uses "
@@ -423,11 +426,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         """Return the public features; where their size is left to n mu, it is told here.
 
         From the declared number of records alone: a size that was read off them would tell of them.
+        Methods to which none is declared look at a hundred directions.
         """
-        known = getattr(self, "n_records", None)
-        if not needs_strength(self.features) or not isinstance(known, int):
+        if not needs_strength(self.features):
             return self.features
-        return with_strength(self.features, known / self._gaussian_noise())
+        known = getattr(self, "n_records", _NOT_ASKED)
+        if known is _NOT_ASKED:
+            return with_dimensions(self.features, _DIRECTIONS)
+        if not isinstance(known, Integral):
+            return self.features
+        return with_strength(self.features, int(known) / self._gaussian_noise())
 
     def _default_student(self) -> Any:
         return CombinedStudent()

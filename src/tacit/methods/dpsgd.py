@@ -121,11 +121,10 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator
     training : Training, optional
         `Training(epochs=..., batch_size=..., learning_rate=...)`: how it is trained; each of its
         parts is a key of its own in run.toml. The default rate is for Adam (USPS digits, epsilon 2,
-        best of 2e-3, 5e-3, 1e-2, 2e-2 on its test rows). Without hidden layers, and with
-        public inputs, which tell how long rows are, the defaults are those of `DescentClassifier`
-        (clip sqrt(features)/4, rate 50/sqrt(features), momentum, as many steps as n mu bears), in
-        lots of a quarter of the records; with another `batch_size` the epochs stay, so that steps
-        are others.
+        best of 2e-3, 5e-3, 1e-2, 2e-2 on its test rows). Without hidden layers the
+        defaults are those of `DescentClassifier` (clip sqrt(features)/4, rate 50/sqrt(features),
+        momentum, as many steps as n mu bears), in lots of a quarter of the records; with another
+        `batch_size` the epochs stay, so that steps are others.
     hidden : tuple of int
         Widths of the hidden layers, (300, 100) by default; () is softmax regression. In run.toml: a
         list.
@@ -154,7 +153,9 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator
 
     Notes
     -----
-    It needs no public inputs; `X_public`, if given, tells features, centre and scale.
+    It needs no public inputs; `X_public`, if given, tells features, centre and scale. Without them,
+    columns are expected to have a mean of about 0 and a size of about 1 by public numbers, or to
+    come out of whitening that public rows have taught.
 
     Unit: one record, or one person with `groups=`, whose records' mean gradient is clipped as one.
 
@@ -175,12 +176,9 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator
     _own: ClassVar[dict[str, Any]] = {"training": TRAINING, "checks": CHECKS}
 
     _needs_public: ClassVar[bool] = False
-    _by_strength = False  # until a fit has seen public inputs
 
     def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
         """Train on the private rows; public inputs, if given, tell features, centre and scale."""
-        # Only public inputs tell how long rows are, on which the rule of a regression rests.
-        self._by_strength = outside is not None and self.module is None and not self.hidden
         self._judge(self._foreseen())
         n_features, n_classes = private.rows.shape[1], task.n_classes or 0
         frame = PublicFrame.around(self._view(), outside, n_features)
@@ -197,6 +195,11 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator
         self.student_ = frame.told(student, network, n_features, n_classes)
         self.__dict__.update(task.public, ledger_=ledger)
         self._check_scores(private, ledger, outside)
+
+    @property
+    def _by_strength(self) -> bool:
+        """Whether the rule of a regression holds, with or without public inputs."""
+        return self.module is None and not self.hidden
 
     def _foreseen(self) -> Forecast:
         """Return the forecast of descent, by whose rule a regression learns; of others none."""

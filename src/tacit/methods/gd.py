@@ -87,8 +87,9 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
     training : Training, optional
         `Training(epochs=..., learning_rate=...)`: how it is trained; each of its parts is a key of
         its own in run.toml. An epoch is a step here, of all records: `batch_size` is left out. By
-        default the steps that n mu bears (20 at 2,000, growing with its root), clip sqrt(features)/4,
-        rate 50/sqrt(features), momentum 0.9, and rates that fall to a fiftieth.
+        default the steps that n mu bears (20 at 2,000, growing with its root), the clip
+        sqrt(features)/4, a rate of 50/sqrt(features), momentum 0.9, and rates that fall to a
+        fiftieth.
     features : transformer, optional
         A public one for private and public inputs alike, fitted on `X_public`; without public
         inputs it must be fitted already, or one of tacit's that learn nothing. None for the inputs
@@ -112,7 +113,9 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
 
     Notes
     -----
-    It needs no public inputs; `X_public`, if given, tells features, centre and scale.
+    It needs no public inputs; `X_public`, if given, tells features, centre and scale. Without them,
+    columns are expected to have a mean of about 0 and a size of about 1 by public numbers, or to
+    come out of whitening that public rows have taught.
 
     Unit: one record, or one person with `groups=`, whose records' mean gradient is clipped as one.
 

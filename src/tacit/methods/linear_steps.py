@@ -1,10 +1,10 @@
 """One rule for softmax regressions that learn in noisy steps, of all records or of samples of them.
 
 Everything follows from public numbers: how many features a row has, and the strength n mu with a
-declared n. Features that `PublicFrame` has centred and scaled have rows of length sqrt d. A clip of a
-quarter of that lets every row whose label is likelier than about 0.8 say what it has to say, and
-all others equally much: less noise than a larger one needs, and no row that is simply wrong has the
-last word. It was made on the training parts of Fashion-MNIST and MNIST
+declared n. Features that `PublicFrame` has centred and scaled have rows of length sqrt d. A clip
+of a quarter of that lets every row whose label is likelier than about 0.8 say what it has to say,
+and all others equally much: less noise than a larger one needs, and no row that is simply wrong has
+the last word. It was made on the training parts of Fashion-MNIST and MNIST
 (`python -m benchmarks.linear_choices`).
 """
 

@@ -9,6 +9,7 @@ network and a ledger, and nothing private.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 
 from tacit._checks import at_least
 from tacit._progress import training_bar
-from tacit.errors import InvalidArgument
+from tacit.errors import InvalidArgument, WeakSignal
+from tacit.features import ends_at_unit_length
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import NoisySteps, Plan
 from tacit.methods.base import PrivateEstimator
@@ -55,6 +57,17 @@ READ_SIZE = (
 _LEAST_NOISE, _MOST_NOISE = 0.05, 1024.0
 
 
+UNSCALED = (
+    "Without public inputs (X_public=) or features=, columns are taken as they are: if they are "
+    "not about 0 in the mean and 1 in size by public numbers, little or nothing is learned."
+)
+
+
+def features_out(space: PublicSpace) -> int:
+    """Return how many features a row of a public space has."""
+    return int(space.view(space.public[:1]).shape[1])
+
+
 @dataclass(frozen=True, slots=True)
 class PublicFrame:
     """How inputs are brought to the network: a public space, and one scale for all its features."""
@@ -66,10 +79,17 @@ class PublicFrame:
     def around(cls, features: Any, outside: NDArray[Any] | None, n_features: int) -> Self:
         """Fit on public inputs, which tell centre and scale; without them inputs stay as they are.
 
-        The scale is the root of the mean variance of the features.
+        The scale is the root of the mean variance of the features. Without public inputs, rows that
+        whitening has given length 1 are scaled alike; of all others columns of about mean 0 and
+        size 1 are expected.
         """
         if outside is None:
-            return cls(PublicSpace.given(features, 1.0, n_features))
+            space = PublicSpace.given(features, 1.0, n_features)
+            if ends_at_unit_length(features):
+                return cls(space, 1 / math.sqrt(features_out(space)))
+            if features is None:
+                warnings.warn(UNSCALED, WeakSignal, stacklevel=6)
+            return cls(space)
         space = PublicSpace.around(features, outside)
         view = replace(space, centre=np.zeros(1)).view(outside)
         scale = math.sqrt(float(view.var(axis=0).mean()))
@@ -77,7 +97,7 @@ class PublicFrame:
 
     def width(self) -> int:
         """Return how many numbers the network sees of a row."""
-        return int(self.space.view(self.space.public[:1]).shape[1])
+        return features_out(self.space)
 
     def inside(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         """Return private rows for the network, each as if it were alone. Secret."""

@@ -264,7 +264,7 @@ class PATEClassifier(ToldByVotes, JudgedEstimator):
 
     def _public_view(self, outside: NDArray[Any]) -> NDArray[Any]:
         """Return public inputs in the public feature space, which they alone may shape."""
-        self.features_ = None if self.features is None else clone(self.features)
+        self.features_ = None if self.features is None else clone(self._view())
         if self.features_ is None:
             return outside
         self.features_.fit(outside)  # on public inputs, should it learn anything at all

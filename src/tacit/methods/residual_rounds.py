@@ -49,6 +49,8 @@ CHECK_SHARE = 0.05
 """Share of mu^2 for the check of solutions."""
 _SECOND_MOMENT = ((5000.0, 0.2), (1000.0, 0.1))
 """From which strength on what share of mu^2 goes to the second moment of features."""
+_ONE_ROUND_BELOW = 250.0
+"""The strength below which a second round tells less than it takes from the first."""
 _FEWEST_TYPICAL = 100
 """Public inputs that a second moment is compared with."""
 _MOST_FEATURES = 1024
@@ -88,6 +90,29 @@ class Shares(NamedTuple):
         second = second if features <= _MOST_FEATURES else 0.0
         left = 1 - COUNT_SHARE - CHECK_SHARE - second
         return cls(second, left / rounds, CHECK_SHARE)
+
+
+def rounds_borne(strength: float, rounds: int) -> int:
+    """Return how many of the rounds that were asked for a strength n mu bears.
+
+    Parameters
+    ----------
+    strength : float
+        n mu, with n declared or released.
+    rounds : int
+        Asked for.
+
+    Returns
+    -------
+    int
+        1 below 250, else `rounds`.
+
+    Examples
+    --------
+    >>> rounds_borne(100.0, 2), rounds_borne(1000.0, 2)
+    (1, 2)
+    """
+    return 1 if strength < _ONE_ROUND_BELOW else rounds
 
 
 ByRow = Callable[[Integers], Floats]
@@ -175,6 +200,12 @@ class ResidualEstimator(SummaryEstimator):
             )
         return ledger
 
+    def _rounds_for(self, told: Told) -> int:
+        """Return how many rounds there are after what the first release told."""
+        if told.variance is not None:  # of numbers a second round was not seen to do harm
+            return self.rounds
+        return rounds_borne(told.total * self._mu(), self.rounds)
+
     def _later_plans(self, ledger: Ledger, public: PublicPart, told: Told) -> list[Plan]:
         """Return the plans behind the first: second moment or none, rounds, check.
 
@@ -183,11 +214,12 @@ class ResidualEstimator(SummaryEstimator):
         """
         features = public.view.shape[1]
         strength = told.total * self._mu()
-        second, each, check = Shares.at(strength, features, self.rounds)
+        rounds = self._rounds_for(told)
+        second, each, check = Shares.at(strength, features, rounds)
         moment = [(second, features, features)] if second else []
-        rounds = [(each, features, told.columns)] * self.rounds
-        count = len(_candidate_names(bool(second), self.rounds))
-        plans = self._plans(*moment, *rounds, (check, 1, count))
+        count = len(_candidate_names(bool(second), rounds))
+        each_round = [(each, features, told.columns)] * rounds
+        plans = self._plans(*moment, *each_round, (check, 1, count))
         left = [*plans, *self._check_plans()]
         self._refuse_beyond(ledger, left[max(len(self._kept.stored()) - 1, 0) :])
         return plans
@@ -197,9 +229,10 @@ class ResidualEstimator(SummaryEstimator):
     ) -> Found:
         """Release what follows the first release, and return what it leads to."""
         plans = self._later_plans(ledger, public, told)
+        rounds = self._rounds_for(told)
         releases = []
         gap, shift = None, None
-        if len(plans) > self.rounds + 1:
+        if len(plans) > rounds + 1:
             purpose = "a second moment of the features"
             asked = private, second_moment_of, purpose
             releases.append(self._release(ledger, plans.pop(0), *asked))
@@ -217,7 +250,7 @@ class ResidualEstimator(SummaryEstimator):
         purpose = f"how well each of {len(solutions)} solutions does"
         releases.append(self._release(ledger, plans[-1], private, say, purpose))
         shares = believed_gains(releases[-1])
-        names = _candidate_names(gap is not None, self.rounds)
+        names = _candidate_names(gap is not None, rounds)
         weights = sum(share * one for share, one in zip(shares, solutions, strict=True))
         counted = dict(zip(names, shares.tolist(), strict=True))
         return Found(np.asarray(weights), counted, releases, shift)
@@ -281,6 +314,7 @@ def residual_outline(
         What each release is for; public.
     """
     strength = (n_records or 0) * float(gaussian_mu(budget.epsilon, budget.delta))
+    rounds = rounds_borne(strength, rounds) if classes else rounds
     second, each, check = Shares.at(strength, features, rounds)
     first = "class counts" if classes else "number of records, mean and variance of y"
     columns = classes or 1

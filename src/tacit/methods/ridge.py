@@ -98,7 +98,8 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
         The public norm within which features are compared exactly: longer vectors are scaled down
         to it. By default the largest norm among the public inputs.
     rounds : int
-        How many residual moments are released, 2 by default; they share what is left evenly.
+        How many residual moments are released, 2 by default; they share what is left evenly. Below
+        n mu = 250, n as released, it is one: a second would take more from it than it tells.
     clip : float
         From the second round on, residuals (a vector over classes) are shortened to this length; in
         the first, when nothing is explained yet, none is.

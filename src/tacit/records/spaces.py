@@ -8,6 +8,7 @@ own row alone (`transform_rows`), as the sensitivity argument demands
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -20,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, positive
 from tacit._quiet import Secret
-from tacit.errors import InvalidArgument
+from tacit.errors import InvalidArgument, WeakSignal
 from tacit.features import is_row_wise
 from tacit.records.inputs import count_units, view_alone
 
@@ -31,6 +32,20 @@ BLOCK = 2**14
 _TRIED = 3  # public rows that go where private ones are: a transformer is tried out on so many
 _AT_ONCE = 2048
 """Private rows that are brought into the space at a time."""
+
+
+_WILD = 100.0
+"""How many times longer than the middle public row one may be before it is told."""
+
+
+def _warn_of_wild(reach: float, middle: float) -> None:
+    if reach > _WILD * middle > 0:
+        warnings.warn(
+            f"One public row is {reach / middle:.0f} times as far from the mean as the middle one, "
+            "and sets the scale for all: take it out, or bound columns by public numbers first.",
+            WeakSignal,
+            stacklevel=6,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +110,9 @@ class PublicSpace:
         view = _public_view(fitted, outside)
         centre = view.mean(axis=0) if centred else np.zeros(view.shape[1])
         if radius is None:
-            reach = float(np.linalg.norm(view - centre, axis=1).max())
+            lengths = np.linalg.norm(view - centre, axis=1)
+            reach = float(lengths.max())
+            _warn_of_wild(reach, float(np.median(lengths)))
             radius = 1.0 if centred and not reach > 0 else reach
         return cls(fitted, centre, positive(radius=radius), outside)
 
