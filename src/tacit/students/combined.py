@@ -45,6 +45,9 @@ class CombinedStudent(BaseStudent):
         Ridge of the linear part, above 0.
     folds : int
         Into how many parts the queries are cut to weigh the three, at least 2.
+    most_points : int, optional
+        Of the spreading part: how many public inputs it keeps for predictions; None keeps all
+        (`LabelSpreadingStudent`, docs/results/growth.md#public-inputs).
 
     Attributes
     ----------
@@ -83,6 +86,7 @@ class CombinedStudent(BaseStudent):
     _: KW_ONLY
     penalty: float = 0.1
     folds: int = 5
+    most_points: int | None = 20_000
 
     def _learn(self, lesson: Lesson) -> None:
         posterior = lesson.posterior
@@ -138,11 +142,7 @@ class CombinedStudent(BaseStudent):
         for out in parts:
             kept = np.delete(np.arange(len(places)), out)
             lessons.append((places[kept], decode(kept)))
-        students: list[BaseStudent] = [
-            LabelSpreadingStudent(),
-            LinearStudent(penalty=self.penalty),
-            NearestStudent(),
-        ]
+        students = self._new_parts()
         known = count > 1 and all((answer_weights(rows) > 0).any() for _, rows in lessons)
         fitted = [student.fit_each(view, lessons if known else lessons[:1]) for student in students]
         self.parts_ = [each[0] for each in fitted]
@@ -153,6 +153,13 @@ class CombinedStudent(BaseStudent):
         self.shares_ = softmax(self.gains_ / scale)
         if known:
             self.foretold_ = np.einsum("s,sqc->qc", self.shares_, said)
+
+    def _new_parts(self) -> list[BaseStudent]:
+        return [
+            LabelSpreadingStudent(most_points=self.most_points),
+            LinearStudent(penalty=self.penalty),
+            NearestStudent(),
+        ]
 
     def _scores(self, inputs: NDArray[Any]) -> Floats:
         view = self._view(inputs, np.float64)
@@ -169,7 +176,7 @@ class CombinedStudent(BaseStudent):
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         self.shares_ = simplex_rows(shares=np.atleast_2d(arrays["shares"]))[0]
-        self.parts_ = [LabelSpreadingStudent(), LinearStudent(), NearestStudent()]
+        self.parts_ = self._new_parts()
         if self.shares_.size != len(self.parts_):
             raise InvalidArgument("Expected a share for each of the three students.")
         for name, part in zip(_PARTS, self.parts_, strict=True):

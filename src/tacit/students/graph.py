@@ -20,7 +20,13 @@ from sklearn.base import clone
 from tacit._checks import Floats, Integers, at_least, positive, probability, simplex_rows
 from tacit.errors import InvalidArgument
 from tacit.students.base import BaseStudent, Lesson, flat_rows, normalised, read_lesson
-from tacit.students.neighbour_search import Features, graph_neighbours, nearest
+from tacit.students.neighbour_search import (
+    Features,
+    Lists,
+    graph_neighbours,
+    nearest,
+    nearest_in_lists,
+)
 
 _TOLERANCE = 1e-8
 _MOST_ROUNDS = 2000
@@ -71,10 +77,18 @@ class _NeighbourStudent(BaseStudent):
 
     n_neighbors: int
     points_: Features
+    lists_: Lists | None = None
 
     def _near(self, inputs: NDArray[Any]) -> tuple[Integers, Features]:
         count = min(at_least(1, n_neighbors=self.n_neighbors), len(self.points_))
-        return nearest(self._view(inputs, np.float32), self.points_, count, precise=True)
+        view = self._view(inputs, np.float32)
+        if self.lists_ is not None:
+            return nearest_in_lists(view, self.lists_, count)
+        return nearest(view, self.points_, count, precise=True)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        centres = {} if self.lists_ is None else {"centres": self.lists_.centres}
+        return super()._arrays() | centres
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         super()._restore(arrays)
@@ -82,6 +96,12 @@ class _NeighbourStudent(BaseStudent):
         posterior = simplex_rows(posterior=arrays[self._saved[1]])
         if posterior.shape != (len(self.points_), self.n_classes_):
             raise InvalidArgument("Expected one posterior for each of the saved points.")
+        self.lists_ = None  # also where an older tacit saved very many points: they meet all
+        if "centres" in arrays:
+            centres = flat_rows(centres=arrays["centres"]).astype(np.float32)
+            if centres.shape[1] != self.points_.shape[1]:
+                raise InvalidArgument("Expected centres in the space of the saved points.")
+            self.lists_ = Lists.around(np.ascontiguousarray(centres), self.points_)
 
 
 @dataclass(eq=False, repr=False)
@@ -158,7 +178,9 @@ class LabelSpreadingStudent(_NeighbourStudent):
         Power to which a spread row is raised before it is normalised; 1 leaves it flat.
     most_points : int, optional
         How many public inputs the student keeps for predictions, drawn once if there are more: all
-        of them take part in spreading. None keeps all.
+        of them take part in spreading. None keeps all. Of more than 20,000, a new input is compared
+        with those in the lists of its eight nearest of sqrt(n) centres alone, which are saved with
+        the student; an ONNX model compares it with all, and may find a neighbour that they miss.
 
     Attributes
     ----------
@@ -238,30 +260,28 @@ class LabelSpreadingStudent(_NeighbourStudent):
 
     def _spread(self, lesson: Lesson, points: Features, graph: Any) -> None:
         alpha, sharpness = probability(alpha=self.alpha), positive(sharpness=self.sharpness)
-        if self.most_points is not None:
-            at_least(1, most_points=self.most_points)
         answers = lesson.posterior[lesson.answered]
-        known, self.points_ = np.zeros((len(points), answers.shape[1])), points
+        known, kept = np.zeros((len(points), answers.shape[1])), self._kept(len(points))
         np.add.at(known, lesson.indices[lesson.answered], answers)
         if graph is not None:
             known = spread(graph, known, alpha)
         self.spread_ = _sharpened(normalised(known), sharpness)
         # What no label reaches gets the mean of the releases: the best guess there is.
         self.spread_[known.sum(axis=1) == 0] = answers.mean(axis=0)
-        self._keep_some()
+        self.points_, self.spread_ = points[kept], self.spread_[kept]
 
-    def _keep_some(self) -> None:
-        """Keep `most_points` inputs: predictions compare with each that is kept."""
-        if self.most_points is None or len(self.points_) <= self.most_points:
-            return
-        rng = np.random.default_rng(0)
-        kept = np.sort(rng.choice(len(self.points_), self.most_points, replace=False))
-        self.points_, self.spread_ = self.points_[kept], self.spread_[kept]
+    def _kept(self, count: int) -> Integers | slice:
+        """Return which of so many inputs are kept for predictions: `most_points` of them."""
+        if self.most_points is None or count <= at_least(1, most_points=self.most_points):
+            return slice(None)
+        drawn = np.random.default_rng(0).choice(count, self.most_points, replace=False)
+        return np.asarray(np.sort(drawn))
 
     def _connected(self, inputs: NDArray[Any]) -> tuple[Features, Any]:
         """Return the public inputs in the feature space, and their graph; None for one input."""
         count = min(at_least(1, n_neighbors=self.n_neighbors), len(inputs) - 1)
         points = self._view(inputs, np.float32)
+        self.lists_ = Lists.of(points[self._kept(len(points))])
         if not count:
             return points, None
         return points, similarity(graph_neighbours(points, count))

@@ -1,13 +1,15 @@
-"""Which public inputs are near: exact search by blocks, and lists for a graph of very many.
+"""Which public inputs are near: exact search by blocks, and lists where they are very many.
 
 Public inputs only. `nearest` is exact; `graph_neighbours` is exact up to `EXACT` inputs and beyond
-that looks into the lists of the nearest centres only, which takes n^1.5 instead of n^2 steps
-(`python -m benchmarks.student_search`).
+that looks into the lists of the nearest centres only, which takes n^1.5 instead of n^2 steps. So
+does `nearest_in_lists` for questions from outside, each by itself: its answer depends on nobody
+else who is asked (`python -m benchmarks.student_search`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,8 @@ Features = NDArray[np.float32]
 
 EXACT = 50_000
 """Up to so many inputs, a graph has the exact neighbours."""
+LISTED = 20_000
+"""From more points on, questions from outside look into lists."""
 _BLOCK = 1 << 22  # distances held at a time: 16 MiB
 _GROUPS = 16  # numbers of which only the least is looked at first
 _PROBES = 8
@@ -142,7 +146,7 @@ def _precise(
     """
     found, distances = _in_order(columns, _squared(queries, rows, columns), count)
     for query in np.flatnonzero(~(distances[:, -1] < beyond.astype(np.float32))):
-        others = every(query)[None]
+        others = every(int(query))[None]
         exact = _squared(queries[query : query + 1], rows, others)
         found[query], distances[query] = (part[0] for part in _in_order(others, exact, count))
     return found, distances
@@ -150,11 +154,92 @@ def _precise(
 
 def _squared(queries: NDArray[Any], rows: NDArray[Any], columns: Integers) -> Features:
     """Return sum (q - x)^2 for some rows of each query, summed in float64."""
-    squared = np.empty(columns.shape, dtype=np.float32)
+    squared = np.empty(columns.shape, dtype=np.float32)  # a column below 0 stands for none
     for part in blocks(len(columns), _BLOCK // (columns.shape[1] * rows.shape[1] + 1)):
         apart = rows[columns[part]].astype(np.float64) - queries[part][:, None]
         squared[part] = np.einsum("ijk,ijk->ij", apart, apart)
+    squared[columns < 0] = np.inf
     return squared
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lists:
+    """Points, each in the list of its nearest centre.
+
+    `members` are their row numbers, list by list; `starts` says where each list begins. `centred`
+    and `squares` are the points less their `middle`, in that order, and their squared lengths.
+    """
+
+    points: Features
+    centres: Features
+    members: Integers
+    starts: Integers
+    middle: Floats
+    centred: Features
+    squares: Features
+
+    @classmethod
+    def around(cls, centres: Features, points: Features) -> Lists:
+        """Put points into lists; of equally near centres a point goes to the first."""
+        members, starts = _grouped(nearest(points, centres, 1, precise=True)[0][:, 0], len(centres))
+        middle = points.mean(axis=0, dtype=np.float64)
+        centred: Features = np.asarray(points[members] - middle, dtype=np.float32)
+        squares = np.einsum("ij,ij->i", centred, centred)
+        return cls(points, centres, members, starts, middle, centred, squares)
+
+    @classmethod
+    def of(cls, points: Features) -> Lists | None:
+        """Return sqrt(n) lists; None for so few points that comparing with all is as quick."""
+        if len(points) <= LISTED:
+            return None
+        middle = points.mean(axis=0, dtype=np.float64).astype(np.float32)
+        return cls.around(_centres(points - middle, round(np.sqrt(len(points)))) + middle, points)
+
+    def near(self, look: Integers) -> Integers:
+        """Return the rows of the points in some lists."""
+        parts = (self.members[self.starts[each] : self.starts[each + 1]] for each in look)
+        return np.concatenate(list(parts))
+
+
+def nearest_in_lists(
+    queries: NDArray[Any], lists: Lists, n_neighbors: int
+) -> tuple[Integers, Features]:
+    """Return what `nearest(precise=True)` does, among the points of a query's nearest lists alone.
+
+    Which lists, and which points in them, is decided in float64: a query's answer is a function of
+    the query. Where its lists hold too few points, it is compared with all.
+    """
+    looks = nearest(queries, lists.centres, min(_PROBES, len(lists.centres)), precise=True)[0]
+    some: Features = np.asarray(queries - lists.middle, dtype=np.float32)
+    lengths = np.einsum("ij,ij->i", some, some)
+    columns, values = _shortlist(some, lengths, looks, lists, 4 * n_neighbors + 4)
+    beyond = values.max(axis=1) - _rounding(lengths, lists.squares, some.shape[1])
+
+    def every(query: int) -> Integers:
+        near = lists.near(looks[query])
+        return near if len(near) >= n_neighbors else np.arange(len(lists.points))
+
+    return _precise(queries, lists.points, columns, beyond, n_neighbors, every)
+
+
+def _shortlist(
+    some: Features, lengths: Features, looks: Integers, lists: Lists, wide: int
+) -> tuple[Integers, Features]:
+    """Return the `wide` points of each query's lists that seem nearest; -1 and inf for none."""
+    pairs, starts = _grouped(looks.reshape(-1), len(lists.centres))
+    columns = np.full((looks.size, wide), -1)
+    gaps = np.full((looks.size, wide), np.inf, dtype=np.float32)
+    for each in range(len(lists.centres)):
+        asking = pairs[starts[each] : starts[each + 1]]
+        held = slice(lists.starts[each], lists.starts[each + 1])
+        listed, squares = lists.members[held], lists.squares[held]
+        for part in blocks(len(asking) * bool(len(listed)), _BLOCK // max(1, len(listed))):
+            rows, visitors = asking[part], asking[part] // looks.shape[1]
+            new = _gaps(some[visitors], lengths[visitors], lists.centred[held], squares)
+            kept, new = _lowest(new, min(wide, len(listed)))
+            columns[rows, : new.shape[1]], gaps[rows, : new.shape[1]] = listed[kept], new
+    kept, values = _lowest(gaps.reshape(len(looks), -1), wide)
+    return np.take_along_axis(columns.reshape(len(looks), -1), kept, axis=1), values
 
 
 def graph_neighbours(points: Features, n_neighbors: int) -> Integers:

@@ -70,9 +70,11 @@ def save_student(
         student._count_name.rstrip("_"): getattr(student, student._count_name),
         "extra": {**known, **(extra or {})},
     }
+    # An older tacit would leave these out and say other probabilities: it must refuse instead.
     if (mapped := getattr(student, "score_map_", None)) is not None:
-        # An older tacit would leave it out and say other probabilities: it must refuse instead.
         manifest |= {"score_map": mapped.as_dict(), "version": VERSION}
+    if any(name.rpartition(".")[2] == "centres" for name in arrays):
+        manifest["version"] = VERSION
     write_container(path, manifest, arrays, blobs)
 
 
@@ -261,7 +263,7 @@ def _skops_object(blob: bytes, trusted: tuple[str, ...]) -> Any:
 
 FORMAT = "tacit-student"
 VERSION = 2
-"""Of a file that holds a map of scores; without one it is `_PLAIN_VERSION`, which 0.1 reads."""
+"""Of a file with a map of scores or lists of points; others are `_PLAIN_VERSION`: 0.1 reads it."""
 _PLAIN_VERSION = 1
 
 _MANIFEST = "manifest.json"
