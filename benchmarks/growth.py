@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,9 @@ import numpy as np
 
 COLUMNS = 16
 GROUP = 2**17
-METHODS = ("prototype", "moments", "ridge", "knn", "pate")
+METHODS = ("prototype", "moments", "ridge", "knn", "pate", "gd", "dpsgd")
+"""Those that go through a table; the last two hold it whole, and take as many steps as n mu bears.
+"""
 
 
 def write(path: Path, rows: int) -> None:
@@ -53,8 +56,10 @@ def public() -> np.ndarray:
     return np.random.default_rng(2**40).normal(size=(1000, COLUMNS))
 
 
-def model(name: str) -> Any:
+def model(name: str, rows: int = 10**6) -> Any:
     from tacit import (
+        DescentClassifier,
+        DPSGDClassifier,
         InsecureNoise,
         MomentClassifier,
         PATEClassifier,
@@ -78,6 +83,10 @@ def model(name: str) -> Any:
         return PATEClassifier(n_teachers=100, queries=100, **shared)
     if name == "moments":
         return MomentClassifier(**shared)
+    if name in ("gd", "dpsgd"):
+        own: dict[str, Any] = {"hidden": ()} if name == "dpsgd" else {}
+        kind: Any = DPSGDClassifier if name == "dpsgd" else DescentClassifier
+        return kind(n_records=rows, **own, **shared)
     return ResidualRidgeClassifier(n_landmarks=100, **shared)
 
 
@@ -86,14 +95,14 @@ def released(fitted: Any) -> list[np.ndarray]:
     return [np.asarray(release.values) for release in releases]
 
 
-def bare_bytes(path: Path) -> None:
+def bare_bytes(path: Path, _: int) -> None:
     """Read the file and do nothing with it: what disk and memory take."""
     with path.open("rb", buffering=0) as file:
         while file.read(2**20):
             pass
 
 
-def bare_pass(path: Path) -> None:
+def bare_pass(path: Path, _: int) -> None:
     import pyarrow.parquet as pq
 
     for batch in pq.ParquetFile(path).iter_batches(2**14, use_threads=False):
@@ -121,7 +130,9 @@ def measured(work: Any) -> dict[str, float]:
 def _alone(work: tuple[Any, ...], send: Any) -> None:
     kind, *rest = work
     if kind in METHODS:  # imports, and whatever is done once, are not growth
-        model(kind).fit(public()[:400], np.arange(400) % 2, X_public=public()[400:])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that nothing is learned of these
+            model(kind).fit(public()[:400], np.arange(400) % 2, X_public=public()[400:])
     else:
         import pyarrow.parquet  # noqa: F401
     before, began = time.process_time(), time.perf_counter()
@@ -132,7 +143,7 @@ def _alone(work: tuple[Any, ...], send: Any) -> None:
     elif kind == "product":
         bare_product(*rest)
     else:
-        model(kind).fit(str(rest[0]), "label", X_public=public())
+        model(kind, rest[1]).fit(str(rest[0]), "label", X_public=public())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     send.send(
         {
@@ -154,7 +165,7 @@ def growth(sizes: list[int], methods: list[str], folder: Path) -> list[dict[str,
         path = folder / "rows.parquet"
         write(path, rows)
         for name in ("bytes", "pass", "product", *methods):
-            work = (name, rows if name == "product" else path)
+            work = (name, rows) if name == "product" else (name, path, rows)
             told = measured(work)
             earlier = [one for one in found if one["what"] == name]
             exponent = math.nan
@@ -214,9 +225,10 @@ def _watch(client: Any, peaks: dict[str, float], killed: list[str], stop: thread
         for address, about in client.scheduler_info(n_workers=-1)["workers"].items():
             size = about.get("metrics", {}).get("memory", 0) / 2**20
             peaks[address] = max(peaks.get(address, 0.0), size)
-            if not killed and about.get("metrics", {}).get("executing", 0):
-                os.kill(_pid(client, address), 9)
-                killed.append(address)
+        busy = [] if killed else [one for one, tasks in client.processing().items() if tasks]
+        if busy:
+            os.kill(_pid(client, busy[0]), 9)
+            killed.append(busy[0])
 
 
 def _pid(client: Any, address: str) -> int:

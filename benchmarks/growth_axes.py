@@ -29,7 +29,7 @@ def settings(axis: str, size: int) -> dict[str, int]:
 
 
 def fit(axis: str, size: int, method: str) -> None:
-    from tacit import InsecureNoise, MomentClassifier, PATEClassifier, PrototypeClassifier
+    import tacit
     from tacit.methods import Checks
 
     about = settings(axis, size)
@@ -41,14 +41,18 @@ def fit(axis: str, size: int, method: str) -> None:
         "epsilon": 1.0,
         "delta": 1e-11,
         "classes": range(about["classes"]),
-        "noise": InsecureNoise(0),
+        "noise": tacit.InsecureNoise(0),
         "random_state": 0,
         "checks": Checks(allow_hopeless=True),  # of a thousand classes little is learned
     }
     kinds: dict[str, Any] = {
-        "pate": lambda: PATEClassifier(n_teachers=about["teachers"], queries=100, **shared),
-        "prototype": lambda: PrototypeClassifier(n_prototypes=100, **shared),
-        "moments": lambda: MomentClassifier(**shared),
+        "pate": lambda: tacit.PATEClassifier(n_teachers=about["teachers"], queries=100, **shared),
+        "knn": lambda: tacit.PrivateKNNClassifier(k=200, queries=100, **shared),
+        "prototype": lambda: tacit.PrototypeClassifier(n_prototypes=100, **shared),
+        "moments": lambda: tacit.MomentClassifier(**shared),
+        "ridge": lambda: tacit.ResidualRidgeClassifier(n_landmarks=100, **shared),
+        "gd": lambda: tacit.DescentClassifier(n_records=about["rows"], **shared),
+        "dpsgd": lambda: tacit.DPSGDClassifier(n_records=about["rows"], hidden=(), **shared),
     }
     kinds[method]().fit(X, y, X_public=public)
 

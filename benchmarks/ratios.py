@@ -16,7 +16,18 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import answering, features, growth, knn, ledger_scale, noise, privacy, teacher_runs
+from benchmarks import (
+    answering,
+    direct,
+    features,
+    growth,
+    knn,
+    ledger_scale,
+    noise,
+    privacy,
+    student_search,
+    teacher_runs,
+)
 from benchmarks.measured import in_a_process
 from benchmarks.privacy import cpu_seconds
 
@@ -130,10 +141,10 @@ def of_streams() -> list[Ratio]:
     with tempfile.TemporaryDirectory(prefix="tacit-bench-") as folder:
         path = Path(folder) / "rows.parquet"
         growth.write(path, STREAMED_ROWS)
-        once = cpu_seconds(lambda: growth.bare_pass(path))
+        once = cpu_seconds(lambda: growth.bare_pass(path, STREAMED_ROWS))
         product = cpu_seconds(lambda: growth.bare_product(STREAMED_ROWS))
         found = []
-        for name in ("prototype", "moments", "pate"):
+        for name in ("prototype", "moments", "ridge", "knn", "pate"):
             took = cpu_seconds(lambda name=name: _streamed(name, path))  # type: ignore[misc]
             said = f"{name}, {STREAMED_ROWS:,} rows of Parquet"
             found.append(Ratio("streams", said, "a bare pass over the file", once / took))
@@ -148,13 +159,13 @@ def _streamed(name: str, path: Path) -> None:
 
 DIRECT_STEPS = (
     ("classifier", "a private step", "ours-per-layer", "Opacus, hooks", "opacus-hooks"),
-    ("classifier", "a private step, flat", "ours-flat", "Opacus, ghost", "opacus-ghost"),
-    ("convolutions-256", "a private step, flat", "ours-flat", "Opacus, ghost", "opacus-ghost"),
     ("classifier", "a private step", "ours-per-layer", "no privacy, float32", "plain"),
     ("autoencoder", "a private step", "ours-per-layer", "Opacus, hooks", "opacus-hooks"),
     ("autoencoder", "a step of DP-MAC", "mac-private", "no privacy, float64", "mac-plain64"),
 )
 """Network, what is done and how `benchmarks.direct` calls it, and the other way."""
+GHOSTS = ("classifier-256", "classifier-1024", "convolutions-256")
+"""Networks, and lots, that are compared with Opacus' ghost clipping, in turn in one process."""
 
 
 def of_direct() -> list[Ratio]:
@@ -169,7 +180,7 @@ def of_direct() -> list[Ratio]:
         found = in_a_process("benchmarks.direct", "measure", one_thread=True, **settings)
         return float(found["ms"])
 
-    return [
+    steps = [
         Ratio(
             "direct",
             f"{what}, {network}" + (", plain" if "no privacy" in against else ""),
@@ -178,25 +189,52 @@ def of_direct() -> list[Ratio]:
         )
         for network, what, ours, against, other in DIRECT_STEPS
     ]
+    return [*steps, *(one for network in GHOSTS for one in _ghosts(network))]
+
+
+def _ghosts(network: str) -> list[Ratio]:
+    settings = {"network": network, "repeats": 7}
+    found = in_a_process("benchmarks.direct", "side_by_side", one_thread=True, **settings)
+    return [
+        Ratio("direct", f"{network}, {clipping}, {clock}", "Opacus, ghost clipping", theirs / own)
+        for kind, clipping in direct.CLIPPED.items()
+        for clock, theirs, own in zip(
+            ("wall", "CPU"), found["opacus-ghost"], found[kind], strict=True
+        )
+    ]
 
 
 def of_ledger() -> list[Ratio]:
-    """Compare wall time, which is what a durable append takes; at 10,000 entries."""
+    """Compare wall time, which is what a durable append takes; at 100,000 entries."""
     against, several = "a bare durable append", "eight processes of bare durable appends"
     with tempfile.TemporaryDirectory() as folder:
-        found = ledger_scale.at_lengths(Path(folder), [10, 10_000], whole=0)
+        found = ledger_scale.at_lengths(Path(folder), [10, 100_000], whole=0)
         race = ledger_scale.together(Path(folder), writers=8, each=100)
     alone = [
-        Ratio("ledger", what, against, 1 / over)
-        for what, (_, over) in ledger_scale.ratios(found).items()
+        one
+        for what, (longer, over) in ledger_scale.ratios(found).items()
+        for one in (
+            Ratio("ledger", what, against, 1 / over),
+            Ratio("ledger", f"{what}, grown", "the same at 10 entries", 1 / longer),
+        )
     ]
-    return [*alone, Ratio("ledger", "eight writers", several, race.rate / race.bare_rate)]
+    waits = Ratio("ledger", "worst wait of eight writers", "five seconds", 5 / race.worst_wait)
+    together = Ratio("ledger", "eight writers", several, race.rate / race.bare_rate)
+    return [*alone, together, waits]
 
 
 def of_answering() -> list[Ratio]:
     found = answering.measure(100_000, 50)
     against = "a bare product of the question with all records"
     return [Ratio("answering", "one answer of 100,000", against, found.bare / found.cpu)]
+
+
+def of_students() -> list[Ratio]:
+    """Compare how a student's graph of many public inputs is found."""
+    points, _ = student_search.made_up(60_000)
+    exact = cpu_seconds(lambda: student_search.nearest(points, points, 7, same=True))
+    ours = cpu_seconds(lambda: student_search.graph_neighbours(points, 7))
+    return [Ratio("students", "neighbours of 60,000 inputs", "an exact search", exact / ours)]
 
 
 PARTS: dict[str, Callable[[], list[Ratio]]] = {
@@ -206,6 +244,7 @@ PARTS: dict[str, Callable[[], list[Ratio]]] = {
     "knn": of_knn,
     "teachers": of_teachers,
     "streams": of_streams,
+    "students": of_students,
     "direct": of_direct,
     "ledger": of_ledger,
     "answering": of_answering,
