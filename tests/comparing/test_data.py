@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from compare_shared import blobs
 from hypothesis import given
@@ -53,6 +54,20 @@ class TestTask:
         assert compared_data(data).fingerprint() == compared_data(blobs()).fingerprint()
         assert compared_data(data).fingerprint() != compared_data(other).fingerprint()
         assert compared_data(data, public=10).fingerprint() != compared_data(data).fingerprint()
+
+    def test_a_table_is_loaded_by_its_declarations(self):
+        draw = np.random.default_rng(0)
+        rows = pa.table({"a": draw.normal(size=60), "label": np.arange(60) % 2})
+        declared = {"target": "label", "classes": [0, 1], "numeric": ["a"]}
+        for table in (rows, rows.to_pandas()):
+            task = compared_data(table, options=declared)
+            assert task.data.X[:, 0].tolist() == rows["a"].to_pylist()
+            with pytest.raises(InvalidArgument, match="beside a table"):
+                compared_data(table)
+        with pytest.raises(InvalidArgument, match="Expected a table"):
+            compared_data(7, options=declared)
+        with pytest.warns(UserWarning, match="lie in one of the declared bins"):
+            compared_data(rows, options={**declared, "numeric": {"a": [99.0]}})
 
     def test_people_are_divided_not_rows(self):
         data = replace(blobs(), groups=np.arange(400) // 4)

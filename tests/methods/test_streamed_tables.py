@@ -27,6 +27,8 @@ from tacit.datasets.batches import TextFormat, batches_of
 from tacit.datasets.streams import TablePiece
 from tacit.errors import InvalidArgument, RecordsUnread
 from tacit.methods import (
+    AutoClassifier,
+    AutoRegressor,
     MomentClassifier,
     MomentRegressor,
     PATEClassifier,
@@ -444,6 +446,78 @@ def test_inputs_are_read_as_the_table_of_the_fit_declared_them():
     assert len(near.answer(plain.slice(0, 1))) == 1
     with pytest.raises(InvalidArgument, match="declared as at the fit"):
         near.answer(open_table(VISITS, target=None, **{**AS_LEARNED, **unlike[0]}))
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "reader", "dataset"])
+def test_what_is_to_be_predicted_is_opened_as_at_the_fit(form, tmp_path):
+    """By names, among other columns, and by the declarations of the fit."""
+    model = MomentClassifier(epsilon=3.0, delta=1e-5, classes=[0, 1], noise=InsecureNoise(0))
+    rows = open_table(VISITS, target="label", classes=[0, 1], **AS_LEARNED)
+    model.fit(rows, X_public=rows.public(VISITS) + np.array([0.5, 0, 0]))
+    turned = VISITS.select(["label", "kind", "day", "x"])
+    path = tmp_path / f"new.{form}"
+    days = turned.column("day").to_numpy().astype("datetime64[D]").astype(str)
+    if form == "csv":
+        turned.set_column(2, "day", pa.array(days)).to_pandas().to_csv(path, index=False)
+    if form == "parquet":
+        pq.write_table(turned, path)
+    given = {"reader": turned.to_reader, "dataset": lambda: pyarrow.dataset.dataset(turned)}
+    expected = model.predict(VISITS.select(["x", "day", "kind"]))
+    assert np.array_equal(model.predict(given.get(form, lambda: path)()), expected)
+
+
+def test_files_beside_a_frame_are_read_by_its_columns(tmp_path):
+    frame = table().to_pandas()[NAMES]
+    public = pa.table({name: PUBLIC[:, place] for place, name in enumerate(NAMES)})
+    pq.write_table(public.select(["c", "a", "b"]), tmp_path / "public.parquet")
+    how: Any = {"delta": 1e-5, "classes": [0, 1], "random_state": 0}
+    for build in (MomentClassifier, AutoClassifier):
+        found = []
+        for given in (public.to_pandas(), tmp_path / "public.parquet", public.to_reader()):
+            model = build(noise=InsecureNoise(0), **how).fit(frame, LABELS, X_public=given)
+            found.append(model.predict_proba(tmp_path / "public.parquet"))
+        np.testing.assert_array_equal(found[1], found[0])
+        np.testing.assert_array_equal(found[2], found[0])
+    with pytest.raises(InvalidArgument, match="an array has no names"):
+        MomentClassifier(**how).fit(X, LABELS, X_public=tmp_path / "public.parquet")
+    model = MomentClassifier(noise=InsecureNoise(0), **how).fit(X, LABELS, X_public=PUBLIC)
+    with pytest.raises(InvalidArgument, match="an array has no names"):
+        model.predict(tmp_path / "public.parquet")
+
+
+def test_an_estimator_learns_what_the_table_declares():
+    public = pa.table({name: PUBLIC[:, place] for place, name in enumerate(NAMES)})
+    how: Any = {"epsilon": 4.0, "delta": 1e-5, "noise": InsecureNoise(0)}
+    for build in (MomentClassifier, AutoClassifier):
+        model = build(**how).fit(opened(table(), "x", people=False), X_public=public.to_reader())
+        assert model.classes is None
+        assert model.classes_.tolist() == [0, 1]
+        assert set(model.predict(PUBLIC).tolist()) <= {0, 1}
+    for build in (MomentRegressor, AutoRegressor):
+        model = build(**how).fit(opened(table(), "numbers", people=False), X_public=public)
+        assert model.target_range is None
+        assert model.bounds_ == (-1.0, 1.0)
+    with pytest.raises(InvalidArgument, match="classes= to be declared"):
+        MomentClassifier(**how).fit(table().select([*NAMES, "label"]), "label", X_public=public)
+
+
+def test_a_declaration_that_public_rows_contradict_costs_nothing(tmp_path):
+    declared: Any = {**AS_LEARNED, "numeric": {"x": [99.0], "day": []}}
+    rows = open_table(VISITS, target="label", classes=[0, 1], **declared)
+    model = MomentClassifier(epsilon=3.0, delta=1e-5, ledger=tmp_path / "it.ledger")
+    model.set_params(noise=InsecureNoise(0))
+    public = rows.public(VISITS) + np.array([0.5, 0, 0])
+    public[:, 2] %= 2
+    with (
+        pytest.warns(UserWarning, match="lie in one of the declared bins"),
+        pytest.warns(UserWarning, match="no public input has 'c' in column 'kind'"),
+    ):
+        model.fit(rows, X_public=public)
+    other = tmp_path / "other.ledger"
+    public[:, 2] = 3
+    with pytest.raises(InvalidArgument, match="a declared category of column 'kind'"):
+        model.set_params(ledger=other).fit(rows, X_public=public)
+    assert not other.exists()
 
 
 def test_what_was_spent_before_a_fit_fails_can_be_asked(tmp_path):

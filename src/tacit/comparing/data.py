@@ -7,6 +7,7 @@ or for rows that were declared public, and nothing that it prints is differentia
 from __future__ import annotations
 
 import hashlib
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from tacit._checks import at_least, one_of
 from tacit.comparing.scores import SCORES
-from tacit.datasets import Dataset, Parts, load_dataset
+from tacit.datasets import Dataset, Parts, contradictions, load_dataset, load_table
 from tacit.errors import InvalidArgument
 from tacit.methods import Facts
 from tacit.teachers import record_ids
@@ -182,15 +183,32 @@ def _by_person(data: Dataset, rule: SplitRule, seed: int | None) -> Parts:
 
 
 def compared_data(
-    data: str | Dataset,
+    data: Any,
     *,
     public: int | None = None,
     held_out: int | None = None,
     options: dict[str, Any] | None = None,
     by: str = "accuracy",
 ) -> ComparedData:
-    """Load the data and settle its division; `public` and `held_out` replace the default rule's."""
-    loaded = load_dataset(data, **(options or {})) if isinstance(data, str) else data
+    """Load the data and settle its division; `public` and `held_out` replace the default rule's.
+
+    Parameters
+    ----------
+    data : str, Dataset, path or table
+        What is compared on; of a table `options` are those of `load_table`.
+    public, held_out : int, optional
+        How many rows there are of each.
+    options : dict, optional
+        The declarations.
+    by : str
+        What ranks.
+
+    Returns
+    -------
+    ComparedData
+        Rows that were divided; a declaration that the public ones contradict is warned of.
+    """
+    loaded = _loaded(data, options or {})
     usual = default_rule(loaded)
     rule = SplitRule(
         usual.public if public is None else at_least(2, public=public),
@@ -200,7 +218,24 @@ def compared_data(
     task = ComparedData(loaded, rule, _score(loaded, by))
     if len(task.parts(0).private) < 2 or rule.held_out < 1 or rule.public < 2:
         raise InvalidArgument("Expected rows enough for private, public and held-out parts.")
+    if loaded.columns is not None:
+        for strange in contradictions(loaded.columns, task.parts(0).public.X):
+            warnings.warn(strange, stacklevel=2)
     return task
+
+
+def _loaded(data: Any, options: dict[str, Any]) -> Dataset:
+    """Return the rows: a set by its name, or a table, by declarations of its columns."""
+    if isinstance(data, Dataset):
+        return data
+    if isinstance(data, str):
+        return load_dataset(data, **options)
+    if "target" not in options:
+        raise InvalidArgument(
+            'Expected options={"target": ..., "classes": ..., "numeric": ...} beside a table: what '
+            "load_table asks for."
+        )
+    return load_table(data, **options)
 
 
 def _score(data: Dataset, by: str) -> str:

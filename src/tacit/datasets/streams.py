@@ -135,6 +135,23 @@ class TableInputs:
                     "and the same missing and other."
                 )
 
+    def opened(self, source: Any) -> TableStream:
+        """Open a table to be gone through; other columns are not looked at.
+
+        Parameters
+        ----------
+        source : path or table
+            With columns of these names.
+
+        Returns
+        -------
+        TableStream
+            Without target and groups.
+        """
+        table = batches_of(source, self.text)
+        check_names(table, self.roles)
+        return TableStream(table, self.roles, self.text, state=table.state())
+
     def read(self, source: Any) -> Floats:
         """Read public inputs from a file, a frame or a table; other columns are not looked at.
 

@@ -13,12 +13,13 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from numpy.typing import ArrayLike
 
-from tacit.datasets import Dataset
+from tacit._checks import column_names
+from tacit.datasets import Dataset, TableStream
 from tacit.errors import InvalidArgument
 from tacit.features import Column
 from tacit.ledger import Budget
 from tacit.mechanisms import Plan
-from tacit.methods.base import PrivateClassifier, PrivateRegressor, Targets
+from tacit.methods.base import PrivateClassifier, PrivateRegressor, Targets, by_names
 from tacit.methods.forecast import ForecastEstimator, declared
 from tacit.methods.method import Facts, Method, all_rules, method_named
 from tacit.methods.settings import Words
@@ -145,9 +146,17 @@ class AutoEstimator(ForecastEstimator):
             The fitted estimator.
         """
         table = self._table(X, y, groups)
-        facts = self._facts(
-            X_public if table is None or X_public is None else table.public(X_public)
-        )
+        with self._as_declared(table):
+            return self._fit_chosen(table, X, y, X_public, groups)
+
+    def _fit_chosen(
+        self, table: TableStream | None, X: Any, y: Any, X_public: Any, groups: Any
+    ) -> Self:
+        if X_public is not None:  # read once: a reader has no more
+            X_public = (
+                by_names(X_public, column_names(X)) if table is None else table.public(X_public)
+            )
+        facts = self._facts(X_public)
         strength = None if declared(self) is None else facts.n_private * self._mu()
         chosen = choose_method(
             facts.kind, strength, has_public=X_public is not None, numbers=not facts.classes

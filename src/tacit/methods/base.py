@@ -33,7 +33,14 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit._checks import Integers, column_names, finite, positive, refuse
-from tacit.datasets import TableInputs, TableStream, check_columns, is_table, open_table
+from tacit.datasets import (
+    TableInputs,
+    TableStream,
+    check_columns,
+    contradictions,
+    is_table,
+    open_table,
+)
 from tacit.errors import BudgetExceeded, InvalidArgument, ShiftWarning, WeakSignal
 from tacit.features import needs_strength, presumptions, with_dimensions, with_strength
 from tacit.ledger import (
@@ -460,12 +467,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
 
     def _inputs(self, X: Any) -> NDArray[Any]:
         """Return inputs with the columns of the fit, as numbers."""
+        X = self._opened(X)
         self._check_columns(X)
         if isinstance(X, TableStream):
             X = X.load().X
         elif self._declared is not None and column_names(X) is not None:
             X = self._declared.read(X)
         return np.asarray(validate_data(self, X, dtype="numeric", reset=False), dtype=np.float64)
+
+    def _opened(self, X: Any) -> Any:
+        """Open a file, or a reader, as the table of the fit was; others are read as they are."""
+        if self._declared is None or not _is_to_be_opened(X):
+            return by_names(X, getattr(self, "feature_names_in_", None))
+        return self._declared.opened(X)
 
     def _check_columns(self, X: Any) -> None:
         """Refuse columns other than those of the table, or frame, that was learned from."""
@@ -567,7 +581,8 @@ class RowEstimator(PrivateEstimator):
         read it into memory.
         """
         if (table := self._table(X, y, groups)) is not None:
-            return self._fit_table(table, X_public)
+            with self._as_declared(table):
+                return self._fit_table(table, X_public)
         return self._fit_rows(X, y, X_public, groups, None)
 
     def _fit_rows(
@@ -581,7 +596,7 @@ class RowEstimator(PrivateEstimator):
         outside = None
         if self._needs_public or X_public is not None:
             names = getattr(self, "feature_names_in_", None)
-            outside = public_matrix(X_public, rows.shape[1], names)
+            outside = public_matrix(by_names(X_public, names), rows.shape[1], names)
         self._keep_apart(rows, outside)
         self._declared = declared
         return self._begin(PrivateRecords(rows, task.targets, people), task, outside)
@@ -604,7 +619,8 @@ class RowEstimator(PrivateEstimator):
             return None
         if self._needs_y and not isinstance(y, str):
             raise InvalidArgument("Expected y to be the name of a column, where X is a table.")
-        if is_from_data(classes := getattr(self, "classes", None)):
+        classes = getattr(self, "classes", None)
+        if is_from_data(classes) or (classes is None and isinstance(self, PrivateClassifier)):
             raise InvalidArgument(
                 "Expected classes= to be declared where X is a table: they are not looked for."
             )
@@ -617,12 +633,31 @@ class RowEstimator(PrivateEstimator):
             groups=groups,
         )
 
+    @contextlib.contextmanager
+    def _as_declared(self, table: TableStream | None) -> Iterator[None]:
+        """Learn labels, or bounds, that the table declares and this estimator leaves open.
+
+        Its settings are afterwards as they were given.
+        """
+        told = (
+            {} if table is None else {"classes": table.classes, "target_range": table.target_range}
+        )
+        ours = {name: told[name] for name in told if told[name] and getattr(self, name, ()) is None}
+        self.__dict__.update(ours)
+        try:
+            yield
+        finally:
+            self.__dict__.update(dict.fromkeys(ours))
+
     def _fit_table(self, table: TableStream, X_public: Any) -> Self:
         """Learn from a table: batch by batch, where the method can."""
         outside = None
         if self._needs_public or X_public is not None:
             inputs = X_public if X_public is None else table.public(X_public)
             outside = public_matrix(inputs, len(table.columns))
+            if self._kept.folder is None:  # a run has said it
+                for strange in contradictions(table.columns, outside):
+                    warnings.warn(strange, stacklevel=3)
         if not self._streams or outside is None:  # who answers later holds the records
             if not isinstance(table.executor, str) or table.executor != "serial":
                 raise InvalidArgument(
@@ -659,6 +694,7 @@ class RowEstimator(PrivateEstimator):
 
     def _batches(self, X: Any) -> Iterator[NDArray[Any]]:
         """Go through inputs for the student: batch by batch of a table, else all at once."""
+        X = self._opened(X) if hasattr(self, "student_") else X
         if not isinstance(X, TableStream):
             yield self._student_inputs(X)
             return
@@ -685,6 +721,26 @@ class RowEstimator(PrivateEstimator):
 
 
 AnyRecords = PrivateRecords | StreamedRecords
+
+
+def _is_to_be_opened(X: Any) -> bool:
+    """Tell whether it is a table of which Python sees no columns: a path, a reader, a dataset."""
+    return not isinstance(X, TableStream) and is_table(X) and column_names(X) is None
+
+
+def by_names(X: Any, names: Sequence[str] | None) -> Any:
+    """Read a file, or a reader, by the columns of the frame that was learned from."""
+    if not _is_to_be_opened(X):
+        return X
+    if names is None:
+        raise InvalidArgument(
+            "Expected an array where X of the fit is one: an array has no names by which columns "
+            "of a file could be found. Give a frame, or open_table(...), to fit."
+        )
+    import pyarrow as pa
+
+    rows = open_table(X, target=None, numeric=list(names)).load().X
+    return pa.table(dict(zip(names, rows.T, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -863,10 +919,11 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
 
         Parameters
         ----------
-        X : array or frame of shape (rows, features), or TableStream
+        X : array or frame of shape (rows, features), path, or TableStream
             Inputs with the columns of the fit, declared as there. Nothing is charged for them. A
-            table that `open_table` opened with `target=None` is gone through batch by batch. A
-            frame, or a table of Arrow, is read by the declarations of the fit.
+            file, a reader, or a table that `open_table` opened with `target=None` is gone through
+            batch by batch. A file, a reader, a frame or a table of Arrow is read by the
+            declarations of the fit.
 
         Returns
         -------
@@ -937,10 +994,11 @@ class PrivateRegressor(RegressorMixin, RowEstimator):  # type: ignore[misc]  # s
 
         Parameters
         ----------
-        X : array or frame of shape (rows, features), or TableStream
+        X : array or frame of shape (rows, features), path, or TableStream
             Inputs with the columns of the fit, declared as there. Nothing is charged for them. A
-            table that `open_table` opened with `target=None` is gone through batch by batch. A
-            frame, or a table of Arrow, is read by the declarations of the fit.
+            file, a reader, or a table that `open_table` opened with `target=None` is gone through
+            batch by batch. A file, a reader, a frame or a table of Arrow is read by the
+            declarations of the fit.
 
         Returns
         -------
