@@ -219,6 +219,39 @@ def test_people_whose_numbers_differ_in_the_last_digit_are_two():
     assert single.groups.tolist() == ["0.1", "2"]
 
 
+@pytest.mark.parametrize("kind", ["plain", "categorical", "enum"])
+def test_words_of_polars_are_words(kind):
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({"a": [0.5, 1.5, 2.5], "who": ["x", "y", "x"], "label": ["n", "y", "n"]})
+    types = {"plain": pl.String, "categorical": pl.Categorical, "enum": pl.Enum(["y", "n", "x"])}
+    columns = [pl.col("who").cast(types[kind]), pl.col("label").cast(types[kind])]
+    declared = {"target": "label", "classes": ["n", "y"], "numeric": ["a"], "groups": "who"}
+    data = load_table(frame.with_columns(columns), **declared)
+    assert data.groups.tolist() == ["x", "y", "x"]
+    assert data.y.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("kind", [pa.binary(16), pa.uuid()])
+def test_people_named_by_bytes_are_told_apart(kind):
+    whose = [bytes([255] * 16), bytes([254] * 16), bytes([255] * 16)]
+    table = pa.table({"a": [0.5, 1.5, 2.5], "label": [0, 1, 0], "who": pa.array(whose, kind)})
+    declared = {"target": "label", "classes": [0, 1], "numeric": ["a"], "groups": "who"}
+    assert load_table(table, **declared).groups.tolist() == [one.hex() for one in whose]
+
+
+def test_another_file_in_a_folder_of_parquet_is_named(tmp_path):
+    rows = pa.table({"a": [0.5, 1.5], "label": [0, 1]})
+    pa.parquet.write_table(rows, tmp_path / "0.parquet")
+    pa.parquet.write_table(rows, tmp_path / "part-without-an-ending")
+    (tmp_path / "_SUCCESS").touch()
+    declared = {"target": "label", "classes": [0, 1], "numeric": ["a"]}
+    assert len(load_table(tmp_path, **declared)) == 4
+    (tmp_path / "README.txt").write_text("4711 Main Street")
+    with pytest.raises(InvalidArgument, match=r"got 'README.txt', too") as caught:
+        load_table(tmp_path, **declared)
+    assert "4711" not in str(caught.value)
+
+
 @pytest.mark.parametrize("nobody", [float("nan"), "NA", "?", "null", " "])
 def test_records_of_nobody_are_not_one_person(nobody):
     known = 1.0 if isinstance(nobody, float) else "1"

@@ -176,9 +176,27 @@ def _parquet(path: Path) -> Batches:
 
     if not path.exists():
         existing_file(path)  # says that there is none
+    _refuse_other_files(path)
     with reading(path, "Parquet file or folder of them"):
         table = pyarrow.dataset.dataset(path, format="parquet", partitioning=_folders(path))
     return _dataset(table, path.name)
+
+
+def _refuse_other_files(folder: Path) -> None:
+    """Refuse a folder with other files than Parquet's, by its first bytes where no ending tells.
+
+    Arrow skips those that begin with a point or a line.
+    """
+    for file in sorted(folder.rglob("*")):
+        skipped = any(name.startswith((".", "_")) for name in file.relative_to(folder).parts)
+        if skipped or file.suffix.lower() in _PARQUET or not file.is_file():
+            continue
+        with file.open("rb") as opened:
+            if opened.read(3) != b"PAR":
+                raise InvalidArgument(
+                    f"Expected nothing but Parquet files in {folder.name!r}, got {file.name!r}, "
+                    "too; move it elsewhere."
+                )
 
 
 @dataclass(frozen=True, slots=True)

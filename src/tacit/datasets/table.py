@@ -512,7 +512,15 @@ def _words(cells: pa.Array) -> pa.Array:
     from pyarrow import compute
 
     if pa.types.is_dictionary(cells.type):
-        cells = cells.dictionary_decode()
+        words = cells.dictionary
+        if pa.types.is_string_view(words.type):  # of Polars; Arrow cannot take them
+            words = compute.cast(words, pa.string())
+        cells = words.take(cells.indices)
+    if isinstance(cells.type, pa.BaseExtensionType):
+        cells = cells.storage
+    if pa.types.is_fixed_size_binary(cells.type):  # as of UUIDs: bytes that are no text
+        told = cells.to_pylist()
+        return pa.array(["" if one is None else one.hex() for one in told], pa.string())
     if pa.types.is_floating(cells.type):
         told = cells.to_numpy(zero_copy_only=False)
         return pa.array([_number_word(number) for number in told], pa.string())
