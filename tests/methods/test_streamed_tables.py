@@ -260,6 +260,19 @@ def test_rows_are_checked_where_they_are_added_up(tmp_path, monkeypatch):
     assert len(here) == 1
 
 
+@pytest.mark.parametrize("people", [False, True], ids=["records", "people"])
+def test_what_is_in_memory_is_cut_into_parts_too(people, monkeypatch):
+    pl = pytest.importorskip("polars")
+    (expected,) = released("prototype", X, LABELS, PEOPLE if people else None)
+    monkeypatch.setattr("tacit.datasets.batches._PIECE", 200)
+    for source in (table(), table().to_pandas(), pl.from_arrow(table())):
+        rows = opened(source, "prototype", people=people, executor=LocalProcesses(1))
+        assert len(rows.pieces()) == 5
+        (found,) = released("prototype", rows)
+        np.testing.assert_array_equal(found, expected)
+    assert len(opened(table().slice(0, 0), "x", people=False).pieces()) == 1
+
+
 def test_a_public_row_that_another_process_finds_is_refused(tmp_path):
     path = folder(tmp_path / "rows", 2, 100)
     rows = opened(path, "moments", people=False, executor=LocalProcesses(1))

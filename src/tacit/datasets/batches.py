@@ -407,7 +407,16 @@ def _arrow(source: Any) -> Batches:
     def opened(wanted: list[str]) -> Iterator[pa.RecordBatch]:
         return _small(pa.RecordBatchReader.from_stream(source))
 
-    return Batches(kind, names, opened, _record)
+    def cut() -> list[Opened]:
+        rows = pa.RecordBatchReader.from_stream(source).read_all()  # no copy of what Arrow holds
+        return [_slice(rows, start) for start in range(0, max(1, rows.num_rows), _PIECE)]
+
+    return Batches(kind, names, opened, _record, cut=cut)
+
+
+def _slice(rows: pa.Table, start: int) -> Opened:
+    """Open some rows of a table in memory, which other processes are sent."""
+    return lambda _: _small(rows.slice(start, _PIECE).to_batches())
 
 
 def _small(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
