@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scans_held import ONE_SCAN, counted
 
-from tacit.masks import UNetStudent, generated_volumes, save_mask
+from tacit.masks import UNetStudent, generated_volumes, save_mask, volume_files
 
 pytest.importorskip("monai")
 nibabel = pytest.importorskip("nibabel")
@@ -91,6 +92,21 @@ def test_a_student_without_a_grid_windows_and_archives(student):
         stored = archive["label"]
     for path, mask in zip(sorted(Path("out").iterdir()), stored, strict=True):
         np.testing.assert_array_equal(np.asarray(nibabel.load(path).dataobj), mask)
+
+
+def test_one_scan_is_held_and_its_mask_written_before_the_next_is_read(student, monkeypatch):
+    write("many", 8, 3, (14, 18))
+    held, read, written = counted(monkeypatch), volume_files.parse_nifti, []
+
+    def noted(*given, **named):
+        written.append(len(list(Path("out").glob("*"))))
+        return read(*given, **named)
+
+    monkeypatch.setattr(volume_files, "parse_nifti", noted)
+    outcome = student("segment", "s.tacit", "many/images", "out")
+    assert outcome.code == 0, outcome.err
+    assert written == list(range(8))
+    assert max(held) <= ONE_SCAN
 
 
 @pytest.mark.parametrize(

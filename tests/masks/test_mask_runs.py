@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scan_folders import AFFINE, SHAPE, make_hospital, settings, write_folder
+from scans_held import ONE_SCAN, counted
 
 from tacit import Ledger
 from tacit.errors import InvalidArgument
@@ -20,9 +21,11 @@ from tacit.masks import (
     generated_volumes,
     level_of_volume,
     load_segmenter,
+    load_volumes,
     mask_metrics,
     organ_dice,
 )
+from tacit.masks.evaluating import _said_alone, drawing
 from tacit.masks.runs import ScanOptions, _warn_of_nothing, load_scans, make_segmenter
 from tacit.masks.segmenters import SIMULATION
 from tacit.runs import RunConfig, RunResult, evaluate_run, run_config, verify_run
@@ -143,6 +146,50 @@ def test_scans_kept_apart_say_how_good_the_student_is(result, hospital, tmp_path
     assert all(check.holds for check in verify_run(folder))
     with pytest.raises(InvalidArgument, match="another file than source"):
         evaluate_run(result.folder, f"nifti:{hospital}/hospital", epsilon=1.0, n_records=9)
+
+
+def test_of_held_out_scans_and_masks_for_the_codec_one_is_held(hospital, monkeypatch):
+    data = RunConfig.parse(settings(hospital)).data
+    held = counted(monkeypatch)
+    scans = load_scans(data, ScanOptions.of(data))
+    assert len(held) == 2 * 12 + 4 + 2 * 4 + 2 * 10  # private, public, held out, for the codec
+    assert max(held) <= ONE_SCAN
+    assert len(scans.held_out.truth) == 4
+
+
+def test_of_scans_kept_apart_one_is_held(result, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    shutil.copytree(result.folder, folder)
+    write_folder(tmp_path / "kept", 60, 9)
+    held = counted(monkeypatch)
+    evaluate_run(folder, f"nifti:{tmp_path}/kept", epsilon=8.0, n_records=30, disjoint=True)
+    assert len(held) == 2 * 60 + 4
+    assert max(held) <= ONE_SCAN
+
+
+def test_one_by_one_scans_kept_apart_say_what_they_said_together(result, tmp_path, monkeypatch):
+    """The rows that go into the noisy sum, against those from all scans in memory."""
+    rows = []
+
+    def noted(draw, truth, n_classes):
+        rows.append(_said_alone(draw, truth, n_classes))
+        return rows[-1]
+
+    monkeypatch.setattr("tacit.masks.evaluating._said_alone", noted)
+    folder = tmp_path / "run"
+    shutil.copytree(result.folder, folder)
+    write_folder(tmp_path / "kept", 12, 9)
+    evaluate_run(folder, f"nifti:{tmp_path}/kept", epsilon=50.0, n_records=6, disjoint=True)
+    student = load_segmenter(folder / "student.tacit")
+    apart = load_volumes(f"nifti:{tmp_path}/kept", n_classes=3)
+    seen, _ = apart.normalised().resampled((16, 16)).arrays()
+    drawn = drawing(student, np.zeros_like(seen[:1]), (16, 16), chances=True)
+
+    def draw(place):
+        return apart.take([place]).restored(drawn(seen[place : place + 1])[None])[0]
+
+    assert rows[0].any()
+    np.testing.assert_array_equal(rows[0], _said_alone(draw, list(apart.masks), 3))
 
 
 def test_a_simulation_shows_more_and_says_so(hospital, tmp_path):

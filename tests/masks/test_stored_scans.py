@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tarfile
 import tempfile
 import tracemalloc
@@ -12,11 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 from scan_folders import write_folder
+from scans_held import ONE_SCAN, counted
 from sklearn.base import BaseEstimator
 
 from tacit import InsecureNoise
 from tacit.errors import InvalidArgument, RecordsUnread
-from tacit.masks import PATESegmenter, load_volumes, open_volumes, save_mask
+from tacit.masks import (
+    PATESegmenter,
+    generated_volumes,
+    load_volumes,
+    open_volumes,
+    save_mask,
+)
 from tacit.masks.runs import _private_scans
 from tacit.masks.stored_scans import stored_on_grid
 
@@ -96,6 +104,42 @@ def test_a_full_disk_is_said_and_not_how_many_scans_there_are(folder, monkeypatc
     with pytest.raises(RecordsUnread, match="TMPDIR") as caught:
         _private_scans(f"nifti:{folder}", options)
     assert not any(sign.isdigit() for sign in str(caught.value).replace(tempfile.gettempdir(), ""))
+
+
+def test_a_disk_that_is_full_of_masks_says_no_more(folder, monkeypatch):
+    class Full(io.BytesIO):
+        def write(self, _: Any) -> int:
+            raise OSError("no space left")
+
+    monkeypatch.setattr("tacit.masks.stored_scans.tempfile.TemporaryFile", Full)
+    options = SimpleNamespace(grid=GRID, classes=("a", "b", "c"))
+    with pytest.raises(RecordsUnread, match="TMPDIR") as caught:
+        _private_scans(f"nifti:{folder}", options, truth=True)
+    assert not any(sign.isdigit() for sign in str(caught.value).replace(tempfile.gettempdir(), ""))
+
+
+@pytest.mark.parametrize("n_classes", [3, 300])
+def test_masks_are_kept_as_they_are_where_they_are_compared(tmp_path, n_classes):
+    shapes = [(8, 9), (12, 10), (8, 9), (9, 30)]
+    scans = [generated_volumes(1, shape, n_classes=3) for shape in shapes]
+    for number, one in enumerate(scans):
+        for name, values in (("images", one.images[0]), ("labels", one.masks[0])):
+            (tmp_path / name).mkdir(exist_ok=True)
+            save_mask(tmp_path / name / f"{number}.nii", values, np.diag([number + 1, 2, 1, 1]))
+    files = open_volumes(f"nifti:{tmp_path}", n_classes=n_classes)
+    stored = stored_on_grid(files, GRID, "source", truth=True)
+    assert stored.spacings == files.take().spacings == ((1, 2), (2, 2), (3, 2), (4, 2))
+    assert [mask.shape for mask in stored.truth] == shapes
+    for kept, one in zip(stored.truth, scans, strict=True):
+        np.testing.assert_array_equal(kept, one.masks[0])
+    assert stored_on_grid(files, GRID, "source").truth == ()
+
+
+def test_one_scan_is_held_while_masks_are_kept(folder, monkeypatch):
+    held = counted(monkeypatch)
+    stored_on_grid(open_volumes(f"nifti:{folder}", n_classes=3), GRID, "source", truth=True)
+    assert len(held) == 12
+    assert max(held) <= ONE_SCAN
 
 
 def test_scans_of_other_channels_are_refused(tmp_path):

@@ -19,7 +19,7 @@ from tacit.cli.options import INTERRUPTED, refuse_given, writable
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -503,24 +503,32 @@ def segment(model: Path, scans: str, out: Path, *, window: str | None = None) ->
     files = open_volumes(source, n_classes=student.n_classes)
     check_file_names(files)
     masks = segmented(student, files, facts.get("grid"), _sides(window))
-    save_masks(out, masks.images, masks)
-    result = {"masks": len(masks), "out": str(out), "classes": facts.get("classes")}
-    return show.Result(result, f"{len(masks)} masks in {out}")
+    for some in [_together(masks)] if out.suffix == ".npz" else masks:
+        save_masks(out, some.images, some)
+    result = {"masks": len(files), "out": str(out), "classes": facts.get("classes")}
+    return show.Result(result, f"{len(files)} masks in {out}")
 
 
-def segmented(student: Any, files: VolumeFiles, grid: Any, window: Any) -> Volumes:
-    """Return a mask for each scan on its own grid, as a volume; scans are read one at a time."""
+def segmented(student: Any, files: VolumeFiles, grid: Any, window: Any) -> Iterator[Volumes]:
+    """Yield a mask for each scan on its own grid, as a volume; one at a time is read and drawn."""
     from tacit.masks import Volumes
 
-    masks: list[Any] = []
-    affines: list[Any] = []
     for one in files:
         view = one.normalised()
         if grid is not None:
             view = view.resampled(tuple(grid))
-        masks += one.restored(student.predict_proba(view.arrays()[0], window=window))
-        affines += one.affines
-    return Volumes(tuple(masks), None, files.cases, tuple(affines), dimensions=masks[0].ndim)
+        (mask,) = one.restored(student.predict_proba(view.arrays()[0], window=window))
+        yield Volumes((mask,), None, one.cases, one.affines, dimensions=mask.ndim)
+
+
+def _together(masks: Iterable[Volumes]) -> Volumes:
+    """Return all masks as they go into one archive."""
+    from tacit.masks import Volumes
+
+    images, cases, affines = zip(
+        *((one.images[0], one.cases[0], one.affines[0]) for one in masks), strict=True
+    )
+    return Volumes(images, None, cases, affines, dimensions=images[0].ndim)
 
 
 def _sides(window: str | None) -> tuple[int, ...] | None:

@@ -174,7 +174,7 @@ def drawing(
 
 def told_by_masks(
     draw: Draw,
-    truth: list[NDArray[Any]],
+    truth: Sequence[NDArray[Any]],
     classes: list[str],
     *,
     model: Any,
@@ -211,7 +211,7 @@ def told_by_masks(
     return carry_out(design, payer, answers, faults=faults, noise=noise, kept=kept)
 
 
-def _said_alone(draw: Draw, truth: list[NDArray[Any]], n_classes: int) -> Floats:
+def _said_alone(draw: Draw, truth: Sequence[NDArray[Any]], n_classes: int) -> Floats:
     """Return what each scan says of its own mask; nothing where the model fails. Secret."""
     rows = np.zeros((len(truth), columns_of(n_classes if n_classes > 2 else 1)))
     with training_bar("Masks of private scans", total=len(truth)) as step:

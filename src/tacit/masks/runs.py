@@ -11,7 +11,7 @@ import io
 import re
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +26,14 @@ from tacit.evaluate import Evaluation
 from tacit.ledger import Budget, KeptReleases
 from tacit.masks.evaluating import drawing, told_by_masks
 from tacit.masks.named_codecs import CODECS
-from tacit.masks.results import MOST_SCANS, mask_figure, mask_metrics, organ_dice
+from tacit.masks.results import (
+    MOST_SCANS,
+    mask_figure,
+    mask_means,
+    mask_metrics,
+    mask_scores,
+    organ_dice,
+)
 from tacit.masks.rounds import one_hot_masks
 from tacit.masks.segmenters import PATESegmenter, SimulatedSegmenter, one_two_or_four
 from tacit.masks.stored_scans import StoredScans, stored_on_grid
@@ -35,11 +42,10 @@ from tacit.masks.unet import UNetRecipe, UNetStudent, load_segmenter
 from tacit.masks.volume_files import (
     VolumeFiles,
     check_file_names,
-    load_volumes,
     open_volumes,
     save_masks,
 )
-from tacit.masks.volumes import Volumes, resample_labels
+from tacit.masks.volumes import Volumes, drawn_on, resample_labels
 from tacit.mechanisms import NoisySum, Plan
 from tacit.methods import (
     Count,
@@ -134,11 +140,8 @@ class Scans:
     public: StoredScans
     public_files: VolumeFiles
     codec_masks: NDArray[Any]
-    held_out: Volumes | None
-
-    def on_grid(self, volumes: Volumes) -> tuple[NDArray[Any], Any]:
-        """Return scans and masks, if any, on one scale and the public grid, each by itself."""
-        return volumes.normalised().resampled(self.options.grid).arrays()
+    held_out: StoredScans | None
+    held_out_files: VolumeFiles | None
 
     def asked(self, places: ArrayLike) -> Volumes:
         """Read public scans as they are; their masks only where these are declared public."""
@@ -155,65 +158,51 @@ def load_scans(data: DataConfig, options: ScanOptions) -> Scans:
         raise InvalidArgument("Expected masks in public_source where public_truth = true.")
     check_file_names(files)
     public = stored_on_grid(files, options.grid, "public_source")
-    held_out = None
+    apart, held_out = None, None
     if data.held_out_source:
-        held_out = _with_masks(data.held_out_source, "held_out_source", options)
-    others = [*files.cases, *(held_out.cases if held_out else ())]
-    patients = _patients(options, cases, others)
-    return Scans(options, private, patients, public, files, _codec_masks(options), held_out)
+        apart = open_volumes(data.held_out_source, n_classes=len(options.classes))
+        if not apart.has_masks:
+            raise InvalidArgument("Expected masks beside the scans of held_out_source.")
+        held_out = stored_on_grid(apart, options.grid, "held_out_source", truth=True)
+    patients = _patients(options, cases, [*files.cases, *(apart.cases if apart else ())])
+    known = _codec_masks(options)
+    return Scans(options, private, patients, public, files, known, held_out, apart)
 
 
-def _private_scans(source: str, options: ScanOptions) -> tuple[tuple[str, ...], StoredScans]:
+def _private_scans(
+    source: str, options: ScanOptions, *, truth: bool = False
+) -> tuple[tuple[str, ...], StoredScans]:
     """Read private scans one at a time; what is wrong with one of them is not told."""
     files: VolumeFiles | None = None
     found: StoredScans | None = None
     # The message about a private file may name a patient: another one takes its place.
     with suppress(InvalidArgument):
         files = open_volumes(source, n_classes=len(options.classes))
-        found = stored_on_grid(files, options.grid, "source")
+        found = stored_on_grid(files, options.grid, "source", truth=truth)
     if files is None or found is None:
-        raise _not_scans(source, options)
+        raise InvalidArgument(
+            f"Expected source={source!r} to hold scans of {len(options.grid)} dimensions, each "
+            f"with a mask of classes 0 .. {len(options.classes) - 1} on its grid. "
+            "tacit.masks.load_volumes says which file is wrong."
+        )
     if found.masks is None:
         raise InvalidArgument("Expected masks beside the scans of source.")
     return files.cases, found
 
 
-def _not_scans(source: str, options: ScanOptions) -> InvalidArgument:
-    return InvalidArgument(
-        f"Expected source={source!r} to hold scans of {len(options.grid)} dimensions, each "
-        f"with a mask of classes 0 .. {len(options.classes) - 1} on its grid. "
-        "tacit.masks.load_volumes says which file is wrong."
-    )
-
-
-def _volumes(source: str, key: str, options: ScanOptions) -> Volumes:
-    volumes = load_volumes(source, n_classes=len(options.classes))
-    if volumes.dimensions != len(options.grid):
-        raise InvalidArgument(
-            f"Expected {key} of {len(options.grid)} dimensions as the grid has, got "
-            f"{volumes.dimensions}."
-        )
-    return volumes
-
-
-def _with_masks(source: str, key: str, options: ScanOptions) -> Volumes:
-    volumes: Volumes | None = None
-    # The message about a private file may name a patient: another one takes its place.
-    with suppress(InvalidArgument) if key == "source" else nullcontext():
-        volumes = _volumes(source, key, options)
-    if volumes is None:
-        raise _not_scans(source, options)
-    if volumes.masks is None:
-        raise InvalidArgument(f"Expected masks beside the scans of {key}.")
-    return volumes
-
-
 def _codec_masks(options: ScanOptions) -> NDArray[Any]:
     """Return public masks on the grid: those beside scans, or the files themselves."""
-    volumes = _volumes(options.masks_source, "masks_source", options)
-    known = volumes.masks or tuple(_as_mask(x, len(options.classes)) for x in volumes.images)
     count = len(options.classes)
-    return np.stack([resample_labels(mask, options.grid, n_classes=count) for mask in known])
+    known = []
+    for one in open_volumes(options.masks_source, n_classes=count):
+        if one.dimensions != len(options.grid):
+            raise InvalidArgument(
+                f"Expected masks_source of {len(options.grid)} dimensions as the grid has, got "
+                f"{one.dimensions}."
+            )
+        (mask,) = one.masks or (_as_mask(one.images[0], count),)
+        known.append(resample_labels(mask, options.grid, n_classes=count))
+    return np.stack(known)
 
 
 def _as_mask(values: NDArray[Any], n_classes: int) -> NDArray[np.uint8]:
@@ -348,7 +337,7 @@ def run_masks(config: RunConfig, folder: Path, again: bool = False) -> RunResult
     private = scans.private
     assert private.masks is not None  # as `_private_scans` asks for
     if scans.held_out is not None and not config.data.allow_overlap:
-        refuse_overlap(private.images, scans.on_grid(scans.held_out)[0], "held-out")
+        refuse_overlap(private.images, scans.held_out.images, "held-out")
     known = {"public_masks": scans.codec_masks, "groups": scans.patients}
     with releasing(folder, config.to_toml()):
         model.fit(private.images, private.masks, scans.public.images, **known)
@@ -402,18 +391,14 @@ def _measured(
         metrics["released"] = mask_metrics(released, asked, names)
         where = "the public scans that were asked, declared public with their masks"
         sections.append(_section("How good the released masks are", metrics["released"], where))
-    if scans.held_out is not None:
-        said = _predicted(model, scans, scans.held_out)
-        alone = _public_masks_alone(scans, scans.held_out)
-        metrics["held_out"] = {
-            **mask_metrics(said, scans.held_out, names),
-            "public_masks_alone": alone,
-        }
+    if scans.held_out is not None and scans.held_out_files is not None:
+        metrics["held_out"], said = _held_out(model, scans, scans.held_out)
         _warn_of_nothing(metrics["held_out"])
         where = "held-out scans, declared public with their masks"
         sections.append(_section("How good the student is", metrics["held_out"], where))
         caption = "Held-out scans, declared public with their masks."
-        figures.append((caption, _figure(scans.held_out, {"student": said}, names)))
+        shown = scans.held_out_files.take(range(len(said)))
+        figures.append((caption, _figure(shown, {"student": said}, names)))
     learned = learned_by(config, names, metrics)
     statement = write_results(folder, model, metrics, learned, sections=sections, figures=figures)
     held_out = metrics["held_out"]
@@ -432,18 +417,34 @@ def _warn_of_nothing(found: dict[str, Any]) -> None:
         )
 
 
-def _predicted(model: PATESegmenter, scans: Scans, volumes: Volumes) -> Masks:
-    """Return the student's masks of public scans, on each scan's own grid."""
-    return volumes.restored(model.predict_proba(scans.on_grid(volumes)[0]))
+def _held_out(
+    model: PATESegmenter, scans: Scans, held_out: StoredScans
+) -> tuple[dict[str, Any], Masks]:
+    """Return how good the student is, and its masks of the first scans; one is held at a time."""
+    shown: list[NDArray[Any]] = []
+    scores = []
+    for image, truth, spacing in zip(
+        held_out.images, held_out.truth, held_out.spacings, strict=True
+    ):
+        said = drawn_on(model.predict_proba(image[None])[0], truth.shape)
+        scores.append(mask_scores(said, truth, spacing, n_classes=model.n_classes))
+        shown += [said][: MOST_SCANS - len(shown)]
+    found = mask_means(scores, scans.options.classes)
+    return {**found, "public_masks_alone": _public_masks_alone(scans, held_out)}, tuple(shown)
 
 
-def _public_masks_alone(scans: Scans, truth: Volumes) -> float:
+def _public_masks_alone(scans: Scans, held_out: StoredScans) -> float:
     """Return the Dice that needs no private scan: of the public masks' most frequent class."""
     classes = range(len(scans.options.classes))
     often = np.stack([(scans.codec_masks == each).mean(axis=0) for each in classes])
-    drawn = truth.restored([often] * len(truth))
-    pairs = zip(drawn, truth.masks or (), strict=True)
+    pairs = ((drawn_on(often, theirs.shape), theirs) for theirs in held_out.truth)
     return float(np.mean([organ_dice(ours[None], theirs[None])[0] for ours, theirs in pairs]))
+
+
+def _predicted(model: PATESegmenter, scans: Scans, volumes: Volumes) -> Masks:
+    """Return the student's masks of public scans, on each scan's own grid."""
+    seen, _ = volumes.normalised().resampled(scans.options.grid).arrays()
+    return volumes.restored(model.predict_proba(seen))
 
 
 def _section(title: str, metrics: dict[str, Any], where: str) -> Section:
@@ -493,24 +494,23 @@ def evaluate_mask_run(
 ) -> Evaluation:
     """Evaluate the student of a run on private scans, each on its own grid, as held-out ones."""
     options = ScanOptions.of(config.data)
-    apart = _with_masks(holdout, "source", options)
-    public = _volumes(config.data.public_source, "public_source", options)
-    patients = _patients(options, apart.cases, public.cases)
-    seen, _ = apart.normalised().resampled(options.grid).arrays()
-    outside, _ = public.normalised().resampled(options.grid).arrays()
+    cases, apart = _private_scans(holdout, options, truth=True)
+    public = open_volumes(config.data.public_source, n_classes=len(options.classes))
+    outside = stored_on_grid(public, options.grid, "public_source")
+    patients = _patients(options, cases, public.cases)
     if not asked["allow_overlap"]:
-        refuse_overlap(seen, outside)
+        refuse_overlap(apart.images, outside.images)
     student = load_segmenter(folder / "student.tacit")
-    drawn = drawing(student, np.zeros_like(seen[:1]), tuple(options.grid), chances=True)
+    drawn = drawing(student, np.zeros_like(apart.images[:1]), tuple(options.grid), chances=True)
 
     def draw(place: int) -> NDArray[Any]:
-        return apart.take([place]).restored(drawn(seen[place : place + 1])[None])[0]
+        return drawn_on(drawn(apart.images[place : place + 1]), apart.truth[place].shape)
 
     if not asked["disjoint"]:  # the run's own ledger pays: that this is the model's is known here
         student.ledger_ = asked["ledger"]
     return told_by_masks(
         draw,
-        list(apart.masks or ()),
+        apart.truth,
         list(options.classes),
         model=student,
         groups=patients,

@@ -92,6 +92,11 @@ def most_probable(probabilities: ArrayLike, axis: int = 0) -> NDArray[np.uint8]:
     return np.asarray(np.asarray(probabilities).argmax(axis=axis), dtype=np.uint8)
 
 
+def drawn_on(probabilities: ArrayLike, shape: Sequence[int]) -> NDArray[np.uint8]:
+    """Bring a prediction (classes, *grid) onto a scan's own grid: the most probable class there."""
+    return most_probable(resample(probabilities, shape))
+
+
 def holds_classes(masks: NDArray[Any], n_classes: int, kinds: str = "biu") -> bool:
     """Tell whether an array holds class indices 0 .. n_classes - 1, at least one.
 
@@ -285,7 +290,7 @@ class Volumes:
             The most probable class of each voxel, in each volume's own shape.
         """
         pairs = zip(probabilities, self.shapes, strict=True)
-        return tuple(most_probable(resample(soft, shape)) for soft, shape in pairs)
+        return tuple(drawn_on(soft, shape) for soft, shape in pairs)
 
     def arrays(self) -> tuple[NDArray[np.float32], NDArray[np.uint8] | None]:
         """Return images `(n, [channels,] *grid)` and masks `(n, *grid)` of a common grid.
