@@ -105,7 +105,8 @@ def test_cells_that_stand_for_categories_are_refused_unread(tmp_path):
     rows = pa.table({"a": X[:, 0], "kind": Y, "label": Y})
     about: Any = {**LABELLED, "numeric": ["a"]}
     known = open_table(rows, categorical={"kind": [1, 0]}, **about)
-    model = MomentClassifier(delta=1e-5, classes=[0, 1]).fit(known, X_public=PUBLIC)
+    public = np.c_[PUBLIC[:, 0], np.arange(len(PUBLIC)) % 2]
+    model = MomentClassifier(delta=1e-5, classes=[0, 1]).fit(known, X_public=public)
     ledger = Ledger(tmp_path / "own", budget=Budget(4.0, 1e-5))
     asked: Any = {"epsilon": 1.0, "ledger": ledger, "n_records": N, "disjoint": True}
     with pytest.raises(InvalidArgument, match="that open_table opened"):

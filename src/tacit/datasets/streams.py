@@ -26,6 +26,7 @@ from tacit.datasets.batches import (
     batches_of,
     files_of,
     opens_anywhere,
+    some_batches,
     state_of,
 )
 from tacit.datasets.dataset import Dataset, Label, declared_classes
@@ -67,7 +68,7 @@ class TablePiece:
         state = partial(state_of, self.opened)
         table = Batches(self.name, [], self.opened, _somewhere, state=state, kinds=self.kinds)
         table.refuse_other(self.state)
-        for batch in table.of(list(self.roles.names)):
+        for batch in some_batches(self.name, self.opened, list(self.roles.names)):
             with reading(Path(self.name), "table"):  # an error of Arrow's may quote a cell
                 cells = read_batch(batch, self.roles, self.text, table, 0, labels=False)
                 said = self._said(batch)
