@@ -22,12 +22,17 @@ ANY = st.floats(width=64, allow_nan=True, allow_infinity=True)
 ROWS = arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 9)), elements=ANY)
 
 
-@pytest.fixture(scope="module")
-def compiled() -> Iterator[None]:
+@pytest.fixture(scope="module", params=["as they are", "within bounds"])
+def compiled(request) -> Iterator[None]:
     """Compile every loop, and take them away again: other tests see what others see."""
-    pytest.importorskip("numba")
+    numba = pytest.importorskip("numba")
     before = [each.compiled for each in _loops._known]
-    assert _loops.use_loops(_loops.WORTH_IT)
+    if request.param == "as they are":
+        assert _loops.use_loops(_loops.WORTH_IT)
+    else:  # what reads or writes beyond an array is an IndexError then
+        for each in _loops._known:
+            checked = numba.njit(each.signature, boundscheck=True, error_model="numpy")
+            each.compiled = checked(each.plain)
     yield
     for each, was in zip(_loops._known, before, strict=True):
         each.compiled = was
@@ -138,6 +143,16 @@ def test_adam_takes_the_same_steps(rates):
         return np.concatenate([parameters, adam.state()["mean"], adam.state()["square"]])
 
     assert same_bits(*both_ways(moved))
+
+
+@pytest.mark.usefixtures("compiled")
+def test_what_does_not_fit_is_refused_by_numpy_and_written_nowhere():
+    with pytest.raises(ValueError, match="broadcast"):
+        Adam(50, 0.1).step(np.zeros(60), np.zeros(60))
+    with pytest.raises(ValueError, match="broadcast"):
+        WholeMatrix(np.ones((2, 3))).times(whole_rows(np.ones((4, 2))), bias=np.ones(2))
+    with pytest.raises(ValueError):  # noqa: PT011 - NumPy's words for it
+        whole_rows(np.ones((4, 2)), out=np.ones((3, 2)))
 
 
 @pytest.mark.usefixtures("compiled")

@@ -5,6 +5,7 @@ number by number. Each loop here has a chain beside it that does the same where 
 not worth its start), and a test compares their bits. LLVM neither reorders nor fuses float
 operations unless it is asked to, and nobody asks.
 
+A compiled loop looks at no bounds: whoever calls one has compared the shapes of what it is given.
 Loops are compiled by `use_loops`, before a run begins: nothing is compiled beside private records,
 where an error of the compiler would have to be kept quiet.
 """

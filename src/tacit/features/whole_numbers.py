@@ -73,8 +73,9 @@ def whole_rows(rows: Floats, out: Floats | None = None) -> WholeRows:
     >>> made.values().tolist(), made.norms().round(6).tolist()
     ([[1.0, 0.5], [nan, nan]], [[1.118034], [nan]])
     """
-    if _rows_in_one_pass and _plain(rows) and (out is None or _plain(out)):
-        steps = np.empty_like(rows) if out is None else out
+    steps = np.empty_like(rows) if out is None else out
+    fits = _plain(rows) and _plain(steps) and steps.shape == rows.shape
+    if _rows_in_one_pass and fits:
         units = np.empty((len(rows), 1))
         _rows_in_one_pass(rows, rows.view(np.int64), row_bits(rows.shape[1]), steps, units)
         return WholeRows(steps, units)
@@ -197,7 +198,8 @@ class WholeMatrix:
         """Return rows times this matrix; any float64 product multiplies the whole steps exactly."""
         product: Floats = multiply(rows.steps, self.steps)
         scales = rows.units * self.unit
-        if _scaled_in_one_pass and bias is not None and _plain(product):
+        fits = bias is not None and bias.shape == product.shape[1:] and _plain(product)
+        if _scaled_in_one_pass and fits:
             _scaled_in_one_pass(product, scales, bias)
             return product
         product *= scales

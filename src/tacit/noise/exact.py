@@ -93,7 +93,7 @@ def rounded_steps(draw_words: DrawWords, sigma: Floats, grid: float, count: int)
 
 def _fast_steps(words: Words, ratio: Floats | float, steps: Integers) -> list[int]:
     """Write steps rounded in double precision; return the places of those that are not certain."""
-    if _steps_in_one_pass and isinstance(ratio, float):
+    if _steps_in_one_pass and isinstance(ratio, float) and words.size == steps.size:
         unsure = np.empty(words.size, dtype=np.int64)
         closest = 0.5 - _SLACK * (ratio + 1.0)
         found = _steps_in_one_pass(words, ratio, closest, *cubics(), steps, unsure)

@@ -67,8 +67,11 @@ class Adam:
     def step(self, parameters: Floats, gradient: Floats) -> None:
         """Take one step down, in place."""
         self._count += 1
-        if _adam_in_one_pass and parameters.ndim == 1:
-            rates = np.atleast_1d(np.asarray(self.rate, dtype=np.float64))
+        rates = np.atleast_1d(np.asarray(self.rate, dtype=np.float64))
+        sizes = {self._mean.shape, parameters.shape, gradient.shape, (self._mean.size,)}
+        fits = len(sizes) == 1 and rates.size in (1, parameters.size)
+        # A loop looks at no bounds: what does not fit is left to NumPy, which refuses it.
+        if _adam_in_one_pass and fits:
             moments = (self._mean, self._square)
             past = (1 - _FIRST**self._count, 1 / (1 - _SECOND**self._count))
             _adam_in_one_pass(parameters, gradient, *moments, rates / past[0], past[1])
