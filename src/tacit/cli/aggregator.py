@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from tacit._files import write_atomically
-from tacit.cli.options import writable
+from tacit.cli.options import text_of, writable
 from tacit.cli.show import Result, hear, print_statement, print_table, screen
 from tacit.cli.study import hand_over, list_studies, names_of
 from tacit.errors import InvalidArgument, NotYet
@@ -84,7 +83,7 @@ def join(invitation: Path, *, folder: Path = HERE) -> Result:
     invitation: The file with the line that the operator handed over; - reads standard input.
     folder: The aggregator's folder.
     """
-    text = sys.stdin.read() if str(invitation) == "-" else invitation.read_text(encoding="utf-8")
+    text = text_of(invitation, stdin=True)
     url = _opened(folder).join(text)
     return Result({"server": url}, f"Joined {url}.")
 

@@ -141,7 +141,7 @@ def os_error_text(error: OSError) -> str:
     if error.filename is None or error.strerror is None:
         return str(error)
     place = Path(os.fsdecode(error.filename))
-    typed = place.with_name(_TEMPORARY.sub(r"\1", place.name))
+    typed = place.parent / _TEMPORARY.sub(r"\1", place.name)
     return f"{error.strerror}: {str(typed)!r}."
 
 

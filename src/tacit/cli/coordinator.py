@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from tacit.cli.options import text_of
 from tacit.cli.show import Result, hear, screen
 from tacit.cli.study import HERE, hand_over, opened
 
@@ -86,6 +87,6 @@ def officer(
     if password_file is None:
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
     else:
-        password = password_file.read_text(encoding="utf-8").strip("\n")
+        password = text_of(password_file).strip("\n")
     set_password(place.database, name, role, password)
     return Result({"person": name, "role": role}, f"{name} may log in as {role}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import MISSING
@@ -215,6 +216,16 @@ def _value(value: str, default: Any, part: str) -> Any:
         with suppress(ValueError):
             return read(value)
     raise InvalidArgument(f"Expected KEY=NUMBER in --mechanism, got {part!r}.")
+
+
+def text_of(file: Path, *, stdin: bool = False) -> str:
+    """Read a text file, or standard input where it is called "-"."""
+    if stdin and str(file) == "-":
+        return sys.stdin.read()
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InvalidArgument(f"Expected {str(file)!r} to be a text file (UTF-8).") from None
 
 
 def existing(file: Path) -> Ledger:

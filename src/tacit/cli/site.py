@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from tacit._files import write_atomically
-from tacit.cli.options import writable
+from tacit.cli.options import text_of, writable
 from tacit.cli.show import Result, print_statement, print_table, screen
 from tacit.errors import InvalidArgument, NotYet, Refused, TacitError
 
@@ -54,7 +53,7 @@ def join(
     from tacit.federation import Site, fingerprint
     from tacit.ledger import Budget
 
-    text = sys.stdin.read() if str(invitation) == "-" else invitation.read_text(encoding="utf-8")
+    text = text_of(invitation, stdin=True)
     if (folder / "keys" / "signing.key").exists():
         site = Site.open(folder)
     elif epsilon is None or delta is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from tacit._files import write_atomically
-from tacit.cli.options import parse_mechanism, writable
+from tacit.cli.options import parse_mechanism, text_of, writable
 from tacit.cli.show import Result, errors, print_table
 from tacit.errors import InvalidArgument, NotYet, Refused
 
@@ -475,7 +475,7 @@ def verify(
 
     checks = ["signatures", "quorum"]
     if document is not None and file is not None:
-        read = Study.read(document.read_text(encoding="utf-8"))
+        read = Study.read(text_of(document))
         if not read.hash.startswith(study) or len(study) < 8:
             raise Refused("Expected the document of this study: its hash is another.")
         found = read_release(read, file.read_bytes())

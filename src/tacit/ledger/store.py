@@ -273,6 +273,10 @@ class Store:
             yield
         except (sqlite3.Error, OSError) as error:
             raise _translate(error, self.path, verb) from error
+        except UnicodeDecodeError:  # a damaged name, in what SQLite says of it
+            raise LedgerDamaged(
+                f"The ledger {str(self.path)!r} is damaged; restore it from a copy."
+            ) from None
 
     def _is_at_rest(self) -> bool:
         """Tell whether no log waits to be merged: then the file alone is the whole ledger."""
