@@ -49,15 +49,9 @@ from tacit.features import (
 )
 
 
-def _at_100(method: Any) -> Any:
+def _unasked(method: Any) -> Any:
     """Return a method that asks for no number of records: whitening has 100 directions then."""
-
-    def made(*, n_records: int, features: Any, **given: Any) -> Any:
-        view = clone(features)
-        view.steps[-1][1].set_params(dimensions=100)
-        return method(features=view, **given)
-
-    return made
+    return lambda n_records, **given: method(**given)
 
 
 METHODS: dict[str, Any] = {
@@ -66,8 +60,8 @@ METHODS: dict[str, Any] = {
     "ridge": ResidualRidgeClassifier,
     "prototype": PrototypeClassifier,
     "dpsgd": lambda **given: DPSGDClassifier(hidden=(), **given),
-    "pate": _at_100(PATEClassifier),
-    "knn": _at_100(PrivateKNNClassifier),
+    "pate": _unasked(PATEClassifier),
+    "knn": _unasked(PrivateKNNClassifier),
 }
 DELTA = 1e-5
 
@@ -194,7 +188,10 @@ def reviews(
     tokenizer, tables = (next(cache.rglob(f"*{end}"), None) for end in (".json", ".safetensors"))
     if tokenizer is None or tables is None:
         raise missing("a tokenizer and vectors", "the wheel of PyPI's wordllama (as --cache)")
-    with gzip.open(folder / "reviews" / "movieReviewSnippets_GroundTruth.txt.gz", "rt") as lines:
+    file = folder / "reviews" / "movieReviewSnippets_GroundTruth.txt.gz"
+    if not file.exists():
+        raise missing("reviews", "the source archive of PyPI's vaderSentiment 2.5")
+    with gzip.open(file, "rt") as lines:
         rows = [line.rstrip("\n").split("\t") for line in lines]
     texts, y = [row[-1] for row in rows], np.array([float(row[1]) > 0 for row in rows], dtype=int)
     vectors = StaticTextEncoder(tokenizer, table=tables).fit(None).transform(texts)

@@ -2,8 +2,7 @@
 
 No record is sampled: each takes part in all T steps, whose sums have Gaussian noise, and T of them
 compose exactly, mu^2 = T/sigma^2. Nothing hangs on who was drawn, the ledger counts the run exactly
-beside other Gaussian releases, and rows could come from a stream, one pass a step. On features of
-unit length (`PublicWhitening`) hardly anything is clipped.
+beside other Gaussian releases. All rows are held in memory: a step is a pass over them.
 """
 
 from __future__ import annotations
