@@ -9,12 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from knn_shared import Quiet
 
-from tacit import Budget, InsecureNoise, Ledger, Plan, ResidualRidgeClassifier
+from tacit import (
+    Budget,
+    InsecureNoise,
+    Ledger,
+    Plan,
+    ResidualRidgeClassifier,
+    ResidualRidgeRegressor,
+)
 from tacit.errors import InvalidArgument
+from tacit.features import PublicWhitening
 from tacit.mechanisms import NoisySum
 from tacit.methods.residual_rounds import Shares, compared_by
 from tacit.methods.summary import COUNT_SHARE
 from tacit.records import PrivateRecords
+from tacit.students import LinearStudent, load_student
 
 
 @given(st.floats(0, 1e9), st.integers(1, 4096), st.integers(1, 20))
@@ -137,3 +146,40 @@ def test_a_renyi_ledger_takes_shares_that_react(tmp_path):
     model.fit(rows, labels, X_public=shifted(50, 1, 0.0)[0])
     assert len(ledger.entries()) == len(model.releases_)
     assert ledger.spent() <= 2.0
+
+
+@pytest.mark.parametrize("groups", [False, True], ids=["records", "people"])
+def test_rows_that_are_whitened_have_a_linear_model(groups, tmp_path):
+    rows, labels = shifted(3000, 0, 0.0)
+    people = np.arange(len(rows)) if groups else None
+    model = built(
+        ResidualRidgeClassifier,
+        epsilon=2.0,
+        classes=(0, 1, 2),
+        features=PublicWhitening(5),
+        noise=InsecureNoise(0),
+    )
+    model.fit(rows, labels, X_public=shifted(300, 1, 0.0)[0], groups=people)
+    assert isinstance(model.student_, LinearStudent)
+    new, truth = shifted(500, 2, 0.0)
+    assert model.score(new, truth) > 0.9
+    # As sure as it is right, about: least squares has no sharpness of its own.
+    assert abs(model.predict_proba(new).max(axis=1).mean() - model.score(new, truth)) < 0.15
+    model.student_.save(tmp_path / "student")
+    np.testing.assert_array_equal(
+        load_student(tmp_path / "student").predict(new), model.predict(new)
+    )
+
+
+def test_numbers_of_whitened_rows_are_learned_by_a_linear_model():
+    rows, _ = shifted(3000, 0, 0.0)
+    values = np.tanh(rows[:, 0] - rows[:, 1])
+    model = built(
+        ResidualRidgeRegressor,
+        epsilon=4.0,
+        target_range=(-1, 1),
+        features=PublicWhitening(5),
+        noise=InsecureNoise(0),
+    )
+    model.fit(rows, values, X_public=shifted(300, 1, 0.0)[0])
+    assert model.score(rows, values) > 0.7

@@ -14,8 +14,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import softmax
 
 from tacit._checks import Floats, Integers, at_least, positive
+from tacit.features import ends_at_unit_length
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import Plan
 from tacit.methods.base import AnyRecords
@@ -32,19 +35,34 @@ from tacit.methods.residual_rounds import (
 from tacit.methods.settings import Count, Positive
 from tacit.methods.summary import PublicPart, SummaryClassifier, believed_counts
 from tacit.records import PrivateRecords, PublicSpace
-from tacit.students import KernelStudent, ValueStudent, choose_queries, kernel_width
+from tacit.students import (
+    KernelStudent,
+    LinearStudent,
+    ValueStudent,
+    choose_queries,
+    kernel_width,
+)
 from tacit.summaries import ExactNystroem, compact_view, longest_label, one_hot
+
+_SHARPNESS = (0.1, 1e4)
+"""Between which a softmax of shares is as sure as they are."""
 
 
 @dataclass(eq=False, repr=False)
 class LandmarkEstimator(ResidualEstimator):
-    """Residual moments of kernel features on medoids of the public inputs."""
+    """Residual moments of kernel features on medoids of the public inputs.
+
+    Rows that public whitening has made are features already: their moments are those of a linear
+    model, for in so many directions, all as long as each other, a kernel finds nobody near.
+    """
 
     _: KW_ONLY
     n_landmarks: Count = 500
     width: Positive = 0.3
 
-    def _kernel(self, space: PublicSpace, view: Floats) -> ExactNystroem:
+    def _kernel(self, space: PublicSpace, view: Floats) -> ExactNystroem | None:
+        if ends_at_unit_length(self.features):
+            return None
         count = min(at_least(1, n_landmarks=self.n_landmarks), len(view))
         chosen = choose_queries(compact_view(view), count, random_state=self.random_state)
         gamma = kernel_width(view, share=positive(width=self.width))
@@ -92,8 +110,9 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
         which can then refuse. Never count them for it.
     features : transformer, optional
         A public one for private and public inputs alike, fitted on public inputs; None for the
-        inputs themselves. In run.toml: "none", "digits" or "images",
-        "bins" (declared columns) or "whitened".
+        inputs themselves. Where its last step is `PublicWhitening` there are no landmarks: the
+        model is linear. In run.toml: "none", "digits" or "images", "bins" (declared columns) or
+        "whitened".
     radius : float, optional
         The public norm within which features are compared exactly: longer vectors are scaled down
         to it. By default the largest norm among the public inputs.
@@ -173,18 +192,32 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
 
         told = Told(total, shares.size, labels, longest_label(shares), gains)
         found = self._descend(told, public, private, ledger)
-        kernel = KernelStudent(self._view()).told(
+        told_by = self._kernel_student if public.basis is not None else self._linear_student
+        solved = told_by(public, outside, found.weights, shares)
+        student = self._taught(solved, solved.predict_proba, outside)
+        releases = [counts, *found.releases]
+        learned = {"releases_": releases, "candidates_": found.candidates}
+        return {**learned, "shift_": found.shift, "student_": student}
+
+    def _kernel_student(
+        self, public: PublicPart, outside: NDArray[Any], weights: Floats, shares: Floats
+    ) -> KernelStudent:
+        return KernelStudent(self._view()).told(
             outside,
             landmarks=_landmarks(public),
             gamma=public.basis.gamma,
             whitening=public.basis.whitening,
-            weights=found.weights,
+            weights=weights,
             bias=shares,
         )
-        student = self._taught(kernel, kernel.predict_proba, outside)
-        releases = [counts, *found.releases]
-        learned = {"releases_": releases, "candidates_": found.candidates}
-        return {**learned, "shift_": found.shift, "student_": student}
+
+    def _linear_student(
+        self, public: PublicPart, outside: NDArray[Any], weights: Floats, shares: Floats
+    ) -> LinearStudent:
+        sharpness = sharpness_of(public.view @ weights + shares)
+        slopes = weights / public.space.radius * sharpness
+        bias = shares * sharpness - public.space.centre @ slopes
+        return LinearStudent(self._view()).told(outside, slopes, bias)
 
 
 @dataclass(eq=False, repr=False)
@@ -279,11 +312,44 @@ class ResidualRidgeRegressor(SummaryRegressor, LandmarkEstimator):
     def _solution(
         self, public: PublicPart, outside: NDArray[Any], weights: Floats, level: float
     ) -> Any:
-        kernel: ExactNystroem = public.basis
+        kernel: ExactNystroem | None = public.basis
         student = ValueStudent(features=self._view())
+        if kernel is None:
+            slopes = weights / public.space.radius
+            return student.told_line(outside, slopes, level - float(public.space.centre @ slopes))
         return student.told_kernel(
             outside, _landmarks(public), kernel.whitening @ weights, level, kernel.gamma
         )
+
+
+def sharpness_of(shares: Floats) -> float:
+    """Return by what shares are multiplied, so that a softmax of them is as sure as they are.
+
+    Parameters
+    ----------
+    shares : array of shape (inputs, classes)
+        Of public inputs: about the chances of classes, from least squares.
+
+    Returns
+    -------
+    float
+        At which the largest chance is, in the mean, what it is among shares cut at 0.
+
+    Examples
+    --------
+    >>> round(sharpness_of(np.array([[0.9, 0.1], [0.2, 0.8]])), 2)
+    2.51
+    """
+    believed = np.maximum(shares, 0.0)
+    sure = float((believed.max(axis=1) / np.maximum(believed.sum(axis=1), 1e-12)).mean())
+
+    def missing(logarithm: float) -> float:
+        return float(softmax(np.exp(logarithm) * shares, axis=1).max(axis=1).mean()) - sure
+
+    low, high = np.log(_SHARPNESS)
+    if missing(low) >= 0 or missing(high) <= 0:
+        return float(np.exp(low if missing(low) >= 0 else high))
+    return float(np.exp(brentq(missing, low, high, xtol=1e-6)))
 
 
 def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
