@@ -25,7 +25,7 @@ def printed(capsys, **given) -> dict:
     [
         ("prototype", None, 1),
         ("moments", 500, 3),
-        ("ridge", 100, 4),
+        ("ridge", 100, 3),
         ("ridge", 90_000, 5),
         ("auto", 100, 1),
         ("auto", 90_000, 5),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tacit.features.rows import steps_of as steps_of
     from tacit.features.scales import ScaledHOG
     from tacit.features.scales import box_windows as box_windows
+    from tacit.features.scattering import Scattering
     from tacit.features.text import LexiconScores, StaticTextEncoder
     from tacit.features.whitening import PublicKernel, PublicWhitening
     from tacit.features.whitening import bearable_dimensions as bearable_dimensions
@@ -57,6 +58,7 @@ __all__ = [
     "PublicPatches",
     "PublicWhitening",
     "ScaledHOG",
+    "Scattering",
     "StaticTextEncoder",
     "digit_features",
     "image_features",
@@ -79,6 +81,7 @@ _HOME = {
     "transform_rows": "rows",
     "steps_of": "rows",
     "ScaledHOG": "scales",
+    "Scattering": "scattering",
     "box_windows": "scales",
     "PublicKernel": "whitening",
     "PublicWhitening": "whitening",
