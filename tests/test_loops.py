@@ -220,3 +220,15 @@ def test_a_small_run_does_not_load_numba():
 def test_without_numba_runs_go_on_as_before(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
     assert not _loops.use_loops(_loops.WORTH_IT)
+
+
+def test_where_nothing_can_be_kept_loops_are_compiled_all_the_same():
+    numba = pytest.importorskip("numba")
+
+    def njit(*given, cache=False, **how):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return numba.njit(*given, **how)
+
+    each = _loops.Loop(lambda values: values.sum(), "float64(float64[::1])")
+    assert _loops._compiled(each, njit)(np.ones(3)) == 3.0

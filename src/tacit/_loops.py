@@ -73,7 +73,16 @@ def use_loops(numbers: float) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a folder in which nothing can be kept
         for each in _known:
-            each.compiled = each.compiled or numba.njit(
-                each.signature, cache=True, nogil=True, error_model="numpy"
-            )(each.plain)
+            each.compiled = each.compiled or _compiled(each, numba.njit)
     return True
+
+
+def _compiled(each: Loop, njit: Any) -> Callable[..., Any]:
+    """Compile a loop; where machine code can be kept nowhere, for this process alone."""
+    how = {"nogil": True, "error_model": "numpy"}
+    made: Callable[..., Any]
+    try:
+        made = njit(each.signature, cache=True, **how)(each.plain)
+    except (RuntimeError, OSError):
+        made = njit(each.signature, **how)(each.plain)
+    return made
