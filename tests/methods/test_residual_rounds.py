@@ -21,6 +21,7 @@ from tacit.errors import InvalidArgument
 from tacit.features import PublicWhitening
 from tacit.mechanisms import NoisySum
 from tacit.methods.residual_rounds import Shares, compared_by
+from tacit.methods.ridge import sharpness_of
 from tacit.methods.summary import COUNT_SHARE
 from tacit.records import PrivateRecords
 from tacit.students import LinearStudent, load_student
@@ -183,3 +184,9 @@ def test_numbers_of_whitened_rows_are_learned_by_a_linear_model():
     )
     model.fit(rows, values, X_public=shifted(300, 1, 0.0)[0])
     assert model.score(rows, values) > 0.7
+
+
+@pytest.mark.parametrize("odd", [0.0, -1.0, 1e-12, 1e308, np.inf, np.nan])
+def test_a_paid_solution_is_kept_whatever_its_shares_are(odd):
+    with np.errstate(all="ignore"):
+        assert np.isfinite(sharpness_of(np.array([[odd, 0.1], [0.2, odd]])))

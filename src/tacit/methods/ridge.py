@@ -347,8 +347,9 @@ def sharpness_of(shares: Floats) -> float:
         return float(softmax(np.exp(logarithm) * shares, axis=1).max(axis=1).mean()) - sure
 
     low, high = np.log(_SHARPNESS)
-    if missing(low) >= 0 or missing(high) <= 0:
-        return float(np.exp(low if missing(low) >= 0 else high))
+    least, most = missing(low), missing(high)
+    if not least < 0 < most:  # nor where shares are beyond all bounds: what was paid for is kept
+        return float(np.exp(low if least >= 0 else high))
     return float(np.exp(brentq(missing, low, high, xtol=1e-6)))
 
 
