@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -236,6 +236,25 @@ def own_floats(**named: ArrayLike) -> Floats:
     if floats is None:  # out here the refusal has no context, which might quote a cell
         raise InvalidArgument(f"Expected {name} to be an array of numbers.")
     return floats
+
+
+_Read = TypeVar("_Read")
+
+
+def unquoted(work: Callable[[], _Read], expected: str) -> _Read:
+    """Return what foreign code makes of private values; if it fails, in words that quote none.
+
+    It is silenced: whether anything is printed may depend on a single cell.
+    """
+    with quiet():
+        try:
+            return work()
+        except InvalidArgument:
+            raise
+        except BaseException as error:
+            kind = kind_of(error)
+    # Out here the refusal has no context, which would be shown or logged with it.
+    raise InvalidArgument(f"Expected {expected}; reading it fails with {kind}.")
 
 
 def order_array(orders: ArrayLike) -> Floats:

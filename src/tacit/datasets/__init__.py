@@ -5,16 +5,15 @@ Names that are not in `__all__` are for packages above, which read formats of th
 
 from tacit.datasets._reading import existing_file as existing_file
 from tacit.datasets._reading import open_npz as open_npz
-from tacit.datasets._reading import reading as reading
+from tacit.datasets._reading import read_file as read_file
 from tacit.datasets.arrays import load_idx, load_npz, read_idx
-from tacit.datasets.batches import TextFormat as TextFormat
-from tacit.datasets.batches import text_lines as text_lines
 from tacit.datasets.dataset import Dataset, Parts
 from tacit.datasets.declarations import contradictions, proposed_columns
 from tacit.datasets.named import declared_roles as declared_roles
 from tacit.datasets.named import load_adult, load_affairs, load_dataset, load_digits, load_public
 from tacit.datasets.named import named_kind as named_kind
 from tacit.datasets.named import public_blocks as public_blocks
+from tacit.datasets.named import row_ids as row_ids
 from tacit.datasets.named import ships as ships
 from tacit.datasets.streams import TableInputs as TableInputs
 from tacit.datasets.streams import TableStream, open_table

@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,31 +19,44 @@ from numpy.typing import NDArray
 from tacit._files import PathLike
 from tacit.errors import InvalidArgument, TacitError
 
+Found = TypeVar("Found")
 
-@contextlib.contextmanager
-def reading(path: Path, kind: str) -> Iterator[None]:
-    """Turn whatever a reader meets into one line about the file: no error of its may quote it."""
+
+def read_file(path: PathLike, kind: str, work: Callable[[], Found]) -> Found:
+    """Return what `work` reads; whatever a reader raises becomes one line about the file.
+
+    The line is raised outside of any handler: a context would keep what the reader said of a cell.
+    """
     try:
-        yield
+        return work()
     except TacitError:
         raise
-    except Exception:
-        raise InvalidArgument(
-            f"Expected {path.name!r} to be a whole, readable {kind}; it is truncated, damaged or "
-            "holds something else."
-        ) from None
-
-
-@contextlib.contextmanager
-def utf8_text(path: Path) -> Iterator[None]:
-    """Say of a text in another encoding that it is, and how to convert it."""
-    try:
-        yield
     except UnicodeDecodeError:
-        raise InvalidArgument(
-            f"Expected {path.name!r} to be text in UTF-8; it is in another encoding (save it as "
-            "UTF-8, or for Latin-1: iconv -f LATIN1 -t UTF-8 OLD > NEW) or no text at all."
-        ) from None
+        refusal = _other_encoding(path)
+    except Exception:
+        refusal = _unreadable(path, kind)
+    raise refusal
+
+
+def read_parts(path: PathLike, kind: str, parts: Iterator[Found]) -> Iterator[Found]:
+    """Go through what a reader yields; whatever it raises becomes one line about the file."""
+    end = object()
+    while (part := read_file(path, kind, lambda: next(parts, end))) is not end:
+        yield part  # type: ignore[misc]  # all but the end are parts
+
+
+def _unreadable(path: PathLike, kind: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"Expected {Path(path).name!r} to be a whole, readable {kind}; it is truncated, damaged or "
+        "holds something else."
+    )
+
+
+def _other_encoding(path: PathLike) -> InvalidArgument:
+    return InvalidArgument(
+        f"Expected {Path(path).name!r} to be text in UTF-8; it is in another encoding (save it as "
+        "UTF-8, or for Latin-1: iconv -f LATIN1 -t UTF-8 OLD > NEW) or no text at all."
+    )
 
 
 def existing_file(path: PathLike) -> Path:

@@ -8,17 +8,17 @@ archives, pickles are refused and never opened.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import Shape, shape_pair
+from tacit._checks import Integers, Shape, finite, refuse, shape_pair
 from tacit._files import PathLike
-from tacit.datasets._reading import existing_file, file_in, open_binary, open_npz, reading
-from tacit.datasets.dataset import Dataset, Label, class_indices, declared_classes
+from tacit.datasets._reading import existing_file, file_in, open_binary, open_npz, read_file
+from tacit.datasets.dataset import Dataset, Label, declared_classes
 from tacit.errors import InvalidArgument
 
 _UNSIGNED_BYTES = bytes([0, 0, 0x08])
@@ -59,13 +59,17 @@ def read_idx(path: PathLike) -> NDArray[np.uint8]:
     [7, 2, 1]
     """
     found = existing_file(path)
-    with reading(found, "IDX file of unsigned bytes"), open_binary(found) as file:
+    return read_file(found, "IDX file of unsigned bytes", lambda: _idx_array(found))
+
+
+def _idx_array(path: Path) -> NDArray[np.uint8]:
+    with open_binary(path) as file:
         magic = file.read(4)
         if magic[:3] != _UNSIGNED_BYTES or not 1 <= (magic[3:] or b"\0")[0] <= _MOST_DIMENSIONS:
             raise ValueError
         shape = np.frombuffer(file.read(4 * magic[3]), dtype=">u4").tolist()
         expected = math.prod(shape)
-        most = found.stat().st_size * (_BEST_GZIP_RATIO if found.suffix == ".gz" else 1)
+        most = path.stat().st_size * (_BEST_GZIP_RATIO if path.suffix == ".gz" else 1)
         if len(shape) < magic[3] or expected > most:
             raise ValueError
         content = file.read(expected + 1)
@@ -99,11 +103,12 @@ def load_idx(
     height, width = train_images.shape[1:]
     if test_images.shape[1:] != (height, width):
         raise InvalidArgument(f"Expected images of one size in {str(folder)!r}.")
-    labels = np.concatenate([train_labels, test_labels]).tolist()
     declared = declared_classes(classes)
+    images = np.concatenate([train_images, test_images]).reshape(-1, height * width)
     return Dataset(
-        _fractions(np.concatenate([train_images, test_images]).reshape(-1, height * width)),
-        class_indices(labels, declared, f"{str(folder)!r}"),
+        # The format has bytes and nothing else: its scale is no record's doing.
+        images.astype(np.float32) / np.float32(255),
+        _class_indices(np.concatenate([train_labels, test_labels]), declared, Path(folder)),
         declared,
         Path(folder).resolve().name if name is None else name,
         (height, width),
@@ -123,14 +128,11 @@ def _read_part(folder: PathLike, part: str) -> tuple[NDArray[np.uint8], NDArray[
     return images, labels
 
 
-def _fractions(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-    return pixels.astype(np.float32) / np.float32(255)
-
-
 def load_npz(
     path: PathLike,
     *,
     classes: int | Iterable[Label] | None = None,
+    range: Sequence[float] | None = None,
     image_shape: Shape | None = None,
     name: str | None = None,
 ) -> Dataset:
@@ -143,6 +145,10 @@ def load_npz(
     classes : int or iterable of str or int, optional
         The declared labels, or how many there are; None where they stand in the archive under
         the name `classes`.
+    range : pair of float, optional
+        (low, high), the declared range of the inputs, [0, 255] for bytes: they become fractions of
+        it as float32, clipped to [0, 1]. Needed for images: no scale is taken from an array's
+        type, which one record may have decided. None: numbers stay as they are.
     image_shape : tuple of int, optional
         (height, width) where a row is an image and its array does not say so.
     name : str, optional
@@ -155,13 +161,10 @@ def load_npz(
 
     Notes
     -----
-    Inputs are `(records, features)`, or `(records, height, width)` for images; bytes become
-    fractions of 255.
+    Inputs are `(records, features)`, or `(records, height, width)` for images.
     """
     found = existing_file(path)
-    with reading(found, ".npz archive of numbers"), open_npz(found) as archive:
-        known = {"classes", *(key for parts in _PARTS for pair in parts for key in pair)}
-        arrays = {key.lower(): archive[key] for key in archive.files if key.lower() in known}
+    arrays = _arrays_in(found)
     parts = _choose_parts(arrays, found)
     if classes is None and "classes" not in arrays:
         raise InvalidArgument(
@@ -169,20 +172,47 @@ def load_npz(
             "it under that name; labels read off private data could themselves tell something."
         )
     declared = declared_classes(arrays["classes"].tolist() if classes is None else classes)
-    inputs = [_inputs(arrays[x], found) for x, _ in parts]
+    inputs = [arrays[x] for x, _ in parts]
     if len({x.shape[1:] for x in inputs}) > 1:
         raise InvalidArgument(f"Expected both parts of {found.name!r} to have the same features.")
-    X = np.concatenate(inputs)
-    shape = _image_shape(X, image_shape)
+    shape = _image_shape(inputs[0], image_shape)
+    if shape is not None and range is None:
+        raise InvalidArgument(
+            f"Expected range=[low, high] of the images in {found.name!r}, such as [0, 255] for "
+            "bytes (in a configuration: range = [0, 255] in [data.options]): an array's type does "
+            "not tell it, for one record may have decided the type."
+        )
     labels = np.concatenate([arrays[y].reshape(-1) for _, y in parts])
     return Dataset(
-        X.reshape(len(X), -1),
-        class_indices(_plain(labels), declared, repr(found.name)),
+        np.concatenate([_scaled(_rows_in(x, found), range) for x in inputs]),
+        _class_indices(labels, declared, found),
         declared,
         found.stem if name is None else name,
         shape,
         n_train=len(inputs[0]) if len(parts) > 1 else None,
     )
+
+
+def _arrays_in(path: Path) -> dict[str, NDArray[Any]]:
+    known = {"classes", *(key for parts in _PARTS for pair in parts for key in pair)}
+
+    def read() -> dict[str, NDArray[Any]]:
+        with open_npz(path) as archive:
+            return {key.lower(): archive[key] for key in archive.files if key.lower() in known}
+
+    return read_file(path, ".npz archive of numbers", read)
+
+
+def npz_row_ids(path: PathLike, rule: int) -> NDArray[np.bytes_]:
+    """Return a hash of each row as it stands in an archive; by rule 1 as 0.2 scaled it. Secret."""
+    from tacit.teachers import record_ids
+
+    found = existing_file(path)
+    arrays = _arrays_in(found)
+    inputs = [arrays[x] for x, _ in _choose_parts(arrays, found)]
+    if rule == 1 and all(x.dtype == np.uint8 for x in inputs):
+        inputs = [x.astype(np.float32) / np.float32(255) for x in inputs]
+    return record_ids(np.concatenate([_rows_in(x, found) for x in inputs]))
 
 
 def _choose_parts(arrays: dict[str, NDArray[Any]], path: Path) -> tuple[tuple[str, str], ...]:
@@ -200,12 +230,24 @@ def _choose_parts(arrays: dict[str, NDArray[Any]], path: Path) -> tuple[tuple[st
     return held[0]
 
 
-def _inputs(array: NDArray[Any], path: Path) -> NDArray[Any]:
-    if array.dtype == np.uint8:
-        return _fractions(array)
+def _rows_in(array: NDArray[Any], path: Path) -> NDArray[Any]:
+    """Return rows of numbers by their values; single precision stays as it is stored."""
     if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
         raise InvalidArgument(f"Expected the inputs of {path.name!r} to be finite numbers.")
-    return array if array.dtype == np.float32 else array.astype(np.float64)
+    rows = array.reshape(len(array), -1)
+    return rows if rows.dtype == np.float32 else rows.astype(np.float64)
+
+
+def _scaled(rows: NDArray[Any], declared: Sequence[float] | None) -> NDArray[Any]:
+    """Return fractions of the declared range, each number by itself."""
+    if declared is None:
+        return rows
+    if not isinstance(declared, list | tuple) or len(declared) != 2:
+        raise refuse("range", declared, "two numbers, [low, high]")
+    low, high = finite(range=declared[0]), finite(range=declared[1])
+    if not low < high:
+        raise refuse("range", declared, "[low, high] with low below high")
+    return ((rows - low) / (high - low)).clip(0, 1).astype(np.float32)
 
 
 def _image_shape(X: NDArray[Any], declared: Shape | None) -> Shape | None:
@@ -217,8 +259,14 @@ def _image_shape(X: NDArray[Any], declared: Shape | None) -> Shape | None:
     return height, width
 
 
-def _plain(labels: NDArray[Any]) -> list[Any]:
-    """Labels as Python values; whole floats are integers, as other tools like to save them."""
-    if labels.dtype.kind == "f" and (labels == np.floor(labels)).all():
-        return [int(label) if np.isfinite(label) else label for label in labels]
-    return list(labels.tolist())
+def _class_indices(labels: NDArray[Any], classes: tuple[Label, ...], path: Path) -> Integers:
+    """Return the index of each label; one that is not declared is refused and never quoted."""
+    from tacit.records import Labels
+
+    places, fits = Labels(classes).read(labels)
+    if not fits.all():
+        raise InvalidArgument(
+            f"Expected every label of {path.name!r} to be one of the {len(classes)} declared "
+            "classes; at least one is not."
+        )
+    return places

@@ -1,9 +1,10 @@
-"""Tables of every kind as one thing: names of columns, and record batches of Arrow.
+"""Tables of every kind as one thing: names of columns, and batches of their cells.
 
-A CSV file (plain or compressed), a Parquet file or folder, and whatever speaks Arrow: a table,
-reader or dataset of pyarrow, a frame of pandas or Polars, a relation of DuckDB, a Dask frame by its
-partitions. Batches come one after the other, so that a table need not fit into memory; text arrives
-as text, each cell as it is written: no type is guessed from other rows. No message quotes a cell.
+A CSV file (plain or compressed), a Parquet file or folder, frames of pandas or Polars, tables,
+readers and datasets of pyarrow, a relation of DuckDB, a Dask frame by its partitions. Batches come
+one after the other, so that a table need not fit into memory. Each part is read in the types that
+it has itself, and text as text: no type is inferred from cells, and none is brought to another
+part's (`tacit._cells` reads the values). No message quotes a cell.
 """
 
 from __future__ import annotations
@@ -16,17 +17,16 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from tacit._cells import frame_columns
 from tacit._checks import refuse
-from tacit.datasets._reading import existing_file, reading, utf8_text
+from tacit.datasets._reading import existing_file, read_file, read_parts
 from tacit.errors import InvalidArgument, RecordsUnread
 
 if TYPE_CHECKING:
@@ -38,10 +38,20 @@ _ROWS = 1 << 14  # at a time
 _BUFFER = 1 << 18  # bytes of each column that are read ahead
 _PIECE = 1 << 20  # rows of a piece that one task reads
 _PARQUET = (".parquet", ".pq")
-_KEPT = ("DataFrame", "Table", "RecordBatch", "ChunkedArray", "StructArray")
-_KEEPERS = ("pandas", "polars", "pyarrow")
-"""Kinds that hold what they say, and say it again, and whose they are: others may have these names
-and ask a database each time."""
+_LONGEST = 2**31 - 1  # characters of one cell of a text file
+_LINES_ALONE = '\n,"0'
+"""What must be bytes of ASCII, so that an odd byte in one line leaves the others as they are."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Cells:
+    """Some rows of a table: a column of cells by each name. Secret."""
+
+    columns: dict[str, Any]
+    count: int
+
+    def __getitem__(self, name: str) -> Any:
+        return self.columns[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,28 +81,30 @@ class TextFormat:
             raise refuse("encoding", self.encoding, 'an encoding, such as "latin-1"') from None
 
 
+Opened = Callable[[list[str]], Iterator[Cells]]
+"""Opens a table, or a piece of one, for some of its columns."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batches:
     """A table that can be gone through: its columns' names, and how to get batches of some of them.
 
-    `name` is how messages call it, `place` says where its n-th record stands. `cut`, where there is
+    `name` is how messages call it, `row` says where its n-th record stands. `cut`, where there is
     one, opens it in pieces, which other processes can open, too; `again` says whether it can be
     gone through more than once, and `state` tells sizes and times of its files, as they are now.
-    `kinds` are those of columns (`kind_of`), where each part has types of its own.
     """
 
     name: str
     names: list[str]
-    open: Callable[[list[str]], Iterator[pa.RecordBatch]] = field(repr=False)
-    place: Callable[[int], str] = field(repr=False)
+    open: Opened = field(repr=False)
+    row: Callable[[int], str] = field(repr=False)
     hint: str | None = None
     cut: Callable[[], list[Opened]] | None = field(default=None, repr=False)
     again: bool = True
     state: Callable[[], tuple[Any, ...]] = field(default=tuple, repr=False)
-    kinds: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def of(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
-        """Go through batches of these columns, in this order; nothing that fails is quoted."""
+    def of(self, wanted: list[str]) -> Iterator[Cells]:
+        """Go through batches of these columns; nothing that fails is quoted."""
         known = self.state()
         yield from some_batches(self.name, self.open, wanted)
         self.refuse_other(known)  # rows may have been read twice, or not at all
@@ -105,10 +117,6 @@ class Batches:
                 "another file on this machine (a copy needs the same time). Nothing was released "
                 "from what it holds now."
             )
-
-
-Opened = Callable[[list[str]], Iterator["pa.RecordBatch"]]
-"""Opens a table, or a piece of one, for some of its columns."""
 
 
 def files_of(opened: Opened) -> tuple[str, ...]:
@@ -126,21 +134,17 @@ def opens_anywhere(opened: Opened) -> bool:
     """Tell whether another process can open the same: not what is in this one's memory alone."""
     if isinstance(opened, _RowGroups):
         return all(getattr(fragment, "path", None) for fragment in opened.fragments)
-    return not isfunction(opened)
+    return not isfunction(opened) and not isinstance(opened, partial)
 
 
-def some_batches(name: str, opened: Opened, wanted: list[str]) -> Iterator[pa.RecordBatch]:
-    """Go through batches of these columns, in this order; nothing that fails is quoted."""
-    with contextlib.ExitStack() as guards:
-        guards.enter_context(reading(Path(name), "table"))
-        guards.enter_context(utf8_text(Path(name)))
-        for batch in opened(wanted):
-            if batch.num_rows:
-                yield batch.select(wanted)
+def some_batches(name: str, opened: Opened, wanted: list[str]) -> Iterator[Cells]:
+    """Go through batches of these columns; nothing that fails is quoted."""
+    batches = read_parts(name, "table", (batch for batch in opened(wanted)))
+    return (batch for batch in batches if batch.count)
 
 
-def batches_of(source: Any, text: TextFormat) -> Batches:
-    """Open a table: a path, or anything that speaks Arrow.
+def batches_of(source: Any, text: TextFormat, *, by_line: bool = False) -> Batches:
+    """Open a table: a path, a frame, or anything that speaks Arrow.
 
     Parameters
     ----------
@@ -149,14 +153,20 @@ def batches_of(source: Any, text: TextFormat) -> Batches:
         table in memory.
     text : TextFormat
         How a text file is written.
+    by_line : bool
+        Take each line of a text file for a record, and leave out those that cannot be cut into
+        cells: no cell then goes over two lines, and an open quote ends with its own line.
     """
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         if any(each.suffix.lower() in _PARQUET for each in (path, *path.rglob("*"))):
             return _parquet(path)
-        return _csv(existing_file(path), text)
+        return _csv(existing_file(path), text, by_line)
+    frame = frame_columns(source)
+    if frame is not None:
+        return _in_memory(type(source).__name__, *frame)
     if hasattr(source, "__arrow_c_stream__"):
-        return _arrow(source)
+        return _reader(source)
     if hasattr(source, "get_fragments") and hasattr(source, "schema"):
         return _dataset(source, type(source).__name__)
     if hasattr(source, "to_delayed") and hasattr(source, "columns"):
@@ -177,8 +187,11 @@ def _parquet(path: Path) -> Batches:
     if not path.exists():
         existing_file(path)  # says that there is none
     _refuse_other_files(path)
-    with reading(path, "Parquet file or folder of them"):
-        table = pyarrow.dataset.dataset(path, format="parquet", partitioning=_folders(path))
+    table = read_file(
+        path,
+        "Parquet file or folder of them",
+        lambda: pyarrow.dataset.dataset(path, format="parquet", partitioning=_folders(path)),
+    )
     return _dataset(table, path.name)
 
 
@@ -204,7 +217,6 @@ class _RowGroups:
     """Some row groups of Parquet files: a piece that any process with these files can open."""
 
     fragments: tuple[Any, ...]
-    schema: Any
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -218,10 +230,27 @@ class _RowGroups:
         held = (each for each in self.fragments if getattr(each, "path", None))
         return {fragment.path: fragment.filesystem for fragment in held}
 
-    def __call__(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, wanted: list[str]) -> Iterator[Cells]:
         for fragment in self.fragments:
-            read = _parquet_batches if _is_open_parquet(fragment) else _scanned
-            yield from read(fragment, self.schema, wanted)
+            yield from _fragment_cells(fragment, wanted)
+
+
+def _fragment_cells(fragment: Any, wanted: list[str]) -> Iterator[Cells]:
+    """Read a fragment in the types of its own file; another file's decide nothing about it.
+
+    A column that the file lacks is missing in each of its records; what a folder's name says
+    (`site=02`) stands in each of them.
+    """
+    import pyarrow.dataset
+
+    folder = pyarrow.dataset.get_partition_keys(fragment.partition_expression)
+    own = fragment.physical_schema.names
+    held = [name for name in wanted if name in own and name not in folder]
+    scan = _parquet_batches if _is_open_parquet(fragment) else _scanned
+    for batch in scan(fragment, held):
+        count = batch.num_rows
+        cells = dict(zip(held, batch.select(held).columns, strict=True))
+        yield Cells({name: cells.get(name, [folder.get(name)] * count) for name in wanted}, count)
 
 
 def _is_open_parquet(fragment: Any) -> bool:
@@ -234,103 +263,26 @@ def _is_open_parquet(fragment: Any) -> bool:
     return how.decryption_properties is None and how.parquet_decryption_config is None
 
 
-def _parquet_batches(fragment: Any, schema: pa.Schema, wanted: list[str]) -> Iterator[Any]:
-    """Read some row groups page by page; a scan of Arrow's would hold each group as a whole.
-
-    In the types of the file itself: which file comes first decides nothing about another.
-    """
-    import pyarrow as pa
-    import pyarrow.dataset
+def _parquet_batches(fragment: Any, held: list[str]) -> Iterator[pa.RecordBatch]:
+    """Read row groups page by page; a scan of Arrow's would hold each group as a whole."""
     import pyarrow.parquet
 
-    told = pyarrow.dataset.get_partition_keys(fragment.partition_expression)
-    inside = [name for name in wanted if name in fragment.physical_schema.names]
-    held = [name for name in inside if name not in told]
     groups = [group.id for group in fragment.row_groups]
     pages = {"pre_buffer": False, "buffer_size": _BUFFER}
     with fragment.open() as file:
         opened = pyarrow.parquet.ParquetFile(file, metadata=fragment.metadata, **pages)
-        for batch in opened.iter_batches(_ROWS, groups, held, use_threads=False):
-            cells = [
-                batch[name]
-                if name in held
-                else _repeated(told.get(name), schema.field(name), batch)
-                for name in wanted
-            ]
-            yield pa.record_batch(cells, names=wanted)
+        yield from opened.iter_batches(_ROWS, groups, held, use_threads=False)
 
 
-def _repeated(value: Any, field: pa.Field, batch: pa.RecordBatch) -> pa.Array:
-    """Return what a folder's name says, or nothing, for each row."""
-    import pyarrow as pa
-
-    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    return pa.repeat(pa.scalar(value, kind), batch.num_rows)
-
-
-def _scanned(fragment: Any, schema: pa.Schema, wanted: list[str]) -> Iterator[Any]:
-    _refuse_other_types(fragment.physical_schema, schema, wanted)
+def _scanned(fragment: Any, held: list[str]) -> Iterator[pa.RecordBatch]:
     yield from fragment.to_batches(
-        schema=schema,
-        columns=wanted,
+        schema=fragment.physical_schema,
+        columns=held,
         batch_size=_ROWS,
         batch_readahead=1,  # memory is that of a batch, not of all that could be read
         fragment_readahead=1,
         use_threads=False,
     )
-
-
-def _refuse_other_types(own: pa.Schema, common: pa.Schema, wanted: list[str]) -> None:
-    """Refuse a file whose cells Arrow would change without a word, to have one type in all.
-
-    As text it writes numbers in a way of its own, 1e+10 for 10000000000, and as shorter floats it
-    rounds them: one person would be two, or two one. Whole numbers it keeps, or says that it fails.
-    """
-    for name in wanted:
-        if name not in own.names:
-            continue
-        kind, other = own.field(name).type, common.field(name).type
-        as_text = _is_text(other) and kind_of(kind) == WORDS
-        whole = kind_of(kind) == WORDS and not _is_text(kind)
-        if kind != other and not as_text and not (whole and _is_number(other)):
-            raise other_types(name)
-
-
-def other_types(name: str) -> InvalidArgument:
-    """Return what is said of a column that has several types."""
-    return InvalidArgument(
-        f"Expected column {name!r} to have one type in all parts of the table; it has several. "
-        "Write it as text, or as whole numbers, everywhere."
-    )
-
-
-WORDS = "text or whole numbers"
-
-
-def kind_of(kind: pa.DataType) -> str:
-    """Return a name of a column's type, the same for types whose cells become the same words."""
-    import pyarrow.types as kinds
-
-    held = kind.value_type if kinds.is_dictionary(kind) else kind
-    alike = _is_text(held) or kinds.is_integer(held) or kinds.is_null(held)
-    return WORDS if alike else str(held)
-
-
-def _kinds(schema: pa.Schema) -> dict[str, str]:
-    return {field.name: kind_of(field.type) for field in schema}
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    import pyarrow.types as kinds
-
-    return bool(kinds.is_floating(kind) or kinds.is_integer(kind))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow.types as kinds
-
-    held = kind.value_type if kinds.is_dictionary(kind) else kind
-    return bool(kinds.is_string(held) or kinds.is_large_string(held) or kinds.is_string_view(held))
 
 
 def _dataset(table: Any, name: str) -> Batches:
@@ -340,15 +292,21 @@ def _dataset(table: Any, name: str) -> Batches:
             f"Expected a dataset without a filter, got a filtered {name}: write its rows to a file "
             "of their own, or give its to_table() or scanner().to_reader()."
         )
+    format_name = getattr(getattr(table, "format", None), "default_extname", "")
+    if format_name in ("csv", "json"):  # Arrow would infer types from the first rows
+        raise InvalidArgument(
+            f"Expected a dataset of files that say their own types, such as Parquet; got "
+            f"{format_name}. Give the path of a CSV file instead."
+        )
 
-    def opened(wanted: list[str]) -> Iterator[pa.RecordBatch]:
-        return _RowGroups(tuple(table.get_fragments()), table.schema)(wanted)
+    def opened(wanted: list[str]) -> Iterator[Cells]:
+        return _RowGroups(tuple(table.get_fragments()))(wanted)
 
     def cut() -> list[Opened]:
-        return [_RowGroups(tuple(some), table.schema) for some in _row_groups(table)]
+        return [_RowGroups(tuple(some)) for some in _row_groups(table)]
 
-    how: dict[str, Any] = {"state": partial(_files_of, table), "kinds": _kinds(table.schema)}
-    return Batches(name, list(table.schema.names), opened, _record, cut=cut, **how)
+    state = partial(_files_of, table)
+    return Batches(name, list(table.schema.names), opened, _record, cut=cut, state=state)
 
 
 def _files_of(table: Any) -> tuple[Any, ...]:
@@ -390,51 +348,56 @@ def _folders(path: Path) -> Any:
     return pyarrow.dataset.partitioning(words, flavor="hive")
 
 
-def _arrow(source: Any) -> Batches:
+def _in_memory(name: str, names: list[Any], columns: list[Any]) -> Batches:
+    """Go through a frame or table in memory, each column in its own type."""
+    count = len(columns[0]) if columns else 0
+    held = [str(each) for each in names]
+    by_name = dict(zip(held, columns, strict=True))
+
+    def part(start: int, end: int, wanted: list[str]) -> Iterator[Cells]:
+        for at in range(start, min(end, count), _ROWS):
+            stop = min(at + _ROWS, end, count)
+            yield Cells({each: _sliced(by_name[each], at, stop) for each in wanted}, stop - at)
+
+    def cut() -> list[Opened]:
+        return [partial(part, at, at + _PIECE) for at in range(0, max(1, count), _PIECE)]
+
+    return Batches(name, held, partial(part, 0, count), _record, cut=cut)
+
+
+def _sliced(column: Any, start: int, end: int) -> Any:
+    """Return some cells of a column of pandas, Polars or Arrow."""
+    if hasattr(column, "iloc"):
+        return column.iloc[start:end]
+    return column.slice(start, end - start)
+
+
+def _reader(source: Any) -> Batches:
+    """Go through what Arrow can read once: a query may have another answer the next time."""
     import pyarrow as pa
 
     kind = type(source).__name__
-    with reading(Path(kind), "table that Arrow can read"):
-        reader = pa.RecordBatchReader.from_stream(source)
+    reader = read_file(
+        kind, "table that Arrow can read", lambda: pa.RecordBatchReader.from_stream(source)
+    )
     names = list(reader.schema.names)
-    keeper = type(source).__module__.partition(".")[0]
-    if (
-        kind not in _KEPT or keeper not in _KEEPERS
-    ):  # a reader, or a query that may say something else the next time
-        return Batches(kind, names, lambda _: _small(reader), _record, again=False)
-    reader.close()
 
-    def opened(wanted: list[str]) -> Iterator[pa.RecordBatch]:
-        return _small(pa.RecordBatchReader.from_stream(source))
+    def opened(wanted: list[str]) -> Iterator[Cells]:
+        for batch in reader:
+            for at in range(0, batch.num_rows, _ROWS):
+                some = batch.slice(at, _ROWS)
+                yield Cells({name: some.column(name) for name in wanted}, some.num_rows)
 
-    def cut() -> list[Opened]:
-        rows = pa.RecordBatchReader.from_stream(source).read_all()  # no copy of what Arrow holds
-        return [_slice(rows, start) for start in range(0, max(1, rows.num_rows), _PIECE)]
-
-    return Batches(kind, names, opened, _record, cut=cut)
-
-
-def _slice(rows: pa.Table, start: int) -> Opened:
-    """Open some rows of a table in memory, which other processes are sent."""
-    return lambda _: _small(rows.slice(start, _PIECE).to_batches())
-
-
-def _small(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cut large batches: a frame may be one."""
-    for batch in batches:
-        for start in range(0, batch.num_rows, _ROWS):
-            yield batch.slice(start, _ROWS)
+    return Batches(kind, names, opened, _record, again=False)
 
 
 def _partitions(frame: Any) -> Batches:
     def cut() -> list[Opened]:
         return [_Partition(part) for part in frame.to_delayed()]
 
-    def opened(wanted: list[str]) -> Iterator[pa.RecordBatch]:
+    def opened(wanted: list[str]) -> Iterator[Cells]:
         for part in frame[wanted].to_delayed():
             yield from _Partition(part)(wanted)
-
-    import pyarrow as pa
 
     names, called = [str(name) for name in frame.columns], type(frame).__name__
     if _is_held_elsewhere(frame):
@@ -442,9 +405,7 @@ def _partitions(frame: Any) -> Batches:
             f"Expected a {called} that says how its rows are made, got one whose rows a cluster "
             "holds: give the frame as it was before persist()."
         )
-    with reading(Path(called), "table that Arrow can read"):
-        kinds = _kinds(pa.Schema.from_pandas(frame._meta, preserve_index=False))
-    return Batches(called, names, opened, _record, cut=cut, kinds=kinds)
+    return Batches(called, names, opened, _record, cut=cut)
 
 
 def _is_held_elsewhere(frame: Any) -> bool:
@@ -459,29 +420,36 @@ class _Partition:
 
     part: Any
 
-    def __call__(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
+    def __call__(self, wanted: list[str]) -> Iterator[Cells]:
         # Here, whatever executor runs this: a partition is one task.
-        frame = self.part.compute(scheduler="synchronous")[wanted]
-        yield from pa.Table.from_pandas(frame, preserve_index=False).to_batches(_ROWS)
+        frame = frame_columns(self.part.compute(scheduler="synchronous")[wanted])
+        assert frame is not None  # a partition is a frame of pandas
+        return _in_memory("partition", *frame).open(wanted)
 
 
-def _csv(path: Path, text: TextFormat) -> Batches:
+def _csv(path: Path, text: TextFormat, by_line: bool) -> Batches:
+    if by_line:
+        _refuse_wide(text.encoding)
     first = _first_line(path, text)
     hint = _separator_hint(first, text.delimiter)
     given = text.header is not None
     names = list(text.header) if text.header is not None else _header(path, text, first, hint)
     skipped = 0 if given else 1
-    file = _TextFile(path, text, tuple(names), skipped)
+    file = _TextFile(path, text, tuple(name.strip() for name in names), skipped, by_line)
     return Batches(
         path.name,
-        [name.strip() for name in names],
+        list(file.names),
         file,
-        lambda number: _line(path, text, lambda place, _: place == number + skipped),
+        lambda number: _line(path, text, lambda at, _: at == number + skipped),
         hint,
         state=file.state,
     )
+
+
+def _refuse_wide(encoding: str) -> None:
+    """Refuse an encoding in which an odd byte of one line changes how the next ones are read."""
+    if _LINES_ALONE.encode(encoding) != _LINES_ALONE.encode("ascii"):
+        raise refuse("encoding", encoding, "one that has ASCII in single bytes, such as UTF-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,6 +460,7 @@ class _TextFile:
     text: TextFormat
     names: tuple[str, ...]
     skipped: int
+    by_line: bool
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -500,9 +469,42 @@ class _TextFile:
     def state(self) -> tuple[Any, ...]:
         return (_file_of(self.path),)
 
-    def __call__(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
-        read = _csv_batches if _is_plainly_quoted(self.path, self.text) else _strict_batches
-        return read(self.path, self.text, list(self.names), self.skipped, wanted)
+    def __call__(self, wanted: list[str]) -> Iterator[Cells]:
+        places = {name: self.names.index(name) for name in wanted}
+        with self._lines() as lines:
+            records = itertools.islice(self._records(lines), self.skipped, None)
+            while some := list(itertools.islice(records, _ROWS)):
+                columns = list(zip(*some, strict=True))
+                yield Cells({name: list(columns[at]) for name, at in places.items()}, len(some))
+
+    def _lines(self) -> io.TextIOWrapper:
+        return text_lines(self.path, self.text, "replace" if self.by_line else "strict")
+
+    def _records(self, lines: io.TextIOWrapper) -> Iterator[list[str]]:
+        """Yield the cells of each record: of each line by itself, or as quotes have it."""
+        if self.by_line:
+            rows = (_cut_line(line, self.text) for line in lines)
+            first = itertools.islice(rows, self.skipped)
+            yield from (row for row in first if row is not None)
+            yield from (row for row in rows if row is not None and len(row) == len(self.names))
+            return
+        csv.field_size_limit(_LONGEST)
+        how: dict[str, Any] = {"delimiter": self.text.delimiter, "skipinitialspace": True}
+        for row in filter(None, csv.reader(lines, strict=True, **how)):
+            if len(row) != len(self.names):
+                raise _odd_line(self.path, self.text, self.names)
+            yield row
+
+
+def _cut_line(line: str, text: TextFormat) -> list[str] | None:
+    """Return the cells of one line; None if it is blank, or cannot be cut."""
+    csv.field_size_limit(_LONGEST)
+    how: dict[str, Any] = {"delimiter": text.delimiter, "skipinitialspace": True, "strict": True}
+    try:
+        rows = list(csv.reader([line], **how))
+    except csv.Error:
+        return None
+    return rows[0] if len(rows) == 1 and rows[0] else None
 
 
 def _file_of(path: Path) -> tuple[Any, ...]:
@@ -529,85 +531,7 @@ def text_lines(path: Path, text: TextFormat, errors: str = "strict") -> io.TextI
     return io.TextIOWrapper(raw, encoding="utf-8", newline="")
 
 
-def _is_plainly_quoted(path: Path, text: TextFormat) -> bool:
-    """Tell whether each quote begins or ends a cell, or is one of two within it.
-
-    Where one does not, Arrow goes on to the next quote, and a row swallows those behind it.
-    """
-    around = np.frombuffer(b'"\r\n' + text.delimiter.encode(), dtype=np.uint8)
-    tail, quotes = b"\n", 0
-    with io.BufferedReader(_Utf8(path, text), _BLOCK) as file:
-        while True:
-            block = file.read(_BLOCK)
-            seen = np.frombuffer(tail + (block or b"\n\n"), dtype=np.uint8)
-            # The last byte waits for the one behind it.
-            at = np.flatnonzero(seen[1:-1] == ord('"')) + 1
-            first = (np.arange(at.size) + quotes) % 2 == 0
-            if not np.isin(np.where(first, seen[at - 1], seen[at + 1]), around).all():
-                return False
-            quotes += at.size
-            tail = seen[-2:].tobytes()
-            if not block:
-                return quotes % 2 == 0
-
-
-def _strict_batches(
-    path: Path, text: TextFormat, names: list[str], skipped: int, wanted: list[str]
-) -> Iterator[pa.RecordBatch]:
-    """Go through a file with quotes in odd places as Python reads it, which refuses open ones."""
-    import pyarrow as pa
-
-    places = [[name.strip() for name in names].index(name) for name in wanted]
-    with text_lines(path, text) as lines:
-        rows = csv.reader(lines, delimiter=text.delimiter, skipinitialspace=True, strict=True)
-        records = itertools.islice(filter(None, rows), skipped, None)
-        while some := list(itertools.islice(records, _ROWS)):
-            if any(len(row) != len(names) for row in some):
-                raise _odd_line(path, text, names)
-            cells = [pa.array([row[place] for row in some], pa.string()) for place in places]
-            yield pa.record_batch(cells, names=wanted)
-
-
-def _csv_batches(
-    path: Path, text: TextFormat, names: list[str], skipped: int, wanted: list[str]
-) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-    import pyarrow.csv
-
-    stripped = [name.strip() for name in names]
-    # Columns without a role may have any name, also one twice: they are told apart by their places.
-    unique = [
-        name if name in wanted and stripped.index(name) == k else f"{k}\0"
-        for k, name in enumerate(stripped)
-    ]
-    odd: list[Any] = []
-
-    def skip(row: Any) -> str:
-        odd.append(row)
-        return "skip"
-
-    # Buffered: Arrow takes a short read for a whole block.
-    with io.BufferedReader(_Utf8(path, text), _BLOCK) as binary:
-        batches = pyarrow.csv.open_csv(
-            pa.PythonFile(binary, mode="r"),
-            pyarrow.csv.ReadOptions(
-                use_threads=False, block_size=_BLOCK, column_names=unique, skip_rows=skipped
-            ),
-            pyarrow.csv.ParseOptions(
-                delimiter=text.delimiter, newlines_in_values=True, invalid_row_handler=skip
-            ),
-            pyarrow.csv.ConvertOptions(
-                include_columns=wanted, column_types=dict.fromkeys(wanted, pa.string())
-            ),
-        )
-        for batch in batches:
-            if not odd:
-                yield batch
-    if odd:
-        raise _odd_line(path, text, names)
-
-
-def _odd_line(path: Path, text: TextFormat, names: list[str]) -> InvalidArgument:
+def _odd_line(path: Path, text: TextFormat, names: Sequence[str]) -> InvalidArgument:
     line = _line(path, text, lambda _, row: len(row) != len(names))
     return InvalidArgument(
         f"Expected {len(names)} cells in each line of {path.name!r}; {line} has another number."
@@ -653,8 +577,11 @@ class _Utf8(io.RawIOBase):
 
 
 def _first_line(path: Path, text: TextFormat) -> str:
-    with reading(path, "CSV file"), utf8_text(path), contextlib.closing(_Utf8(path, text)) as file:
-        found = io.BufferedReader(file).read(1 << 16).decode("utf-8", "ignore")
+    def begin() -> str:
+        with contextlib.closing(_Utf8(path, text, "replace")) as file:
+            return io.BufferedReader(file).read(1 << 16).decode("utf-8", "ignore")
+
+    found = read_file(path, "CSV file", begin)
     return found.splitlines(keepends=True)[0] if found else ""
 
 
@@ -673,11 +600,17 @@ def _header(path: Path, text: TextFormat, first: str, hint: str | None) -> list[
         raise InvalidArgument(f"Expected a header in {path.name!r}; the file is empty.")
     line = io.StringIO(first, newline="")
     rows = csv.reader(line, delimiter=text.delimiter, skipinitialspace=True, strict=True)
-    try:
-        names: list[str] = next(rows, [])
-    except csv.Error:  # names in quotes, and between them what is no delimiter
+    names = _names_in(rows)
+    if names is None:  # names in quotes, and between them what is no delimiter
         why = hint or "it is no line of cells (a name in quotes may not go over two lines)"
-        raise InvalidArgument(f"Expected columns in the header of {path.name!r}; {why}.") from None
+        raise InvalidArgument(f"Expected columns in the header of {path.name!r}; {why}.")
     if not names:
         raise InvalidArgument(f"Expected a header in {path.name!r}; its first line is blank.")
     return names
+
+
+def _names_in(rows: Iterator[list[str]]) -> list[str] | None:
+    try:
+        return next(rows, [])
+    except csv.Error:
+        return None

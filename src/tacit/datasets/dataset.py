@@ -6,14 +6,14 @@ one person has would tell of that person. Printing a data set shows no record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Integers, at_least, refuse
+from tacit._checks import at_least, refuse
 from tacit.errors import InvalidArgument
 from tacit.features import Column
 
@@ -91,7 +91,7 @@ class Dataset:
         if self.target_range is not None:
             if self.classes or self.y.dtype.kind != "f" or not np.isfinite(self.y).all():
                 raise InvalidArgument("Expected y to hold finite numbers, and no classes.")
-        elif self.y.dtype.kind not in "iu" or not np.isin(self.y, range(len(self.classes))).all():
+        elif self.y.dtype.kind not in "iu" or ((self.y < 0) | (self.y >= len(self.classes))).any():
             raise InvalidArgument(f"Expected y to hold indices 0 .. {len(self.classes) - 1}.")
         if self.groups is not None and len(self.groups) != len(self.X):
             raise InvalidArgument("Expected one group for each record; the counts differ.")
@@ -211,20 +211,3 @@ def declared_classes(classes: int | Iterable[Label]) -> tuple[Label, ...]:
     if not usable or len(labels) < 2 or len(set(labels)) < len(labels):
         raise refuse("classes", labels, expectation)
     return labels
-
-
-def class_indices(labels: Sequence[Any], classes: Sequence[Label], source: str) -> Integers:
-    """Return the index of each label; one that is not declared is refused and never quoted."""
-    index = {label: k for k, label in enumerate(classes)}
-    found = [index.get(label, -1) for label in labels]
-    if -1 in found:
-        raise undeclared_label(source, len(classes))
-    return np.array(found, dtype=np.int64)
-
-
-def undeclared_label(source: str, n_classes: int) -> InvalidArgument:
-    """Say that a label was not declared, and not which."""
-    return InvalidArgument(
-        f"Expected every label of {source} to be one of the {n_classes} declared classes; "
-        "at least one is not."
-    )

@@ -19,17 +19,21 @@ from numpy.typing import NDArray
 from tacit._files import PathLike
 from tacit._registry import DATASETS, found
 from tacit.datasets._reading import file_in
+from tacit.datasets.arrays import npz_row_ids
 from tacit.datasets.batches import TextFormat
 from tacit.datasets.dataset import Dataset
 from tacit.datasets.table import (
     Roles,
     as_dataset,
+    hash_of,
     input_blocks,
     load_inputs,
-    read_cells,
+    read_table,
     roles_of,
+    table_row_ids,
+    target_of,
 )
-from tacit.datasets.texts import load_text_inputs
+from tacit.datasets.texts import load_text_inputs, read_texts
 from tacit.errors import InvalidArgument, MissingExtra
 from tacit.features import Categorical, Column, Numeric
 
@@ -187,11 +191,17 @@ def load_adult(folder: PathLike) -> Dataset:
     Kohavi and Becker (1996), UCI; categories of its `adult.names`.
     """
     roles, parts = Roles("income", ADULT), []
-    for path in [file_in(folder, name) for name in ("adult.data", "adult.test")]:
-        parts.append(read_cells(path, roles, TextFormat(header=roles.names, comment="|")))
-        # The test file writes a full stop after each label.
-        parts[-1].labels[:] = [label.removesuffix(".") for label in parts[-1].labels]
-    return as_dataset(parts, roles, ("<=50K", ">50K"), "adult", "UCI Adult")
+    # The test file writes a full stop after each label.
+    for name, labels in (
+        ("adult.data", _INCOMES),
+        ("adult.test", tuple(f"{i}." for i in _INCOMES)),
+    ):
+        text = TextFormat(header=roles.names, comment="|")
+        parts.append(read_table(file_in(folder, name), roles, text, target_of(labels, None)))
+    return as_dataset(parts, roles, _INCOMES, "adult")
+
+
+_INCOMES = ("<=50K", ">50K")
 
 
 # Options that say what a file of inputs alone need not have.
@@ -336,6 +346,37 @@ def public_blocks(
         raise InvalidArgument(f"Expected a table for the column {ids!r}, got {specification!r}.")
     else:
         yield load_public(specification, **options), []
+
+
+def row_ids(specification: str, *, rule: int, **options: Any) -> NDArray[np.bytes_]:
+    """Return a hash of the inputs of each record of a file, as they stand in it. Secret.
+
+    Parameters
+    ----------
+    specification : str
+        As for `load_dataset`, whose records these are, in the same order.
+    rule : int
+        Of which version: 2, or 1 for runs of 0.2, which hashed rows as numbers after reading them.
+    **options
+        Those of the data; the types of a table's columns are among them.
+
+    Returns
+    -------
+    array of bytes of shape (records,)
+        Equal for equal inputs; each of its own cells alone.
+    """
+    from tacit.teachers import record_ids
+
+    kind, _, place = named_kind(specification).partition(":")
+    if kind == "npz":
+        return npz_row_ids(place, rule)
+    if rule == 1 or kind not in (*_TABLES, "texts"):
+        return record_ids(load_dataset(specification, **options).X)
+    if kind == "texts":
+        how = {key: options[key] for key in ("delimiter", "encoding") if key in options}
+        texts = read_texts(place, options["text"], **how)
+        return np.array([hash_of([text.encode("utf-8", "surrogatepass")]) for text in texts])
+    return table_row_ids(place, **{key: options[key] for key in options if key != "name"})
 
 
 _ENDINGS = {".csv": "csv", ".npz": "npz", ".parquet": "parquet", ".pq": "parquet"}

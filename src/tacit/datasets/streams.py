@@ -8,17 +8,15 @@ it, here or on another machine, compares it with what was opened, before and aft
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit._checks import Floats, column_names
-from tacit.datasets._reading import reading
+from tacit.datasets._reading import read_file
 from tacit.datasets.batches import (
     Batches,
     Opened,
@@ -37,16 +35,14 @@ from tacit.datasets.table import (
     column_name,
     declared_range,
     read_batch,
-    read_cells,
-    read_labels,
-    read_target_numbers,
+    read_table,
     roles_of,
 )
 from tacit.errors import InvalidArgument
 from tacit.features import Column, Numeric
 
 if TYPE_CHECKING:
-    from tacit.records import Piece, RawRows
+    from tacit.records import Piece, RecordArrays, Target
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -57,37 +53,32 @@ class TablePiece:
     opened: Opened
     roles: Roles
     text: TextFormat
-    classes: tuple[Label, ...]
+    target: Target
+    drop: bool
     state: tuple[Any, ...] = ()
-    kinds: Mapping[str, str] = field(default_factory=dict)
 
-    def read(self) -> Iterator[RawRows]:
-        """Go through its rows, a batch at a time; its files must be those of the owner. Secret."""
-        from tacit.records import RawRows  # which scikit-learn comes with: not for loaders alone
+    def read(self) -> Iterator[RecordArrays]:
+        """Go through its records, a batch at a time; its files must be the owner's. Secret."""
+        from tacit.records import NoTargets, RecordArrays  # scikit-learn, not for loaders alone
+        from tacit.teachers import unit_names
 
         state = partial(state_of, self.opened)
-        table = Batches(self.name, [], self.opened, _somewhere, state=state, kinds=self.kinds)
+        table = Batches(self.name, [], self.opened, _somewhere, state=state)
         table.refuse_other(self.state)
+        target = None if isinstance(self.target, NoTargets) else self.target
         for batch in some_batches(self.name, self.opened, list(self.roles.names)):
-            with reading(Path(self.name), "table"):  # an error of Arrow's may quote a cell
-                cells = read_batch(batch, self.roles, self.text, table, 0, labels=False)
-                said = self._said(batch)
-            yield RawRows(cells.X, said, cells.groups)
+            how: dict[str, Any] = {"table": table, "drop": self.drop}
+            block = read_batch(batch, self.roles, self.text, target, **how)
+            people = None if block.ids is None else unit_names(block.ids)
+            if len(block.X):
+                yield RecordArrays(block.X, block.targets, people)
         table.refuse_other(self.state)
 
     def portable(self) -> Piece:
-        """Return itself, where another process can open the same table; otherwise its rows."""
+        """Return itself, where another process can open the same table; otherwise its records."""
         from tacit.records import ArrayPiece
 
         return self if opens_anywhere(self.opened) else ArrayPiece(tuple(self.read()))
-
-    def _said(self, batch: Any) -> NDArray[Any] | None:
-        if self.roles.target is None:
-            return None
-        cells = batch[self.roles.target]
-        if not self.classes:
-            return read_target_numbers(cells, self.text, self.roles.target, repr(self.name))
-        return read_labels(cells, self.classes, f"column {self.roles.target!r} of {self.name!r}")
 
 
 def _somewhere(number: int) -> str:
@@ -166,7 +157,7 @@ class TableInputs:
         array of shape (rows, features)
             Public.
         """
-        return read_cells(source, self.roles, self.text).X
+        return read_table(source, self.roles, self.text, None).X
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -222,8 +213,15 @@ class TableStream:
         """Whether it can be gone through more than once."""
         return self.table.again
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self, target: Target, drop: bool) -> list[Piece]:
         """Return its parts, each of which can be read by itself.
+
+        Parameters
+        ----------
+        target : Target
+            How the column of labels or numbers is read.
+        drop : bool
+            Leave out records that cannot be read, instead of refusing them.
 
         Returns
         -------
@@ -233,15 +231,22 @@ class TableStream:
         self.table.refuse_other(self.state)
         parts = [self.table.open]
         if self.table.cut is not None:
-            with reading(Path(self.table.name), "table"):
-                parts = self.table.cut()
+            parts = read_file(self.table.name, "table", self.table.cut)
         known = {one[0]: one for one in self.state}
-        kinds = {name: kind for name, kind in self.table.kinds.items() if name == self.roles.groups}
-        rest = (self.roles, self.text, self.classes)
+        rest = (self.roles, self.text, target, drop or self.roles.drop)
         return [
-            TablePiece(self.table.name, part, *rest, tuple(map(known.get, files_of(part))), kinds)
+            TablePiece(self.table.name, part, *rest, tuple(map(known.get, files_of(part))))
             for part in parts
         ]
+
+    def inputs_only(self) -> Iterator[Floats]:
+        """Go through public inputs, a batch at a time; labels and groups are not looked at."""
+        from tacit.records import NoTargets
+
+        stream = replace(self, roles=self.roles.of_inputs())
+        for piece in stream.pieces(NoTargets(), False):
+            for records in piece.read():
+                yield records.rows
 
     def described(self) -> Dataset:
         """Return what is declared of the records, without any of them.
@@ -261,21 +266,29 @@ class TableStream:
             target_range=self.target_range,
         )
 
-    def load(self) -> RawRows:
+    def load(self, target: Target, drop: bool = False) -> RecordArrays:
         """Read all of it into memory, for methods that need every record at hand.
+
+        Parameters
+        ----------
+        target : Target
+            How the column of labels or numbers is read.
+        drop : bool
+            Leave out records that cannot be read, instead of refusing them.
 
         Returns
         -------
-        RawRows
-            Inputs, labels or numbers, and groups. Secret.
+        RecordArrays
+            Rows, targets and people. Secret.
         """
-        from tacit.records import RawRows
+        from tacit.records import RecordArrays
 
-        parts = [raw for piece in self.pieces() for raw in piece.read()]
+        parts = [some for piece in self.pieces(target, drop) for some in piece.read()]
         if not parts:
             raise InvalidArgument(f"Expected at least one record in {self.table.name!r}.")
-        X, y, groups = zip(*parts, strict=True)
-        return RawRows(np.concatenate(X), _joined(y), _joined(groups))
+        rows, targets, people = zip(*parts, strict=True)
+        whole = None if people[0] is None else np.concatenate(people)
+        return RecordArrays(np.concatenate(rows), np.concatenate(targets), whole)
 
     def public(self, source: Any) -> Floats:
         """Read public inputs with the same columns; labels and groups are not looked for.
@@ -317,10 +330,6 @@ def check_columns(X: Any, declared: TableInputs | None, names: Iterable[str] | N
         declared.check(X.inputs)
 
 
-def _joined(parts: Sequence[Any]) -> Any:
-    return None if parts[0] is None else np.concatenate(parts)
-
-
 def is_table(source: Any) -> bool:
     """Tell whether it is something that `open_table` opens."""
     if isinstance(source, str | os.PathLike):
@@ -329,21 +338,17 @@ def is_table(source: Any) -> bool:
     return any(hasattr(source, kind) for kind in kinds)
 
 
-STREAMED = 2**26
-"""Bytes from which on a run goes through a file instead of loading it: the result is the same."""
+def streamed_file(specification: str, executor: Any = "serial", **options: Any) -> Any:
+    """Open a run's file as a stream, where it is a table; None where it is to be loaded.
 
-
-def streamed_file(
-    specification: str, executor: Any = "serial", **options: Any
-) -> TableStream | None:
-    """Open a run's file as a stream, where it is a large table; None where it is to be loaded.
+    Its size decides nothing: one record more would be read in another way.
 
     Parameters
     ----------
     specification : str
         As for `load_dataset`.
     executor : str
-        Where its parts are added up; for others than this process any table is streamed.
+        Where its parts are added up.
     **options
         The declarations of a table's columns.
 
@@ -355,15 +360,8 @@ def streamed_file(
     kind, _, place = named_kind(specification).partition(":")
     if kind not in ("csv", "parquet") or not place:
         return None
-    if executor == "serial" and _bytes_of(Path(place)) < STREAMED:
-        return None
     known = {key: value for key, value in options.items() if key != "name"}
     return open_table(place, executor=executor, **known)
-
-
-def _bytes_of(path: Path) -> int:
-    files = path.rglob("*") if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def open_table(
@@ -382,6 +380,7 @@ def open_table(
     delimiter: str = ",",
     decimal: str = ".",
     encoding: str = "utf-8",
+    unreadable: str = "refuse",
     executor: Any = "serial",
 ) -> TableStream:
     """Open a table of private records that may be larger than memory, for `fit`.
@@ -406,6 +405,9 @@ def open_table(
         As for `load_table`.
     delimiter, decimal, encoding : str
         How a text file is written.
+    unreadable : str
+        As for `load_table`: "refuse", or "drop" to leave out by itself each record with a cell that
+        cannot be read as declared.
     executor : str or dask client
         Where private records are added up: "serial" (here), "local" (processes of this machine), a
         Dask client or a scheduler's address. The releases have the same bits. In run.toml:
@@ -429,13 +431,13 @@ def open_table(
     if groups is not None:
         column_name(groups=groups)
     _check_executor(executor)
-    table = batches_of(source, text)
+    table = batches_of(source, text, by_line=unreadable == "drop")
     if numeric is None and categorical is None:
         unused = {target, groups, *ignored}
         numeric = [name for name in table.names if name not in unused]
     roles = roles_of(
         target, () if numeric is None else numeric, categorical, groups, ignored, missing, other,
-        dates,
+        dates, unreadable,
     )  # fmt: skip
     bounds = None if target_range is None else declared_range(target_range, classes)
     labels = declared_classes(classes) if target is not None and bounds is None else ()

@@ -2,16 +2,17 @@
 
 Nothing about the table's values is learned: categories, bins and classes come from the caller, an
 undeclared category is `other` (or refused), an undeclared label is an error, and columns without a
-role are not read. Public inputs come without labels: `load_inputs`. A file without a header begins
-with a record, so that no message quotes the first line: it names declared columns, and of the line
-no more than a separator that it contains.
+role are not read. Each cell is read by itself (`tacit._cells`); a record with one that cannot be
+read is refused, or left out by itself where that was declared. Public inputs come without labels:
+`load_inputs`. A file without a header begins with a record, so that no message quotes the first
+line: it names declared columns, and of the line no more than a separator that it contains.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -21,31 +22,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._checks import Floats, finite, flag, refuse
-from tacit.datasets._reading import reading
-from tacit.datasets.batches import Batches, TextFormat, batches_of, kind_of, other_types
-from tacit.datasets.dataset import (
-    Dataset,
-    Label,
-    class_indices,
-    declared_classes,
-    undeclared_label,
-)
+from tacit._cells import days_of, ids_of, numbers_of, texts_of, word_of, words_of
+from tacit._checks import Floats, finite, finite_rows, flag, one_of, refuse
+from tacit.datasets.batches import Batches, Cells, TextFormat, batches_of
+from tacit.datasets.dataset import Dataset, Label, declared_classes
 from tacit.errors import InvalidArgument
 from tacit.features import Categorical, Column, Numeric
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from tacit.records import Target
 
-_MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null")
+UNREADABLE = ("refuse", "drop")
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """What each column of a table is for; `missing` replaces absent numbers, None refuses them.
+    """What each column of a table is for, and how its cells are read; all of it public.
 
-    A target of None reads inputs only. Where `other` is false, an undeclared category is an error.
-    `dates` are numeric columns that hold dates, each with the public day from which it is counted.
+    `missing` replaces absent numbers, None refuses them; `unreadable` says what becomes of a record
+    with a cell that cannot be read.
     """
 
     target: str | None
@@ -55,6 +50,12 @@ class Roles:
     ignored: tuple[str, ...] = ()
     other: bool = True
     dates: Mapping[str, date] = field(default_factory=dict)
+    unreadable: str = "refuse"
+
+    @property
+    def drop(self) -> bool:
+        """Whether a record that cannot be read is left out."""
+        return self.unreadable == "drop"
 
     def stand_in(self, column: Column) -> float | None:
         """Return what replaces an absent number of this column."""
@@ -78,15 +79,6 @@ class Roles:
         return (*(column.name for column in self.columns), *extra)
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """What was read: inputs, the labels as words, and the groups' words or None."""
-
-    X: Floats
-    labels: list[str]
-    groups: NDArray[Any] | None
-
-
 def load_table(
     source: Any,
     *,
@@ -103,6 +95,7 @@ def load_table(
     delimiter: str = ",",
     decimal: str = ".",
     encoding: str = "utf-8",
+    unreadable: str = "refuse",
     name: str | None = None,
 ) -> Dataset:
     r"""Load a table whose columns' roles and values are declared.
@@ -141,6 +134,10 @@ def load_table(
         "." or ",": what stands before the fraction of a number in a text file.
     encoding : str
         Of a text file; "latin-1" for many old exports.
+    unreadable : str
+        "refuse" (default): a record with a cell that cannot be read as declared is an error;
+        "drop": each such record is left out by itself, silently. Of a text file each line is then
+        a record.
     name : str, optional
         What the set is called; by default the file's name without its ending.
 
@@ -161,22 +158,46 @@ def load_table(
     ...     people.X.tolist(), people.y.tolist()
     ([[40.0, 1.0], [17.0, 2.0]], [0, 1])
     """
-    column_name(target=target)
-    roles = roles_of(target, numeric, categorical, groups, ignored, missing, other, dates)
+    columns = (numeric, categorical, groups, ignored, missing, other, dates, unreadable)
+    roles = roles_of(column_name(target=target), *columns)
     text = TextFormat(delimiter, decimal, encoding)
     bounds = None if target_range is None else declared_range(target_range, classes)
     declared = declared_classes(classes) if bounds is None else ()
-    cells = read_cells(source, roles, text)
+    block = read_table(source, roles, text, target_of(declared, bounds, decimal))
+    called = type(source).__name__
     if isinstance(source, str | os.PathLike):
-        called, where = Path(source).name.partition(".")[0], repr(Path(source).name)
-    else:
-        called = where = type(source).__name__
-    called = called if name is None else name
-    if bounds is not None:
-        about: dict[str, Any] = {"columns": roles.columns, "groups": cells.groups}
-        numbers = _target_numbers(cells.labels, text, target, where)
-        return Dataset(cells.X, numbers, (), called, target_range=bounds, **about)
-    return as_dataset([cells], roles, declared, called, where)
+        called = Path(source).name.partition(".")[0]
+    return as_dataset([block], roles, declared, called if name is None else name, bounds)
+
+
+def table_row_ids(
+    source: Any,
+    *,
+    target: str,
+    classes: Any = (),
+    target_range: Any = None,
+    delimiter: str = ",",
+    decimal: str = ".",
+    encoding: str = "utf-8",
+    **declared: Any,
+) -> NDArray[np.bytes_]:
+    """Return a hash of the inputs of each record that `load_table` reads, in its order. Secret."""
+    roles = roles_of(target, **declared)
+    bounds = None if target_range is None else declared_range(target_range, classes)
+    labels = declared_classes(classes) if bounds is None else ()
+    wanted = target_of(labels, bounds, decimal)
+    text = TextFormat(delimiter, decimal, encoding)
+    return np.array(read_table(source, roles, text, wanted, with_rows=True).rows)
+
+
+def target_of(
+    classes: tuple[Label, ...], bounds: tuple[float, float] | None, decimal: str = "."
+) -> Target:
+    """Return how a column of targets is read: as numbers where bounds are declared."""
+    from tacit.records import Labels, Numbers  # with scikit-learn, which loaders alone do without
+
+    # Data are kept as they are; whoever learns from them clips them to the bounds.
+    return Labels(classes) if bounds is None else Numbers(-math.inf, math.inf, decimal)
 
 
 def declared_range(target_range: Any, classes: Any) -> tuple[float, float]:
@@ -189,13 +210,6 @@ def declared_range(target_range: Any, classes: Any) -> tuple[float, float]:
     if isinstance(classes, int) or tuple(classes):
         raise InvalidArgument("Expected classes (for labels) or target_range (for numbers).")
     return low, high
-
-
-def _target_numbers(words: Sequence[str], text: TextFormat, target: str, where: str) -> Floats:
-    """Return the target as numbers; a cell that is none is not quoted."""
-    import pyarrow as pa
-
-    return read_target_numbers(pa.array(words), text, target, where)
 
 
 load_csv = load_table
@@ -232,7 +246,8 @@ def input_blocks(
     encoding: str = "utf-8",
     **declared: Any,
 ) -> Iterator[tuple[Floats, list[str]]]:
-    """Go through the inputs of a table, a batch at a time, each with the words of column `ids`."""
+    """Go through the inputs of a public table, with the texts of column `ids` beside each batch."""
+    declared.pop("unreadable", None)  # a rule for private records
     roles, text = roles_of(None, **declared), TextFormat(delimiter, decimal, encoding)
     table = batches_of(source, text)
     check_names(table, roles)
@@ -240,13 +255,16 @@ def input_blocks(
     if ids is not None and table.names.count(ids) != 1:
         raise InvalidArgument(f"Expected one column {ids!r} in {table.name!r}.")
     read = 0
-    with reading(Path(table.name), "table"):  # a type that is no number or word, too
-        for batch in table.of(list(dict.fromkeys([*roles.names, *named]))):
-            words = [word for name in named for word in _words(batch[name]).to_pylist()]
-            yield read_batch(batch, roles, text, table, read).X, words
-            read += batch.num_rows
+    for batch in table.of(list(dict.fromkeys([*roles.names, *named]))):
+        words = [word for name in named for word in texts_of(batch[name])]
+        yield read_batch(batch, roles, text, None, table=table, before=read).X, words
+        read += batch.count
     if not read:
-        raise InvalidArgument(f"Expected at least one record in {table.name!r}.")
+        raise _no_record(table.name)
+
+
+def _no_record(name: str) -> InvalidArgument:
+    return InvalidArgument(f"Expected at least one record in {name!r}.")
 
 
 class WholeColumn(NamedTuple):
@@ -262,10 +280,10 @@ def read_columns(table: Batches, text: TextFormat) -> Iterator[tuple[str, WholeC
     once = [name for name in table.names if table.names.count(name) == 1]
     batches = list(table.of(once))
     if not batches:
-        raise InvalidArgument(f"Expected at least one record in {table.name!r}.")
+        raise _no_record(table.name)
     for name in once:
-        parts = [_numbers(batch[name], text) for batch in batches]
-        words = [word for batch in batches for word in _words(batch[name]).to_pylist()]
+        parts = [numbers_of(batch[name], text.decimal) for batch in batches]
+        words = [word or "" for batch in batches for word in words_of(batch[name])]
         numbers, holes = (np.concatenate(part) for part in zip(*parts, strict=True))
         yield name, WholeColumn(numbers, holes, words)
 
@@ -279,6 +297,7 @@ def roles_of(
     missing: Any = None,
     other: bool = True,
     dates: Any = None,
+    unreadable: str = "refuse",
 ) -> Roles:
     """Check the declarations of a table's columns, before any row is read."""
     if isinstance(numeric, str) or not isinstance(numeric, Iterable):
@@ -299,12 +318,14 @@ def roles_of(
     unused = tuple(column_name(ignored=name) for name in ignored)
     days = _declared_dates(dates, numbers)
     absent = _declared_missing(missing, numbers)
-    return Roles(target, columns, groups, absent, unused, flag(other=other), days)
+    policy = one_of(*UNREADABLE, unreadable=unreadable)
+    return Roles(target, columns, groups, absent, unused, flag(other=other), days, policy)
 
 
 def _category(name: str, categories: Any) -> Categorical:
-    """Declare a column by words, also where numbers were given: X holds places among them."""
-    return Categorical(name, Categorical(name, categories).labels[:-1])
+    """Declare a column by words, also where numbers were given: X holds indices among them."""
+    found = Categorical(name, categories)
+    return Categorical(name, [str(word_of(each)) for each in found.categories])
 
 
 def _declared_missing(missing: Any, numbers: Mapping[str, Any]) -> Any:
@@ -335,23 +356,42 @@ def column_name(**named: Any) -> str:
     return name
 
 
-def read_cells(source: Any, roles: Roles, text: TextFormat) -> Cells:
+@dataclass(frozen=True, slots=True, repr=False)
+class Block:
+    """Records that were read: inputs, targets, ids of people; of rows where wanted. Secret."""
+
+    X: Floats
+    targets: NDArray[Any]
+    ids: list[str] | None
+    rows: list[bytes] | None = None
+
+
+def read_table(
+    source: Any, roles: Roles, text: TextFormat, target: Target | None, *, with_rows: bool = False
+) -> Block:
     """Read the declared columns of a table, batch by batch; each cell is read by itself."""
-    table = batches_of(source, text)
+    table = batches_of(source, text, by_line=roles.drop)
     check_names(table, roles)
-    parts: list[Cells] = []
+    parts: list[Block] = []
     read = 0
-    with reading(Path(table.name), "table"):  # a type that is no number or word, too
-        for batch in table.of(list(roles.names)):
-            parts.append(read_batch(batch, roles, text, table, read))
-            read += batch.num_rows
-    if not parts:
-        raise InvalidArgument(f"Expected at least one record in {table.name!r}.")
-    groups = [part.groups for part in parts if part.groups is not None]
-    return Cells(
+    for batch in table.of(list(roles.names)):
+        how: dict[str, Any] = {"table": table, "before": read, "with_rows": with_rows}
+        parts.append(read_batch(batch, roles, text, target, **how))
+        read += batch.count
+    if not sum(len(part.X) for part in parts):
+        raise _no_record(table.name)
+    return joined(parts)
+
+
+def joined(parts: Sequence[Block]) -> Block:
+    """Join blocks of one table."""
+    ids = [one for part in parts for one in part.ids or ()]
+    rows = [one for part in parts for one in part.rows or ()]
+    return Block(
         np.concatenate([part.X for part in parts]),
-        [label for part in parts for label in part.labels],
-        np.concatenate(groups) if groups else None,
+        np.concatenate([part.targets for part in parts]),
+        None if parts[0].ids is None else ids,
+        None if parts[0].rows is None else rows,
     )
 
 
@@ -361,213 +401,168 @@ def check_names(table: Batches, roles: Roles) -> None:
     if twice := [name for name in declared if declared.count(name) > 1]:
         raise InvalidArgument(f"Expected each column to have one role; {twice[0]!r} has two.")
     for name in declared:
-        place = f"column {name!r} in the header of {table.name!r}"
+        where = f"column {name!r} in the header of {table.name!r}"
         if name not in table.names:
-            raise InvalidArgument(f"Expected a {place}; {table.hint or 'there is none'}.")
+            raise InvalidArgument(f"Expected a {where}; {table.hint or 'there is none'}.")
         if (times := table.names.count(name)) > 1:
-            raise InvalidArgument(f"Expected one {place}; there are {times}.")
+            raise InvalidArgument(f"Expected one {where}; there are {times}.")
 
 
 def read_batch(
-    batch: pa.RecordBatch,
+    batch: Cells,
     roles: Roles,
     text: TextFormat,
-    table: Batches,
-    before: int,
+    target: Target | None,
     *,
-    labels: bool = True,
-) -> Cells:
-    """Read one batch; `before` records came before it."""
-    inputs = np.empty((batch.num_rows, len(roles.columns)))
-    for place, column in enumerate(roles.columns):
-        inputs[:, place] = _values(batch[column.name], column, roles, text)
-    odd = ~np.isfinite(inputs)
-    if odd.any():
-        row = int(odd.any(axis=1).argmax())
-        raise _odd_cell(
-            roles.columns[int(odd[row].argmax())], roles, text, table, table.place(before + row)
-        )
-    wanted = labels and roles.target is not None
-    words = _words(batch[roles.target]).to_pylist() if wanted else []
-    return Cells(inputs, words, _groups(batch, roles, table, before))
+    table: Batches,
+    before: int = 0,
+    drop: bool | None = None,
+    with_rows: bool = False,
+) -> Block:
+    """Read one batch; `before` records came before it. Unreadable ones are refused, or left out."""
+    inputs = np.empty((batch.count, len(roles.columns)))
+    for at, column in enumerate(roles.columns):
+        inputs[:, at] = _values(batch[column.name], column, roles, text)
+    targets, fits = _targets(batch, roles, target)
+    ids = None if roles.groups is None else ids_of(batch[roles.groups])
+    known = np.array([one is not None for one in ids or [""] * batch.count], dtype=np.bool_)
+    rows = _row_ids(batch, roles, text) if with_rows else None
+    readable = finite_rows(inputs) & fits & known
+    people = None if ids is None else [str(one) for one in ids]
+    if readable.all():
+        return Block(inputs, targets, people, rows)
+    if not (roles.drop if drop is None else drop):
+        row = int((~readable).argmax())
+        where = table.row(before + row)
+        raise _refusal(inputs[row], bool(fits[row]), roles, text, target, table.name, where)
+    left = np.flatnonzero(readable).tolist()
+    return Block(
+        inputs[readable],
+        targets[readable],
+        None if people is None else [people[at] for at in left],
+        None if rows is None else [rows[at] for at in left],
+    )
 
 
-def read_labels(cells: pa.Array, classes: Sequence[Label], where: str) -> NDArray[Any]:
-    """Return the declared labels of a column's cells; one that is not declared is not quoted."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    declared = pa.array([str(label) for label in classes], pa.string())
-    places = compute.index_in(_words(cells), value_set=declared)
-    if places.null_count:
-        raise undeclared_label(where, len(classes))
-    return np.asarray(np.array(classes)[places.to_numpy(zero_copy_only=False)])
+def _targets(
+    batch: Cells, roles: Roles, target: Target | None
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    if roles.target is None or target is None:
+        return np.zeros(batch.count, dtype=np.int64), np.ones(batch.count, dtype=np.bool_)
+    return target.read(batch[roles.target])
 
 
-def read_target_numbers(cells: pa.Array, text: TextFormat, target: str, where: str) -> Floats:
-    """Return a target as numbers; a cell that is none is not quoted."""
-    values, _ = _numbers(cells, text)
-    if not np.isfinite(values).all():
-        raise InvalidArgument(
-            f"Expected finite numbers in column {target!r} of {where}: target_range is declared "
-            "for it, and at least one cell is none."
-        )
-    return values
+def _row_ids(batch: Cells, roles: Roles, text: TextFormat) -> list[bytes]:
+    """Return a hash of each record's inputs as they stand in the table, each by its own cells.
+
+    A number counts by its value, a category by its word, a missing cell as such: before anything
+    stands in for it.
+    """
+    parts: list[list[bytes]] = []
+    for column in roles.columns:
+        cells = batch[column.name]
+        if isinstance(column, Categorical):
+            words = words_of(cells)
+            parts.append([(word or "").encode("utf-8", "surrogatepass") for word in words])
+        else:
+            values = _numbers_or_days(cells, column, roles, text)[0] + 0.0  # one zero
+            parts.append([value.tobytes() for value in np.asarray(values, dtype="<f8")])
+    return [hash_of(cells) for cells in zip(*parts, strict=True)]
 
 
-def _groups(
-    batch: pa.RecordBatch, roles: Roles, table: Batches, before: int
-) -> NDArray[Any] | None:
-    if roles.groups is None:
-        return None
-    # Else one person's words could differ from part to part, or two people's be the same.
-    if table.kinds.get(roles.groups, kind := kind_of(batch[roles.groups].type)) != kind:
-        raise other_types(roles.groups)
-    people = np.array(_words(batch[roles.groups]).to_pylist(), dtype=str)
-    nobody = np.isin(people, _MISSING)  # all of them would be one person
-    if nobody.any():
-        where = table.place(before + int(nobody.argmax()))
-        raise InvalidArgument(
-            f"Expected {roles.groups!r} of {table.name!r} to say whose record it is; {where} does "
-            "not."
-        )
-    return people
+def hash_of(cells: Iterable[bytes]) -> bytes:
+    digest = hashlib.blake2b(digest_size=16, person=b"tacit row")
+    for cell in cells:
+        digest.update(len(cell).to_bytes(8, "little") + cell)
+    return digest.hexdigest().encode()
 
 
-def _odd_cell(
-    column: Column, roles: Roles, text: TextFormat, table: Batches, where: str
+def _refusal(
+    row: Floats,
+    fits: bool,
+    roles: Roles,
+    text: TextFormat,
+    target: Target | None,
+    name: str,
+    where: str,
 ) -> InvalidArgument:
     """Name the declared column and, for whoever repairs the file, the line; never the cell."""
-    place = f"in column {column.name!r} of {table.name!r}; {where} has"
+    odd = np.flatnonzero(~np.isfinite(row))
+    if odd.size:
+        return _odd_input(roles.columns[int(odd[0])], roles, text, name, where)
+    if not fits and target is not None:
+        return InvalidArgument(
+            f"Expected every cell of column {roles.target!r} of {name!r} to be {target.expected}; "
+            f"{where} has another."
+        )
+    return InvalidArgument(
+        f"Expected {roles.groups!r} of {name!r} to say whose record it is, by text, a whole number "
+        f"or a date; {where} does not."
+    )
+
+
+def _odd_input(
+    column: Column, roles: Roles, text: TextFormat, name: str, where: str
+) -> InvalidArgument:
+    odd = f"in column {column.name!r} of {name!r}; {where} has"
     if isinstance(column, Categorical):
         return InvalidArgument(
-            f"Expected declared categories only {place} another (declare it, or let it count as "
+            f"Expected declared categories only {odd} another (declare it, or let it count as "
             "other)."
         )
     if column.name in roles.dates:
         return InvalidArgument(
-            f"Expected dates {place} something else (write 2024-05-01; a hole needs missing=...)."
+            f"Expected dates {odd} something else (write 2024-05-01; a hole needs missing=...)."
         )
     hole = "" if roles.stand_in(column) is not None else "; an empty or ? cell needs missing=..."
-    wrong = "1,5" if text.decimal == "." else "1.5"
-    right = "1.5" if text.decimal == "." else "1,5"
+    wrong, right = ("1,5", "1.5") if text.decimal == "." else ("1.5", "1,5")
     return InvalidArgument(
-        f"Expected finite numbers {place} something else (write {right}, not {wrong}, or say "
+        f"Expected finite numbers {odd} something else (write {right}, not {wrong}, or say "
         f"decimal=..., and declare a date under dates{hole})."
     )
 
 
-def _values(cells: pa.Array, column: Column, roles: Roles, text: TextFormat) -> Floats:
+def _values(cells: Any, column: Column, roles: Roles, text: TextFormat) -> Floats:
     """Return a column's cells as numbers; what cannot be read is NaN."""
     if isinstance(column, Categorical):
-        return _category_indices(_words(cells), column, other=roles.other)
-    start = roles.dates.get(column.name)
-    values, holes = _days(cells, start) if start is not None else _numbers(cells, text)
+        return _category_indices(words_of(cells), column, other=roles.other)
+    values, holes = _numbers_or_days(cells, column, roles, text)
     missing = roles.stand_in(column)
     return values if missing is None else np.where(holes, missing, values)
 
 
-def _numbers(cells: pa.Array, text: TextFormat) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return numbers, NaN where a cell is none, and which cells are holes."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    kind = cells.type
-    if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
-        values = compute.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        return np.asarray(values, dtype=np.float64), np.isnan(values)
-    words = _words(cells)
-    holes = compute.is_in(words, pa.array(_MISSING)).to_numpy(zero_copy_only=False)
-    digits, point = ("[0-9]+", re.escape(text.decimal))
-    number = f"^[+-]?({digits}({point}[0-9]*)?|{point}{digits})([eE][+-]?{digits})?$"
-    valid = compute.match_substring_regex(words, number)
-    plain = compute.replace_substring(compute.if_else(valid, words, ""), text.decimal, ".")
-    values = np.array([float(word) if word else math.nan for word in plain.to_pylist()])
-    return values, holes
+def _numbers_or_days(
+    cells: Any, column: Column, roles: Roles, text: TextFormat
+) -> tuple[Floats, NDArray[np.bool_]]:
+    start = roles.dates.get(column.name)
+    return numbers_of(cells, text.decimal) if start is None else days_of(cells, start)
 
 
-def _days(cells: pa.Array, start: date) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return days since a public day, NaN where a cell is no date, and which cells are holes."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    first = np.datetime64(start, "D")
-    if pa.types.is_temporal(cells.type):
-        words = compute.cast(cells, pa.timestamp("ns")).to_numpy(zero_copy_only=False)
-        days = (words.astype("datetime64[ns]") - first) / np.timedelta64(1, "D")
-        return np.asarray(days, dtype=np.float64), np.isnat(words.astype("datetime64[ns]"))
-    text = _words(cells)
-    holes = compute.is_in(text, pa.array(_MISSING)).to_numpy(zero_copy_only=False)
-    parsed = compute.strptime(text, format="%Y-%m-%d", unit="s", error_is_null=True)
-    found = parsed.to_numpy(zero_copy_only=False).astype("datetime64[D]")
-    # The 31st of February, or the year 24, is none.
-    odd = np.datetime_as_string(found) != np.array(text.to_pylist(), dtype=str)
-    days = np.asarray((found - first) / np.timedelta64(1, "D"), dtype=np.float64)
-    return np.where(odd, math.nan, days), holes
-
-
-def _words(cells: pa.Array) -> pa.Array:
-    """Return cells as words without space around them; nothing is an empty one."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    if pa.types.is_dictionary(cells.type):
-        words = cells.dictionary
-        if pa.types.is_string_view(words.type):  # of Polars; Arrow cannot take them
-            words = compute.cast(words, pa.string())
-        cells = words.take(cells.indices)
-    if isinstance(cells.type, pa.BaseExtensionType):
-        cells = cells.storage
-    if pa.types.is_fixed_size_binary(cells.type):  # as of UUIDs: bytes that are no text
-        told = cells.to_pylist()
-        return pa.array(["" if one is None else one.hex() for one in told], pa.string())
-    if pa.types.is_floating(cells.type):
-        told = cells.to_numpy(zero_copy_only=False)
-        return pa.array([_number_word(number) for number in told], pa.string())
-    if pa.types.is_decimal(cells.type):  # how many digits there are is no word of one cell
-        exact = cells.to_pylist()
-        # -0 is 0, as in memory: one person.
-        words = ["" if one is None else f"{(one or abs(one)).normalize():f}" for one in exact]
-        return pa.array(words, pa.string())
-    text = compute.cast(cells, pa.string())
-    return compute.fill_null(compute.utf8_trim_whitespace(text), "")
-
-
-def _number_word(number: np.floating[Any]) -> str:
-    """Return a number as a declared one is written, 1 and not 1.0, with all of its digits.
-
-    Two people whose numbers differ in the last digit are two people.
-    """
-    if np.isnan(number):
-        return ""
-    return f"{number + 0.0:.0f}" if number == np.floor(number) else str(number)  # -0 is 0
-
-
-def _category_indices(words: pa.Array, column: Categorical, *, other: bool) -> Floats:
-    """Return places among the declared categories; the next one, or NaN, for another."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    declared = pa.array([str(label) for label in column.labels[:-1]], pa.string())
-    places = compute.index_in(words, value_set=declared)
-    found = compute.fill_null(compute.cast(places, pa.float64()), math.nan)
-    values = np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.float64)
-    return np.where(np.isnan(values), float(len(declared)), values) if other else values
+def _category_indices(words: Sequence[str | None], column: Categorical, *, other: bool) -> Floats:
+    """Return the index of each declared category; the next one, or NaN, for another."""
+    known: dict[str | None, int] = {
+        word_of(label): at for at, label in enumerate(column.labels[:-1])
+    }
+    strange = float(len(known)) if other else math.nan
+    return np.array([known.get(word, strange) for word in words], dtype=np.float64)
 
 
 def as_dataset(
-    parts: Sequence[Cells], roles: Roles, classes: tuple[Label, ...], name: str, source: str
+    parts: Sequence[Block],
+    roles: Roles,
+    classes: tuple[Label, ...],
+    name: str,
+    target_range: tuple[float, float] | None = None,
 ) -> Dataset:
     """Join what was read into a data set; the first of two parts is the training part."""
-    labels = [label for part in parts for label in part.labels]
-    words = [str(label) for label in classes]
-    groups = [part.groups for part in parts if part.groups is not None]
+    whole = joined(parts)
     return Dataset(
-        np.concatenate([part.X for part in parts]),
-        class_indices(labels, words, f"column {roles.target!r} of {source}"),
+        whole.X,
+        whole.targets,
         classes,
         name,
-        columns=roles.columns,
-        groups=np.concatenate(groups) if groups else None,
-        n_train=len(parts[0].labels) if len(parts) > 1 else None,
+        columns=roles.columns or None,
+        groups=None if whole.ids is None else np.array(whole.ids, dtype=str),
+        n_train=len(parts[0].X) if len(parts) > 1 else None,
+        target_range=target_range,
     )

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit._cells import texts_of
 from tacit._files import PathLike
 from tacit.datasets._reading import existing_file
-from tacit.datasets.batches import TextFormat
-from tacit.datasets.dataset import Dataset, Label, class_indices, declared_classes
-from tacit.datasets.table import Roles, read_cells
+from tacit.datasets.batches import TextFormat, batches_of
+from tacit.datasets.dataset import Dataset, Label, declared_classes
+from tacit.datasets.table import Roles, check_names, read_table, target_of
 
 
 def load_texts(
@@ -79,11 +81,11 @@ def load_texts(
         delimiter=delimiter,
         encoding=encoding,
     )
-    cells = read_cells(source, Roles(target, (), groups), written)
-    where = f"column {target!r} of {Path(source).name!r}"
-    y = class_indices(cells.labels, [str(label) for label in declared], where)
+    block = read_table(source, Roles(target, (), groups), written, target_of(declared, None))
     called = Path(source).name.partition(".")[0] if name is None else name
-    return Dataset(X, y, declared, called, groups=cells.groups, described_by=described_by)
+    groups_of = None if block.ids is None else np.array(block.ids, dtype=str)
+    about: dict[str, Any] = {"groups": groups_of, "described_by": described_by}
+    return Dataset(X, block.targets, declared, called, **about)
 
 
 def load_text_inputs(
@@ -102,8 +104,17 @@ def load_text_inputs(
     # Read before any text is: a mistake in a path must not wait for private ones.
     vectors = StaticTextEncoder(tokenizer, table=table).fit(None)
     ratings = LexiconScores(lexicons).fit(None)
-    texts = read_cells(source, Roles(text, ()), TextFormat(delimiter, ".", encoding)).labels
+    texts = read_texts(source, text, delimiter=delimiter, encoding=encoding)
     return np.hstack([vectors.transform(texts), ratings.transform(texts)])
+
+
+def read_texts(
+    source: PathLike, text: str, *, delimiter: str = ",", encoding: str = "utf-8"
+) -> list[str]:
+    """Return the texts of a column, each as it is written. Secret."""
+    table = batches_of(source, TextFormat(delimiter, ".", encoding))
+    check_names(table, Roles(text, ()))
+    return [each for batch in table.of([text]) for each in texts_of(batch[text])]
 
 
 def _named(file: PathLike) -> str:

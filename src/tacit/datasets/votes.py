@@ -6,6 +6,7 @@ Votes are secret, so an error names the file and what is wrong with it, never wh
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Integers, at_least, one_of, vote_matrix
-from tacit.datasets._reading import existing_file, open_npz, read_npy, reading
+from tacit.datasets._reading import existing_file, open_npz, read_file, read_npy
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import count_votes
 
@@ -66,14 +67,14 @@ def read_votes(
 
 
 def _read(path: Path, format: str | None) -> tuple[NDArray[Any], str | None]:
-    with reading(existing_file(path), f"{path.suffix} file of numbers"):
-        if path.suffix == ".npz":
-            return _read_npz(path, format)
-        if path.suffix == ".npy":
-            return read_npy(path), None
-        if path.suffix == ".csv":
-            return _read_csv(path), None
-    raise InvalidArgument(f"Expected {path.name!r} to end in .npy, .npz or .csv.")
+    readers: dict[str, Callable[[], tuple[NDArray[Any], str | None]]] = {
+        ".npz": lambda: _read_npz(path, format),
+        ".npy": lambda: (read_npy(path), None),
+        ".csv": lambda: (_read_csv(path), None),
+    }
+    if path.suffix not in readers:
+        raise InvalidArgument(f"Expected {path.name!r} to end in .npy, .npz or .csv.")
+    return read_file(existing_file(path), f"{path.suffix} file of numbers", readers[path.suffix])
 
 
 def _read_npz(path: Path, format: str | None) -> tuple[NDArray[Any], str]:
@@ -126,8 +127,8 @@ def read_rows(path: str | Path, *, n_rows: int) -> Integers:
     """
     path = existing_file(path)
     try:
-        with reading(path, "file of numbers"):
-            raw = read_npy(path) if path.suffix == ".npy" else _read_csv(path)
+        read = read_npy if path.suffix == ".npy" else _read_csv
+        raw = read_file(path, "file of numbers", lambda: read(path))
         rows = _whole(raw.reshape(-1), path)
     except InvalidArgument:
         raise InvalidArgument(f"Expected {path.name!r} to hold row numbers, one a line.") from None

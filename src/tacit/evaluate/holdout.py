@@ -26,10 +26,10 @@ from tacit.methods import NewLedger
 from tacit.noise import InsecureNoise
 from tacit.records import (
     PrivateRecords,
-    RawRows,
     StreamedRecords,
     is_from_data,
     public_matrix,
+    read_records,
     refuse_overlap,
     streamed,
     view_alone,
@@ -207,8 +207,7 @@ def _checked(
         columns = len(X.columns)
         outside = None if X_public is None else public_matrix(X.public(X_public), columns)
         records, buckets = streamed(
-            X.pieces,
-            judged.records,
+            partial(X.pieces, judged.target),
             outside=None if allow_overlap else outside,
             again=X.again,
             executor=X.executor,
@@ -217,9 +216,9 @@ def _checked(
             stack.enter_context(contextlib.closing(buckets))
         return _KeptApart(records, columns, outside)
     judged.check_columns(X_public)
-    held = judged.records(RawRows(X, y, groups))
+    held, names = read_records(X, y, groups, judged.target)
     columns = held.rows.shape[1]
-    outside = None if X_public is None else public_matrix(X_public, columns)
+    outside = None if X_public is None else public_matrix(X_public, columns, names)
     if outside is not None and not allow_overlap:
         refuse_overlap(held.rows, outside)
     return _KeptApart(held, columns, outside)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import io
+import math
 import pickle
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from tacit._checks import Floats, Integers, column_names, finite, probability, refuse
 from tacit.datasets import TableInputs, TableStream, check_columns
@@ -33,15 +33,7 @@ from tacit.mechanisms import (
     score_bins,
 )
 from tacit.methods import PrivateEstimator
-from tacit.records import (
-    PrivateRecords,
-    RawRows,
-    StreamedRecords,
-    class_indices,
-    is_from_data,
-    people_of,
-    private_rows,
-)
+from tacit.records import Labels, Numbers, PrivateRecords, StreamedRecords, is_from_data
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,14 +87,13 @@ class Judged:
                 "the declarations of the fit: the model learned from categories or dates."
             )
 
-    def records(self, raw: RawRows) -> PrivateRecords:
-        """Check raw rows and return them as records. Secret."""
-        rows, said = private_rows(BaseEstimator(), raw.X, raw.y, y_numeric=self.bounds is not None)
-        people = people_of(RawRows(rows, said, raw.groups))
+    @property
+    def target(self) -> Labels | Numbers:
+        """How y is read: as the model's classes, the outcome's last, or as numbers."""
         if self.bounds is not None:
-            return PrivateRecords(rows, said, people)
-        _, targets = class_indices(said, self.classes)
-        return PrivateRecords(rows, 1 - targets if self.turn else targets, people)
+            return Numbers(-math.inf, math.inf)
+        labels = tuple(np.asarray(self.classes).tolist())
+        return Labels(labels[::-1] if self.turn else labels)
 
     def transform(self, rows: NDArray[Any]) -> Floats:
         """Return probabilities, or numbers within the bounds, a row each."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats, at_least, probability
+from tacit._checks import Floats, at_least, finite_rows, probability, unquoted
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument
 from tacit.evaluate import (
@@ -31,11 +31,11 @@ from tacit.evaluate import (
 from tacit.ledger import KeptReleases, Ledger
 from tacit.masks.results import dice_scores, organ_dice
 from tacit.masks.unet import scan_floats
-from tacit.masks.volumes import holds_classes
+from tacit.masks.volumes import are_classes
 from tacit.mechanisms import NoisySum, Plan
 from tacit.methods import NewLedger
 from tacit.noise import InsecureNoise
-from tacit.records import PrivateRecords, is_from_data, refuse_overlap, units_of, unquoted
+from tacit.records import PrivateRecords, is_from_data, people_of, read_stack, refuse_overlap
 
 Draw = Callable[[int], NDArray[Any]]
 """From the number of a private scan to the model's mask of it."""
@@ -115,10 +115,12 @@ def evaluate_masks(
     ----------
     docs/theory/evaluation.md#masks
     """
-    scans = scan_floats(images=images)
-    truth: NDArray[Any] = unquoted(lambda: np.asarray(masks))
+    scans = read_stack(images, name="images")
+    if not finite_rows(scans).all():
+        raise InvalidArgument("Expected images to hold finite numbers only; remove NaN.")
+    truth = read_stack(masks, name="masks")
     size = at_least(2, n_classes=n_classes)
-    if truth.ndim < 3 or len(truth) != len(scans) or not holds_classes(truth, size):
+    if truth.ndim < 3 or len(truth) != len(scans) or not are_classes(truth, size).all():
         raise InvalidArgument(
             f"Expected masks (n, *spatial) of classes 0 .. {size - 1}, one for each scan."
         )
@@ -190,7 +192,7 @@ def told_by_masks(
     kept: KeptReleases | None = None,
 ) -> Evaluation:
     """Fix the release from declared numbers, then let each scan say its scores."""
-    people = units_of(groups, len(truth))
+    people = people_of(groups, len(truth))
     private = PrivateRecords(np.zeros((len(truth), 1)), np.zeros(len(truth)), people)
     about_unit: dict[str, Any] = {"by_person": people is not None, "each": "scan"}
     payer = Payer.of(ledger, epsilon, delta, model=model, disjoint=disjoint, **about_unit)
@@ -221,7 +223,7 @@ def _said_alone(draw: Draw, truth: Sequence[NDArray[Any]], n_classes: int) -> Fl
                 return _said(draw(place), mask, n_classes)
 
             try:
-                rows[place] = unquoted(say)
+                rows[place] = unquoted(say, "a model that draws a mask of each scan")
             except InvalidArgument:  # without words: whether it fails is the scan's own
                 rows[place] = 0.0
             step()

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import at_least, flag, refuse, set_checked, word
-from tacit.datasets import existing_file, reading
+from tacit.datasets import existing_file, read_file
 from tacit.errors import InvalidArgument
 from tacit.evaluate import Evaluation
 from tacit.ledger import Budget, KeptReleases
@@ -233,8 +233,11 @@ def _finder(options: ScanOptions) -> Any:
 
 def _read_patients(path: Path) -> dict[str, str]:
     """Read case and patient, one line a scan; messages name lines, never what they hold."""
-    with reading(path, "CSV file of cases and patients"):
-        rows = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"))))
+    rows = read_file(
+        path,
+        "CSV file of cases and patients",
+        lambda: list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig")))),
+    )
     header = [name.strip().lower() for name in rows[0]] if rows else []
     if not set(_COLUMNS) <= set(header):
         raise InvalidArgument(f"Expected {path.name!r} to have the columns case and patient.")

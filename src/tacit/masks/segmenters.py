@@ -27,7 +27,7 @@ from tacit.masks.results import organ_dice
 from tacit.masks.rounds import EncodeMasks, MaskRounds, cut_masks, foreground, one_hot_masks
 from tacit.masks.teachers import AtlasTeacher, segment_with_teachers
 from tacit.masks.unet import UNetStudent, channelled, scan_floats, targets_of
-from tacit.masks.volumes import holds_classes, most_probable
+from tacit.masks.volumes import are_classes, most_probable
 from tacit.mechanisms import GaussianMean, Release, UnitMean
 from tacit.methods import (
     TRAINING,
@@ -38,7 +38,7 @@ from tacit.methods import (
     Training,
 )
 from tacit.noisy_training import PrivateExamples
-from tacit.records import count_units, units_of, unquoted
+from tacit.records import count_units, people_of, read_stack
 from tacit.students import choose_queries, seed_of
 from tacit.teachers import record_ids, shard_key, shard_of
 
@@ -61,7 +61,7 @@ class StudentMasks:
     def _private(self, images: ArrayLike, masks: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return private scans, with or without channels in front, and masks; quoted is neither."""
         at_least(2, n_classes=self.n_classes)
-        scans, truth = scan_floats(images=images), unquoted(lambda: np.asarray(masks))
+        scans, truth = read_stack(images, name="images"), read_stack(masks, name="masks")
         spatial = (*scans.shape[:1], *scans.shape[1 - truth.ndim :])
         fits = scans.ndim - truth.ndim in (0, 1) and scans.size and spatial == truth.shape
         if truth.ndim not in (3, 4) or not fits:
@@ -69,11 +69,11 @@ class StudentMasks:
                 "Expected masks (n, *spatial) in 2D or 3D, and images (n, [channels,] *spatial) of "
                 "their shape."
             )
-        if not holds_classes(truth, self.n_classes):
+        if not are_classes(truth, self.n_classes).all():
             raise InvalidArgument(f"Expected masks to hold classes 0 .. {self.n_classes - 1}.")
         if not finite_rows(scans).all():
             raise InvalidArgument("Expected images to hold finite numbers only; remove NaN.")
-        return scans, truth.view(np.uint8) if truth.dtype.kind == "b" else truth
+        return scans, truth.astype(np.int64 if self.n_classes > 256 else np.uint8)
 
     def predict_proba(self, images: ArrayLike, *, window: Sequence[int] | None = None) -> Floats:
         """Return the student's probabilities (n, n_classes, *spatial), of scans of any size.
@@ -287,7 +287,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
         scans, truth = self._private(images, masks)
         outside = self._outside(X_public, scans.shape[1:])
         self._keep_apart(scans, outside)
-        people = units_of(groups, len(scans))
+        people = people_of(groups, len(scans))
         self._check_delta(count_units(people, len(scans)))
         known = self._known(public_masks, truth)
         rows = self._choose(outside)
@@ -592,7 +592,7 @@ class DPSGDSegmenter(StudentMasks, NoisyTrainingEstimator):
         """
         scans, truth = self._private(images, masks)
         scans = channelled(scans, truth.ndim - 1)
-        people = units_of(groups, len(scans))
+        people = people_of(groups, len(scans))
         n_units = count_units(people, len(scans))
         self._check_delta(n_units)
         student = self._student(truth.ndim - 1, scans.shape[1])

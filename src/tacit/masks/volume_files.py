@@ -11,7 +11,6 @@ names the file and never what is in it.
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import hashlib
 import io
@@ -31,7 +30,7 @@ from tacit._checks import at_least
 from tacit._extras import need
 from tacit._files import PathLike, write_atomically
 from tacit._quiet import quiet
-from tacit.datasets import existing_file, open_npz, reading
+from tacit.datasets import existing_file, open_npz, read_file
 from tacit.errors import InvalidArgument
 from tacit.masks.volumes import Volumes
 
@@ -87,12 +86,11 @@ def _files_in(place: Path) -> Iterator[NiftiFile]:
                 folder = file.parent.name if file.parent != place else ""
                 yield NiftiFile(folder, file.name, _Unchanging(file.name, partial(_file, file)))
     elif place.is_file():
-        with _reading(place, ".tar archive"), tarfile.open(place) as archive:
-            members = [(PurePosixPath(one.name), one) for one in archive if one.isreg()]
-            for name, member in sorted(members, key=lambda pair: pair[1].name):
-                if _is_nifti(name.name):
-                    read = _Unchanging(name.name, partial(_member, place, member))
-                    yield NiftiFile(name.parent.name, name.name, read)
+        members = read_file(place, ".tar archive", lambda: _members(place))
+        for name, member in sorted(members, key=lambda pair: pair[1].name):
+            if _is_nifti(name.name):
+                read = _Unchanging(name.name, partial(_member, place, member))
+                yield NiftiFile(name.parent.name, name.name, read)
     else:
         missing = "" if place.exists() else "; no such folder"
         raise InvalidArgument(
@@ -122,15 +120,22 @@ class _Unchanging:
 
 
 def _file(path: Path) -> bytes:
-    with _reading(path, "file"):
-        return path.read_bytes()
+    return read_file(path, "file", path.read_bytes)
+
+
+def _members(place: Path) -> list[tuple[PurePosixPath, tarfile.TarInfo]]:
+    with tarfile.open(place) as archive:
+        return [(PurePosixPath(one.name), one) for one in archive if one.isreg()]
 
 
 def _member(place: Path, member: tarfile.TarInfo) -> bytes:
-    with _reading(place, ".tar archive"), tarfile.open(place) as archive:
-        inside = archive.extractfile(member)
-        assert inside is not None  # it is a regular file
-        return inside.read()
+    def read() -> bytes:
+        with tarfile.open(place) as archive:
+            inside = archive.extractfile(member)
+            assert inside is not None  # it is a regular file
+            return inside.read()
+
+    return read_file(place, ".tar archive", read)
 
 
 def parse_nifti(content: bytes, name: str, *, most_voxels: int = MOST_VOXELS) -> Grid:
@@ -151,18 +156,23 @@ def parse_nifti(content: bytes, name: str, *, most_voxels: int = MOST_VOXELS) ->
         `values`, and the `affine` (4 x 4) from voxel indices to millimetres.
     """
     nibabel = _need_nibabel()
-    raw: Any = io.BytesIO(content)
-    with _reading(Path(name), "NIfTI file"), quiet():  # nibabel tells of what it repairs
-        with gzip.GzipFile(fileobj=raw) if name.lower().endswith(".gz") else raw as stream:
-            data = _checked_bytes(nibabel, stream, name, most_voxels)
-        image = getattr(nibabel, _HEADERS[_header_size(data)][0]).from_bytes(data)
-        values = np.asarray(image.get_fdata(dtype=np.float32))
-        affine = np.asarray(image.affine, dtype=np.float64)
+
+    def read() -> Grid:
+        raw: Any = io.BytesIO(content)
+        with quiet():  # nibabel tells of what it repairs
+            with gzip.GzipFile(fileobj=raw) if name.lower().endswith(".gz") else raw as stream:
+                data = _checked_bytes(nibabel, stream, name, most_voxels)
+            image = getattr(nibabel, _HEADERS[_header_size(data)][0]).from_bytes(data)
+            values = np.asarray(image.get_fdata(dtype=np.float32))
+            affine = np.asarray(image.affine, dtype=np.float64)
         if not np.isfinite(affine).all() or abs(np.linalg.det(affine[:3, :3])) < 1e-12:
             raise ValueError
-    if not np.isfinite(values).all():
+        return Grid(values, affine)
+
+    grid = read_file(name, "NIfTI file", read)
+    if not np.isfinite(grid.values).all():
         raise InvalidArgument(f"Expected {name!r} to hold finite numbers; it has NaN or infinity.")
-    return Grid(values, affine)
+    return grid
 
 
 def _checked_bytes(nibabel: Any, stream: Any, name: str, most_voxels: int) -> bytes:
@@ -193,18 +203,6 @@ def _header_size(data: bytes) -> int:
         if size in _HEADERS and len(data) >= 348:
             return size
     raise ValueError
-
-
-@contextlib.contextmanager
-def _reading(path: Path, kind: str) -> Iterator[None]:
-    """Translate what nibabel and tarfile raise, too."""
-    with reading(path, kind):
-        try:
-            yield
-        except Exception as error:
-            if isinstance(error, tarfile.TarError) or type(error).__module__.startswith("nibabel."):
-                raise ValueError from None
-            raise
 
 
 def _need_nibabel() -> Any:
@@ -431,12 +429,14 @@ def _open_nifti(place: Path, n_classes: int | None, limit: int) -> VolumeFiles:
 
 
 def _by_case(images: list[NiftiFile], labels: dict[str, NiftiFile]) -> dict[str, list[NiftiFile]]:
-    """Group the channels of a scan, where files are numbered as nnU-Net does."""
-    numbered = [_CHANNEL.fullmatch(file.stem) for file in images]
-    split = all(numbered) and not any(file.stem in labels for file in images)
+    """Group the channels of a scan, where its files are numbered as nnU-Net does.
+
+    A file's own name, and whether a mask has it, decide; how others are named does not.
+    """
     scans: dict[str, list[NiftiFile]] = {}
-    for file, match in zip(images, numbered, strict=True):
-        scans.setdefault(match[1] if split and match else file.stem, []).append(file)
+    for file in images:
+        match = None if file.stem in labels else _CHANNEL.fullmatch(file.stem)
+        scans.setdefault(match[1] if match else file.stem, []).append(file)
     return scans
 
 
@@ -470,8 +470,11 @@ def _declared(place: Path, n_classes: int | None, needed: bool) -> int:
         return at_least(2, n_classes=n_classes)
     declaration = place / "dataset.json"
     if needed and declaration.is_file():
-        with reading(declaration, "dataset.json with labels"):
-            return max(2, len(dict(json.loads(declaration.read_bytes())["labels"])))
+        return read_file(
+            declaration,
+            "dataset.json with labels",
+            lambda: max(2, len(dict(json.loads(declaration.read_bytes())["labels"]))),
+        )
     if needed:
         raise InvalidArgument(
             f"Expected n_classes for the masks of {place.name!r} (background included): classes "
@@ -481,8 +484,11 @@ def _declared(place: Path, n_classes: int | None, needed: bool) -> int:
 
 
 def _load_npz(path: Path, n_classes: int | None) -> Volumes:
-    with reading(path, ".npz archive of volumes"), open_npz(path) as archive:
-        held = {key.lower(): archive[key] for key in archive.files}
+    def everything() -> dict[str, NDArray[Any]]:
+        with open_npz(path) as archive:
+            return {key.lower(): archive[key] for key in archive.files}
+
+    held = read_file(path, ".npz archive of volumes", everything)
     images = next((held[key] for key in _NPZ_IMAGES if key in held), None)
     masks = next((held[key] for key in _NPZ_MASKS if key in held), None)
     if images is None or images.ndim not in (3, 4, 5) or images.dtype.kind not in "biuf":
@@ -491,7 +497,8 @@ def _load_npz(path: Path, n_classes: int | None) -> Volumes:
         raise InvalidArgument(f"Expected {path.name!r} to hold finite numbers; it has NaN or inf.")
     dimensions = masks.ndim - 1 if masks is not None else min(images.ndim - 1, 3)
     classes = _declared(path, n_classes, masks is not None)
-    with reading(path, ".npz archive of volumes"):
+
+    def read() -> Volumes:
         crops: list[Any] = [(slice(None),) * dimensions] * len(images)
         if (shapes := held.get("shape")) is not None:
             if shapes.shape != (len(images), dimensions) or shapes.min() < 1:
@@ -506,6 +513,8 @@ def _load_npz(path: Path, n_classes: int | None) -> Volumes:
             classes,
             dimensions,
         )
+
+    return read_file(path, ".npz archive of volumes", read)
 
 
 def _save_npz(path: Path, masks: list[NDArray[Any]], volumes: Volumes) -> None:

@@ -107,6 +107,13 @@ def holds_classes(masks: NDArray[Any], n_classes: int, kinds: str = "biu") -> bo
     return bool(whole and masks.min() >= 0 and masks.max() < n_classes)
 
 
+def are_classes(masks: NDArray[Any], n_classes: int) -> NDArray[np.bool_]:
+    """Tell of each mask whether it holds class indices 0 .. n_classes - 1 only, by their values."""
+    with np.errstate(invalid="ignore"):
+        fits = (masks == np.floor(masks)) & (masks >= 0) & (masks < n_classes)
+    return np.asarray(fits.all(axis=tuple(range(1, masks.ndim))))
+
+
 def normalise(image: ArrayLike, *, dimensions: int | None = None) -> NDArray[np.float32]:
     """Put one volume's intensities on a common scale, from that volume alone.
 

@@ -19,7 +19,7 @@ from tacit.errors import InvalidArgument
 from tacit.features import Column
 from tacit.ledger import Budget
 from tacit.mechanisms import Plan
-from tacit.methods.base import PrivateClassifier, PrivateRegressor, Targets, by_names
+from tacit.methods.base import PrivateClassifier, PrivateRegressor, Task, by_names
 from tacit.methods.forecast import ForecastEstimator, declared
 from tacit.methods.method import Facts, Method, all_rules, method_named
 from tacit.methods.settings import Words
@@ -203,7 +203,7 @@ class AutoEstimator(ForecastEstimator):
             raise InvalidArgument("Expected n_records=, a public number, or X_public.")
         return model.set_params(**shared, random_state=self.random_state)
 
-    def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
+    def _learn(self, private: PrivateRecords, task: Task, outside: Any) -> None:
         raise NotImplementedError  # the chosen estimator learns
 
     def _notes(self) -> list[str]:

@@ -16,6 +16,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -32,7 +33,7 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tacit._checks import Integers, column_names, finite, positive, refuse
+from tacit._checks import Floats, Integers, column_names, positive, refuse
 from tacit.datasets import (
     TableInputs,
     TableStream,
@@ -70,18 +71,19 @@ from tacit.noise import InsecureNoise
 from tacit.records import (
     ALLOWED_OVERLAP,
     READ_CLASSES,
+    Labels,
+    Numbers,
     PrivateRecords,
-    RawRows,
     Spread,
     StreamedRecords,
-    class_indices,
+    Target,
+    bounds_of,
     is_from_data,
-    people_of,
-    private_rows,
+    labels_of,
     public_matrix,
+    read_records,
     refuse_overlap,
     streamed,
-    units_of,
 )
 from tacit.students import CombinedStudent, ScoreMap, ValueStudent, choose_queries
 from tacit.summaries import Shift
@@ -125,10 +127,9 @@ class NewLedger:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Targets:
-    """What y means: the records' targets (secret), and what is public about them."""
+class Task:
+    """What is public about y: how many classes it has, and fitted attributes that say it."""
 
-    targets: NDArray[Any]
     n_classes: int | None = None
     public: dict[str, Any] = field(default_factory=dict)
 
@@ -470,7 +471,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         X = self._opened(X)
         self._check_columns(X)
         if isinstance(X, TableStream):
-            X = X.load().X
+            X = np.concatenate(list(X.inputs_only()))
         elif self._declared is not None and column_names(X) is not None:
             X = self._declared.read(X)
         return np.asarray(validate_data(self, X, dtype="numeric", reset=False), dtype=np.float64)
@@ -531,7 +532,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
 class RowEstimator(PrivateEstimator):
     """An estimator of private rows; subclasses say what y means, and how it is learned."""
 
-    _y_checks: ClassVar[dict[str, bool]] = {}
     _needs_public: ClassVar[bool] = True
     _needs_y: ClassVar[bool] = True
     _streams: ClassVar[bool] = False
@@ -583,25 +583,42 @@ class RowEstimator(PrivateEstimator):
         if (table := self._table(X, y, groups)) is not None:
             with self._as_declared(table):
                 return self._fit_table(table, X_public)
-        return self._fit_rows(X, y, X_public, groups, None)
+        return self._fit_arrays(X, y, X_public, groups)
 
-    def _fit_rows(
-        self, X: Any, y: Any, X_public: Any, groups: Any, declared: TableInputs | None
-    ) -> Self:
-        """Learn from rows in memory; `declared` where they were read from a table."""
-        said = y if self._needs_y else "no_validation"
-        rows, said = private_rows(self, X, said, as_stored=self._as_stored, **self._y_checks)
-        task = self._read(said)
-        people = units_of(groups, len(rows))
+    def _fit_arrays(self, X: Any, y: Any, X_public: Any, groups: Any) -> Self:
+        """Learn from arrays, lists or a frame."""
+        target = self._target(y)
+        how: dict[str, Any] = {"as_stored": self._as_stored}
+        private, names = read_records(X, y if self._needs_y else None, groups, target, **how)
         outside = None
         if self._needs_public or X_public is not None:
-            names = getattr(self, "feature_names_in_", None)
-            outside = public_matrix(by_names(X_public, names), rows.shape[1], names)
-        self._keep_apart(rows, outside)
-        self._declared = declared
-        return self._begin(PrivateRecords(rows, task.targets, people), task, outside)
+            outside = public_matrix(by_names(X_public, names), private.rows.shape[1], names)
+        return self._fit_records(private, target, outside, names, None)
 
-    def _begin(self, private: AnyRecords, task: Targets, outside: Any) -> Self:
+    def _fit_records(
+        self,
+        private: PrivateRecords,
+        target: Target,
+        outside: Floats | None,
+        names: list[str] | None,
+        declared: TableInputs | None,
+    ) -> Self:
+        """Learn from records in memory; `declared` where they were read from a table."""
+        self._keep_apart(private.rows, outside)
+        self._note_columns(private.rows.shape[1], names, declared)
+        return self._begin(private, self._task(target), outside)
+
+    def _note_columns(
+        self, width: int, names: list[str] | None, declared: TableInputs | None
+    ) -> None:
+        """Remember the columns of the fit, as scikit-learn calls them."""
+        self.__dict__.pop("feature_names_in_", None)  # an earlier fit's
+        self.n_features_in_ = width
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self._declared = declared
+
+    def _begin(self, private: AnyRecords, task: Task, outside: Any) -> Self:
         """Learn from records that were checked."""
         self._kept.about = () if outside is None else (outside,)
         self._check_unit(private.by_person)
@@ -651,7 +668,7 @@ class RowEstimator(PrivateEstimator):
 
     def _fit_table(self, table: TableStream, X_public: Any) -> Self:
         """Learn from a table: batch by batch, where the method can."""
-        outside = None
+        target, outside = self._target(), None
         if self._needs_public or X_public is not None:
             inputs = X_public if X_public is None else table.public(X_public)
             outside = public_matrix(inputs, len(table.columns))
@@ -664,26 +681,20 @@ class RowEstimator(PrivateEstimator):
                     f"Expected a table with executor='serial' for this fit of "
                     f"{type(self).__name__}: it holds all records in this process."
                 )
-            X, y, groups = table.load()
-            return self._fit_rows(X, y, outside, groups, table.inputs)
+            found = table.load(target)
+            return self._fit_records(PrivateRecords(*found), target, outside, None, table.inputs)
         if not isinstance(self.allow_overlap, bool):
             raise refuse("allow_overlap", self.allow_overlap, "True or False")
-        task = self._task()
-        settings = self.get_params(deep=False)
-        alike = type(self)(**{key: settings[key] for key in settings if key not in _OWNERS})
         private, buckets = streamed(
-            table.pieces,
-            _Preparing(alike),
+            partial(table.pieces, target),
             outside=None if self.allow_overlap else outside,
             again=table.again,
             executor=table.executor,
             spread=self._spread(),
         )
-        self.__dict__.pop("feature_names_in_", None)  # an earlier fit's
-        self.n_features_in_ = len(table.columns)
-        self._declared = table.inputs
+        self._note_columns(len(table.columns), None, table.inputs)
         with contextlib.closing(buckets) if buckets is not None else contextlib.nullcontext():
-            return self._begin(private, task, outside)
+            return self._begin(private, self._task(target), outside)
 
     def _spread(self) -> Spread | None:
         """Return how rows of a table meet before they are looked at; None where each may be alone.
@@ -700,23 +711,23 @@ class RowEstimator(PrivateEstimator):
             return
         check_is_fitted(self, "student_")
         self._check_columns(X)
-        parts = (self._student_inputs(raw.X) for piece in X.pieces() for raw in piece.read())
+        parts = map(self._student_inputs, X.inputs_only())
         first = next(parts, None)
         if first is None:
             raise InvalidArgument("Expected a table of at least one row to predict.")
         yield first
         yield from parts
 
-    def _task(self) -> Targets:
-        """Return what is public of y, where no row has been read."""
-        raise NotImplementedError
+    @abstractmethod
+    def _target(self, y: Any = None) -> Target:
+        """Return how y is read, by what is declared; y itself only where that was asked for."""
+
+    def _task(self, target: Any) -> Task:
+        """Return what is public of y."""
+        return Task()
 
     @abstractmethod
-    def _read(self, y: NDArray[Any]) -> Targets:
-        """Check y against what was declared about it; nothing private is quoted."""
-
-    @abstractmethod
-    def _learn(self, private: Any, task: Targets, outside: Any) -> None:
+    def _learn(self, private: Any, task: Task, outside: Any) -> None:
         """Price, ask the ledger, release and learn; `outside` is None without public inputs."""
 
 
@@ -739,19 +750,9 @@ def by_names(X: Any, names: Sequence[str] | None) -> Any:
         )
     import pyarrow as pa
 
-    rows = open_table(X, target=None, numeric=list(names)).load().X
+    found = open_table(X, target=None, numeric=list(names))
+    rows = np.concatenate(list(found.inputs_only()))
     return pa.table(dict(zip(names, rows.T, strict=True)))
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _Preparing:
-    """Reads raw rows as an estimator does; it holds settings only, and can be sent to workers."""
-
-    estimator: RowEstimator
-
-    def __call__(self, raw: RawRows) -> PrivateRecords:
-        rows, said = private_rows(self.estimator, raw.X, raw.y, **self.estimator._y_checks)
-        return PrivateRecords(rows, self.estimator._read(said).targets, people_of(raw))
 
 
 @dataclass(eq=False, repr=False)
@@ -899,14 +900,11 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
         more += [] if apart is None else [f"By these scores: {apart}"]
         return [*first, said, *filter(None, more)]
 
-    def _read(self, y: NDArray[Any]) -> Targets:
-        known, targets = class_indices(y, self.classes)
-        return Targets(targets, int(known.size), {"classes_": known})
+    def _target(self, y: Any = None) -> Labels:
+        return labels_of(self.classes, y)
 
-    def _task(self) -> Targets:
-        if self.classes is None or is_from_data(self.classes):
-            raise InvalidArgument("Expected classes= to be declared where X is a table.")
-        return self._read(np.asarray(list(self.classes)))
+    def _task(self, target: Labels) -> Task:
+        return Task(len(target.classes), {"classes_": np.array(target.classes)})
 
     def _opinion(self, inputs: NDArray[Any]) -> NDArray[np.float64]:
         return np.asarray(self.student_.predict_proba(inputs), dtype=np.float64)
@@ -955,30 +953,16 @@ class PrivateRegressor(RegressorMixin, RowEstimator):  # type: ignore[misc]  # s
 
     _: KW_ONLY
     target_range: Any = None
-    _y_checks: ClassVar[dict[str, bool]] = {"y_numeric": True}
 
     def _bounds(self) -> tuple[float, float]:
         """Return the public bounds to which y is clipped."""
-        if self.target_range is None:
-            raise InvalidArgument(
-                "Expected target_range=(low, high), the public bounds to which y is clipped; read "
-                "from the private numbers they would leak the extreme ones."
-            )
-        try:
-            low, high = self.target_range
-        except (TypeError, ValueError):
-            raise refuse("target_range", self.target_range, "two numbers, (low, high)") from None
-        low, high = finite(low=low), finite(high=high)
-        if not low < high:
-            raise refuse("target_range", self.target_range, "(low, high) with low below high")
-        return low, high
+        return bounds_of(self.target_range)
 
-    def _read(self, y: NDArray[Any]) -> Targets:
-        bounds = self._bounds()
-        return Targets(np.clip(y, *bounds), public={"bounds_": bounds})
+    def _target(self, y: Any = None) -> Numbers:
+        return Numbers(*self._bounds())
 
-    def _task(self) -> Targets:
-        return self._read(np.array(self._bounds()))
+    def _task(self, target: Any) -> Task:
+        return Task(public={"bounds_": self._bounds()})
 
     def _default_student(self) -> Any:
         return ValueStudent()

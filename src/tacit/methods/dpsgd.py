@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from tacit._checks import Floats, at_least, one_of
 from tacit._extras import torch
 from tacit.errors import InvalidArgument
-from tacit.methods.base import PrivateClassifier, RowEstimator, Targets
+from tacit.methods.base import PrivateClassifier, RowEstimator, Task
 from tacit.methods.forecast import (
     UNDECLARED,
     Forecast,
@@ -50,7 +50,7 @@ from tacit.noisy_training import (
     trained_parameters,
 )
 from tacit.privacy import calibrate_gaussian
-from tacit.records import PrivateRecords, is_from_data
+from tacit.records import NoTargets, PrivateRecords, is_from_data
 from tacit.students import (
     NetworkStudent,
     ReconstructionStudent,
@@ -177,7 +177,7 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator
 
     _needs_public: ClassVar[bool] = False
 
-    def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
+    def _learn(self, private: PrivateRecords, task: Task, outside: Any) -> None:
         """Train on the private rows; public inputs, if given, tell features, centre and scale."""
         self._judge(self._foreseen())
         n_features, n_classes = private.rows.shape[1], task.n_classes or 0
@@ -333,10 +333,10 @@ class DPSGDAutoencoder(TransformerMixin, NoisyTrainingEstimator, RowEstimator): 
     _needs_public: ClassVar[bool] = False
     _needs_y: ClassVar[bool] = False
 
-    def _read(self, y: Any) -> Targets:
-        return Targets(y)
+    def _target(self, y: Any = None) -> NoTargets:
+        return NoTargets()
 
-    def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
+    def _learn(self, private: PrivateRecords, task: Task, outside: Any) -> None:
         if not len(self.hidden):
             raise InvalidArgument("Expected hidden= at least one width, that of the code.")
         width = int(private.rows.shape[1])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import NoisySteps, Plan
-from tacit.methods.base import PrivateClassifier, Targets
+from tacit.methods.base import PrivateClassifier, Task
 from tacit.methods.dpsgd import zero_layers
 from tacit.methods.forecast import (
     UNDECLARED,
@@ -160,7 +160,7 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
                 steps = min(steps, steps_borne(size * math.sqrt(steps) / self.noise_multiplier))
         return steps
 
-    def _learn(self, private: PrivateRecords, task: Targets, outside: Any) -> None:
+    def _learn(self, private: PrivateRecords, task: Task, outside: Any) -> None:
         """Train on the private rows; public inputs, if given, tell features, centre and scale."""
         n_features, n_classes = private.rows.shape[1], task.n_classes or 0
         self._judge(self._foreseen())

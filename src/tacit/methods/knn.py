@@ -56,7 +56,7 @@ from tacit.methods.base import (
     AnyRecords,
     PrivateRegressor,
     RowEstimator,
-    Targets,
+    Task,
 )
 from tacit.methods.calibration import proposed
 from tacit.methods.checked_scores import map_by_votes
@@ -83,7 +83,7 @@ from tacit.methods.settings import (
 )
 from tacit.methods.told import ToldByVotes
 from tacit.privacy import gaussian_mu
-from tacit.records import PrivateRecords, PublicSpace
+from tacit.records import PrivateRecords, PublicSpace, Tags
 from tacit.students import ScoreMap, ValueStudent, label_posterior
 
 MECHANISMS = ("sampled-votes", "sampled-max", "noisy-screening")
@@ -164,7 +164,7 @@ class PrivateNeighbours(RowEstimator):
     def _answers(self, release: Release) -> Any:
         """Return what one release answers."""
 
-    def _learn(self, private: AnyRecords, task: Targets, outside: Any) -> None:
+    def _learn(self, private: AnyRecords, task: Task, outside: Any) -> None:
         asked = self._asking(private.by_person, task.n_classes)
         if private.n_units > _MOST_UNITS:
             raise InvalidArgument(f"Expected X to hold at most {_MOST_UNITS} records or people.")
@@ -206,7 +206,7 @@ class PrivateNeighbours(RowEstimator):
             unwritten = tuple(fault for fault in self._fit_faults if fault not in written)
         return tuple(dict.fromkeys((*unwritten, *self._declared_faults())))
 
-    def _keep(self, private: PrivateRecords, asked: Neighbourly, task: Targets) -> None:
+    def _keep(self, private: PrivateRecords, asked: Neighbourly, task: Task) -> None:
         """Make ready to answer: the ledger is charged by each answer."""
         queries = self._settings("queries")
         number = len(queries.strategy) if queries.number is None else queries.number
@@ -222,7 +222,7 @@ class PrivateNeighbours(RowEstimator):
         self._become({**task.public, **state})
 
     def _teach(
-        self, private: AnyRecords, asked: Neighbourly, outside: NDArray[Any], task: Targets
+        self, private: AnyRecords, asked: Neighbourly, outside: NDArray[Any], task: Task
     ) -> None:
         """Ask public inputs round by round, each student from all releases so far.
 
@@ -539,7 +539,7 @@ class PrivateKNNClassifier(ToldByVotes, PrivateNeighbours, JudgedEstimator):
     def _free_map(self, outside: Any) -> ScoreMap | None:
         return map_by_votes(self.student_, outside[self.queries_], self.releases_, self.k)
 
-    def _keep(self, private: PrivateRecords, asked: Neighbourly, task: Targets) -> None:
+    def _keep(self, private: PrivateRecords, asked: Neighbourly, task: Task) -> None:
         if share := self._calibration():
             raise refuse("calibration", share, "0 without X_public: it is a student's")
         super()._keep(private, asked, task)
@@ -821,7 +821,6 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
     `docs/theory/private-knn.md#several-labels`
     """
 
-    _y_checks: ClassVar[dict[str, bool]] = {"multi_output": True}
     _streams: ClassVar[bool] = False  # a table has one column of targets
 
     _: KW_ONLY
@@ -836,19 +835,15 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _read(self, y: NDArray[Any]) -> Targets:
+    def _target(self, y: Any = None) -> Tags:
+        return Tags(int(label_names(self.labels).size))
+
+    def _task(self, target: Tags) -> Task:
         names = label_names(self.labels)
-        if y.ndim != 2 or y.shape[1] != names.size:
-            raise InvalidArgument(
-                f"Expected y of shape (rows, {names.size}), a column for each of labels=."
-            )
-        if y.dtype.kind not in "biuf" or not ((y == 0) | (y == 1)).all():
-            # The last words are those that scikit-learn's contract wants.
-            raise InvalidArgument("Expected y to hold 0 and 1 only. Unknown label type: other.")
         # Matched thresholds follow from the student's shares; until then every label is a half.
         start = 0.5 if self._matched else self.threshold
         public = {"labels_": names, "thresholds_": label_thresholds(start, names.size)}
-        return Targets(y.astype(np.int8), int(names.size) if names.size > 1 else None, public)
+        return Task(int(names.size) if names.size > 1 else None, public)
 
     def _plan(self, asked: Neighbourly, queries: int, *, listed: bool) -> Plan:
         try:
@@ -864,7 +859,7 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
     def _default_student(self) -> Any:
         return ValueStudent()
 
-    def _keep(self, private: PrivateRecords, asked: Neighbourly, task: Targets) -> None:
+    def _keep(self, private: PrivateRecords, asked: Neighbourly, task: Task) -> None:
         if self._matched:
             raise InvalidArgument(
                 f"Expected threshold={self.threshold!r} with X_public= only: it is a student's."

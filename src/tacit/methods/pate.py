@@ -23,7 +23,7 @@ from tacit._registry import mechanism_class
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget
 from tacit.mechanisms import ConfidentGNMax, InteractiveGNMax, Plan, Release, count_votes
-from tacit.methods.base import AnyRecords, Targets
+from tacit.methods.base import AnyRecords, Task
 from tacit.methods.calibration import calibrate, proposed, rounded_up
 from tacit.methods.checked_scores import map_by_votes
 from tacit.methods.forecast import Forecast, JudgedEstimator, votes_forecast
@@ -192,7 +192,7 @@ class PATEClassifier(ToldByVotes, JudgedEstimator):
     _streams: ClassVar[bool] = True
     _as_stored: ClassVar[bool] = True
 
-    def _learn(self, private: AnyRecords, task: Targets, outside: Any) -> None:
+    def _learn(self, private: AnyRecords, task: Task, outside: Any) -> None:
         """Train teachers on the private rows, release their votes, train the student."""
         n_classes = task.n_classes or 0
         self._check_teachers(private.n_units)

@@ -22,7 +22,7 @@ from tacit._checks import Floats, Integers, at_least, positive
 from tacit.errors import InvalidArgument
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import STEP, Contributions, Plan, Release, unit_steps
-from tacit.methods.base import AnyRecords, PrivateRegressor, Targets
+from tacit.methods.base import AnyRecords, PrivateRegressor
 from tacit.methods.calibration import shared_sums
 from tacit.methods.settings import Count, Positive
 from tacit.methods.summary import (
@@ -34,7 +34,7 @@ from tacit.methods.summary import (
     said_by,
 )
 from tacit.privacy import gaussian_mu
-from tacit.records import PrivateRecords, PublicSpace
+from tacit.records import Numbers, PrivateRecords, PublicSpace
 from tacit.summaries import (
     Descent,
     ExactNystroem,
@@ -360,12 +360,8 @@ class SummaryRegressor(PrivateRegressor, ResidualEstimator):
     ) -> Any:
         """Return the student that is the solution, in the units of y."""
 
-    def _read(self, y: NDArray[Any]) -> Targets:
-        low, high = bounds = self._bounds()
-        # Each number by itself; halves first, so that nothing overflows.
-        middle, half = low / 2 + high / 2, high / 2 - low / 2
-        targets = np.clip((np.clip(y, low, high) - middle) / half, -1, 1)
-        return Targets(targets, public={"bounds_": bounds})
+    def _target(self, y: Any = None) -> Numbers:
+        return Numbers(*self._bounds(), scaled=True)
 
     def _release_and_learn(
         self, public: PublicPart, private: AnyRecords, ledger: Ledger, outside: NDArray[Any]

@@ -22,7 +22,7 @@ from tacit._checks import Floats, Integers
 from tacit.errors import ShiftWarning
 from tacit.ledger import Ledger
 from tacit.mechanisms import Contributions, NoisySum, Plan, Release
-from tacit.methods.base import AnyRecords, PrivateClassifier, Targets
+from tacit.methods.base import AnyRecords, PrivateClassifier, Task
 from tacit.methods.forecast import Forecast, ForecastEstimator, declared, strength_forecast
 from tacit.methods.settings import Features, Positive, Student
 from tacit.records import PrivateRecords, PublicSpace, Say
@@ -89,7 +89,7 @@ class SummaryEstimator(ForecastEstimator):
         """Say what can be learned, from public numbers alone."""
         return strength_forecast(declared(self), self._mu())
 
-    def _learn(self, private: AnyRecords, task: Targets, outside: Any) -> None:
+    def _learn(self, private: AnyRecords, task: Task, outside: Any) -> None:
         """Let each private record speak once (a round) over public inputs, then train the student.
 
         The ledger is asked before features of private rows are computed.

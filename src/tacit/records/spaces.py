@@ -19,11 +19,11 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from tacit._checks import Floats, positive
+from tacit._checks import Floats, positive, unquoted
+from tacit._progress import training_bar
 from tacit._quiet import Secret
 from tacit.errors import InvalidArgument, WeakSignal
-from tacit.features import is_row_wise
-from tacit.records.inputs import count_units, view_alone
+from tacit.features import is_row_wise, transform_rows
 
 Look = Callable[[Floats], NDArray[Any]]
 """Makes an array with a row for each of some centred features."""
@@ -46,6 +46,34 @@ def _warn_of_wild(reach: float, middle: float) -> None:
             WeakSignal,
             stacklevel=6,
         )
+
+
+def view_alone(features: Any, rows: NDArray[Any], public: NDArray[Any]) -> NDArray[Any]:
+    """Return features of private rows, each as if it were alone; NaN where they fail. Secret.
+
+    Parameters
+    ----------
+    features : transformer
+        Fitted without private rows.
+    rows : array of shape (records, features)
+        Private inputs. Secret.
+    public : array of shape (rows, features)
+        Public inputs. What is refused, or not, depends on them alone: this may follow a release.
+
+    Returns
+    -------
+    array
+        A row of features for each private row.
+    """
+    with training_bar("Features of private records", total=len(rows)) as step:
+        return unquoted(
+            lambda: transform_rows(features, rows, public, step=step), "features of single rows"
+        )
+
+
+def count_units(people: NDArray[np.bytes_] | None, n_rows: int) -> int:
+    """Return how many units there are: people, or rows where each is its own. Secret."""
+    return n_rows if people is None else int(np.unique(people).size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,19 +30,19 @@ BUCKETS = 128
 _NAME = 32  # bytes of a person's name, as `units_of` gives it
 
 
-class RawRows(NamedTuple):
-    """Some rows as a source has them: inputs, labels or numbers, and whose they are. Secret."""
+class RecordArrays(NamedTuple):
+    """Some records on their way between processes: rows, targets, people. Secret."""
 
-    X: NDArray[Any]
-    y: NDArray[Any] | None
-    groups: NDArray[Any] | None
+    rows: NDArray[Any]
+    targets: NDArray[Any]
+    people: NDArray[Any] | None
 
 
 class Piece(Protocol):
-    """A part of a source: it can be read any number of times, and always says the same."""
+    """A part of a source: it can be read any number of times, and always holds the same."""
 
-    def read(self) -> Iterator[RawRows]:
-        """Go through its rows, block by block. Secret."""
+    def read(self) -> Iterator[RecordArrays]:
+        """Go through its records, block by block. Secret."""
 
     def portable(self) -> Piece:
         """Return it as it may be sent to another process."""
@@ -50,13 +50,13 @@ class Piece(Protocol):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ArrayPiece:
-    """Rows that are in memory."""
+    """Records that are in memory."""
 
-    rows: tuple[RawRows, ...]
+    blocks: tuple[RecordArrays, ...]
 
-    def read(self) -> Iterator[RawRows]:
+    def read(self) -> Iterator[RecordArrays]:
         """Go through them."""
-        yield from self.rows
+        yield from self.blocks
 
     def portable(self) -> Piece:
         """Return itself."""
@@ -269,18 +269,12 @@ class _Bucket:
     buckets: Buckets
     number: int
 
-    def read(self) -> Iterator[RawRows]:
+    def read(self) -> Iterator[RecordArrays]:
         for found in self.buckets.load(self.number):
-            yield RawRows(found.rows, found.targets, found.people)
+            yield RecordArrays(found.rows, found.targets, found.people)
 
     def portable(self) -> Piece:
         return ArrayPiece(tuple(self.read()))
-
-
-def as_it_is(raw: RawRows) -> PrivateRecords:
-    """Take rows that were checked before they were stored."""
-    assert raw.y is not None
-    return PrivateRecords(raw.X, raw.y, raw.groups)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

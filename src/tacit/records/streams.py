@@ -10,24 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tacit._checks import Floats, Integers
 from tacit._quiet import Secret
 from tacit.errors import InvalidArgument, RecordsUnread
 from tacit.mechanisms import ExactlySummed, ExactSum
-from tacit.records.inputs import Overlap, count_units, units_of
-from tacit.records.spaces import Look, PrivateRecords, PublicSpace, Say
-from tacit.records.stored import Buckets, Piece, RawRows, Spread, as_it_is
+from tacit.records.overlap import Overlap
+from tacit.records.spaces import Look, PrivateRecords, PublicSpace, Say, count_units
+from tacit.records.stored import Buckets, Piece, Spread
 from tacit.teachers import Answer, Task, attempt, choose_executor, on_one_thread
 
 _NO_ROWS = "Expected at least one record."
 
-Prepare = Callable[[RawRows], PrivateRecords]
-"""Checks raw rows and makes records of them, as one process or another does it."""
+Pieces = Callable[[], Sequence[Piece]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -38,8 +37,6 @@ class StreamedRecords(Secret):
     ----------
     pieces : callable
         Returns the pieces; called for each pass over the records.
-    prepare : callable
-        Makes records of raw rows.
     n_units : int
         How many units there are. Secret.
     by_person : bool
@@ -52,8 +49,7 @@ class StreamedRecords(Secret):
         Where the rows are, if they were spread over files.
     """
 
-    pieces: Callable[[], Sequence[Piece]]
-    prepare: Prepare
+    pieces: Pieces
     n_units: int
     by_person: bool
     executor: Any = "serial"
@@ -119,7 +115,7 @@ class StreamedRecords(Secret):
             for number, piece in enumerate(pieces)
         )
         counted: set[int] = set()
-        job = _Job(self.prepare, work)
+        job = _Job(work)
         for task, answers in choose_executor(self.executor).run(job, tasks):
             (number,), (answer,) = task.numbers, answers
             if answer.failure is not None or answer.predictions is None or number in counted:
@@ -144,7 +140,6 @@ Work = Callable[[Iterator[PrivateRecords]], Any]
 class _Job:
     """What a worker does with a piece: read it, and work on what is read."""
 
-    prepare: Prepare
     work: Work
 
     def answer(self, shards: Sequence[Any]) -> list[Answer]:
@@ -154,9 +149,7 @@ class _Job:
         raise NotImplementedError  # what comes of pieces is not kept
 
     def _one(self, piece: Piece) -> Answer:
-        found, failure = attempt(
-            lambda: on_one_thread(lambda: self.work(_prepared([piece], self.prepare)))
-        )
+        found, failure = attempt(lambda: on_one_thread(lambda: self.work(_records_of([piece]))))
         return Answer(found, failure)
 
 
@@ -203,39 +196,35 @@ class _Checking:
             if overlap is not None:
                 overlap.look(records.rows)
         # As one array, for a worker has to answer.
-        return np.array([rows, *([] if overlap is None else overlap.seen())], dtype=np.int64)
+        return np.array([rows, overlap is not None and overlap.found], dtype=np.int64)
 
 
 def _checked_there(
-    pieces: Callable[[], Sequence[Piece]],
-    prepare: Prepare,
-    outside: Floats | None,
-    executor: Any,
+    checking: Pieces, pieces: Pieces, outside: Floats | None, executor: Any
 ) -> StreamedRecords | None:
     """Check all rows where they will be added up, and return them as they are streamed.
 
     None where people have to be brought together first, and where a part could not be checked:
     then this process goes through the rows, and its error says what is wrong with which.
     """
-    first = next(_prepared(pieces(), prepare), None)
+    first = next(_records_of(checking()), None)
     if first is None or first.by_person:
         return None
     overlap, rows = None if outside is None else Overlap(outside), 0
     try:
-        for seen in StreamedRecords(pieces, prepare, 0, False, executor).parts(_Checking(outside)):
+        for seen in StreamedRecords(checking, 0, False, executor).parts(_Checking(outside)):
             rows += int(seen[0])
             if overlap is not None:
-                overlap.join([bool(each) for each in seen[1:]])
+                overlap.join(bool(seen[1]))
     except RecordsUnread:
         return None
     if overlap is not None:
         overlap.refuse()
-    return StreamedRecords(pieces, prepare, rows, False, executor)
+    return StreamedRecords(pieces, rows, False, executor)
 
 
 def streamed(
-    pieces: Callable[[], Sequence[Piece]],
-    prepare: Prepare,
+    pieces: Callable[[bool], Sequence[Piece]],
     *,
     outside: Floats | None,
     again: bool,
@@ -247,9 +236,8 @@ def streamed(
     Parameters
     ----------
     pieces : callable
-        Returns the pieces of the source.
-    prepare : callable
-        Checks raw rows and makes records of them; it raises where a row cannot be read.
+        Returns the pieces of the source. Given False they refuse a record that cannot be read, as
+        the first pass must, before there is a ledger; given True they leave it out, silently.
     outside : array or None
         Public inputs, none of which may be a private row; None where nobody looks.
     again : bool
@@ -266,15 +254,16 @@ def streamed(
     buckets : Buckets or None
         What has to be closed when all is done.
     """
+    checking, later = partial(pieces, False), partial(pieces, True)
     if again and spread is None and not _is_here(executor):
-        there = _checked_there(pieces, prepare, outside, executor)
+        there = _checked_there(checking, later, outside, executor)
         if there is not None:
             return there, None
     overlap = None if outside is None else Overlap(outside)
     buckets: Buckets | None = None
     units, seen, by_person = 0, False, False
     try:
-        for records in _prepared(pieces(), prepare):
+        for records in _records_of(checking()):
             if overlap is not None:
                 overlap.look(records.rows)
             if buckets is None and (records.by_person or spread is not None or not again):
@@ -288,22 +277,17 @@ def streamed(
         if overlap is not None:
             overlap.refuse()
         if buckets is None:
-            return StreamedRecords(pieces, prepare, units, False, executor), None
+            return StreamedRecords(later, units, False, executor), None
         if by_person:
-            kept = (raw for piece in buckets.pieces() for raw in piece.read())
-            units = sum(count_units(raw.groups, len(raw.X)) for raw in kept)
+            stored = _records_of(buckets.pieces())
+            units = sum(count_units(some.people, len(some.rows)) for some in stored)
         how = {"executor": executor, "stored": buckets}
-        return StreamedRecords(buckets.pieces, as_it_is, units, by_person, **how), buckets
+        return StreamedRecords(buckets.pieces, units, by_person, **how), buckets
     except BaseException:
         if buckets is not None:
             buckets.close()
         raise
 
 
-def _prepared(pieces: Iterable[Piece], prepare: Prepare) -> Iterator[PrivateRecords]:
-    return (prepare(raw) for piece in pieces for raw in piece.read())
-
-
-def people_of(raw: RawRows) -> NDArray[np.bytes_] | None:
-    """Return whose each raw row is, as `units_of` names them."""
-    return units_of(raw.groups, len(raw.X))
+def _records_of(pieces: Iterable[Piece]) -> Iterator[PrivateRecords]:
+    return (PrivateRecords(*block) for piece in pieces for block in piece.read())

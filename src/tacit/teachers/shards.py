@@ -7,10 +7,8 @@ others change teachers. A hash of the unit's own id cannot.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
-import operator
 from collections.abc import Iterable, Iterator
 from itertools import repeat
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tacit._cells import ids_of, words_of
 from tacit._checks import Floats, Integers, at_least, blocks
 from tacit.errors import InvalidArgument
 
@@ -62,7 +61,7 @@ def shard_of(ids: Iterable[Any], n_teachers: int, key: bytes) -> Integers:
 
     Parameters
     ----------
-    ids : iterable of bytes, str or int
+    ids : sequence of str, int, date or bytes
         The people's (all records of a person reach one teacher) or the records' own
         (`record_ids`). Secret.
     n_teachers : int
@@ -77,20 +76,23 @@ def shard_of(ids: Iterable[Any], n_teachers: int, key: bytes) -> Integers:
 
     Notes
     -----
-    Ids that are written alike are one unit: 7, "7" and 7.0 are the same person, never split because
-    a column was read in two ways. Unit: one id.
+    Each id becomes text by itself: 7, "7" and 7.0 are the same person, never split because a column
+    was stored in two ways. Unit: one id.
 
     Examples
     --------
     >>> shard_of(["ann", "bob", "ann"], 250, shard_key(0)).tolist()
     [217, 72, 217]
     """
-    return teachers_of(unit_hashes(ids, key), n_teachers)
+    return teachers_of(_hashes(_names(ids), key, _SHARD), n_teachers)
 
 
-def unit_hashes(ids: Iterable[Any], key: bytes) -> NDArray[np.uint64]:
-    """Return the keyed hash of each id, of which `teachers_of` reads the teacher. Secret."""
-    return _hashes(ids, key, _SHARD)
+def unit_hashes(names: NDArray[np.bytes_], key: bytes) -> NDArray[np.uint64]:
+    """Return the keyed hash of each name, of which `teachers_of` reads the teacher. Secret.
+
+    Names are those of `unit_names` or `record_ids`.
+    """
+    return _hashes(names.tolist(), key, _SHARD)
 
 
 def teachers_of(hashes: NDArray[np.uint64], n_teachers: int) -> Integers:
@@ -160,15 +162,15 @@ def place_of(ids: Iterable[Any], key: bytes) -> Floats:
     >>> place_of(["ann", "bob", "ann"], shard_key(0)).round(3).tolist()
     [0.835, 0.433, 0.835]
     """
-    bits = _hashes(ids, key, _PLACE) >> np.uint64(11)  # as many as a float64 holds
+    bits = _hashes(_names(ids), key, _PLACE) >> np.uint64(11)  # as many as a float64 holds
     return bits.astype(np.float64) * 2.0**-53
 
 
-def _hashes(ids: Iterable[Any], key: bytes, purpose: bytes) -> NDArray[np.uint64]:
+def _hashes(names: Iterable[bytes], key: bytes, purpose: bytes) -> NDArray[np.uint64]:
     if not isinstance(key, bytes) or not 16 <= len(key) <= 32:
         raise InvalidArgument("Expected key to be 16 to 32 bytes; make one with shard_key(0).")
     base = hashlib.blake2b(key=key, digest_size=8, person=purpose)
-    return np.frombuffer(_hashed(_names(ids), base), dtype="<u8")
+    return np.frombuffer(_hashed(names, base), dtype="<u8")
 
 
 def _hashed(
@@ -232,7 +234,7 @@ def record_ids(X: ArrayLike, y: ArrayLike | None = None) -> NDArray[np.bytes_]:
             "Expected X to be an array of numbers, one row a record; encode categories with a "
             "public list of them."
         )
-    labels = None if y is None else _labels(y, len(rows))
+    labels = None if y is None else _label_names(y, len(rows))
     base, digests = hashlib.blake2b(digest_size=16, person=_RECORD), []
     for some in blocks(len(rows), _CELLS // _width(rows)):
         with np.errstate(all="ignore"):  # a number too large for float64 is nobody's business
@@ -244,66 +246,59 @@ def record_ids(X: ArrayLike, y: ArrayLike | None = None) -> NDArray[np.bytes_]:
     return _written(b"".join(digests))
 
 
-def unit_names(ids: Iterable[Any]) -> NDArray[np.bytes_]:
+def unit_names(ids: Any) -> NDArray[np.bytes_]:
     """Return a name of fixed length for each id: a hash of it, in hexadecimal.
 
     Parameters
     ----------
-    ids : iterable of bytes, str or int
+    ids : sequence of str, int, date or bytes
         As for `shard_of`. Secret.
 
     Returns
     -------
     array of bytes of shape (ids,)
-        32 hexadecimal digits each, equal for ids that are written alike, whatever stands beside
-        them: see `shard_of`. Secret: whoever can guess an id could confirm the guess.
+        32 hexadecimal digits each, equal for ids of one text, whatever stands beside them: see
+        `shard_of`; empty where an id is missing or cannot be read. Secret: whoever can guess an id
+        could confirm the guess.
 
     Examples
     --------
-    >>> names = unit_names([7, "7", 8])
-    >>> bool(names[0] == names[1]), bool(names[0] == names[2])
-    (True, False)
+    >>> names = unit_names([7, "7", 8, None])
+    >>> bool(names[0] == names[1]), bool(names[0] == names[2]), names[3]
+    (True, False, np.bytes_(b''))
     """
-    return _written(_hashed(_names(ids), hashlib.blake2b(digest_size=16, person=_UNIT)))
+    words = ids_of(ids)
+    known = np.array([word is not None for word in words], dtype=np.bool_)
+    pieces = (_name(word) for word in words if word is not None)
+    names = np.zeros(len(words), dtype="S32")
+    names[known] = _written(_hashed(pieces, hashlib.blake2b(digest_size=16, person=_UNIT)))
+    return names
 
 
-def _labels(y: ArrayLike, n_records: int) -> list[bytes]:
+def _label_names(y: ArrayLike, n_records: int) -> list[bytes]:
     """Write each label by itself; False and True are 0 and 1."""
-    values: Any = y if isinstance(y, list | tuple) else np.asarray(y)
-    if isinstance(values, np.ndarray) and values.dtype.kind == "b":
-        values = values.astype(np.int8)
-    if not isinstance(values, np.ndarray) or values.dtype.kind == "O":
-        values = [int(one) if isinstance(one, bool | np.bool_) else one for one in values]
-    labels = list(_names(values))
+    cells: Any = y if isinstance(y, list | tuple) else np.asarray(y)
+    whole = (int(one) if isinstance(one, bool | np.bool_) else one for one in cells)
+    labels = [_name(word) for word in words_of(list(whole))]
     if len(labels) != n_records:
         raise InvalidArgument("Expected y with one label for each record of X.")
     return labels
 
 
 def _names(ids: Any) -> Iterator[bytes]:
-    """Write each id as bytes by itself: a list is never made an array, which would mix its types.
-
-    The ids are never quoted: they may be secret.
-    """
+    """Write each id as bytes by itself; they are never quoted, for they may be secret."""
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
         raise InvalidArgument("Expected ids to be a sequence, one id a record.")
     if isinstance(ids, np.ndarray) and ids.ndim != 1:
         raise InvalidArgument("Expected ids to be one-dimensional, one id a record.")
-    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iuS":  # as `_name` writes them, at once
+    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu":  # as `id_of` writes them, at once
         return iter(ids.astype("S").tolist())
-    return map(_name, ids)
+    return map(_name, ids_of(ids))
 
 
-def _name(one: Any) -> bytes:
-    if isinstance(one, bytes):
-        return bytes(one)
-    if isinstance(one, str):
-        return one.encode("utf-8", "surrogatepass")
-    if isinstance(one, float | np.floating) and float(one).is_integer():
-        one = int(one)
-    with contextlib.suppress(Exception):  # whatever it says may quote the id
-        if not isinstance(one, bool | np.bool_):
-            return str(operator.index(one)).encode()
-    raise InvalidArgument(
-        "Expected ids (and labels) to be bytes, strings or whole numbers, with none missing."
-    )
+def _name(word: str | None) -> bytes:
+    if word is None:
+        raise InvalidArgument(
+            "Expected ids (and labels) to be text, whole numbers or dates, with none missing."
+        )
+    return word.encode("utf-8", "surrogatepass")

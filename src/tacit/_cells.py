@@ -1,0 +1,518 @@
+"""The one reader of private cells: each becomes a number, a day or a word by itself.
+
+A rule here looks at one value and at what is declared of its column, never at another cell: not
+at an array's type, which one odd cell may have decided for all, not at whether the others can be
+read. So whatever record joins a table, every other record is read as before, bit for bit
+(docs/theory/limits.md#one-record-at-a-time). Nothing here raises because of a cell: what cannot be
+read is NaN, or None, and the caller decides about that record alone.
+
+Containers only decide how fast their values are reached: `plain` turns NumPy arrays, lists, columns
+of pandas, Polars and Arrow into values, without a conversion that depends on several of them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import numbers
+import re
+import sys
+import uuid
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit._checks import Floats, Integers
+
+MISSING = frozenset({"", "?", "NA", "N/A", "NaN", "nan", "null"})
+"""Texts that stand for a missing cell."""
+
+_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)\.0+")
+_EXACT = 2.0**53  # from here on a float may stand for several whole numbers
+_DAY = np.timedelta64(1, "D")
+_NANOSECONDS = 86_400e9
+_WRITTEN = {
+    sign: re.compile(
+        rf"[+-]?([0-9]+([{sign}][0-9]*)?|[{sign}][0-9]+)([eE][+-]?[0-9]+)?", re.ASCII
+    ).fullmatch
+    for sign in ".,"
+}
+"""Matches a number in text, by the decimal sign."""
+
+
+class Plain(NamedTuple):
+    """Values of a column: `cells[places]`, or `cells` as they stand; a place of -1 is missing."""
+
+    cells: NDArray[Any] | list[Any]
+    places: Integers | None = None
+
+
+def plain(column: Any) -> Plain:
+    """Return the values of a column, each as it is.
+
+    Parameters
+    ----------
+    column : array, list, or column of pandas, Polars or Arrow
+        Private cells, in one dimension. Secret.
+
+    Returns
+    -------
+    Plain
+        Numbers and times as an array, other values as a list. Secret.
+    """
+    if isinstance(column, np.ndarray):
+        return _of_array(column)
+    if isinstance(column, list | tuple | range):
+        return Plain(list(column))
+    package = type(column).__module__.partition(".")[0]
+    reader = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}.get(package)
+    if reader is not None:
+        return reader(column)
+    if hasattr(column, "__array__"):
+        return _of_array(np.asarray(column))
+    return Plain(list(column))
+
+
+def _of_array(column: NDArray[Any]) -> Plain:
+    if isinstance(column, np.ma.MaskedArray):
+        known = ~np.ma.getmaskarray(column)
+        return _with_missing(_of_array(np.asarray(column.data)), known)
+    if column.dtype.kind in "biufM":
+        return Plain(column)
+    if column.dtype.kind in "OUS":
+        return Plain(list(column))
+    return Plain([_UNREADABLE] * len(column))  # complex numbers, durations, fields
+
+
+def _of_pandas(column: Any) -> Plain:
+    kind = column.dtype
+    if isinstance(kind, np.dtype):
+        return _of_array(column.to_numpy())
+    if hasattr(kind, "categories") and hasattr(column, "cat"):
+        codes = column.cat.codes.to_numpy().astype(np.int64)
+        return _taken(plain(column.cat.categories), codes)
+    if hasattr(kind, "pyarrow_dtype"):
+        import pyarrow as pa
+
+        return _of_arrow(pa.array(column.array))
+    if hasattr(kind, "tz"):
+        return Plain(column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
+    return Plain(list(column))
+
+
+def _of_polars(column: Any) -> Plain:
+    if str(column.dtype) == "Object":
+        return Plain(column.to_list())
+    return _of_arrow(column.to_arrow())
+
+
+def _of_arrow(column: Any) -> Plain:
+    """Reach Arrow's values by their own type; a cast of a column would look at all of them."""
+    import pyarrow as pa
+    from pyarrow import compute, types
+
+    if isinstance(column, pa.ChunkedArray):
+        if column.num_chunks == 1:
+            return _of_arrow(column.chunk(0))
+        return _joined([_of_arrow(chunk) for chunk in column.chunks])
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _of_arrow(column.storage)
+    if types.is_dictionary(kind):
+        codes = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        return _taken(_of_arrow(column.dictionary), codes)
+    found = Plain(_arrow_values(column))
+    if isinstance(found.cells, list) or not column.null_count:
+        return found
+    return _with_missing(found, compute.is_valid(column).to_numpy(zero_copy_only=False))
+
+
+def _arrow_values(column: Any) -> NDArray[Any] | list[Any]:
+    """Return numbers and times as an array, with zeros for nothing; words as a list."""
+    from pyarrow import types
+
+    kind = column.type
+    if types.is_temporal(kind):
+        return _arrow_times(column)
+    if types.is_boolean(kind):
+        return np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False))
+    if types.is_integer(kind) or types.is_floating(kind):
+        return np.asarray(column.fill_null(0).to_numpy(zero_copy_only=False))
+    if any(is_kind(kind) for is_kind in _arrow_words()):
+        return list(column.to_pylist())
+    return [_UNREADABLE] * len(column)  # lists, structs: no cell is a number or a word
+
+
+def _arrow_words() -> list[Callable[[Any], bool]]:
+    from pyarrow import types
+
+    text = [types.is_string, types.is_large_string, types.is_string_view]
+    raw = [types.is_binary, types.is_large_binary, types.is_fixed_size_binary]
+    return [*text, *raw, types.is_binary_view, types.is_decimal, types.is_null]
+
+
+def _arrow_times(column: Any) -> NDArray[Any] | list[Any]:
+    import pyarrow as pa
+    from pyarrow import types
+
+    kind = column.type
+    if types.is_date32(kind):
+        days = column.view(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False)
+        return np.asarray(days.astype(np.int64).view("datetime64[D]"))
+    if types.is_date64(kind) or types.is_timestamp(kind):
+        unit = "ms" if types.is_date64(kind) else kind.unit  # with a zone: the instant, in UTC
+        values = column.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        return np.asarray(values.view(f"datetime64[{unit}]"))
+    return [_UNREADABLE] * len(column)  # durations, times of day
+
+
+def _with_missing(found: Plain, known: NDArray[np.bool_]) -> Plain:
+    places = np.arange(len(known)) if found.places is None else found.places
+    return Plain(found.cells, np.where(known, places, -1))
+
+
+def _taken(found: Plain, places: Integers) -> Plain:
+    if found.places is not None:
+        places = np.append(found.places, -1)[places]
+    return Plain(found.cells, places)
+
+
+def _joined(parts: list[Plain]) -> Plain:
+    """Join the values of several parts, none of which decides the type of another's."""
+    if parts and all(isinstance(part.cells, np.ndarray) for part in parts):
+        if all(part.places is None for part in parts):  # of one type of Arrow's
+            return Plain(np.concatenate([part.cells for part in parts]))
+    cells: list[Any] = []
+    places: list[Integers] = []
+    for part in parts:
+        own = np.arange(len(part.cells)) if part.places is None else part.places
+        places.append(np.where(own < 0, -1, own + len(cells)))
+        cells.extend(part.cells)
+    return Plain(cells, np.concatenate(places) if places else np.empty(0, dtype=np.int64))
+
+
+class _Unreadable:
+    """Stands for a value that no rule reads."""
+
+
+_UNREADABLE = _Unreadable()
+
+
+def numbers_of(column: Any, decimal: str = ".") -> tuple[Floats, NDArray[np.bool_]]:
+    """Return each cell as a float64, and which cells are missing.
+
+    Parameters
+    ----------
+    column : array, list, or column of pandas, Polars or Arrow
+        Private cells. Secret.
+    decimal : str
+        The decimal sign of numbers in text, "." or ",".
+
+    Returns
+    -------
+    values : array of float64
+        NaN where a cell is missing, not finite or no number. Secret.
+    missing : array of bool
+        Where a cell is empty, None, NaN, or one of the words for it. Secret.
+    """
+    cells, places = plain(column)
+    if isinstance(cells, np.ndarray):
+        values, missing = _array_numbers(cells)
+    else:
+        values = np.fromiter((number_of(cell, decimal) for cell in cells), np.float64, len(cells))
+        missing = _missing_among(cells, np.isnan(values))
+    return _at(values, places, math.nan), _at(missing, places, True)
+
+
+def _array_numbers(cells: NDArray[Any]) -> tuple[Floats, NDArray[np.bool_]]:
+    if cells.dtype.kind == "M":
+        return np.full(len(cells), math.nan), np.isnat(cells)
+    with np.errstate(all="ignore"):
+        values = cells.astype(np.float64)
+    missing = np.isnan(values)
+    return np.where(np.isfinite(values), values, math.nan), missing
+
+
+def _missing_among(cells: Sequence[Any], odd: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Tell which cells are missing, of those that could not be read."""
+    missing = np.zeros(len(cells), dtype=np.bool_)
+    for at in np.flatnonzero(odd).tolist():
+        missing[at] = is_missing(cells[at])
+    return missing
+
+
+def _at(values: NDArray[Any], places: Integers | None, otherwise: Any) -> NDArray[Any]:
+    if places is None:
+        return values
+    return np.append(values, np.array([otherwise], dtype=values.dtype))[places]
+
+
+def number_of(cell: Any, decimal: str = ".") -> float:
+    """Return a cell as a float; NaN where it is no finite number.
+
+    >>> number_of("1e3"), number_of(True), number_of("1,5", ","), number_of("1_000")
+    (1000.0, 1.0, 1.5, nan)
+    """
+    if isinstance(cell, str):
+        word = cell.strip()
+        return _finite(float(word.replace(",", "."))) if _WRITTEN[decimal](word) else math.nan
+    if isinstance(cell, np.ndarray) and cell.ndim == 0:
+        return number_of(cell.item(), decimal)
+    if cell is np.ma.masked or not isinstance(cell, numbers.Real | Decimal | np.bool_):
+        return math.nan
+    try:
+        return _finite(float(cell))
+    except Exception:  # a whole number too large for a float
+        return math.nan
+
+
+def _finite(value: float) -> float:
+    return value if math.isfinite(value) else math.nan
+
+
+def is_missing(cell: Any) -> bool:
+    """Tell whether a cell stands for nothing: None, NaN, no time, or one of the words for it."""
+    if cell is None or cell is np.ma.masked or type(cell).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(cell, str):
+        return cell.strip() in MISSING
+    if isinstance(cell, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(cell))
+    if isinstance(cell, Decimal):
+        return cell.is_nan()
+    return isinstance(cell, float | np.floating) and math.isnan(cell)
+
+
+def days_of(column: Any, start: dt.date) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return days since a public day, NaN where a cell is no date, and which cells are missing.
+
+    Parameters
+    ----------
+    column : array, list, or column of pandas, Polars or Arrow
+        Dates, times (an aware one counts in UTC), or text such as "2024-05-01". Secret.
+    start : date
+        The public day that counts 0.
+
+    Returns
+    -------
+    days : array of float64
+        With the fraction of a day that has passed. Secret.
+    missing : array of bool
+        Secret.
+    """
+    first = np.datetime64(start, "D")
+    cells, places = plain(column)
+    if isinstance(cells, np.ndarray):
+        if cells.dtype.kind == "M":
+            values, missing = _days_since(cells, first), np.isnat(cells)
+        else:  # plain numbers are no dates
+            values, missing = np.full(len(cells), math.nan), _array_numbers(cells)[1]
+    else:
+        times = [_time_of(cell) for cell in cells]
+        days = [math.nan if time is None else _days_since(time, first) for time in times]
+        values = np.array(days, dtype=np.float64)
+        missing = _missing_among(cells, np.isnan(values))
+    return _at(values, places, math.nan), _at(missing, places, True)
+
+
+def _days_since(times: Any, first: np.datetime64) -> Any:
+    """Return whole days and the fraction of a day in nanoseconds: exact in every unit of time."""
+    day = times.astype("datetime64[D]")
+    rest = (times - day).astype("timedelta64[ns]")
+    return np.asarray((day - first) / _DAY + rest / np.timedelta64(1, "ns") / _NANOSECONDS)[()]
+
+
+def _time_of(cell: Any) -> np.datetime64 | None:
+    """Return the date or instant that a cell is; None if it is none."""
+    if isinstance(cell, np.datetime64):
+        return None if np.isnat(cell) else cell
+    if isinstance(cell, str):
+        return _written_day(cell.strip())
+    if is_missing(cell) or not isinstance(cell, dt.date):
+        return None
+    try:
+        if isinstance(cell, dt.datetime) and cell.tzinfo is not None:
+            cell = cell.astimezone(dt.UTC).replace(tzinfo=None)
+        exact = getattr(cell, "to_datetime64", None)  # of pandas, to the nanosecond
+        return np.datetime64(cell) if exact is None else exact()
+    except Exception:  # a time that UTC cannot name
+        return None
+
+
+def _written_day(word: str) -> np.datetime64 | None:
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", word, re.ASCII):
+        return None
+    try:
+        return np.datetime64(word, "D")
+    except ValueError:  # the 31st of February
+        return None
+
+
+def words_of(column: Any) -> list[str | None]:
+    """Return each cell as a word, None where it is none.
+
+    Parameters
+    ----------
+    column : array, list, or column of pandas, Polars or Arrow
+        Labels, categories, or ids of people. Secret.
+
+    Returns
+    -------
+    list of str or None
+        A value has one word, however it is stored: see `word_of`. Secret.
+    """
+    cells, places = plain(column)
+    words = list(map(word_of, cells))
+    return words if places is None else [None if at < 0 else words[at] for at in places.tolist()]
+
+
+def word_of(cell: Any) -> str | None:
+    """Return the word for a value, which its value alone decides; None where it has none.
+
+    A whole number is its digits, whether it comes as 7, 7.0, "7" or "7.0". Another number is the
+    shortest text that names it, in single precision where it is a number of that precision. A date
+    is written as 2024-05-01, and with a time of day as 2024-05-01T12:30:00, in UTC where it has a
+    zone. Bytes are their text, or hexadecimal digits where they are none.
+
+    >>> [word_of(cell) for cell in (7, 7.0, " 7 ", "7.0", True, 0.5, None)]
+    ['7', '7', '7', '7', 'true', '0.5', None]
+    """
+    if isinstance(cell, np.ndarray) and cell.ndim == 0:
+        return word_of(cell.item())
+    for kinds, write in _WORDS:
+        if isinstance(cell, kinds):
+            try:
+                return write(cell)
+            except Exception:  # a number of somebody's own kind that cannot be written
+                return None
+    time = _time_of(cell)
+    return None if time is None else _time_word(time)
+
+
+def _text_word(cell: str) -> str:
+    word = str(cell).strip()
+    return word.partition(".")[0] if _WHOLE.fullmatch(word) else word
+
+
+def _number_word(cell: Any) -> str | None:
+    if isinstance(cell, Decimal):
+        if not cell.is_finite():
+            return None
+        return f"{(cell or abs(cell)).normalize():f}"  # -0 is 0
+    value = float(cell)
+    if not math.isfinite(value):
+        return None
+    if value == math.floor(value):
+        return f"{value + 0.0:.0f}"
+    with np.errstate(all="ignore"):
+        single = np.float32(value)
+    return str(single) if float(single) == value else repr(value)
+
+
+def _time_word(time: np.datetime64) -> str:
+    day = time.astype("datetime64[D]")
+    rest = int((time - day).astype("timedelta64[ns]") / np.timedelta64(1, "ns"))
+    if not rest:
+        return str(day)
+    seconds, fraction = divmod(rest, 10**9)
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    digits = f".{fraction:09}".rstrip("0") if fraction else ""
+    return f"{day}T{clock}{digits}"
+
+
+def _text_in(raw: bytes) -> str:
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.hex()
+    return text.strip() if text.isprintable() else raw.hex()
+
+
+_WORDS: tuple[tuple[Any, Callable[[Any], str | None]], ...] = (
+    (str, _text_word),
+    (bool | np.bool_, lambda cell: "true" if cell else "false"),
+    (bytes, lambda cell: _text_in(bytes(cell))),
+    (uuid.UUID, lambda cell: cell.hex),
+    (numbers.Integral, lambda cell: str(int(cell))),
+    (numbers.Real | Decimal, _number_word),
+)
+
+
+def id_of(cell: Any) -> str | None:
+    """Return the text of a person's id, None where it is missing or can be read as none.
+
+    One person has one id, however it is stored; a float from 2^53 on may stand for several.
+
+    >>> [id_of(cell) for cell in ("ann", 7, 7.0, "", None, 2.0**60)]
+    ['ann', '7', '7', None, None, None]
+    """
+    if isinstance(cell, float | np.floating) and abs(float(cell)) >= _EXACT:
+        return None
+    if isinstance(cell, bool | np.bool_):
+        return None
+    word = word_of(cell)
+    return None if word is None or word in MISSING else word
+
+
+def ids_of(column: Any) -> list[str | None]:
+    """Return the text of each person's id, None where there is none. Secret.
+
+    Parameters
+    ----------
+    column : array, list, or column of pandas, Polars or Arrow
+        Whose each record is. Secret.
+
+    Returns
+    -------
+    list of str or None
+        Each read by itself: see `id_of`.
+    """
+    cells, places = plain(column)
+    read = list(map(id_of, cells))
+    return read if places is None else [None if at < 0 else read[at] for at in places.tolist()]
+
+
+def texts_of(column: Any) -> list[str]:
+    """Return each cell as text, as it is written but for space around it; empty where it is none.
+
+    Parameters
+    ----------
+    column : array, list, or column of pandas, Polars or Arrow
+        Texts. Secret.
+
+    Returns
+    -------
+    list of str
+        A text for each cell. Secret.
+    """
+    cells, places = plain(column)
+    read = [str(cell).strip() if isinstance(cell, str) else word_of(cell) or "" for cell in cells]
+    return read if places is None else ["" if at < 0 else read[at] for at in places.tolist()]
+
+
+def frame_columns(source: Any) -> tuple[list[Any], list[Any]] | None:
+    """Return names and columns of a table in memory; None of anything else.
+
+    Parameters
+    ----------
+    source : any
+        A frame of pandas or Polars, or a table or record batch of Arrow.
+
+    Returns
+    -------
+    (list, list) or None
+        Names as they are, and a column for each. Secret.
+    """
+    for package, kinds in (("pandas", ("DataFrame",)), ("polars", ("DataFrame",))):
+        library: Any = sys.modules.get(package)  # nobody has a frame who has not imported it
+        if library is not None and isinstance(source, getattr(library, kinds[0])):
+            if package == "polars":
+                return list(source.columns), source.get_columns()
+            return list(source.columns), [source.iloc[:, at] for at in range(source.shape[1])]
+    arrow: Any = sys.modules.get("pyarrow")
+    if arrow is not None and isinstance(source, arrow.Table | arrow.RecordBatch):
+        return list(source.schema.names), list(source.columns)
+    return None
