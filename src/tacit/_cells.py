@@ -182,9 +182,9 @@ def _taken(found: Plain, places: Integers) -> Plain:
 
 def _joined(parts: list[Plain]) -> Plain:
     """Join the values of several parts, none of which decides the type of another's."""
-    if parts and all(isinstance(part.cells, np.ndarray) for part in parts):
-        if all(part.places is None for part in parts):  # of one type of Arrow's
-            return Plain(np.concatenate([part.cells for part in parts]))
+    arrays = [part.cells for part in parts if isinstance(part.cells, np.ndarray)]
+    if parts and len(arrays) == len(parts) and all(part.places is None for part in parts):
+        return Plain(np.concatenate(arrays))  # chunks have one type
     cells: list[Any] = []
     places: list[Integers] = []
     for part in parts:

@@ -157,7 +157,7 @@ def _student(path: Path | None, mechanism: Mechanism, shape: tuple[int, ...]) ->
     """Read the student's probabilities for a mechanism whose release asks for them."""
     import numpy as np
 
-    from tacit.datasets import reading
+    from tacit.datasets import read_file
     from tacit.mechanisms import student_probabilities
 
     if "student" not in inspect.signature(mechanism.release).parameters:
@@ -166,8 +166,7 @@ def _student(path: Path | None, mechanism: Mechanism, shape: tuple[int, ...]) ->
         return {}
     if path is None or not path.is_file():
         raise InvalidArgument("Expected --student FILE.npy with the student's probabilities.")
-    with reading(path, ".npy file"):
-        raw = np.load(path, allow_pickle=False)
+    raw = read_file(path, ".npy file", lambda: np.load(path, allow_pickle=False))
     return {"student": student_probabilities(raw, shape)}
 
 

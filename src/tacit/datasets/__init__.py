@@ -9,11 +9,11 @@ from tacit.datasets._reading import read_file as read_file
 from tacit.datasets.arrays import load_idx, load_npz, read_idx
 from tacit.datasets.dataset import Dataset, Parts
 from tacit.datasets.declarations import contradictions, proposed_columns
+from tacit.datasets.named import deciding_names as deciding_names
 from tacit.datasets.named import declared_roles as declared_roles
 from tacit.datasets.named import load_adult, load_affairs, load_dataset, load_digits, load_public
 from tacit.datasets.named import named_kind as named_kind
 from tacit.datasets.named import public_blocks as public_blocks
-from tacit.datasets.named import row_ids as row_ids
 from tacit.datasets.named import ships as ships
 from tacit.datasets.streams import TableInputs as TableInputs
 from tacit.datasets.streams import TableStream, open_table

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit._checks import refuse
 from tacit._files import PathLike
 from tacit._registry import DATASETS, found
 from tacit.datasets._reading import file_in
@@ -25,15 +26,15 @@ from tacit.datasets.dataset import Dataset
 from tacit.datasets.table import (
     Roles,
     as_dataset,
-    hash_of,
+    ids_as_written,
     input_blocks,
     load_inputs,
     read_table,
     roles_of,
-    table_row_ids,
+    table_names,
     target_of,
 )
-from tacit.datasets.texts import load_text_inputs, read_texts
+from tacit.datasets.texts import load_text_inputs, text_names
 from tacit.errors import InvalidArgument, MissingExtra
 from tacit.features import Categorical, Column, Numeric
 
@@ -348,35 +349,43 @@ def public_blocks(
         yield load_public(specification, **options), []
 
 
-def row_ids(specification: str, *, rule: int, **options: Any) -> NDArray[np.bytes_]:
-    """Return a hash of the inputs of each record of a file, as they stand in it. Secret.
+def deciding_names(specification: str, rule: int, **options: Any) -> list[bytes]:
+    """Return what decides the side of each record of a file that is split. Secret.
 
     Parameters
     ----------
     specification : str
         As for `load_dataset`, whose records these are, in the same order.
     rule : int
-        Of which version: 2, or 1 for runs of 0.2, which hashed rows as numbers after reading them.
+        2: the text of the person's id; without `groups`, a hash of the record's inputs as they
+        stand in the file. 1, for runs of 0.2: the id as it is written; or a hash of the inputs
+        after they were loaded.
     **options
         Those of the data; the types of a table's columns are among them.
 
     Returns
     -------
-    array of bytes of shape (records,)
-        Equal for equal inputs; each of its own cells alone.
+    list of bytes
+        Each from its own record alone.
     """
     from tacit.teachers import record_ids
 
     kind, _, place = named_kind(specification).partition(":")
+    told = {key: value for key, value in options.items() if key != "name"}
     if kind == "npz":
-        return npz_row_ids(place, rule)
-    if rule == 1 or kind not in (*_TABLES, "texts"):
-        return record_ids(load_dataset(specification, **options).X)
+        return list(npz_row_ids(place, rule))
+    if kind not in (*_TABLES, "texts"):
+        return list(record_ids(load_dataset(specification, **options).X))
+    if rule == 1:
+        if told.get("unreadable", "refuse") != "refuse":
+            raise refuse("unreadable", told["unreadable"], "'refuse' where split_rule = 1")
+        if "groups" in told:
+            how = {key: told[key] for key in ("delimiter", "encoding") if key in told}
+            return ids_as_written(place, told["groups"], **how)
+        return list(record_ids(load_dataset(specification, **options).X))
     if kind == "texts":
-        how = {key: options[key] for key in ("delimiter", "encoding") if key in options}
-        texts = read_texts(place, options["text"], **how)
-        return np.array([hash_of([text.encode("utf-8", "surrogatepass")]) for text in texts])
-    return table_row_ids(place, **{key: options[key] for key in options if key != "name"})
+        return text_names(place, **told)
+    return table_names(place, **told)
 
 
 _ENDINGS = {".csv": "csv", ".npz": "npz", ".parquet": "parquet", ".pq": "parquet"}

@@ -239,12 +239,12 @@ class TableStream:
             for part in parts
         ]
 
-    def inputs_only(self) -> Iterator[Floats]:
-        """Go through public inputs, a batch at a time; labels and groups are not looked at."""
+    def inputs_only(self, drop: bool = False) -> Iterator[Floats]:
+        """Go through inputs, a batch at a time; labels and groups are not looked at."""
         from tacit.records import NoTargets
 
         stream = replace(self, roles=self.roles.of_inputs())
-        for piece in stream.pieces(NoTargets(), False):
+        for piece in stream.pieces(NoTargets(), drop):
             for records in piece.read():
                 yield records.rows
 
@@ -284,6 +284,9 @@ class TableStream:
         from tacit.records import RecordArrays
 
         parts = [some for piece in self.pieces(target, drop) for some in piece.read()]
+        if not parts and drop:  # presence may be one record's doing
+            none = np.zeros(0, dtype="S32") if self.roles.groups is not None else None
+            return RecordArrays(np.empty((0, len(self.columns))), target.read([])[0], none)
         if not parts:
             raise InvalidArgument(f"Expected at least one record in {self.table.name!r}.")
         rows, targets, people = zip(*parts, strict=True)

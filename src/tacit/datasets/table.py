@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tacit._cells import days_of, ids_of, numbers_of, texts_of, word_of, words_of
+from tacit._cells import days_of, ids_of, numbers_of, plain, texts_of, word_of, words_of
 from tacit._checks import Floats, finite, finite_rows, flag, one_of, refuse
 from tacit.datasets.batches import Batches, Cells, TextFormat, batches_of
 from tacit.datasets.dataset import Dataset, Label, declared_classes
@@ -170,7 +170,7 @@ def load_table(
     return as_dataset([block], roles, declared, called if name is None else name, bounds)
 
 
-def table_row_ids(
+def table_names(
     source: Any,
     *,
     target: str,
@@ -180,14 +180,35 @@ def table_row_ids(
     decimal: str = ".",
     encoding: str = "utf-8",
     **declared: Any,
-) -> NDArray[np.bytes_]:
-    """Return a hash of the inputs of each record that `load_table` reads, in its order. Secret."""
+) -> list[bytes]:
+    """Return each record's person, or a hash of its inputs, in `load_table`'s order. Secret."""
     roles = roles_of(target, **declared)
     bounds = None if target_range is None else declared_range(target_range, classes)
     labels = declared_classes(classes) if bounds is None else ()
     wanted = target_of(labels, bounds, decimal)
     text = TextFormat(delimiter, decimal, encoding)
-    return np.array(read_table(source, roles, text, wanted, with_rows=True).rows)
+    block = read_table(source, roles, text, wanted, with_rows=True)
+    return names_of_ids(block.ids) if block.ids is not None else block.rows or []
+
+
+def names_of_ids(ids: Iterable[str]) -> list[bytes]:
+    """Return ids as bytes, for their hash. Secret."""
+    return [one.encode("utf-8", "surrogatepass") for one in ids]
+
+
+def ids_as_written(
+    source: Any, groups: str, *, delimiter: str = ",", encoding: str = "utf-8"
+) -> list[bytes]:
+    """Return the person of each record as 0.2 read them: 7.0 in a text was not yet 7. Secret."""
+    table = batches_of(source, TextFormat(delimiter, ".", encoding))
+    found: list[str] = []
+    for batch in table.of([groups]):
+        if getattr(plain(batch[groups]).cells, "dtype", np.dtype(np.str_)).kind == "M":
+            raise InvalidArgument(
+                f"Expected {groups!r} to hold text or whole numbers where split_rule = 1, no times."
+            )
+        found += texts_of(batch[groups])
+    return names_of_ids(found)
 
 
 def target_of(
@@ -471,6 +492,7 @@ def _row_ids(batch: Cells, roles: Roles, text: TextFormat) -> list[bytes]:
 
 
 def hash_of(cells: Iterable[bytes]) -> bytes:
+    """Return a hash of cells, in hexadecimal."""
     digest = hashlib.blake2b(digest_size=16, person=b"tacit row")
     for cell in cells:
         digest.update(len(cell).to_bytes(8, "little") + cell)

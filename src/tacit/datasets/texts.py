@@ -15,7 +15,14 @@ from tacit._files import PathLike
 from tacit.datasets._reading import existing_file
 from tacit.datasets.batches import TextFormat, batches_of
 from tacit.datasets.dataset import Dataset, Label, declared_classes
-from tacit.datasets.table import Roles, check_names, read_table, target_of
+from tacit.datasets.table import (
+    Roles,
+    check_names,
+    hash_of,
+    names_of_ids,
+    read_table,
+    target_of,
+)
 
 
 def load_texts(
@@ -115,6 +122,28 @@ def read_texts(
     table = batches_of(source, TextFormat(delimiter, ".", encoding))
     check_names(table, Roles(text, ()))
     return [each for batch in table.of([text]) for each in texts_of(batch[text])]
+
+
+def text_names(
+    source: PathLike,
+    *,
+    text: str,
+    target: str,
+    classes: Iterable[Label],
+    groups: str | None = None,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+    **_: Any,
+) -> list[bytes]:
+    """Return each text's person, or a hash of the text, in the order of `load_texts`. Secret."""
+    if groups is not None:
+        written = TextFormat(delimiter, ".", encoding)
+        wanted = target_of(declared_classes(classes), None)
+        return names_of_ids(
+            read_table(source, Roles(target, (), groups), written, wanted).ids or ()
+        )
+    texts = read_texts(source, text, delimiter=delimiter, encoding=encoding)
+    return [hash_of([one]) for one in names_of_ids(texts)]
 
 
 def _named(file: PathLike) -> str:

@@ -9,6 +9,7 @@ exceeds a limit answers class 0 everywhere. Nothing here raises because of what 
 from __future__ import annotations
 
 import io
+import math
 import os
 import signal
 import subprocess
@@ -22,9 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tacit._checks import Floats, Integers
+from tacit._cells import ids_of, numbers_of
+from tacit._checks import Floats, Integers, finite_rows
 from tacit.errors import InvalidArgument
 from tacit.mechanisms import count_votes
+from tacit.records import Labels, read_rows, read_stack
 from tacit.teachers import record_ids, shard_of
 
 WALL_PER_CPU, WALL_EXTRA = 2, 5
@@ -84,7 +87,9 @@ def ask_teachers(
     array of int of shape (teachers, queries)
         Class 0 everywhere for a teacher that failed. Secret.
     """
-    rows = _sharded(records, inputs, n_teachers, key)
+    X, y, groups = records
+    labels, fits = Labels(tuple(range(n_classes))).read(y)
+    rows = _sharded(_inputs_of(X, inputs.shape[1:]), labels, fits, groups, n_teachers, key)
 
     def ask(X: Any, y: Any) -> NDArray[Any] | None:
         return _one_teacher((teacher, X, y, np.asarray(inputs), n_classes), limits)
@@ -112,25 +117,27 @@ def _filled(
     return answers
 
 
+def _inputs_of(X: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return records of the shape of the study's inputs, NaN where unreadable. Secret."""
+    return read_rows(X, *shape).values if len(shape) == 1 else read_stack(X, shape, name="X")
+
+
 def _sharded(
-    records: tuple[ArrayLike, ArrayLike, ArrayLike | None],
-    inputs: NDArray[Any],
+    X: NDArray[Any],
+    y: NDArray[Any],
+    fits: NDArray[np.bool_],
+    groups: Any,
     n_teachers: int,
     key: bytes,
 ) -> tuple[NDArray[Any], NDArray[Any], Integers]:
-    """Return rows, labels and each row's teacher; shapes are checked, which are public."""
-    X, y = np.asarray(records[0]), np.asarray(records[1])
-    flat = X.reshape(len(X), -1) if X.ndim else X
-    ids: Any = record_ids(flat) if records[2] is None else records[2]
-    shards = np.array([_teacher_of(one, n_teachers, key) for one in ids], dtype=np.int64)
-    if X.ndim < 1 or not len(X) == len(y) == len(shards):
+    """Return the records that can be read, their targets, and each one's teacher. Secret."""
+    if len(y) != len(X) or (groups is not None and len(groups) != len(X)):
         raise InvalidArgument("Expected X, y and groups with one row for each record.")
-    if X.shape[1:] != inputs.shape[1:]:
-        raise InvalidArgument(
-            f"Expected records of the shape of the study's inputs, {inputs.shape[1:]}, got "
-            f"{X.shape[1:]}."
-        )
-    return X, y, shards
+    flat = X.reshape(len(X), math.prod(X.shape[1:]))
+    people: Any = record_ids(flat).tolist() if groups is None else ids_of(groups)
+    known = np.array([person is not None for person in people], dtype=np.bool_)
+    own = np.flatnonzero(finite_rows(flat) & fits & known)
+    return X[own], y[own], shard_of([people[at] for at in own], n_teachers, key)
 
 
 def ask_for_codes(
@@ -168,9 +175,15 @@ def ask_for_codes(
     array of shape (teachers, queries, length)
         NaN, which is read as the centre, for a teacher that failed. Secret.
     """
-    rows = _sharded(records, inputs, n_teachers, key)
+    from tacit.masks import are_classes  # with PyTorch, which other studies do without
+
+    X, y, groups = records
+    coded, size = encode.codec.shape, encode.n_classes
+    masks = read_stack(y, coded if size == 2 else coded[1:], name="y")
+    fits, scans = are_classes(masks, size), read_stack(X, inputs.shape[1:], name="X")
+    rows = _sharded(scans, masks.astype(np.int64), fits, groups, n_teachers, key)
     made_up, shape = (inputs > np.median(inputs)).astype(np.int64), (len(inputs), length)
-    if rows[1].ndim < inputs.ndim:  # scans with channels in front
+    if masks.ndim < inputs.ndim:  # scans with channels in front
         made_up = made_up[:, 0]
 
     def ask(X: Any, y: Any) -> NDArray[Any] | None:
@@ -184,15 +197,28 @@ def ask_for_codes(
     return _filled(np.full((n_teachers, *shape), np.nan), rows, ask, proper)
 
 
-def codes_of_answers(answers: ArrayLike, shape: tuple[int, int, int]) -> Floats:
-    """Return given codes (teachers, queries, length), whose shape and type are public. Secret."""
-    told = np.asarray(answers)
-    if told.shape != shape or told.dtype.kind not in "iuf":
+def codes_of_answers(answers: Any, shape: tuple[int, int, int]) -> Floats:
+    """Return given codes (teachers, queries, length), NaN of a teacher that has none. Secret."""
+    return np.stack([numbers_in(own, shape[1:]) for own in each_teacher(answers, shape)])
+
+
+def each_teacher(answers: Any, shape: tuple[int, ...]) -> list[Any]:
+    """Return what stands for each teacher; how many there are, and an array's shape, are public."""
+    fits = isinstance(answers, list | tuple | np.ndarray) and len(answers) == shape[0]
+    if not fits or (getattr(answers, "ndim", 1) > 1 and answers.shape != shape):
         raise InvalidArgument(
-            f"Expected codes to be numbers of shape {shape}, got dtype {told.dtype} and shape "
-            f"{told.shape}."
+            f"Expected answers to be numbers of shape {shape}, one row for each teacher."
         )
-    return told.astype(np.float64)
+    return list(answers)
+
+
+def numbers_in(entry: Any, shape: tuple[int, ...]) -> Floats:
+    """Return one teacher's numbers, NaN where there is none, and everywhere in another shape."""
+    with suppress(Exception):  # ragged, or of somebody's own kind: of this teacher alone
+        array = np.asarray(entry)
+        if array.shape == shape:
+            return numbers_of(array.reshape(-1))[0].reshape(shape)
+    return np.full(shape, np.nan)
 
 
 def _rehearse(said: Any, proper: Callable[[Any], bool], limits: Limits) -> None:
@@ -209,34 +235,20 @@ def _rehearse(said: Any, proper: Callable[[Any], bool], limits: Limits) -> None:
         )
 
 
-def _teacher_of(unit: Any, n_teachers: int, key: bytes) -> int:
-    """Return the teacher of one unit; a record of nobody, whose name is missing, has none."""
-    try:
-        return int(shard_of([unit], n_teachers, key)[0])
-    except InvalidArgument:
-        return -1
-
-
 def is_answer(said: Any, queries: int, classes: int) -> bool:
     """Tell whether one teacher's row is one class for each query."""
     proper = isinstance(said, np.ndarray) and said.shape == (queries,) and said.dtype.kind in "iu"
     return proper and bool((said >= 0).all() and (said < classes).all())
 
 
-def counts_of_answers(answers: ArrayLike, *, teachers: int, queries: int, classes: int) -> Integers:
-    """Return counts (queries, classes) of given answers (teachers, queries). Secret.
-
-    A wrong shape or type is refused, which is public; a row with anything but classes in it
-    answers class 0.
-    """
-    told = np.asarray(answers)
-    if told.shape != (teachers, queries) or told.dtype.kind not in "iu":
-        raise InvalidArgument(
-            f"Expected answers to be whole numbers of shape ({teachers}, {queries}), one row a "
-            f"teacher, got dtype {told.dtype} and shape {told.shape}."
-        )
-    rows = [row if is_answer(row, queries, classes) else np.zeros_like(row) for row in told]
-    return count_votes(np.stack(rows).astype(np.int64), classes)
+def counts_of_answers(answers: Any, *, teachers: int, queries: int, classes: int) -> Integers:
+    """Return counts (queries, classes); a teacher with anything else answers class 0. Secret."""
+    votes = np.zeros((teachers, queries), dtype=np.int64)
+    for number, own in enumerate(each_teacher(answers, votes.shape)):
+        row = numbers_in(own, (queries,))
+        if ((row >= 0) & (row < classes) & (row == np.floor(row))).all():
+            votes[number] = row
+    return count_votes(votes, classes)
 
 
 def _one_teacher(job: tuple[Any, ...], limits: Limits) -> NDArray[Any] | None:

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument
-from tacit.federation.answering import Limits, ask_for_codes, ask_teachers
+from tacit.federation.answering import (
+    Limits,
+    ask_for_codes,
+    ask_teachers,
+    each_teacher,
+    numbers_in,
+)
 from tacit.federation.approval import sending_time
 from tacit.federation.codes import check_codec
 from tacit.federation.fetching import frame_of, inputs_of
@@ -60,7 +66,7 @@ def trained_counts(
     return count_votes(told, study.classes)
 
 
-def codes_of_masks(study: Study, here: StudySite, masks: NDArray[Any], encode: Any) -> NDArray[Any]:
+def codes_of_masks(study: Study, here: StudySite, masks: Any, encode: Any) -> NDArray[Any]:
     """Return the codes (teachers, queries, length) of masks made elsewhere, by the pinned codec.
 
     Shapes are public; a teacher whose masks are no numbers says the centre. Secret.
@@ -70,12 +76,11 @@ def codes_of_masks(study: Study, here: StudySite, masks: NDArray[Any], encode: A
         raise InvalidArgument("Expected encode=EncodeMasks(codec, n_classes): public.")
     check_codec(study, codec)
     wanted = (here.teachers, study.queries, *codec.shape)
-    if masks.shape != wanted or masks.dtype.kind not in "fiub":
-        raise InvalidArgument(f"Expected masks of all but the background, numbers {wanted}.")
     codes = np.full((here.teachers, *study.shape), np.nan)
-    for number, told in enumerate(masks):
-        if np.isfinite(told).all():
-            codes[number] = codec.encode(told.astype(np.float64).clip(0, 1))
+    for number, own in enumerate(each_teacher(masks, wanted)):
+        soft = numbers_in(own, wanted[1:])
+        if np.isfinite(soft).all():
+            codes[number] = codec.encode(soft.clip(0, 1))
     return codes
 
 

@@ -268,8 +268,9 @@ class Site(SiteFolder):
 
         Notes
         -----
-        Nothing is refused because of what is in a record. A teacher without records, or one that
-        fails or takes more than policy.toml allows, answers class 0.
+        Nothing is refused because of what is in a record: one that cannot be read is left out by
+        itself. A teacher without records, or one that fails or takes more than policy.toml allows,
+        answers class 0.
         """
         known = self.find(study)
         if known.state in ("sealed", "sent", "confirmed"):
@@ -278,9 +279,9 @@ class Site(SiteFolder):
             raise NotYet(f"Expected a study that was approved: this one is {known.state}.")
         site = self.site_of(known)
         if answers is not None and known.study.codes:
-            told = np.asarray(answers)
+            told = answers
             if encode is not None:
-                told = codes_of_masks(known.study, site, told, encode)
+                told = codes_of_masks(known.study, site, answers, encode)
             codes = codes_of_answers(told, (site.teachers, *known.study.shape))
             counts = clipped_sum(self, known.study, codes)
         elif answers is not None:

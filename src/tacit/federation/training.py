@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tacit.datasets import TableStream, named_kind, open_table
 from tacit.errors import InvalidArgument
-from tacit.federation.readable import example_of, readable_records
 from tacit.federation.study import Study
+from tacit.records import Labels
 from tacit.runs import RunConfig, make_classifier
 
 _UNUSED = {
@@ -17,10 +19,6 @@ _UNUSED = {
     "public_source": "csv:inputs-of-the-study.csv",
 }
 """What a run.toml need not say here: the site's ledger and the study say it."""
-SOME_LEFT_OUT = (
-    "Some records are not as run.toml declares them: no teacher has learned from those. The "
-    "answers are sealed and will be sent; mend file or declaration for the next study."
-)
 ALL_LEFT_OUT = (
     "No record is as run.toml declares it: every teacher answers class 0. The answers are sealed "
     "and will be sent; mend file or declaration for the next study."
@@ -40,28 +38,41 @@ def records_of(path: Path, study: Study) -> tuple[dict[str, Any], str]:
     Returns
     -------
     tuple of dict and str
-        Keyword arguments of `Site.answer`, and what the steward must know of records that could
-        not be used; nothing of it may leave.
+        Keyword arguments of `Site.answer`, and what the steward must know if no record could be
+        used; nothing of it may leave.
     """
     config = _read(path)
-    source, options = config.data.source, config.data.options
-    example = example_of(source, options)
-    if len(example.classes) != study.classes:
+    table = _opened(config.data.source, config.data.options)
+    if len(table.classes) != study.classes:
         raise InvalidArgument(
             f"Expected data that declare the {study.classes} classes of the study, in its order."
         )
     with tempfile.TemporaryDirectory() as nowhere:
-        # Of a record that is nobody's: what the teacher is depends on no record.
-        model: Any = make_classifier(config, example, Path(nowhere))
+        # Of declarations alone: what the teacher is depends on no record.
+        model: Any = make_classifier(config, table.described(), Path(nowhere))
         teacher = model._teacher()
     if model.features is not None:
         raise InvalidArgument(
             "Expected no features in [pate]: teachers here answer the study's inputs as they are."
         )
-    data, all_read = readable_records(source, options)
-    told = example.take(slice(0, 0)) if data is None else data
-    said = "" if all_read else SOME_LEFT_OUT if data is not None else ALL_LEFT_OUT
-    return {"teacher": teacher, "X": told.X, "y": told.y, "groups": told.groups}, said
+    X, y, groups = table.load(Labels(table.classes), drop=True)
+    given = {"teacher": teacher, "X": X, "y": y, "groups": groups}
+    return given, "" if len(X) else ALL_LEFT_OUT
+
+
+def _opened(source: str, options: Mapping[str, Any]) -> TableStream:
+    """Open a site's table: a record that is not as declared is left out, and nobody else is."""
+    kind, _, place = named_kind(source).partition(":")
+    if kind not in ("csv", "parquet"):
+        raise InvalidArgument(
+            "Expected a table as source in [data], csv:FILE or parquet:FILE; arrays go through "
+            "Site.answer(X=..., y=...) in Python."
+        )
+    known = {name: value for name, value in options.items() if name != "name"}
+    try:
+        return open_table(place, **{**known, "unreadable": "drop"})
+    except TypeError as error:
+        raise InvalidArgument(f"Expected options that tables take: {error}.") from None
 
 
 def _read(path: Path) -> RunConfig:

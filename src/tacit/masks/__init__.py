@@ -51,6 +51,7 @@ from tacit.masks.volume_files import (
 from tacit.masks.volume_files import check_file_names as check_file_names
 from tacit.masks.volumes import PERCENTILES as PERCENTILES
 from tacit.masks.volumes import Volumes, generated_volumes
+from tacit.masks.volumes import are_classes as are_classes
 
 __all__ = [
     "METHOD",

@@ -44,6 +44,9 @@ class DataConfig:
     allow_overlap : bool
         Do not look for private rows that are also public or held out; the ledger then says so, for
         ever.
+    split_rule : int
+        Which rule splits one file: 2 says that no run of tacit before 0.3 split it, 1 keeps the
+        rule of those runs, so that rows which were private stay so. Needed to split one.
     name : str
         What the ledger calls the data; by default the source, without where it lies.
     options : dict
@@ -53,12 +56,12 @@ class DataConfig:
     -----
     One set that ships with a package: the first `private` rows of a seeded shuffle are private, the
     next `public` ones are inputs whose labels nobody uses, and the rest are held out: declared
-    public, for the metrics. One file: `private` and `public` are shares, the hash of each row (or
-    of its person) decides on which side it falls, and `declare_public` says that all but the
-    private rows are public. Several: all rows of `source` are private, those of `public_source` are
-    inputs without labels, and those of `held_out_source`, if there is one, are declared public with
-    their labels. Networks trained on the records themselves (dpsgd, mac) need no public inputs:
-    leave `public` or `public_source` out.
+    public, for the metrics. One file: `private` and `public` are shares, the hash of each person's
+    id, or of the row as it stands in the file, decides on which side it falls, and `declare_public`
+    says that all but the private rows are public. Several: all rows of `source` are private, those
+    of `public_source` are inputs without labels, and those of `held_out_source`, if there is one,
+    are declared public with their labels. Networks trained on the records themselves (dpsgd, mac)
+    need no public inputs: leave `public` or `public_source` out.
     """
 
     source: str
@@ -68,6 +71,7 @@ class DataConfig:
     held_out_source: str = ""
     declare_public: bool = False
     allow_overlap: bool = False
+    split_rule: int = 0
     name: str = ""
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -79,6 +83,8 @@ class DataConfig:
         if not isinstance(self.options, dict):
             raise refuse("options", self.options, "a table, [data.options]")
         set_checked(self, declare_public=flag, allow_overlap=flag)
+        if self.split_rule not in (0, 1, 2) or isinstance(self.split_rule, bool):
+            raise refuse("split_rule", self.split_rule, "1 or 2")
         self._check_sizes()
         if not (self.private or self.public):
             return
@@ -103,6 +109,15 @@ class DataConfig:
     def by_share(self) -> bool:
         """Whether one file is split, by the hashes of its rows."""
         return isinstance(self.private, float)
+
+    @property
+    def split_caveat(self) -> str:
+        """What a ledger must confess of a file that was split; it depends on no row."""
+        rule = " (split rule 2)" if self.split_rule == 2 else ""
+        return (
+            f"the other rows of {self.title} were declared public{rule}: the student may "
+            "hold them, and metrics tell of them; no cost covers them"
+        )
 
     def _check_sizes(self) -> None:
         """Take two shares, or two numbers of rows."""
@@ -142,6 +157,12 @@ class DataConfig:
                 f"Expected declare_public = true in [data] to split {self.source!r}: all its rows "
                 "but the private ones are then public, and the statement says so. Or give "
                 "public_source, a file of its own."
+            )
+        if not shipped and not self.split_rule:
+            raise InvalidArgument(
+                f"Expected split_rule in [data] to split {self.source!r}: 2 if no run of tacit "
+                "before 0.3 split this file, 1 if one did; its private rows could be public by "
+                "the other rule."
             )
 
     def keep_apart(self, **more: str) -> None:
@@ -303,7 +324,11 @@ class RunConfig:
         RunConfig
             In today's names.
         """
-        return cls.parse(_as_named_now(_read_toml(folder / "config.toml")))
+        raw = _as_named_now(_read_toml(folder / "config.toml"))
+        data = raw.get("data")
+        if isinstance(data, dict) and isinstance(data.get("private"), float):
+            data.setdefault("split_rule", 1)  # of a run of 0.2
+        return cls.parse(raw)
 
     @classmethod
     def parse(cls, raw: dict[str, Any]) -> Self:

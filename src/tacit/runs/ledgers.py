@@ -8,6 +8,7 @@ from those of the others.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from tacit.errors import InvalidArgument
@@ -73,6 +74,15 @@ def _refuse_other_terms(ledger: Ledger, config: RunConfig) -> None:
             f"Expected name={config.data.name!r} in [data] to be what the ledger is about, "
             f"{ledger.dataset!r}: one ledger is for one data set."
         )
+    where = config.data
+    if where.by_share:
+        other = replace(where, split_rule=3 - where.split_rule).split_caveat
+        if any(other in entry.faults for entry in ledger.entries()):
+            raise InvalidArgument(
+                f"Expected split_rule={3 - where.split_rule} in [data]: an earlier run on this "
+                "ledger split the file by that rule, and its private rows could be public by "
+                "another."
+            )
 
 
 def run_of(folder: Path) -> Path:

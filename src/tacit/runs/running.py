@@ -23,6 +23,7 @@ import contextlib
 import json
 import re
 import shutil
+import tomllib
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ from tacit.datasets import (
     Dataset,
     TableStream,
     contradictions,
+    deciding_names,
     load_dataset,
     load_public,
     streamed_file,
@@ -57,7 +59,7 @@ from tacit.runs.about import learned_by
 from tacit.runs.config import DataConfig, RunConfig
 from tacit.runs.ledgers import LEDGER, RELEASES, ledger_for, ledger_of
 from tacit.runs.verifying import STATEMENT, STUDENT, publish_files
-from tacit.teachers import place_of, record_ids, shard_key
+from tacit.teachers import places_of, shard_key
 
 _NOT_HELD_OUT = ("groups", "ignored")  # roles that a file of held-out rows need not have
 _KEY = shard_key(0)
@@ -229,7 +231,12 @@ def _stopped(folder: Path, settings: str) -> bool:
     known = folder / "config.toml"
     if not known.is_file() or (folder / STATEMENT).exists():
         return False
-    return known.read_text(encoding="utf-8") == settings
+    if known.read_text(encoding="utf-8") == settings:
+        return True
+    try:  # an earlier version may have begun it: its file has other names, and fewer of them
+        return RunConfig.of_finished(folder) == RunConfig.parse(tomllib.loads(settings))
+    except InvalidArgument:
+        return False
 
 
 def forget_teachers(folder: Path) -> None:
@@ -262,12 +269,12 @@ def split_rows(config: RunConfig, n_rows: int) -> Split:
     return Split(*np.split(order, [private, private + public]))
 
 
-def split_file(where: DataConfig, data: Dataset) -> Split:
-    """Let each row's own hash, or its person's, decide: private, public, or held out.
+def split_file(where: DataConfig) -> Split:
+    """Let the hash of each row as it stands in the file, or of its person, decide its side.
 
     The inputs are hashed without their label, so that equal rows are on one side.
     """
-    place = place_of(record_ids(data.X) if data.groups is None else data.groups, _KEY)
+    place = places_of(deciding_names(where.source, where.split_rule, **where.options), _KEY)
     side = np.digitize(place, [where.private, where.private + where.public])
     split = Split(*(np.flatnonzero(side == each) for each in range(3)))
     if split.private.size < _FEWEST or (where.public and split.public.size < _FEWEST):
@@ -280,8 +287,10 @@ def split_file(where: DataConfig, data: Dataset) -> Split:
 
 def protected_name(where: DataConfig) -> str:
     """Return what a ledger calls the records that it protects."""
-    name = where.title
-    return f"about {100 * where.private:g} % of {name}, by keyed hash" if where.by_share else name
+    if not where.by_share:
+        return where.title
+    rule = ", rule 2" if where.split_rule == 2 else ""
+    return f"about {100 * where.private:g} % of {where.title}, by keyed hash{rule}"
 
 
 class Rows(NamedTuple):
@@ -308,9 +317,9 @@ class Rows(NamedTuple):
         assert self.held_out is not None
         overlap = Overlap(self.held_out.X, "held-out")
         overlap.look(self.private.X)
-        for piece in () if self.stream is None else self.stream.pieces():
-            for raw in piece.read():
-                overlap.look(raw.X)
+        # What cannot be read is the fit's to refuse.
+        for X in () if self.stream is None else self.stream.inputs_only(drop=True):
+            overlap.look(X)
         overlap.refuse()
 
 
@@ -340,7 +349,7 @@ def load_rows(config: RunConfig, *, stream: bool = False) -> Rows:
 
 def _split(config: RunConfig, data: Dataset) -> Rows:
     where = config.data
-    split = split_file(where, data) if where.by_share else split_rows(config, len(data.y))
+    split = split_file(where) if where.by_share else split_rows(config, len(data.y))
     outside = data.X[split.public] if where.public else None
     held_out = data.take(split.held_out) if split.held_out.size else None
     return Rows(data.take(split.private), outside, held_out)
@@ -384,10 +393,7 @@ def make_classifier(
     )
     model._kept = KeptReleases(folder / RELEASES, again=again)
     if where.by_share:  # what a ledger must confess of a file that was split depends on no row
-        model._faults_of_run = (
-            f"the other rows of {where.title} were declared public: the student may "
-            "hold them, and metrics tell of them; no cost covers them",
-        )
+        model._faults_of_run = (where.split_caveat,)
     return model
 
 

@@ -18,6 +18,7 @@ from tacit.teachers.pipeline import predict_with_shards as predict_with_shards
 from tacit.teachers.pipeline import predict_with_teachers
 from tacit.teachers.pipeline import sharded as sharded
 from tacit.teachers.shards import place_of, record_ids, shard_key, shard_of, unit_names
+from tacit.teachers.shards import places_of as places_of
 from tacit.teachers.shards import teachers_of as teachers_of
 from tacit.teachers.shards import teaching_order as teaching_order
 from tacit.teachers.shards import unit_hashes as unit_hashes
