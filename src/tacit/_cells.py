@@ -82,9 +82,9 @@ def _of_array(column: NDArray[Any]) -> Plain:
         return _with_missing(_of_array(np.asarray(column.data)), known)
     if column.dtype.kind in "biufM":
         return Plain(column)
-    if column.dtype.kind in "OUS":
+    if column.dtype.kind in "OUSc":
         return Plain(list(column))
-    return Plain([_UNREADABLE] * len(column))  # complex numbers, durations, fields
+    return Plain([_UNREADABLE] * len(column))  # durations, fields
 
 
 def _of_pandas(column: Any) -> Plain:
@@ -104,7 +104,7 @@ def _of_pandas(column: Any) -> Plain:
 
 
 def _of_polars(column: Any) -> Plain:
-    if str(column.dtype) == "Object":
+    if str(column.dtype) in ("Object", "Int128", "UInt128"):  # Arrow has no such type
         return Plain(column.to_list())
     return _of_arrow(column.to_arrow())
 
@@ -261,12 +261,22 @@ def number_of(cell: Any, decimal: str = ".") -> float:
         return _finite(float(word.replace(",", "."))) if _WRITTEN[decimal](word) else math.nan
     if isinstance(cell, np.ndarray) and cell.ndim == 0:
         return number_of(cell.item(), decimal)
-    if cell is np.ma.masked or not isinstance(cell, numbers.Real | Decimal | np.bool_):
+    if cell is np.ma.masked or not isinstance(cell, _NUMBERS):
         return math.nan
     try:
-        return _finite(float(cell))
+        return _finite(float(_real(cell)))
     except Exception:  # a whole number too large for a float
         return math.nan
+
+
+_NUMBERS = (numbers.Number, Decimal, np.bool_)
+
+
+def _real(cell: Any) -> Any:
+    """Return a complex number that is real as such: another's cell may have made it complex."""
+    if not isinstance(cell, complex | np.complexfloating):
+        return cell
+    return cell.real if cell.imag == 0 else math.nan
 
 
 def _finite(value: float) -> float:
@@ -437,7 +447,7 @@ _WORDS: tuple[tuple[Any, Callable[[Any], str | None]], ...] = (
     (bytes, lambda cell: _text_in(bytes(cell))),
     (uuid.UUID, lambda cell: cell.hex),
     (numbers.Integral, lambda cell: str(int(cell))),
-    (numbers.Real | Decimal, _number_word),
+    (numbers.Number | Decimal, lambda cell: _number_word(_real(cell))),
 )
 
 

@@ -139,8 +139,11 @@ def opens_anywhere(opened: Opened) -> bool:
 
 def some_batches(name: str, opened: Opened, wanted: list[str]) -> Iterator[Cells]:
     """Go through batches of these columns; nothing that fails is quoted."""
-    batches = read_parts(name, "table", (batch for batch in opened(wanted)))
-    return (batch for batch in batches if batch.count)
+
+    def opening() -> Iterator[Cells]:
+        yield from opened(wanted)  # within reach of whoever leaves out what an error says
+
+    return (batch for batch in read_parts(name, "table", opening()) if batch.count)
 
 
 def batches_of(source: Any, text: TextFormat, *, by_line: bool = False) -> Batches:

@@ -340,8 +340,6 @@ def _rows_of_array(X: Any, as_stored: bool, name: str) -> NDArray[Any]:
     array = _as_array(X, name)
     if array.ndim != 2:
         raise InvalidArgument(_SHAPE.format(name=name))
-    if array.dtype.kind == "c":
-        raise InvalidArgument(f"Expected {name} of real numbers. Complex data not supported.")
     if isinstance(array, np.ma.MaskedArray) or array.dtype.kind not in "biuf":
         flat, _ = numbers_of(array.reshape(-1))
         return flat.reshape(array.shape)
@@ -374,8 +372,6 @@ def _one_column(y: Any) -> Any:
         return np.asarray(y)[:, 0]
     if isinstance(y, str | bytes) or getattr(y, "ndim", 1) != 1 or not hasattr(y, "__len__"):
         raise InvalidArgument("Expected y of shape (rows,): y should be a 1d array.")
-    if getattr(y, "dtype", None) is not None and getattr(y.dtype, "kind", "") == "c":
-        raise InvalidArgument("Expected y of real numbers. Complex data not supported.")
     return y
 
 
@@ -478,6 +474,13 @@ def names_of_people(groups: Any, n_rows: int) -> NDArray[np.bytes_] | None:
     return unit_names(groups)
 
 
+def _refuse_complex(**arrays: Any) -> None:
+    """Refuse arrays of complex numbers, which are none of ours."""
+    for name, array in arrays.items():
+        if getattr(getattr(array, "dtype", None), "kind", "") == "c":
+            raise InvalidArgument(f"Expected {name} of real numbers. Complex data not supported.")
+
+
 _NO_NUMBER = (
     "Expected finite numbers in column {column} of X: some cell is missing, NaN, inf, too large or "
     "text that is no number (an argument must be a string that reads as a number, or a real "
@@ -537,6 +540,8 @@ def read_records(
     names : list of str or None
         Public.
     """
+    if not drop:
+        _refuse_complex(X=X, y=y)
     rows = read_rows(X, width, as_stored=as_stored)
     count = len(rows.values)
     if not count and not drop:
@@ -585,6 +590,7 @@ def public_matrix(
             "Expected X_public=, the public inputs that teachers label and the student learns "
             "from; without public inputs there is nothing that may be published."
         )
+    _refuse_complex(X_public=X_public)
     rows = read_rows(X_public, name="X_public")
     if len(rows.values) < 2:
         raise InvalidArgument(
