@@ -13,7 +13,7 @@ import numpy as np
 from teacher_families import die_once
 
 from tacit.mechanisms import Contributions
-from tacit.records import PrivateRecords, RawRows
+from tacit.records import PrivateRecords, RecordArrays
 
 
 @dataclass
@@ -24,11 +24,11 @@ class KillingPiece:
     y: np.ndarray
     marker: str | None
 
-    def rows(self) -> Iterator[RawRows]:
+    def rows(self) -> Iterator[RecordArrays]:
         for some in np.array_split(np.arange(len(self.y)), 3):
-            yield RawRows(self.X[some], self.y[some], None)
+            yield RecordArrays(self.X[some], self.y[some], None)
 
-    def read(self) -> Iterator[RawRows]:
+    def read(self) -> Iterator[RecordArrays]:
         for number, rows in enumerate(self.rows()):
             if number == 1 and self.marker is not None and not Path(self.marker).exists():
                 Path(self.marker).touch()
@@ -47,7 +47,7 @@ class DyingPiece:
     marker: str
     owner: int
 
-    def read(self) -> Iterator[RawRows]:
+    def read(self) -> Iterator[RecordArrays]:
         if os.getpid() != self.owner:
             die_once(self.marker)
         return iter(self.piece.read())
@@ -56,8 +56,8 @@ class DyingPiece:
         return DyingPiece(self.piece.portable(), self.marker, self.owner)
 
 
-def as_records(raw: RawRows) -> PrivateRecords:
-    return PrivateRecords(raw.X, raw.y, raw.groups)
+def as_records(raw: RecordArrays) -> PrivateRecords:
+    return PrivateRecords(*raw)
 
 
 def inputs_by_class(some: PrivateRecords) -> Any:

@@ -96,7 +96,7 @@ BARS = """
 import sys, time
 import numpy as np
 from speaking import Talking
-from tacit.records.inputs import view_alone
+from tacit.records.spaces import view_alone
 from tacit import _progress
 from tacit.teachers import predict_with_teachers
 

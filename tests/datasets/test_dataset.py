@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.datasets import Dataset
-from tacit.datasets.dataset import class_indices, declared_classes
+from tacit.datasets.dataset import declared_classes
 from tacit.errors import InvalidArgument
 from tacit.features import HOG, Categorical, Numeric, PublicBins
 
@@ -173,13 +173,6 @@ def test_classes_are_declared_by_number_or_by_name(classes, expected):
 def test_other_classes_are_refused(classes):
     with pytest.raises(InvalidArgument, match=r"^Expected classes="):
         declared_classes(classes)
-
-
-def test_a_label_that_is_not_declared_is_refused_and_not_quoted():
-    assert class_indices(["b", "a"], ["a", "b"], "x").tolist() == [1, 0]
-    with pytest.raises(InvalidArgument, match=r"declared classes") as caught:
-        class_indices(["a", "canary"], ["a", "b"], "column 'x'")
-    assert "canary" not in str(caught.value)
 
 
 def test_loaders_do_without_scikit_learn_until_it_is_needed():

@@ -41,17 +41,20 @@ def test_two_parts_and_keys_in_capitals(tmp_path):
 
 def test_images_are_flattened_and_bytes_become_fractions(tmp_path):
     pixels = np.arange(6 * 3 * 4).reshape(6, 3, 4).astype(np.uint8)
-    data = load_npz(saved(tmp_path, x=pixels, y=Y), classes=3)
+    data = load_npz(saved(tmp_path, x=pixels, y=Y), classes=3, range=[0, 255])
     assert (data.image_shape, data.X.shape, data.X.dtype) == ((3, 4), (6, 12), np.float32)
     np.testing.assert_allclose(data.X, pixels.reshape(6, 12) / 255, rtol=1e-6)
 
 
 def test_flat_images_may_have_their_shape_declared(tmp_path):
     path = saved(tmp_path, x=X, y=Y)
-    assert load_npz(path, classes=3, image_shape=(2, 2)).image_shape == (2, 2)
+    scale = {"range": [0, 1]}
+    assert load_npz(path, classes=3, image_shape=(2, 2), **scale).image_shape == (2, 2)
+    with pytest.raises(InvalidArgument, match=r"range=\[low, high\]"):
+        load_npz(path, classes=3, image_shape=(2, 2))
     for shape in ((3, 2), (4, 1), "22", 4):
         with pytest.raises(InvalidArgument, match=r"image_shape="):
-            load_npz(path, classes=3, image_shape=shape)
+            load_npz(path, classes=3, image_shape=shape, **scale)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,17 @@ def test_options_that_do_not_fit_are_refused(specification, options):
 
 CSV_OPTIONS = {
     *("target", "classes", "numeric", "categorical", "groups", "ignored"),
-    *("missing", "other", "dates", "target_range", "delimiter", "decimal", "encoding", "name"),
+    *(
+        "missing",
+        "other",
+        "dates",
+        "target_range",
+        "delimiter",
+        "decimal",
+        "encoding",
+        "name",
+        "unreadable",
+    ),
 }
 
 
@@ -73,7 +83,7 @@ CSV_OPTIONS = {
     [
         ("csv:file", CSV_OPTIONS),
         ("parquet:file", CSV_OPTIONS),
-        ("npz:file", {"classes", "image_shape", "name"}),
+        ("npz:file", {"classes", "image_shape", "name", "range"}),
         ("mnist:folder", {"classes", "name"}),
         ("digits", {"none"}),
         ("affairs", {"none"}),

@@ -16,7 +16,6 @@ from tacit.federation.answering import (
     Limits,
     _one_teacher,
     _run,
-    _teacher_of,
     ask_teachers,
     counts_of_answers,
 )
@@ -60,14 +59,21 @@ def test_a_teacher_that_takes_too_long_is_ended_and_says_nothing(tmp_path, monke
     assert _one_teacher(("a job",), Limits(seconds=1, megabytes=4096)) is None
 
 
-def test_one_patient_moves_one_teacher_and_a_patient_without_a_name_none(capfd):
-    shards = shard_of(PATIENTS, 2, KEY)
-    odd = Y.copy()
-    odd[0] = 17  # no class
-    told = asked(X, y=odd)
-    assert (told[shards[0]] == 0).all()
-    assert (told[1 - shards[0]] == 2).all()
-    assert [_teacher_of(name, 2, KEY) for name in (None, 1.5, float("nan"))] == [-1, -1, -1]
+def test_a_record_that_cannot_be_read_is_left_out_and_no_other(capfd):
+    sizes = {"n_teachers": 2, "n_classes": 3, "key": KEY, "limits": LIMITS}
+    apart = (9 * np.eye(3)[Y] + X).tolist()
+    less = ask_teachers(
+        KernelRidgeTeachers(), (apart[1:], Y[1:], PATIENTS[1:]), np.array(apart[:5]), **sizes
+    )
+    odd = [{"X": [1.0]}, {"X": [1.0, "c4n4ry", 2.0]}, {"y": 17}, {"y": "c4n4ry"}, {"groups": None}]
+    for cell in odd:
+        X_odd = [cell.get("X", apart[0]), *apart[1:]]
+        y_odd = [cell.get("y", Y[0]), *Y[1:]]
+        people = [cell.get("groups", PATIENTS[0]), *PATIENTS[1:]]
+        told = ask_teachers(
+            KernelRidgeTeachers(), (X_odd, y_odd, people), np.array(apart[:5]), **sizes
+        )
+        assert np.array_equal(told, less)
     assert capfd.readouterr() == ("", "")
 
 

@@ -411,7 +411,7 @@ def test_answers_of_a_wrong_shape_are_refused_and_wrong_values_are_class_0(netwo
     with pytest.raises(NotYet, match="approved"):
         site.answer(study.hash, answers=answers_of(0))
     site.approve(study.hash, hash=study.hash)
-    for wrong in (answers_of(0)[:1], answers_of(0).astype(float), answers_of(0)[:, :3]):
+    for wrong in (answers_of(0)[:1], answers_of(0)[:, :3], 7, None):
         with pytest.raises(InvalidArgument):
             site.answer(study.hash, answers=wrong)
     odd = answers_of(0)

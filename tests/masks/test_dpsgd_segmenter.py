@@ -88,7 +88,7 @@ class TestSegmenter:
         ("images", "masks", "complaint"),
         [
             (IMAGES, MASKS + 5, "classes"),
-            (IMAGES, MASKS.astype(float), "classes"),
+            (IMAGES, MASKS + 0.5, "classes"),
             (IMAGES[:, :-1], MASKS, "shape"),
             (np.full_like(IMAGES, np.nan), MASKS, "finite"),
         ],

@@ -21,7 +21,7 @@ from tacit import (
     ResidualRidgeClassifier,
 )
 from tacit.errors import InvalidArgument
-from tacit.records.inputs import READ_CLASSES
+from tacit.records import READ_CLASSES
 from tacit.students import LabelSpreadingStudent
 
 X, Y = blobs(300)

@@ -100,7 +100,7 @@ class TestRefusals:
         ("changes", "complaint"),
         [
             ({"classes": None}, "classes="),
-            ({"classes": (0, 1)}, "one of classes"),
+            ({"classes": (0, 1)}, "2 declared classes"),
             ({"n_teachers": 5000}, "n_teachers"),
             ({"epsilon": 0.0}, "epsilon"),
             ({"delta": 0.01}, "delta"),

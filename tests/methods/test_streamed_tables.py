@@ -195,7 +195,7 @@ class TestRefusals:
 
     def test_an_undeclared_label_is_not_named(self):
         model = MomentClassifier(classes=[0, 5], delta=1e-5)
-        with pytest.raises(InvalidArgument, match="declared classes; at least one is not"):
+        with pytest.raises(InvalidArgument, match="one of the 2 declared classes"):
             model.fit(table().select([*NAMES, "label"]), "label", X_public=PUBLIC)
 
     def test_a_hole(self, tmp_path):
@@ -249,7 +249,7 @@ def test_rows_are_checked_where_they_are_added_up(tmp_path, monkeypatch):
 
     def counted(piece: Any) -> Any:
         for raw in read(piece):
-            here.append(len(raw.X))
+            here.append(len(raw.rows))
             yield raw
 
     monkeypatch.setattr(TablePiece, "read", counted)
@@ -306,7 +306,7 @@ def test_what_other_processes_are_given_reads_alike(tmp_path):
     for source in sources:
         (piece,) = opened(source, "moments", people=False).pieces()
         sent = pickle.loads(pickle.dumps(piece.portable()))
-        assert np.array_equal(np.concatenate([raw.X for raw in sent.read()]), X)
+        assert np.array_equal(np.concatenate([raw.rows for raw in sent.read()]), X)
 
 
 def test_files_elsewhere_that_change_are_noticed(tmp_path):
@@ -356,7 +356,7 @@ def test_a_piece_knows_the_file_that_its_owner_opened(kind, tmp_path):
     rows = opened(path, "moments", people=False)
     (piece,) = rows.pieces()
     sent = pickle.loads(pickle.dumps(piece.portable()))
-    assert sum(len(raw.X) for raw in sent.read()) == N
+    assert sum(len(raw.rows) for raw in sent.read()) == N
     under_way = sent.read()
     next(under_way)
     os.utime(path, ns=(0, 0))
@@ -564,20 +564,16 @@ def test_a_fit_that_is_interrupted_within_a_release_has_its_ledger():
     assert len(model.ledger_) == 1
 
 
-def test_people_whose_files_write_their_number_in_two_ways_are_refused(tmp_path):
-    """12345678901.0 would become the text 1.2345678901e+10, and one person two."""
+def test_people_whose_files_write_their_number_in_two_ways_are_the_same(tmp_path):
     first = table().slice(0, 2).set_column(5, "who", pa.array(["12345678901", "7"]))
-    for number, ids in enumerate([[1.2345678901e10, 7.0], [12345678901, 7]]):
-        path = tmp_path / str(number)
+    for name, ids in {"floats": [1.2345678901e10, 7.0], "ints": [12345678901, 7]}.items():
+        path = tmp_path / name
         path.mkdir()
         pq.write_table(first, path / "0.parquet")
         pq.write_table(first.set_column(5, "who", pa.array(ids)), path / "1.parquet")
         rows = opened(path, "moments", people=True)
-        if number == 0:
-            with pytest.raises(InvalidArgument, match="one type in all parts"):
-                rows.load()
-        else:
-            assert rows.load().groups.tolist() == ["12345678901", "7"] * 2
+        people = rows.load().people
+        assert people[:2].tolist() == people[2:].tolist()
 
 
 @pytest.mark.parametrize("form", ["parquet", "feather"])
@@ -593,37 +589,32 @@ def test_which_file_comes_first_decides_nothing(form, names, tmp_path):
         pyarrow.dataset.dataset(tmp_path, format=form), target="label", classes=[0, 1],
         numeric=["a"], groups="who",
     )  # fmt: skip
-    if form == "parquet":
-        expected = {0.5, float(np.float32(0.1)), 0.1, 0.3}
-        assert set(rows.load().X[:, 0].tolist()) == expected
-    else:
-        with pytest.raises(InvalidArgument, match="one type in all parts"):
-            rows.load()
+    expected = {0.5, float(np.float32(0.1)), 0.1, 0.3}
+    assert set(rows.load().rows[:, 0].tolist()) == expected
     pairs: list[Any] = [
         (pa.array([1.0, 2.0], pa.float32()), pa.array([16777216.0, 16777217.0])),
         (pa.array([1.0, 2.0]), pa.array([2**53, 2**53 + 1])),
-        (pa.array([1.0, 2.0]), pa.array([1, 2], pa.decimal128(20, 2))),
+        (pa.array([1.0, 3.0]), pa.array([Decimal("1.25"), 2], pa.decimal128(20, 2))),
     ]
     for whose in pairs:
         for one, who in zip(path, whose, strict=True):
             write(pa.table({"a": short, "label": [0, 1], "who": who}), path[one])
         source = pyarrow.dataset.dataset(tmp_path, format=form)
         declared: Any = {"numeric": ["a"], "groups": "who"}
-        with pytest.raises(InvalidArgument):
-            open_table(source, target="label", classes=[0, 1], **declared).load()
-        with pytest.raises(InvalidArgument):
-            load_table(source, target="label", classes=[0, 1], **declared)
+        found = open_table(source, target="label", classes=[0, 1], **declared).load()
+        assert len(set(found.people.tolist())) == 4
+        assert len(load_table(source, target="label", classes=[0, 1], **declared)) == 4
 
 
-def test_people_in_partitions_of_dask_have_one_type():
+def test_people_in_partitions_of_dask_may_be_of_two_types():
     import dask
     import dask.dataframe as dd
 
     frame = table().slice(0, 4).to_pandas()
-    parts = [frame, frame.assign(who=frame["who"].astype(float) + 0.5)]
+    parts = [frame, frame.assign(who=frame["who"].astype(float))]
     source = dd.from_delayed([dask.delayed(one) for one in parts], meta=frame, verify_meta=False)
-    with pytest.raises(InvalidArgument, match="one type in all parts"):
-        opened(source, "moments", people=True).load()
+    people = opened(source, "moments", people=True).load().people
+    assert people[:4].tolist() == people[4:].tolist()
 
 
 def test_what_folders_and_other_files_say_is_as_arrow_has_it(tmp_path):
@@ -638,15 +629,18 @@ def test_what_folders_and_other_files_say_is_as_arrow_has_it(tmp_path):
     source = pyarrow.dataset.dataset(tmp_path, format="parquet", partitioning="hive")
     for wanted in (["site"], ["more", "site", "a"]):
         batches = batches_of(source, TextFormat()).of(wanted)
-        found = [row for one in batches for row in one.to_pylist()]
-        assert found == source.to_table(columns=wanted).to_pylist()
+        found = [pa.table({name: one[name] for name in wanted}) for one in batches]
+        assert [row for one in found for row in one.to_pylist()] == source.to_table(
+            columns=wanted
+        ).to_pylist()
 
 
 @pytest.mark.parametrize("kind", [pa.float64(), pa.decimal128(4, 2)])
 def test_minus_nothing_is_nothing(kind):
     who = pa.array([0, Decimal("-0.0"), 1], kind) if kind == pa.decimal128(4, 2) else [0.0, -0.0, 1]
     rows = opened(table().slice(0, 3).set_column(5, "who", pa.array(who, kind)), "x", people=True)
-    assert rows.load().groups.tolist() == ["0", "0", "1"]
+    first, second, other = rows.load().people.tolist()
+    assert first == second != other
 
 
 def test_a_part_that_cannot_be_read_is_never_left_out(tmp_path, monkeypatch):
@@ -720,7 +714,7 @@ def test_rows_that_do_not_fit_into_memory(tmp_path, together):
     assert int(done.stdout) == round(rows / 1000)
 
 
-def test_a_date_that_cannot_be_told_is_not_quoted():
+def test_a_date_beyond_all_calendars_is_its_own_matter():
     days = pa.array([0, 2**62], pa.timestamp("s"))
     rows = open_table(
         pa.table({"day": days, "label": [0, 1]}),
@@ -729,9 +723,7 @@ def test_a_date_that_cannot_be_told_is_not_quoted():
         dates={"day": "2020-01-01"},
         classes=[0, 1],
     )
-    with pytest.raises(InvalidArgument, match="readable table") as caught:
-        [list(piece.read()) for piece in rows.pieces()]
-    assert str(2**62) not in str(caught.value)
+    assert rows.load().rows[:, 0].tolist() == [-18262.0, 2**62 / 86400 - 18262]
 
 
 def test_a_filtered_dataset_is_refused_in_words(tmp_path):

@@ -26,7 +26,7 @@ from tacit.noisy_training.auxiliary_coordinates import AuxiliaryCoordinates, Lay
 from tacit.noisy_training.clipped_sums import Blocks, UnitParts
 from tacit.noisy_training.examples import PrivateExamples, flat_parameters
 from tacit.noisy_training.training import GradientSteps
-from tacit.records.inputs import READ_CLASSES
+from tacit.records import READ_CLASSES
 from tacit.runs.config import RunConfig
 from tacit.runs.running import run_config
 

@@ -30,7 +30,7 @@ from tacit import (
 from tacit.audit import audit_estimator, make_canaries
 from tacit.errors import InvalidArgument
 from tacit.noise import InsecureNoise
-from tacit.records.inputs import refuse_overlap
+from tacit.records import refuse_overlap
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 3))

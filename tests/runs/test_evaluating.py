@@ -212,7 +212,6 @@ def test_what_is_missing_is_named(run, tmp_path):
 
 def test_a_large_file_is_not_loaded(run, monkeypatch):
     folder, apart = run
-    monkeypatch.setattr("tacit.datasets.streams.STREAMED", 1)
     monkeypatch.setattr("tacit.runs.evaluating.load_dataset", None)
     found = evaluate_run(folder, apart, epsilon=1.0, n_records=1500, disjoint=True).found
     assert 0.6 < dict(found.rows())["area under the ROC curve"].value < 0.9

@@ -107,7 +107,7 @@ def test_mistakes_in_the_declaration_are_named(changes, complaint, tmp_path):
 def test_a_target_that_is_no_number_is_not_quoted(tmp_path):
     file = tmp_path / "a.csv"
     file.write_text("size,age,price\n1,2,3\n1,2,secret\n")
-    with pytest.raises(InvalidArgument, match="finite numbers in column 'price'") as refusal:
+    with pytest.raises(InvalidArgument, match=r"column 'price' .* a finite number") as refusal:
         load_csv(file, **ROLES)
     assert "secret" not in str(refusal.value)
     file.write_text("size,age,price\n1,2,3\n2,2,99\n")

@@ -56,8 +56,9 @@ def test_streamed_and_loaded_files_add_up_to_the_same(config, tmp_path, monkeypa
     monkeypatch.setattr(
         NoisySum, "_total", lambda self, said: totals.append(total(self, said)) or totals[-1]
     )
-    loaded = run_config(config, tmp_path / "loaded")
-    monkeypatch.setattr("tacit.datasets.streams.STREAMED", 0)
+    with monkeypatch.context() as held:
+        held.setattr(running, "streamed_file", lambda *_, **__: None)
+        loaded = run_config(config, tmp_path / "loaded")
     load = running.load_dataset
 
     def not_private(source: str, **options: Any) -> Any:
@@ -71,8 +72,7 @@ def test_streamed_and_loaded_files_add_up_to_the_same(config, tmp_path, monkeypa
     assert len(KeptReleases(tmp_path / "streamed" / "releases").stored()) == 1
 
 
-def test_a_held_out_row_in_a_streamed_file_is_refused(config, tmp_path, monkeypatch):
-    monkeypatch.setattr("tacit.datasets.streams.STREAMED", 0)
+def test_a_held_out_row_in_a_streamed_file_is_refused(config, tmp_path):
     private = pq.read_table(tmp_path / "private.parquet")
     pq.write_table(private.slice(7, 40), tmp_path / "held.parquet")
     with pytest.raises(InvalidArgument, match="equals a held-out one"):

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from mask_families import KillingMasksOnce, NotingMasks, RowSums, mask_table
-from summed_pieces import DyingPiece, KillingPiece, as_records, inputs_by_class
+from summed_pieces import DyingPiece, KillingPiece, inputs_by_class
 from teacher_families import CANARY, Failing, KillingOnce, Mixed, Noting, Packed, seed_of
 
 from tacit import InsecureNoise, PATEClassifier, PrivateKNNClassifier
@@ -119,7 +119,7 @@ def test_a_frame_that_a_cluster_holds_is_refused_in_words(client):
     held = client.persist(frame)
     with pytest.raises(InvalidArgument, match=r"before persist\(\)"):
         open_table(held, target="label", classes=[0, 1], executor=client)
-    assert open_table(frame, target="label", classes=[0, 1]).load().y.tolist() == [0, 1]
+    assert open_table(frame, target="label", classes=[0, 1]).load().targets.tolist() == [0, 1]
 
 
 def test_a_cluster_without_workers(table):
@@ -150,10 +150,10 @@ def test_a_killed_worker_changes_no_bit_of_a_sum(client, tmp_path):
         for number, some in enumerate(np.array_split(np.arange(600), 5))
     ]
     mechanism = NoisySum(1.0, 3, 2)
-    alone = StreamedRecords(lambda: pieces[:2] + pieces[3:], as_records, 480, False)
-    last = StreamedRecords(lambda: [ArrayPiece(tuple(pieces[2].rows()))], as_records, 120, False)
+    alone = StreamedRecords(lambda: pieces[:2] + pieces[3:], 480, False)
+    last = StreamedRecords(lambda: [ArrayPiece(tuple(pieces[2].rows()))], 120, False)
     expected = alone.said(mechanism, inputs_by_class) + last.said(mechanism, inputs_by_class)
-    spread = StreamedRecords(lambda: pieces, as_records, 600, False, client)
+    spread = StreamedRecords(lambda: pieces, 600, False, client)
     found = spread.said(mechanism, inputs_by_class)
     assert (tmp_path / "killed").exists()
     assert found.records == 600
@@ -185,7 +185,7 @@ def test_a_killed_worker_changes_no_bit_of_what_a_table_teaches(client, tmp_path
     monkeypatch.setattr(
         TableStream,
         "pieces",
-        lambda self: [DyingPiece(piece, marker, os.getpid()) for piece in pieces(self)],
+        lambda self, *how: [DyingPiece(one, marker, os.getpid()) for one in pieces(self, *how)],
     )
     found = released(PrivateKNNClassifier(k=20), there)
     np.testing.assert_array_equal(found, released(PrivateKNNClassifier(k=20), X, labels))

@@ -32,7 +32,7 @@ def read_file(path: PathLike, kind: str, work: Callable[[], Found]) -> Found:
     except TacitError:
         raise
     except UnicodeDecodeError:
-        refusal = _other_encoding(path)
+        refusal = other_encoding(path)
     except Exception:
         refusal = _unreadable(path, kind)
     raise refusal
@@ -52,7 +52,8 @@ def _unreadable(path: PathLike, kind: str) -> InvalidArgument:
     )
 
 
-def _other_encoding(path: PathLike) -> InvalidArgument:
+def other_encoding(path: PathLike) -> InvalidArgument:
+    """Say that a text is in another encoding."""
     return InvalidArgument(
         f"Expected {Path(path).name!r} to be text in UTF-8; it is in another encoding (save it as "
         "UTF-8, or for Latin-1: iconv -f LATIN1 -t UTF-8 OLD > NEW) or no text at all."

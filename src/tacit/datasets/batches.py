@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit._cells import frame_columns
 from tacit._checks import refuse
-from tacit.datasets._reading import existing_file, read_file, read_parts
+from tacit.datasets._reading import existing_file, other_encoding, read_file, read_parts
 from tacit.errors import InvalidArgument, RecordsUnread
 
 if TYPE_CHECKING:
@@ -585,6 +585,8 @@ def _first_line(path: Path, text: TextFormat) -> str:
             return io.BufferedReader(file).read(1 << 16).decode("utf-8", "ignore")
 
     found = read_file(path, "CSV file", begin)
+    if "\N{REPLACEMENT CHARACTER}" in found.partition("\n")[0]:
+        raise other_encoding(path)
     return found.splitlines(keepends=True)[0] if found else ""
 
 

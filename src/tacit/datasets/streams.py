@@ -37,6 +37,7 @@ from tacit.datasets.table import (
     read_batch,
     read_table,
     roles_of,
+    target_of,
 )
 from tacit.errors import InvalidArgument
 from tacit.features import Column, Numeric
@@ -213,13 +214,13 @@ class TableStream:
         """Whether it can be gone through more than once."""
         return self.table.again
 
-    def pieces(self, target: Target, drop: bool) -> list[Piece]:
+    def pieces(self, target: Target | None = None, drop: bool = False) -> list[Piece]:
         """Return its parts, each of which can be read by itself.
 
         Parameters
         ----------
-        target : Target
-            How the column of labels or numbers is read.
+        target : Target, optional
+            How the column of labels or numbers is read; by default as the table declares it.
         drop : bool
             Leave out records that cannot be read, instead of refusing them.
 
@@ -233,11 +234,18 @@ class TableStream:
         if self.table.cut is not None:
             parts = read_file(self.table.name, "table", self.table.cut)
         known = {one[0]: one for one in self.state}
-        rest = (self.roles, self.text, target, drop or self.roles.drop)
+        rest = (self.roles, self.text, target or self._target(), drop or self.roles.drop)
         return [
             TablePiece(self.table.name, part, *rest, tuple(map(known.get, files_of(part))))
             for part in parts
         ]
+
+    def _target(self) -> Target:
+        from tacit.records import NoTargets
+
+        if not self.classes and self.target_range is None:
+            return NoTargets()
+        return target_of(self.classes, self.target_range, self.text.decimal)
 
     def inputs_only(self, drop: bool = False) -> Iterator[Floats]:
         """Go through inputs, a batch at a time; labels and groups are not looked at."""
@@ -266,13 +274,13 @@ class TableStream:
             target_range=self.target_range,
         )
 
-    def load(self, target: Target, drop: bool = False) -> RecordArrays:
+    def load(self, target: Target | None = None, drop: bool = False) -> RecordArrays:
         """Read all of it into memory, for methods that need every record at hand.
 
         Parameters
         ----------
-        target : Target
-            How the column of labels or numbers is read.
+        target : Target, optional
+            How the column of labels or numbers is read; by default as the table declares it.
         drop : bool
             Leave out records that cannot be read, instead of refusing them.
 
@@ -286,7 +294,7 @@ class TableStream:
         parts = [some for piece in self.pieces(target, drop) for some in piece.read()]
         if not parts and drop:  # presence may be one record's doing
             none = np.zeros(0, dtype="S32") if self.roles.groups is not None else None
-            return RecordArrays(np.empty((0, len(self.columns))), target.read([])[0], none)
+            return RecordArrays(np.empty((0, len(self.columns))), np.zeros(0, dtype=np.int64), none)
         if not parts:
             raise InvalidArgument(f"Expected at least one record in {self.table.name!r}.")
         rows, targets, people = zip(*parts, strict=True)

@@ -72,9 +72,10 @@ def _read(path: Path, format: str | None) -> tuple[NDArray[Any], str | None]:
         ".npy": lambda: (read_npy(path), None),
         ".csv": lambda: (_read_csv(path), None),
     }
+    existing_file(path)
     if path.suffix not in readers:
         raise InvalidArgument(f"Expected {path.name!r} to end in .npy, .npz or .csv.")
-    return read_file(existing_file(path), f"{path.suffix} file of numbers", readers[path.suffix])
+    return read_file(path, f"{path.suffix} file of numbers", readers[path.suffix])
 
 
 def _read_npz(path: Path, format: str | None) -> tuple[NDArray[Any], str]:

@@ -124,6 +124,7 @@ def evaluate_masks(
         raise InvalidArgument(
             f"Expected masks (n, *spatial) of classes 0 .. {size - 1}, one for each scan."
         )
+    truth = truth.astype(np.int64)
     if classes and len(classes) != size:
         raise InvalidArgument(f"Expected classes to hold a name for each of the {size} classes.")
     if X_public is not None and not allow_overlap:

@@ -78,6 +78,7 @@ from tacit.records import (
     StreamedRecords,
     Target,
     bounds_of,
+    check_containers,
     is_from_data,
     labels_of,
     public_matrix,
@@ -587,6 +588,7 @@ class RowEstimator(PrivateEstimator):
 
     def _fit_arrays(self, X: Any, y: Any, X_public: Any, groups: Any) -> Self:
         """Learn from arrays, lists or a frame."""
+        check_containers(X, y, needs_y=self._needs_y)
         target = self._target(y)
         how: dict[str, Any] = {"as_stored": self._as_stored}
         private, names = read_records(X, y if self._needs_y else None, groups, target, **how)

@@ -12,6 +12,7 @@ from tacit.records.reading import Labels, NoTargets, Numbers, Tags, public_matri
 from tacit.records.reading import Target as Target
 from tacit.records.reading import UnreadableCell as UnreadableCell
 from tacit.records.reading import bounds_of as bounds_of
+from tacit.records.reading import check_containers as check_containers
 from tacit.records.reading import is_from_data as is_from_data
 from tacit.records.reading import labels_of as labels_of
 from tacit.records.reading import names_of_people as names_of_people

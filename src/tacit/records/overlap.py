@@ -37,13 +37,15 @@ class Overlap:
     def __init__(self, others: NDArray[Any], kind: str = "public") -> None:
         self._kind, self._others = kind, _Known(others)
         self._single = _Known(_rounded(others, "float32"))
-        self._narrow = ("float32", "float16") if _are_halves(others) else ("float32",)
+        self._half = _Known(_rounded(others, "float16"))
+        self._narrow = ("float32", "float16") if _halves(others).all() else ("float32",)
         self._found = False
 
     def look(self, rows: NDArray[Any]) -> None:
         """Compare some of the private rows, each by itself."""
         self._found |= self._others.has(rows) or self._single.has(rows)
         self._found |= any(self._others.has(_rounded(rows, narrow)) for narrow in self._narrow)
+        self._found |= self._half.has(rows[_halves(rows)])
 
     @property
     def found(self) -> bool:
@@ -104,11 +106,12 @@ def _mixed(rows: NDArray[Any]) -> NDArray[np.uint64]:
     return mixed
 
 
-def _are_halves(others: NDArray[Any]) -> bool:
-    """Tell whether all public rows are half precision, and not just small whole numbers."""
+def _halves(rows: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which rows are in half precision, and not just small whole numbers."""
+    axes = tuple(range(1, rows.ndim))
     with np.errstate(all="ignore"):
-        short = (others.astype(np.float16) == others).all()
-    return bool(short and (others != np.floor(others)).any())
+        short = (rows.astype(np.float16) == rows).all(axis=axes)
+        return np.asarray(short & (rows != np.floor(rows)).any(axis=axes))
 
 
 def _rounded(rows: NDArray[Any], narrow: str) -> NDArray[Any]:

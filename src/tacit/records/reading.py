@@ -196,7 +196,7 @@ def labels_of(classes: Any, y: Any = None) -> Labels:
             f"'yes']; got one {type(classes).__name__}."
         )
     listed = list(classes)
-    if len({_kind(label) for label in listed}) > 1:
+    if len({_kind(label) for label in listed}) > 1 or None in listed:
         raise InvalidArgument("Expected classes= to be all words or all numbers, not some of each.")
     return Labels(tuple(np.unique(np.asarray(listed)).tolist()))
 
@@ -214,8 +214,11 @@ def _distinct(y: Any) -> tuple[Any, ...]:
     if len(words) > 1:
         numbers = {number_of(word): word for word in words}
         if len(numbers) == len(words) and not any(map(np.isnan, numbers)):
-            whole = all(float(number).is_integer() for number in numbers)
-            return tuple(sorted(int(number) if whole else float(number) for number in numbers))
+            if not all(number.is_integer() for number in numbers):
+                raise InvalidArgument(
+                    "Expected y of labels, words or whole numbers (Unknown label type: continuous)."
+                )
+            return tuple(sorted(map(int, numbers)))
     return tuple(sorted(words))
 
 
@@ -363,6 +366,8 @@ def _one_column(y: Any) -> Any:
         raise InvalidArgument("Expected dense y. Sparse data is not supported; use .toarray().")
     if isinstance(y, list | tuple | range):
         return y
+    if not hasattr(y, "ndim") and hasattr(y, "__array__"):
+        y = np.asarray(y)
     if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected; its one column is used.",
@@ -421,6 +426,8 @@ def _one_array(entry: Any) -> NDArray[np.float32]:
 def _single(array: NDArray[Any]) -> NDArray[np.float32]:
     if array.dtype == np.float32:
         return np.ascontiguousarray(array)  # the same, without the way
+    if array.dtype.kind == "O":
+        array = numbers_of(array.reshape(-1))[0].reshape(array.shape)
     with np.errstate(all="ignore"):  # too large a number becomes infinite, and is unreadable
         return own_floats(voxels=array).astype(np.float32)
 
@@ -474,9 +481,13 @@ def names_of_people(groups: Any, n_rows: int) -> NDArray[np.bytes_] | None:
     return unit_names(groups)
 
 
-def _refuse_complex(**arrays: Any) -> None:
-    """Refuse arrays of complex numbers, which are none of ours."""
-    for name, array in arrays.items():
+def check_containers(X: Any, y: Any, *, needs_y: bool) -> None:
+    """Refuse complex numbers, and a y that is missing, as scikit-learn's contract has it."""
+    if needs_y and y is None:
+        raise InvalidArgument(
+            "Expected y: this estimator requires y to be passed, but the target y is None."
+        )
+    for name, array in (("X", X), ("y", y)):
         if getattr(getattr(array, "dtype", None), "kind", "") == "c":
             raise InvalidArgument(f"Expected {name} of real numbers. Complex data not supported.")
 
@@ -540,16 +551,10 @@ def read_records(
     names : list of str or None
         Public.
     """
-    if not drop:
-        _refuse_complex(X=X, y=y)
     rows = read_rows(X, width, as_stored=as_stored)
     count = len(rows.values)
     if not count and not drop:
         raise InvalidArgument("Expected X with rows: 0 sample(s) while a minimum of 1 is required.")
-    if y is None and not isinstance(target, NoTargets):
-        raise InvalidArgument(
-            "Expected y: this estimator requires y to be passed, but the target y is None."
-        )
     targets, fits = target.read(count if isinstance(target, NoTargets) else y)
     if len(targets) != count:
         raise InvalidArgument(
@@ -590,7 +595,7 @@ def public_matrix(
             "Expected X_public=, the public inputs that teachers label and the student learns "
             "from; without public inputs there is nothing that may be published."
         )
-    _refuse_complex(X_public=X_public)
+    check_containers(X_public, None, needs_y=False)
     rows = read_rows(X_public, name="X_public")
     if len(rows.values) < 2:
         raise InvalidArgument(
