@@ -113,7 +113,8 @@ def quality(data: Dataset, *, n_teachers: int, examples: int) -> Quality:
 
 
 def qualities(folder: Path) -> list[Quality]:
-    usps = load_npz(folder / "usps" / "usps_7291_2007.npz", classes=10, name="usps")
+    file = folder / "usps" / "usps_7291_2007.npz"
+    usps = load_npz(file, classes=10, range=[0, 1], name="usps")
     mnist = load_idx(folder / "mnist")
     settings = [(usps, 30, 240), (usps, 120, 60), (mnist, 250, 240), (mnist, 1000, 60)]
     return [quality(data, n_teachers=n, examples=k) for data, n, k in settings]

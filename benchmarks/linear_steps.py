@@ -43,7 +43,8 @@ def adult(folder: Path) -> tuple[Any, Any, Any, Any]:
 
 def usps(folder: Path) -> tuple[Any, Any, Any, Any]:
     """Return the same; any image may be private."""
-    data = load_dataset(f"npz:{folder / 'usps' / 'usps_1100_per_class.npz'}", classes=10)
+    declared = {"classes": 10, "range": [0, 255]}
+    data = load_dataset(f"npz:{folder / 'usps' / 'usps_1100_per_class.npz'}", **declared)
     rows = digit_features((16, 16)).fit_transform(np.asarray(data.X))
     return rows, np.asarray(data.labels), None, None
 

@@ -66,7 +66,7 @@ READERS: list[tuple[str, Callable[[Path], Any]]] = [
     ("votes.csv", lambda path: read_votes(path, format="predictions", n_classes=3)),
     ("rows.npy", lambda path: read_rows(path, n_rows=5)),
     ("table.csv", read_table),
-    ("data.npz", lambda path: load_npz(path, classes=3)),
+    ("data.npz", lambda path: load_npz(path, classes=3, range=[0, 255])),
     ("images-idx3-ubyte", read_idx),
     ("images-idx3-ubyte.gz", read_idx),
     ("run.toml", RunConfig.read),

@@ -178,7 +178,7 @@ def test_the_rule_is_said_and_one_ledger_has_one(tmp_path):
     with pytest.raises(InvalidArgument, match="split_rule=3"):
         DataConfig("csv:rows.csv", **SHARED | {"split_rule": 3})
     ledger = Ledger(tmp_path / "all.ledger", budget=Budget(4.0, 1e-5))
-    with ledger.release(Plan(NoisySum(10.0, 1, 2)), purpose="x", faults=[SHARES.split_caveat]):
+    with ledger.release(Plan(NoisySum(10.0, 1, 2), 1), purpose="x", faults=[SHARES.split_caveat]):
         pass
     for rule in (1, 2):
         config = RunConfig.parse(
