@@ -202,6 +202,11 @@ class TestRefusals:
             told(**{"ledger": ledger, **changes})
         assert len(ledger) == 0
 
+    def test_another_delta_than_the_ledgers(self, ledger):
+        with pytest.raises(InvalidArgument, match="delta=1e-05 to be 1e-06, at which the ledger"):
+            told(ledger, delta=1e-5)
+        assert told(ledger, delta=1e-6).delta == 1e-6
+
     def test_beyond_the_budget(self, ledger):
         with pytest.raises(BudgetExceeded, match="Nothing was spent"):
             told(ledger, epsilon=3.0)

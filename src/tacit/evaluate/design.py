@@ -103,6 +103,11 @@ class Payer:
                 f"Expected groups=, whose each {each} is, if and only if the ledger's unit is not "
                 f"a {each}; it is {ledger.unit!r}."
             )
+        if delta is not None and delta != ledger.budget.delta:
+            raise InvalidArgument(
+                f"Expected delta={delta!r} to be {ledger.budget.delta!r}, at which the ledger "
+                f"{ledger.path!r} counts: one ledger has one delta."
+            )
         asked = Budget(positive(epsilon=epsilon), ledger.usable_delta)
         return cls(ledger, asked, unit, disjoint)
 

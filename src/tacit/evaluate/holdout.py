@@ -85,7 +85,7 @@ def evaluate(
         many bins there are and which figures are told. "from_data" counts them, which no cost
         covers: the ledger then says so, for ever.
     delta : float, optional
-        Of a ledger that is made; one that is there has its own.
+        Of a ledger that is made; one that is there has its own, and another is refused.
     share : float or array, optional
         Of the positive class, or of each class, as declared or released earlier; None takes the
         model's mean probability of public inputs. "from_data" as above.

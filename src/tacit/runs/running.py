@@ -129,7 +129,9 @@ def releasing(folder: Path, settings: str) -> Iterator[None]:
     with _alone_in(folder):
         try:
             yield
-        except InvalidArgument:
+        except (InvalidArgument, BudgetExceeded) as refused:
+            if isinstance(refused, BudgetExceeded):
+                forget_teachers(folder)  # an earlier start released, and was stopped
             if not any((folder / name).exists() for name in (LEDGER, RELEASES)):
                 # Refused before it had a ledger, or charged one: nothing was spent.
                 with contextlib.suppress(OSError):
@@ -139,9 +141,6 @@ def releasing(folder: Path, settings: str) -> Iterator[None]:
         except ReleaseLost as lost:
             if (folder / "teachers").exists():  # it may still be asked again
                 raise ReleaseLost(f"{lost} {folder / 'teachers'} is secret.") from None
-            raise
-        except BudgetExceeded:
-            forget_teachers(folder)  # an earlier start released, and was stopped before it finished
             raise
 
 
