@@ -30,6 +30,7 @@ from tacit.federation import (
     read_release,
     release_study,
 )
+from tacit.federation.members import Invitation
 from tacit.mechanisms import Plan, SharedCodes, SharedVotes, count_votes
 
 TEACHERS = 3000
