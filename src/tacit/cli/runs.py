@@ -50,7 +50,8 @@ def train(
     A table needs \[data.options]: target, classes, numeric, categorical, groups (whose record).
     method = "dpsgd", "gd" or "mac" trains on the records, with or without public inputs.
     Paths in the configuration are relative to the current directory, not to the file.
-    A run that was interrupted goes on with the same command: what it had released is kept.
+    A run that was interrupted goes on with the same command: what it had released is kept. Other
+    content under the same path is refused: what was released is of those it began with.
     Example: tacit train run.toml --out runs/first
 
     config: The configuration, TOML.
@@ -58,7 +59,8 @@ def train(
     data: Another source of data, e.g. mnist:DIR.
     ledger: A ledger that all runs on these data share (tacit ledger create makes one).
     cluster: Train teachers on the Dask cluster at this address.
-    again: Pay once more, within the budget, for a release that was paid for and lost.
+    again: Pay once more for a release that was paid for and lost: on a ledger with room for it, a
+        shared one. A run's own has none; then begin anew in another folder, and add both epsilons.
     """
     from tacit.runs import RunConfig, run_config
 

@@ -294,7 +294,8 @@ def carry_out(
     design.refuse_hopeless(called)
     ledger = payer.opened()
     kept = KeptReleases() if kept is None else kept
-    already = kept.start(ledger, *(() if public is None else (public,)))
+    about = () if public is None else (public,)
+    already = kept.start(ledger, *about, plans=design.plans)
     if ledger.would_exceed(*design.plans[already:]):
         raise BudgetExceeded(_beyond(ledger, payer.disjoint))
     said = answers()

@@ -28,6 +28,7 @@ from tacit.ledger import KeptReleases, Ledger, Statement
 from tacit.methods import NewLedger, method_named
 from tacit.report import carried_over, render_report, write_report
 from tacit.runs.about import learned_by
+from tacit.runs.begun_with import begun_with, forget, place_of
 from tacit.runs.config import RunConfig
 from tacit.runs.ledgers import ledger_of
 from tacit.runs.running import load_rows
@@ -136,13 +137,14 @@ def evaluate_run(
     with alone_in(folder):
         asked |= {"ledger": payer, "kept": _kept(folder, holdout, again=again)}
         own_way = method_named(config.method).evaluate
-        if own_way is not None:
-            found = own_way(config, folder, holdout, asked)
-        else:
-            how = {"threshold": threshold, "positive": positive}
-            found = _evaluate_rows(config, folder, holdout, asked | how)
-        opened = Ledger(payer.path or "") if isinstance(payer, NewLedger) else payer
-        statement = _write(folder, config, found, opened)
+        with begun_with(folder, {"HOLDOUT": place_of(holdout)}, EVALUATED):
+            if own_way is not None:
+                found = own_way(config, folder, holdout, asked)
+            else:
+                how = {"threshold": threshold, "positive": positive}
+                found = _evaluate_rows(config, folder, holdout, asked | how)
+            opened = Ledger(payer.path or "") if isinstance(payer, NewLedger) else payer
+            statement = _write(folder, config, found, opened)
     return EvaluationResult(folder, found, statement, opened)
 
 
@@ -270,6 +272,7 @@ def _write(folder: Path, config: RunConfig, found: Evaluation, ledger: Ledger) -
     page = render_report(own, statement=now, learned=learned, **kept)
     replace_noted(own, folder, REPORT, page.encode("utf-8"))
     statement = publish_files(own, folder, now)
+    forget(folder)
     statement.write(folder / STATEMENT)
     return said if apart else statement
 

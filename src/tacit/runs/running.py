@@ -3,6 +3,7 @@
 config.toml     the resolved configuration
 run.ledger      what was spent, unless the configuration names a ledger that runs share
 releases/       what was released, each with the hash of the entry that paid for it
+begun-with.secret  until the run ends: a key, and under it digests of the files that it began with
 statement.json  what may be said
 student.tacit   the model to publish
 metrics.json    accuracy on rows declared public, if there are any
@@ -56,6 +57,7 @@ from tacit.methods import ForecastEstimator, PrivateClassifier
 from tacit.records import Overlap
 from tacit.report import Learned, write_report
 from tacit.runs.about import learned_by
+from tacit.runs.begun_with import begun_with, files_of, forget
 from tacit.runs.config import DataConfig, RunConfig
 from tacit.runs.ledgers import LEDGER, RELEASES, ledger_for, ledger_of
 from tacit.runs.verifying import STATEMENT, STUDENT, publish_files
@@ -119,16 +121,17 @@ class RunResult:
 
 
 @contextlib.contextmanager
-def releasing(folder: Path, settings: str) -> Iterator[None]:
+def releasing(folder: Path, config: RunConfig) -> Iterator[None]:
     """Hold a run's directory, alone, until its statement is written.
 
     What finished teachers said stays only where the run was stopped and can still go on; who
     enters takes `forget_teachers` as soon as everything is released.
     """
-    enter(folder, settings)
+    enter(folder, config.to_toml())
     with _alone_in(folder):
         try:
-            yield
+            with begun_with(folder, files_of(config.data), RELEASES, "teachers"):
+                yield
         except (InvalidArgument, BudgetExceeded) as refused:
             if isinstance(refused, BudgetExceeded):
                 forget_teachers(folder)  # an earlier start released, and was stopped
@@ -424,7 +427,7 @@ def run_config(config: RunConfig, folder: str | Path, *, again: bool = False) ->
     rows = load_rows(config, stream=True)
     private, public = rows.private, rows.public
     model = make_classifier(config, private, folder, again=again)
-    with releasing(folder, config.to_toml()):
+    with releasing(folder, config):
         rows.teach(model)
         forget_teachers(folder)
         model.save(folder / STUDENT)
@@ -454,6 +457,7 @@ def write_results(
     notes = [*shown.pop("notes", ()), *model._kept.notes]
     write_report(page, ledger, statement=said, learned=learned, notes=notes, **shown)
     statement = publish_files(ledger, folder, said)
+    forget(folder)
     # Last: a run with a statement is finished, and is not begun again.
     statement.write(folder / STATEMENT)
     return statement
