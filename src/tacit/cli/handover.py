@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from tacit.cli.options import writable
-from tacit.cli.show import Result, screen
+from tacit.cli.show import Result, print_advisory, screen
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -27,11 +27,16 @@ def verify(run: Path, *, ledger: Path | None = None) -> Result:
     run: The run's folder.
     ledger: Where its ledger is, if not where its configuration says.
     """
-    from tacit.runs import verify_run
+    from tacit.runs import advisory_of, verify_run
 
     checks = verify_run(run, ledger)
     holds = all(check.holds for check in checks)
-    plain = {"verified": holds, "checks": [asdict(check) for check in checks]}
+    known = advisory_of(run, ledger) if holds else ""
+    plain = {
+        "verified": holds,
+        "checks": [asdict(check) for check in checks],
+        "advisory": known,
+    }
 
     def shown() -> None:
         for check in checks:
@@ -42,6 +47,7 @@ def verify(run: Path, *, ledger: Path | None = None) -> Result:
             if holds
             else "[bold red]Not verified[/]: do not rely on this run."
         )
+        print_advisory(known)
 
     return Result(plain, shown, None if holds else typer.Exit(NOT_TRUSTED))
 

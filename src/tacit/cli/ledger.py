@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.markup import escape
 
 from tacit.cli.options import existing, writable
-from tacit.cli.show import WIDE, Result, print_statement, print_table, screen
+from tacit.cli.show import WIDE, Result, print_advisory, print_statement, print_table, screen
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ def show(file: Path, *, page: int = 1) -> Result:
 
     page: 1 shows the latest 50 entries, 2 those before them, and so on. --json has all of them.
     """
+    from tacit.ledger import advisory
+
     ledger = existing(file)
 
     def plain() -> dict[str, Any]:  # for machines alone: a ledger may be long
@@ -93,6 +95,7 @@ def show(file: Path, *, page: int = 1) -> Result:
             "accountant": ledger.accountant,
             "head": statement.head,
             "warnings": statement.warnings,
+            "advisory": advisory(ledger),
             "entries": entries,
         }
 
@@ -101,6 +104,7 @@ def show(file: Path, *, page: int = 1) -> Result:
         _print_entries(file.name, ledger, found, page)
         _print_clock(found.late)
         print_statement(ledger, statement)
+        print_advisory(advisory(ledger))
 
     return Result(plain, shown)
 

@@ -249,6 +249,11 @@ class Ledger:
         return self._terms.allow_large_delta
 
     @property
+    def record_rules(self) -> int:
+        """By which rules its private records are read: 1 before tacit 0.3."""
+        return self._terms.record_rules
+
+    @property
     def head(self) -> str:
         """Hash of the last entry: keep it elsewhere, and `verify(head=…)` detects a roll-back."""
         return self._read_end().head
