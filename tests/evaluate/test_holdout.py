@@ -207,6 +207,15 @@ class TestRefusals:
             told(ledger, delta=1e-5)
         assert told(ledger, delta=1e-6).delta == 1e-6
 
+    def test_no_ledger_is_left_by_records_that_say_nothing(self, tmp_path, monkeypatch):
+        def refusing(*_):
+            raise InvalidArgument("no")
+
+        monkeypatch.setattr("tacit.evaluate.holdout._said", refusing)
+        with pytest.raises(InvalidArgument):
+            told(NewLedger(tmp_path / "new.ledger"), delta=1e-6)
+        assert not list(tmp_path.iterdir())
+
     def test_beyond_the_budget(self, ledger):
         with pytest.raises(BudgetExceeded, match="Nothing was spent"):
             told(ledger, epsilon=3.0)

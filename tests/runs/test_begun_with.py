@@ -210,5 +210,13 @@ def test_the_key_is_new_each_time_and_nothing_is_told_without_it(tmp_path):
     assert digest(tmp_path / "private.csv", key=key) == noted[0]["digests"]["source"]
 
 
+def test_scans_have_further_files():
+    options = {"masks_source": "nifti:atlas", "patients_file": "patients.csv"}
+    found = files_of(DataConfig("nifti:hospital", public_source="nifti:public", options=options))
+    assert [each for each in found.values() if each] == [
+        *("hospital", "public", "atlas", "patients.csv")
+    ]
+
+
 def test_sets_that_ship_have_no_files():
     assert not any(files_of(DataConfig(source="digits", private=300, public=60)).values())

@@ -505,8 +505,13 @@ def segment(model: Path, scans: str, out: Path, *, window: str | None = None) ->
     files = open_volumes(source, n_classes=student.n_classes)
     check_file_names(files)
     masks = segmented(student, files, facts.get("grid"), _sides(window))
-    for some in [_together(masks)] if out.suffix == ".npz" else masks:
-        save_masks(out, some.images, some)
+    try:
+        for some in [_together(masks)] if out.suffix == ".npz" else masks:
+            save_masks(out, some.images, some)
+    except InvalidArgument as error:
+        left = out.is_dir() and any(out.iterdir())
+        more = f" The masks in {out} are whole, and not all there." if left else ""
+        raise InvalidArgument(f"{error}{more}") from None
     result = {"masks": len(files), "out": str(out), "classes": facts.get("classes")}
     return show.Result(result, f"{len(files)} masks in {out}")
 

@@ -292,13 +292,15 @@ def carry_out(
     called = "the number of records" if READ_NUMBER in faults else f"n_records={size}"
     payer.check_delta(size, called)
     design.refuse_hopeless(called)
+    # No ledger is made for records that then say nothing.
+    said = answers() if payer.existing is None else None
     ledger = payer.opened()
     kept = KeptReleases() if kept is None else kept
     about = () if public is None else (public,)
     already = kept.start(ledger, *about, plans=design.plans)
     if ledger.would_exceed(*design.plans[already:]):
         raise BudgetExceeded(_beyond(ledger, payer.disjoint))
-    said = answers()
+    said = answers() if said is None else said
     told: dict[str, Any] = {"noise": noise, "faults": faults, "inputs": design.reading()}
     releases = [
         kept.release(ledger, plan, partial(_itself, one), purpose=what, **told)

@@ -35,9 +35,8 @@ _UNKNOWN = (
 def files_of(where: DataConfig) -> dict[str, str]:
     """Return what a configuration calls its files, and where they are."""
     words = {key: getattr(where, key) for key in ("source", "public_source", "held_out_source")}
-    places = {key: place_of(word) for key, word in words.items()}
-    places["patients_file"] = str(where.options.get("patients_file", ""))
-    return places
+    words |= {key: str(where.options.get(key, "")) for key in ("masks_source", "patients_file")}
+    return {key: place_of(word) for key, word in words.items()}
 
 
 def place_of(word: str) -> str:
