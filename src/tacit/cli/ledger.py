@@ -174,7 +174,7 @@ def _print_entries(name: str, ledger: Ledger, found: _Found, page: int) -> None:
 
 
 def verify(file: Path, *, head: str | None = None) -> Result:
-    """Check the chain of hashes; exit code 4 if the ledger cannot be trusted.
+    """Check pages, schema and the chain of hashes; exit code 4 if it cannot be trusted.
 
     Example: tacit ledger verify run.ledger --head 3f0a…
 

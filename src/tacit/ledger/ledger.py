@@ -706,7 +706,7 @@ class Ledger:
         return [min(epsilon, limit) if is_paid else 0.0 for epsilon, limit, is_paid in each]
 
     def verify(self, head: str | None = None) -> str:
-        """Check pages, header and chain, and that the chain once ended at `head`; return its head.
+        """Check pages, schema and chain, and that the chain once ended at `head`; return its head.
 
         Parameters
         ----------
