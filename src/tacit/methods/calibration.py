@@ -224,6 +224,29 @@ def _log_ratio(cost: float, budget: float) -> float:
     return min(math.log(cost) - math.log(budget), _FAR)
 
 
+def accountant_terms(plans: Sequence[Plan], *, listed: bool = False) -> dict[str, Any]:
+    """Return the terms of a new ledger that can price these plans: how its accountant adds up.
+
+    Parameters
+    ----------
+    plans : sequence of Plan
+        What a fit releases.
+    listed : bool
+        Whether they are all that it will ever release: then a list of them has the lowest price.
+
+    Returns
+    -------
+    dict
+        Arguments of `Ledger`: none for Gaussians, whose mu^2 adds up.
+    """
+    adds_up = all(plan.mu_squared() is not None for plan in plans)
+    # A mechanism that selects may cost less as a list than the sum of its Gaussians.
+    selects = any(isinstance(plan.mechanism, SelectiveMechanism) for plan in plans)
+    if adds_up and not (listed and selects):
+        return {}
+    return {"plans": list(plans)} if listed else {"accountant": "rdp"}
+
+
 def shared_sums(budget: Budget, *sums: tuple[float, int, int]) -> list[Plan]:
     """Return a `NoisySum` for each (share of mu^2, rows, columns), which together cost the budget.
 

@@ -58,7 +58,7 @@ from tacit.methods.base import (
     RowEstimator,
     Task,
 )
-from tacit.methods.calibration import proposed
+from tacit.methods.calibration import accountant_terms, proposed
 from tacit.methods.checked_scores import map_by_votes
 from tacit.methods.forecast import Forecast, JudgedEstimator, votes_forecast
 from tacit.methods.method import (
@@ -213,7 +213,7 @@ class PrivateNeighbours(RowEstimator):
         plan = self._plan(asked, number, listed=False)
         self._foresee([plan], asked)
         space = PublicSpace.given(self._view(), self.radius, private.rows.shape[1])
-        terms = {} if plan.mu_squared() is not None else {"accountant": "rdp"}
+        terms = accountant_terms([plan])
         ledger = self._open_ledger(by_person=private.by_person, **terms)
         # The ledger refuses before any private row is looked at: a refusal tells nothing of them.
         self._refuse_early(ledger, [asked.plan(plan.mechanism, 1)])
@@ -238,11 +238,8 @@ class PrivateNeighbours(RowEstimator):
         cap = None if plan.max_answers is None else plan.max_answers // rounds
         plan = replace(plan, queries=chosen.size, max_answers=cap)
         self._foresee([plan] * rounds, asked)
-        # A mechanism that selects may have a lower price than the sum of its Gaussians.
-        selects = isinstance(plan.mechanism, SelectiveMechanism)
-        adds_up = plan.mu_squared() is not None and not selects
         plans = [plan] * rounds + self._check_plans()
-        terms = {} if adds_up else {"plans": plans}
+        terms = accountant_terms(plans, listed=True)
         ledger = self._open_ledger(by_person=private.by_person, **terms)
         self._refuse_early(ledger, plans)
         # Before the first charge: what fails later leaves a statement that counts it.

@@ -24,6 +24,7 @@ from tacit.features import ends_at_unit_length
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms import NoisySteps, Plan
 from tacit.methods.base import PrivateEstimator
+from tacit.methods.calibration import accountant_terms
 from tacit.methods.settings import Count, Parameters, Positive, PublicSize, choices
 from tacit.noisy_training import (
     CLIPPINGS,
@@ -298,7 +299,7 @@ class NoisyTrainingEstimator(PrivateEstimator):
         (plan,) = self._plans(recipe, rate)
         engine = choose_engine(recipe, module, blocks, loss, probes, by_person=by_person)
         plans = [plan, *self._check_plans()]
-        terms = {} if plan.mu_squared() is not None else {"plans": plans}
+        terms = accountant_terms(plans, listed=True)
         ledger = self._open_ledger(by_person=by_person, **terms)
         self._refuse_early(ledger, plans)
         examples = private()

@@ -24,7 +24,7 @@ from tacit.errors import InvalidArgument
 from tacit.ledger import Budget
 from tacit.mechanisms import ConfidentGNMax, InteractiveGNMax, Plan, Release, count_votes
 from tacit.methods.base import AnyRecords, Task
-from tacit.methods.calibration import calibrate, proposed, rounded_up
+from tacit.methods.calibration import accountant_terms, calibrate, proposed, rounded_up
 from tacit.methods.checked_scores import map_by_votes
 from tacit.methods.forecast import Forecast, JudgedEstimator, votes_forecast
 from tacit.methods.method import (
@@ -202,8 +202,12 @@ class PATEClassifier(ToldByVotes, JudgedEstimator):
         asked = np.concatenate(rows)
         plans = self._plans([len(part) for part in rows], n_classes)
         self._judge(votes_forecast(plans, self.n_teachers, n_classes, "teachers", HELPS))
-        ledger = self._open_ledger(by_person=private.by_person)
-        kept = self._refuse_early(ledger, [*plans, *self._check_plans()], asked)
+        everything = [*plans, *self._check_plans()]
+        # Gaussians leave the ledger open for later releases; what has no mu^2 is priced as a list.
+        listed = any(plan.mu_squared() is None for plan in everything)
+        terms = accountant_terms(everything, listed=listed)
+        ledger = self._open_ledger(by_person=private.by_person, **terms)
+        kept = self._refuse_early(ledger, everything, asked)
         executor = self._where(private)
         taught = partial(self._taught, private, outside, view.shape[1], n_classes)
         votes = cache(lambda: self._votes(taught(), view[asked], n_classes, executor))
