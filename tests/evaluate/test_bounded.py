@@ -20,7 +20,7 @@ def sums_of(d):
     return (d**2).sum(-1), (d * (1 - d)).sum(-1), ((1 - d) ** 2).sum(-1)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(noises, sizes, st.integers(0, MEANS.size - 1), st.floats(0, 1), st.floats(0, 1))
 def test_no_bet_wins_on_average_against_a_mean_that_is_no_larger(noise, size, place, left, right):
     """Two points of mean p are the worst distributions: f meets its line in two points."""
@@ -33,7 +33,7 @@ def test_no_bet_wins_on_average_against_a_mean_that_is_no_larger(noise, size, pl
         assert cost == pytest.approx(noise**2 * (a**2 + b**2 / 2 + c**2) / 2)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(dice, noises, sizes)
 def test_a_band_holds_its_estimate(d, noise, size):
     squares, mixed, rest = sums_of(d)
@@ -43,15 +43,13 @@ def test_a_band_holds_its_estimate(d, noise, size):
     assert 0 <= band.low <= band.value <= band.high <= 1
 
 
-@settings(deadline=None)
-@given(dice)
-def test_more_noise_makes_a_band_wider(d):
-    widths = [
-        band.high - band.low
-        for noise in (0.0, 0.3, 1.0, 3.0, 10.0)
-        for band in [bounded_mean(*sums_of(d), noise=noise, size=len(d))]
-    ]
-    assert (np.diff(widths) >= -2 / MEANS.size).all()
+@settings(deadline=None, max_examples=30)
+@given(st.sampled_from([1, 10, 60, 1000]), st.floats(0, 1))
+def test_more_noise_makes_a_band_wider(n, share):
+    """Of coins, for which the first bet is made: stakes are others for each noise."""
+    coins = sums_of(np.arange(n) < share * n)
+    bands = [bounded_mean(*coins, noise=noise, size=n) for noise in (0.0, 0.3, 1.0, 3.0, 10.0)]
+    assert (np.diff([band.high - band.low for band in bands]) >= 0).all()
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.99])
