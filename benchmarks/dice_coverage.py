@@ -4,8 +4,8 @@
     python -m benchmarks.dice_coverage --runs 400 # a look
 
 A scan fails (Dice 0) with a given probability; the others have Dice scores of mean .9 and deviation
-.05, or, "0 or 1", are all perfect. Beside it, the band of tacit 0.3: a normal one that takes the
-variance of sampling from the same sums.
+.05, or, "0 or 1", are all perfect. Beside it, the normal band, as of the other figures, which
+takes the variance of sampling from the same sums.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def released(dice: Any, noise: float, rng: Any) -> Any:
 
 
 def normal_band(squares: Any, mixed: Any, rest: Any, noise: float) -> Band:
-    """Return the band of tacit 0.3."""
+    """Return all p with (S - p n)^2 <= z^2 (noise + sampling), both quadratic in p."""
     count, top = squares + 2 * mixed + rest, squares + mixed
     with np.errstate(all="ignore"):
         value = top / count
@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     rng, most = np.random.default_rng(asked.seed), 0.0
-    print("| others | n | fail | noise | 0.3: outside | width | now: outside | width |")
+    print("| others | n | fail | noise | normal: outside | width | told: outside | width |")
     print("|---" * 8 + "|")
     for good, n, failures, noise in itertools.product((".9", "0 or 1"), SIZES, FAILURES, NOISES):
         mean = (1 - failures) * (0.9 if good == ".9" else 1.0)
@@ -70,7 +70,7 @@ def main() -> None:
             cells.append(f"{outside:.1%} | {np.median(band.high - band.low):.3f}")
         most = max(most, outside)
         print(f"| {good} | {n} | {failures:.0%} | {noise} | {' | '.join(cells)} |", flush=True)
-    print(f"\nOutside now, at most: {most:.1%} of {asked.runs} runs.")
+    print(f"\nOutside what is told, at most: {most:.1%} of {asked.runs} runs.")
 
 
 if __name__ == "__main__":

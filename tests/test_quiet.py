@@ -97,7 +97,7 @@ BARS = """
 import sys, time
 import numpy as np
 from speaking import Talking
-from tacit.records.inputs import view_alone
+from tacit.records import view_alone
 from tacit import _progress
 from tacit.teachers import predict_with_teachers
 
@@ -154,7 +154,7 @@ fitting = threading.Event()
 def write(number):
     for record in range(5000):
         logging.error("record %d of %d, whole", record, number)
-        sys.stdout.write(f"line {record} of {number}, whole\n")
+        sys.stdout.write(f"line {record} of {number}, whole\\n")
         if record == 100:
             fitting.wait(60)  # the rest is written while teachers talk
 
