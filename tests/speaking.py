@@ -16,6 +16,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ import numpy as np
 
 HELD = sys.stdout
 """A stream that somebody keeps."""
+POOL = ThreadPoolExecutor(1)
 LOUD = logging.getLogger("loud")
 LOUD.addHandler(logging.StreamHandler(sys.stderr))
 
@@ -68,25 +70,24 @@ def _enabled(text: str) -> None:
     logging.critical(text)
 
 
+def _older_pool(text: str) -> None:
+    POOL.submit(print, text).result()
+
+
 def _pooled(text: str) -> None:
     from joblib import Parallel, delayed
 
     Parallel(n_jobs=2)(delayed(os.system)(f"echo {text}{end}") for end in ("", "."))
 
 
-WAYS: dict[str, Callable[[str], Any]] = {
+BY_THREAD: dict[str, Callable[[str], Any]] = {
     "print": print,
     "stderr": lambda text: print(text, file=sys.stderr, flush=True),
     "held": lambda text: HELD.write(text + "\n"),
     "original": lambda text: print(text, file=sys.__stderr__),
     "bytes": lambda text: sys.stdout.buffer.write(text.encode() + b"\n"),
-    "descriptor1": lambda text: os.write(1, text.encode() + b"\n"),
-    "descriptor2": lambda text: os.write(2, text.encode() + b"\n"),
     "child": lambda text: subprocess.run(["echo", text], check=True),
-    "shell": lambda text: os.system(f"echo {text} >&2"),
     "child_of_stream": lambda text: subprocess.run(["echo", text], check=True, stdout=sys.stdout),
-    "fork": _forked,
-    "c": _c_code,
     "root": logging.warning,
     "logger": LOUD.error,
     "enabled": _enabled,
@@ -96,7 +97,16 @@ WAYS: dict[str, Callable[[str], Any]] = {
     "warning": _warned,
     "thread": _thread,
     "unraisable": _Dying,
+    "older_pool": _older_pool,
 }
+WAYS = BY_THREAD | {
+    "descriptor1": lambda text: os.write(1, text.encode() + b"\n"),
+    "descriptor2": lambda text: os.write(2, text.encode() + b"\n"),
+    "shell": lambda text: os.system(f"echo {text} >&2"),
+    "fork": _forked,
+    "c": _c_code,
+}
+"""Others are for worker processes alone: descriptors belong to all threads."""
 POOLED = {"pool": _pooled}
 
 
@@ -175,7 +185,7 @@ class TalkingFeatures:
 
     def transform(self, X: Any) -> Any:
         if np.any(X == 7):  # a private row
-            speak(self.place)
+            speak(self.place, BY_THREAD)
             if self.error is not None:
                 raise self.error(f"{self.place}-error!")
         return np.asarray(X)
@@ -200,7 +210,7 @@ class TalkingAnswers:
         self.place, self.error = place, error
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        speak(self.place)
+        speak(self.place, BY_THREAD)
         if self.error is not None:
             raise self.error(f"{self.place}-error!")
         return np.array([[9, 1]])
@@ -230,7 +240,7 @@ def train(place: str, error: Any = None) -> None:
 
         def forward(self, rows: Any) -> Any:
             if bool((rows == 7).any()):
-                speak(place)
+                speak(place, BY_THREAD)
                 if error is not None:
                     raise error(f"{place}-error!")
             return self.layer(rows)
@@ -255,7 +265,7 @@ def teach_modules(place: str) -> None:
     class Module(torch.nn.Linear):
         def forward(self, rows: Any) -> Any:
             if bool((rows == 7).any()):
-                speak(place)
+                speak(place, BY_THREAD)
             return super().forward(rows)
 
     rows, labels = np.full((2, 2), 7.0), [0, 1]

@@ -1,47 +1,55 @@
-"""Work on private rows that tells nobody of them, whatever runs meanwhile and however it speaks.
+"""What foreign code on private rows says is dropped: by thread, or in a whole worker process.
 
-And `Secret`, which whatever holds private rows is.
+Silence belongs to a thread and to the threads that it starts; what others print and log meanwhile
+arrives, whole. The ways out (streams, logging, warnings, hooks, new processes) are guarded once and
+for good: a guard asks who is speaking. Descriptors belong to everybody, so only a worker process
+that runs nothing else gives them up. And `Secret`, which whatever holds private rows is.
 """
 
 from __future__ import annotations
 
 import ctypes
-import io
 import logging
 import os
+import subprocess
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
-from functools import cache, partial
-from typing import Any, ClassVar, NoReturn, TextIO
+from functools import cache, partial, wraps
+from typing import Any, NoReturn, TextIO
 
 _STANDARD = ("stdout", "stderr", "__stdout__", "__stderr__")
 _DESCRIPTORS = (1, 2)
-_ABSENT = object()
 
 
-class _Process:
-    """Which blocks are quiet in this process, and how to end it: the state is everybody's.
+class _OfThread(threading.local):
+    depth = 0
 
-    A step is written down before what it undoes is done, and may be taken twice: wherever the
-    handler of a signal raises (Ctrl-C), ending a block once more leaves everything as it was.
-    """
 
-    lock = threading.RLock()
-    blocks: ClassVar[set[object]] = set()
-    undo: ClassVar[list[Callable[[], Any]]] = []
-    copies: ClassVar[list[int]] = []
+class _OfProcess:
+    """How many blocks silence the whole process, and where its descriptors led before."""
+
+    lock = threading.Lock()
+    blocks = 0
+    copies: tuple[int, ...] = ()
+
+
+_mine = _OfThread()
+
+
+def _silent() -> bool:
+    return _mine.depth > 0 or _OfProcess.blocks > 0
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Let nothing that runs in this block reach a terminal or a log; blocks may lie in each other.
+    """Drop what this thread, and every thread that it starts in here, prints, logs or warns of.
 
-    Standard output and error are the null device, for C code and new processes too; nobody's
-    logging, warnings and unraisable errors are shown; joblib starts and asks no other process.
-    All this is the whole process's, so that its other threads are silent meanwhile as well.
+    joblib starts and asks no other process. What C code writes to a descriptor by itself is heard:
+    code that may do so belongs into a worker (`quiet_process`).
 
     >>> with quiet():
     ...     print("a cell is 4711")
@@ -49,16 +57,43 @@ def quiet() -> Iterator[None]:
     """
     import numpy as np  # a command that only shows something does without
 
-    block = object()
+    _guard_all()
+    before = _mine.depth
     with np.errstate(all="ignore"), _no_other_process():
         try:
             try:
-                _begin(block)
+                _mine.depth = before + 1
                 yield
             finally:
-                _end(block)
-        finally:  # again: had an interrupt cut the first end short, the terminal would stay mute
-            _end(block)
+                _mine.depth = before
+        finally:  # again: an interrupt may have come just before
+            _mine.depth = before
+
+
+@contextmanager
+def quiet_process() -> Iterator[None]:
+    """Silence all threads of a worker process, and its descriptors, for C code and its children."""
+    with _OfProcess.lock:
+        if not _OfProcess.blocks:
+            _flush()  # what was said before is heard
+            while (null := os.open(os.devnull, os.O_RDWR)) <= max(_DESCRIPTORS):
+                pass  # a standard descriptor that was closed
+            _OfProcess.copies = tuple(map(os.dup, _DESCRIPTORS))
+            for number in _DESCRIPTORS:
+                os.dup2(null, number)
+            os.close(null)
+        _OfProcess.blocks += 1
+    try:
+        with quiet():
+            yield
+    finally:
+        with _OfProcess.lock:
+            _OfProcess.blocks -= 1
+            if not _OfProcess.blocks:
+                _flush()  # what C code said meanwhile is not, however long it was buffered
+                for number, copy in zip(_DESCRIPTORS, _OfProcess.copies, strict=True):
+                    os.dup2(copy, number)
+                    os.close(copy)
 
 
 def kind_of(error: BaseException) -> str:
@@ -87,43 +122,140 @@ def terminal() -> Iterator[TextIO]:
         yield own
 
 
-def _begin(block: object) -> None:
-    with _Process.lock:
-        if not _Process.blocks:
-            for silence in (_descriptors, _streams, _hooks, _warnings):
-                silence()
-        _Process.blocks.add(block)
+def _guard_all() -> None:
+    """Put guards wherever there is none: streams and hooks may have been replaced since."""
+    for name in _STANDARD:
+        if getattr(sys, name) is not None:
+            _guard_stream(name)
+    for owner, name in (
+        (logging.Logger, "handle"),
+        (logging.Handler, "handle"),  # and here: handlers can be called by themselves
+        (sys, "unraisablehook"),
+        (threading, "excepthook"),
+        (warnings, "_showwarnmsg"),
+    ):
+        _guard(owner, name, _nothing)
+    _guard(threading.Thread, "start", _start_silent)
+    _guard(ThreadPoolExecutor, "submit", _submit_silent)
+    _guard(subprocess.Popen, "_get_handles", _handles_to_nowhere)
+    if warnings.filters[:1] != [_UNHEARD]:  # others may have put theirs before it
+        with suppress(ValueError):
+            warnings.filters.remove(_UNHEARD)  # type: ignore[attr-defined]
+        warnings.filters.insert(0, _UNHEARD)  # type: ignore[attr-defined]
 
 
-def _end(block: object) -> None:
-    with _Process.lock:
-        _Process.blocks.discard(block)
-        if _Process.blocks:
-            return
-        for step in reversed(_Process.undo):
-            with suppress(Exception):  # it was taken already, or what it undoes was never done
-                step()
-        _Process.undo.clear()
-        while _Process.copies:
-            os.close(_Process.copies.pop())
+def _guard_stream(name: str) -> None:
+    stream = getattr(sys, name)
+    bytes_of = getattr(stream, "buffer", None)
+    for layer in (stream, bytes_of, getattr(bytes_of, "raw", None)):
+        _guard(layer, "write", len)
+        _guard(layer, "flush", _nothing)
+    if not hasattr(stream.write, "guarded"):
+        setattr(sys, name, _Changeable(stream))
+        _guard_stream(name)
 
 
-def _descriptors() -> None:
-    _flush()  # what was said before is heard
-    null = _open_null()
-    for number in _DESCRIPTORS:
-        _Process.copies.append(copy := os.dup(number))
-        _Process.undo.append(partial(os.dup2, copy, number))
-        os.dup2(null, number)
-    _Process.undo.append(_flush)  # what was said meanwhile is not, however long it was buffered
+class _Changeable:
+    """A stream that cannot be changed, in one that can."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
-def _open_null() -> int:
-    """Open the null device; standard descriptors that are closed become it, and stay so."""
-    while (null := os.open(os.devnull, os.O_RDWR)) <= max(_DESCRIPTORS):
-        pass
-    _Process.copies.append(null)
-    return null
+def _guard(owner: Any, name: str, instead: Callable[..., Any]) -> None:
+    """Let a silent thread call `instead`, with the original where it wants that."""
+    original = getattr(owner, name, None)
+    if original is None or hasattr(original, "guarded"):
+        return
+    if hasattr(instead, "wants_original"):
+        instead = partial(instead, original)
+
+    @wraps(original)
+    def guard(*args: Any, **more: Any) -> Any:
+        return (instead if _silent() else original)(*args, **more)
+
+    guard.guarded = True  # type: ignore[attr-defined]
+    with suppress(AttributeError, TypeError):  # a stream that cannot be changed
+        setattr(owner, name, guard)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Say nothing."""
+
+
+def _with_original(instead: Callable[..., Any]) -> Callable[..., Any]:
+    instead.wants_original = True  # type: ignore[attr-defined]
+    return instead
+
+
+@_with_original
+def _start_silent(start: Callable[..., None], thread: threading.Thread) -> None:
+    """Start a thread that is silent until it ends, also when it fails."""
+    run = thread.run
+
+    def silently() -> None:
+        del thread.run
+        _mine.depth = 1
+        run()
+
+    thread.run = silently  # type: ignore[method-assign]
+    start(thread)
+
+
+@_with_original
+def _submit_silent(
+    submit: Callable[..., Any], pool: Any, work: Any, /, *args: Any, **more: Any
+) -> Any:
+    """Let a thread that may be older than the silence do its part of it in silence."""
+
+    def silently() -> Any:
+        with quiet():
+            return work(*args, **more)
+
+    return submit(pool, silently)
+
+
+@_with_original
+def _handles_to_nowhere(
+    handles: Callable[..., Any], process: Any, stdin: Any, stdout: Any, stderr: Any
+) -> Any:
+    """Give a new process no standard descriptor of this one."""
+    own = [subprocess.DEVNULL if _is_standard(each) else each for each in (stdout, stderr)]
+    return handles(process, stdin, *own)
+
+
+def _is_standard(target: Any) -> bool:
+    if target is None:
+        return True
+    return (target if isinstance(target, int) else target.fileno()) in _DESCRIPTORS
+
+
+class _InSilence:
+    """In place of a pattern of a filter for warnings: all of a silent thread's are ignored."""
+
+    pattern = "(?!)"  # scikit-learn makes filters anew from their patterns: this one never matches
+
+    def match(self, _: str) -> bool:
+        return _silent()
+
+    def __reduce__(self) -> str:
+        return "_IN_SILENCE"  # filters travel to joblib's workers
+
+
+_IN_SILENCE = _InSilence()
+_UNHEARD: Any = ("ignore", _IN_SILENCE, Warning, None, 0)
+
+
+def _no_other_process() -> Any:
+    """Let joblib work in this thread: its processes may be older than the silence, and speak.
+
+    One order of sums, too, whatever `n_jobs` says.
+    """
+    joblib: Any = sys.modules.get("joblib")  # nobody has a pool who has not imported it
+    return nullcontext() if joblib is None else joblib.parallel_config(backend="sequential")
 
 
 def _flush() -> None:
@@ -140,71 +272,6 @@ def _c_library() -> Any:
         return ctypes.CDLL(None)
     except (OSError, TypeError):  # where there is none by that name
         return None
-
-
-def _streams() -> None:
-    """Replace the streams; who keeps an old one, and it is no file (a notebook's), is not heard."""
-    for name in _STANDARD:
-        nowhere = _Nowhere(2 if "err" in name else 1)
-        _set(getattr(sys, name), "write", len)
-        _set(sys, name, io.TextIOWrapper(nowhere, "utf-8", "replace"))
-
-
-class _Nowhere(io.RawIOBase):
-    """Where bytes go to be forgotten; the descriptor is for new processes."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        return memoryview(data).nbytes
-
-    def fileno(self) -> int:
-        return self._number
-
-
-def _hooks() -> None:
-    """Drop records at both doors: `logging.disable` is undone by whoever calls it again."""
-    for owner in (logging.Logger, logging.Handler):
-        _set(owner, "handle", _nothing)
-    _set(sys, "unraisablehook", _nothing)
-    _set(threading, "excepthook", _nothing)
-
-
-def _warnings() -> None:
-    caught = warnings.catch_warnings(record=True)  # into a list that nobody reads
-    _Process.undo.append(partial(caught.__exit__, None, None, None))
-    caught.__enter__()
-    warnings.simplefilter("ignore")
-
-
-def _no_other_process() -> Any:
-    """Let joblib work in this thread: its processes may be older than the silence, and speak.
-
-    One order of sums, too, whatever `n_jobs` says.
-    """
-    joblib: Any = sys.modules.get("joblib")  # nobody has a pool who has not imported it
-    return nullcontext() if joblib is None else joblib.parallel_config(backend="sequential")
-
-
-def _nothing(*_: Any) -> None:
-    """Say nothing."""
-
-
-def _set(owner: Any, name: str, value: Any) -> None:
-    """Set an attribute where that is possible; undone, it is as it was, or is not there."""
-    own = vars(owner).get if hasattr(owner, "__dict__") else partial(getattr, owner)
-    before = own(name, _ABSENT)
-    _Process.undo.append(
-        partial(delattr, owner, name)
-        if before is _ABSENT
-        else partial(setattr, owner, name, before)
-    )
-    with suppress(AttributeError, TypeError):  # no stream at all, or one that cannot be changed
-        setattr(owner, name, value)
 
 
 class Secret:

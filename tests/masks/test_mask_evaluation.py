@@ -68,19 +68,19 @@ def test_sums_tell_the_mean_and_its_spread():
         band = read.mean(place)
         assert band.value == pytest.approx(mine.mean())
         half = 1.96 * mine.std() / math.sqrt(len(mine))
-        assert (band.high - band.low) / 2 == pytest.approx(half, rel=0.01)
+        assert half < (band.high - band.low) / 2 < 2 * half
     assert read.something().value == pytest.approx(there[:, 0].mean())
 
 
 def test_bands_hold_under_noise():
-    """A look; the benchmark evaluation_coverage_sums has every figure and size."""
+    """A look; tests/evaluate/test_bounded.py has the band by itself."""
     dice = np.where(rng.uniform(size=400) < 0.1, 0.0, rng.beta(18, 3, 400))[:, None]
     rows = said_of_masks(dice, np.ones((400, 1), dtype=bool), np.ones(400, dtype=bool))
     counts = rng.multinomial(500, np.full(400, 1 / 400), 1500)
     sums = counts @ rows + 3.7 * rng.standard_normal((1500, 5))
     band = DiceSums(sums, 3.7, 500, 1.0, ["all"]).mean(0)
     held = ((band.low <= dice.mean()) & (dice.mean() <= band.high)).mean()
-    assert 0.92 < held < 0.98  # six deviations of 1,500 runs around 0.95
+    assert held > 0.95 - 3 * math.sqrt(0.05 * 0.95 / 1500)
 
 
 def test_it_pays_once_and_tells(ledger, tmp_path):

@@ -15,7 +15,7 @@ from teacher_families import CANARY, Failing, Noting, Stopping, seed_of
 from teacher_tables import make_table
 
 from tacit.errors import InvalidArgument, TeacherFailed
-from tacit.teachers import checkpoints
+from tacit.teachers import Serial, checkpoints
 from tacit.teachers.checkpoints import Checkpoints
 
 TRAINED = 10  # of twelve teachers, one has no records and one has a single class
@@ -43,14 +43,14 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(table, tmp_path, kept):
     """Six teachers, then Ctrl-C: the second run trains the four that are left."""
     log = str(tmp_path / "log")
     with pytest.raises(KeyboardInterrupt):
-        table.predict(Stopping(log, limit=6), checkpoint=kept)
+        table.predict(Stopping(log, limit=6), executor=Serial(), checkpoint=kept)
     done = Noting(log)
     assert done.trained() == 6
     # The limit is part of the config: with another one nothing is taken from the checkpoint.
     with pytest.raises(KeyboardInterrupt):
-        table.predict(Stopping(log, limit=5), checkpoint=kept)
+        table.predict(Stopping(log, limit=5), executor=Serial(), checkpoint=kept)
     Path(log).write_text("")
-    table.predict(Stopping(log, limit=6), checkpoint=kept)
+    table.predict(Stopping(log, limit=6), executor=Serial(), checkpoint=kept)
     assert done.trained() == TRAINED - 6
 
 
@@ -62,9 +62,10 @@ def test_a_process_killed_outright_goes_on_in_another(tmp_path, kept):
         "import tacit.teachers.checkpoints as checkpoints\n"
         "checkpoints._SECONDS = 0\n"
         "from teacher_families import KillingAlways, Noting, seed_of\n"
+        "from tacit.teachers import Serial\n"
         "from teacher_tables import make_table\n"
         f"make_table().predict(KillingAlways(Noting({log!r}), seed_of(8)), "
-        f"checkpoint={str(kept)!r})\n"
+        f"executor=Serial(), checkpoint={str(kept)!r})\n"
     )
     ended = subprocess.run([sys.executable, "-c", script], cwd=SHARED, check=False)
     assert ended.returncode == -9

@@ -56,7 +56,7 @@ def test_local_processes_answer_bit_for_bit_as_one_process(table, mixed, tmp_pat
 
     One at a time, and the killed one before it loads a library: loading them is what takes long.
     """
-    serial = table.predict(mixed)
+    serial = table.predict(mixed, executor=Serial())
     assert len({row.tobytes() for row in serial}) > 6  # the teachers do differ
     killing = KillingOnce(Packed(pickle.dumps(mixed)), seed_of(0), str(tmp_path / "killed"))
     local = table.predict(killing, executor=LocalProcesses(1))

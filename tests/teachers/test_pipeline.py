@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import BaggingClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from teacher_families import CANARY, Complaining, Failing, Noting, digest, seed_of
 from teacher_tables import make_table
 
 from tacit.errors import InvalidArgument, TacitError, TeacherFailed
-from tacit.teachers import Shard, predict_with_teachers
+from tacit.teachers import KernelRidgeTeachers, Shard, predict_with_teachers
+from tacit.teachers.families import as_family, may_print
 from tacit.teachers.tasks import Answer, Task
 
 
@@ -161,6 +168,42 @@ class Nervous:
             if len(shard.X) and shard.X[0, 0] > self.limit:
                 warnings.warn(f"saw {shard.X[0]}", self.kind, stacklevel=2)
         return np.zeros((len(shards), len(X_query)), dtype=int)
+
+
+class Printing(ClassifierMixin, BaseEstimator):
+    """An estimator of another package: it prints a record by native code, and says where it is."""
+
+    def __init__(self, home=0):
+        self.home = home
+
+    def fit(self, X, y):
+        os.write(1, b"a record")
+        os.system("echo a record >&2")
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), int(os.getpid() != self.home))
+
+
+def test_teachers_that_may_print_by_themselves_are_trained_in_a_worker(table, capfd):
+    elsewhere = table.predict(Printing(os.getpid())) == 1
+    assert elsewhere.all(axis=1).sum() == 10  # of twelve, one is empty and one has one class
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("teacher", "may"),
+    [
+        (make_pipeline(StandardScaler(), LogisticRegression()), False),
+        (make_pipeline(StandardScaler(), LogisticRegression(verbose=1)), True),
+        (BaggingClassifier(GaussianNB()), False),
+        (BaggingClassifier(Printing()), True),
+        (KernelRidgeTeachers(), False),
+        (Failing("log"), True),
+    ],
+)
+def test_which_teachers_may_print_by_themselves(teacher, may):
+    assert may_print(as_family(teacher)) is may
 
 
 def test_warnings_say_nothing(table, capfd):

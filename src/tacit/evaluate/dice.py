@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Floats
-from tacit.evaluate.bands import UNIT, Band, Z, share_band, solved
+from tacit.evaluate.bands import Band, share_band
 from tacit.evaluate.binary import CLEAR
+from tacit.evaluate.bounded import bounded_mean
 
 WHOLE = "all that is not background"
 _PARTS = 3
@@ -117,15 +118,18 @@ class DiceSums:
 
     @property
     def noise(self) -> float:
-        """Deviation of the noise on each of a score's three sums."""
+        """Deviation of the noise on the sums of d^2 and of (1 - d)^2."""
         return self.sigma * math.sqrt(len(self.names))
 
-    def _sums_of(self, place: int) -> tuple[Floats, Floats, Floats]:
-        """Return noisy count, sum and sum of squares of a score."""
+    def _parts_of(self, place: int) -> Floats:
+        """Return noisy sums of d^2, d (1 - d) and (1 - d)^2 of a score."""
         three = self.sums[..., _PARTS * place : _PARTS * (place + 1)] * math.sqrt(len(self.names))
-        squares, mixed, rest = np.moveaxis(three, -1, 0)
-        half = mixed / math.sqrt(2)
-        return squares + 2 * half + rest, squares + half, squares
+        return np.moveaxis(three / [1.0, math.sqrt(2), 1.0], -1, 0)
+
+    def _count(self) -> Floats:
+        """Return the noisy number of scans with something to find."""
+        squares, mixed, rest = self._parts_of(0)
+        return np.asarray(squares + 2 * mixed + rest)
 
     def mean(self, place: int) -> Band:
         """Return the mean of a Dice score over the scans whose truth holds it.
@@ -138,17 +142,10 @@ class DiceSums:
         Returns
         -------
         Band
-            All p with (sum - p count)^2 <= z^2 (noise + sampling), both quadratic in p.
+            That holds for every distribution of the scores.
         """
-        count, top, squares = self._sums_of(place)
-        with np.errstate(all="ignore"):
-            value = top / count
-            spread = np.maximum(squares - top * value, 0.0)
-            weight, quiet = np.maximum(count, 0.0), self.noise**2
-            a = count**2 - Z**2 * (4 * quiet + weight)
-            b = -2 * top * count + Z**2 * (4 * quiet + 2 * weight * value)
-            c = top**2 - Z**2 * (1.5 * quiet + spread + weight * value**2)
-            return solved(np.where(count > 0, a, -1.0), b, c, value, UNIT)
+        first, second, third = self._parts_of(place)
+        return bounded_mean(first, second, third, self.noise, max(1.0, self.n_records * self.share))
 
     def something(self) -> Band:
         """Return the share of scans with something to find.
@@ -159,7 +156,7 @@ class DiceSums:
             Of the share.
         """
         cells = (_COUNTED * len(self.names), _EMPTY)
-        return share_band(self._sums_of(0)[0], self.sums[..., -2:].sum(-1), cells, self.sigma)
+        return share_band(self._count(), self.sums[..., -2:].sum(-1), cells, self.sigma)
 
     def left_alone(self) -> Band:
         """Return, of scans with nothing to find, the share in which the model finds nothing.

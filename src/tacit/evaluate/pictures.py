@@ -133,7 +133,8 @@ def evaluation_figures(found: Evaluation) -> list[tuple[str, Figure]]:
         return [("Residuals, truth minus prediction.", _residuals(found))]
     if found.kind == "masks":
         told = [(name, band) for name, band in found.rows() if name.startswith(NAMES["dice"])]
-        return [("Mean Dice with its band.", _dice(told))] if told else []
+        text = "Mean Dice with its 95 % band, which holds for every distribution of the scores."
+        return [(text, _dice(told))] if told else []
     scores = found.scores()
     drawn = []
     if found.kind == "binary" and scores.told.ranking:

@@ -170,7 +170,7 @@ def forecast_masks(n_records: int, budget: Budget, *, n_classes: int = 2) -> For
     >>> from tacit import Budget
     >>> seen = forecast_masks(500, Budget(1.0, 1e-5))
     >>> round(seen.half_widths["mean Dice of all that is not background"], 3)
-    0.017
+    0.027
     """
     size, number = at_least(2, n_records=n_records), at_least(2, n_classes=n_classes)
     names = score_names([f"class {place}" for place in range(number)])

@@ -43,7 +43,6 @@ from tacit.mechanisms import (
     SampledMean,
     SampledMedian,
     SampledVotes,
-    SelectiveMechanism,
 )
 from tacit.methods.asked_neighbours import (
     Neighbourly,

@@ -121,8 +121,9 @@ class PATEClassifier(ToldByVotes, JudgedEstimator):
         from public inputs. None for the inputs themselves. In run.toml: "none", "digits" (images)
         or "bins" (declared columns).
     executor : str or dask client
-        Where teachers are trained: "serial", "local" (processes), a Dask client or its address; the
-        answers are the same. In run.toml: `executor`, at the top.
+        Where teachers are trained: "serial" (here, or in a worker process where other packages'
+        code may print), "local" (processes), a Dask client or its address; the answers are the
+        same. In run.toml: `executor`, at the top.
     checkpoint : path, optional
         A directory (mode 0700) of finished teachers, from which a fit that was stopped goes on.
         Secret. A run has its own, `teachers`.

@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, NoReturn, Protocol, cast, runtime_checkable
 
 from tacit._checks import at_least, refuse
 from tacit._extras import need
-from tacit._quiet import quiet
+from tacit._quiet import quiet_process
 from tacit.errors import InvalidArgument, TeacherFailed
 from tacit.teachers.tasks import Answer, AnyJob, Task
 
@@ -71,7 +71,11 @@ class Executor(Protocol):
 
 
 class Serial:
-    """Trains one teacher after another in this process."""
+    """Trains one teacher after another in this process.
+
+    Its Python is silenced; what native code of teachers prints by itself is heard. The word
+    "serial" lets a worker process train teachers that may do so.
+    """
 
     def run(self, job: AnyJob, tasks: Iterable[Task]) -> Iterator[Finished]:
         """Yield the tasks in order.
@@ -121,7 +125,13 @@ def _pickled_by_value(job: AnyJob) -> bytes:
     """Pickle also what is defined in a notebook or a script, which a worker cannot import."""
     import cloudpickle
 
-    return bytes(cloudpickle.dumps(job, protocol=5))
+    try:
+        return bytes(cloudpickle.dumps(job, protocol=5))
+    except Exception as error:
+        raise InvalidArgument(
+            f"Expected teacher= to be picklable for a worker process; it fails with "
+            f"{type(error).__name__}. With executor=Serial() it is trained in this process."
+        ) from None
 
 
 def _lost(task: Task, reason: str = WORKER_DIED) -> Finished:
@@ -299,7 +309,7 @@ def serve() -> None:
         job: AnyJob = pickle.loads(pickle.load(requests))
     except (EOFError, BrokenPipeError):
         os._exit(0)
-    with quiet():
+    with quiet_process():
         _answer_tasks(job, requests, replies)
 
 
@@ -409,6 +419,7 @@ def _run(client: Any, job: AnyJob, tasks: Iterator[Task]) -> Iterator[Finished]:
 
     class Plugin(_distributed().WorkerPlugin):  # type: ignore[misc]  # Dask is untyped
         job = sealed  # a worker loads it with its first task
+        home = _home()
 
     try:
         client.wait_for_workers(1, timeout=_PATIENCE)
@@ -488,7 +499,17 @@ def _answer(plugin: str, shards: _Sealed) -> list[Answer]:
     held = _distributed().get_worker().plugins[plugin]
     if isinstance(held.job, _Sealed):
         held.job = pickle.loads(held.job.content)
-    return cast(AnyJob, held.job).answer(pickle.loads(shards.content))
+    # A cluster may also live in threads of the process that asks.
+    with nullcontext() if held.home == _home() else quiet_process():
+        return cast(AnyJob, held.job).answer(pickle.loads(shards.content))
+
+
+_HERE = uuid.uuid4().hex
+
+
+def _home() -> tuple[str, int]:
+    """Return what no other process has."""
+    return _HERE, os.getpid()
 
 
 def _distributed() -> Any:

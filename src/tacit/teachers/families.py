@@ -244,6 +244,24 @@ def as_family(teacher: Any) -> TeacherFamily:
     )
 
 
+def may_print(family: Any) -> bool:
+    """Tell whether native code of teachers may write to a terminal by itself.
+
+    No thread's silence reaches it, so such teachers are trained in a worker process. tacit's own
+    and scikit-learn's do not, unless these are asked to be verbose.
+
+    >>> from sklearn.svm import SVC
+    >>> may_print(EstimatorTeachers(SVC())), may_print(EstimatorTeachers(SVC(verbose=True)))
+    (False, True)
+    """
+    if not isinstance(family, EstimatorTeachers):
+        return not type(family).__module__.startswith("tacit.")
+    settings = family.estimator.get_params(deep=True)
+    parts = [family.estimator, *(each for each in settings.values() if hasattr(each, "fit"))]
+    verbose = any(value for name, value in settings.items() if name.endswith("verbose"))
+    return verbose or any(not type(each).__module__.startswith("sklearn.") for each in parts)
+
+
 def scaled_logistic(**settings: Any) -> Any:
     """Return the usual teacher: logistic regression on scaled columns."""
     from sklearn.linear_model import LogisticRegression

@@ -22,9 +22,9 @@ from tacit._files import PathLike
 from tacit._progress import training_bar
 from tacit.errors import InvalidArgument, TeacherFailed
 from tacit.teachers.checkpoints import Checkpoints
-from tacit.teachers.executors import choose_executor
-from tacit.teachers.families import as_family
-from tacit.teachers.tasks import AnyJob, Job, Shard, Task, label_dtype
+from tacit.teachers.executors import LocalProcesses, choose_executor
+from tacit.teachers.families import as_family, may_print
+from tacit.teachers.tasks import Job, Shard, Task, TeachersJob, label_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def sharded(
 
 
 def ask_teachers(
-    job: AnyJob,
+    job: TeachersJob,
     run: Shards,
     numbers: Sequence[int],
     take: Callable[[int, NDArray[Any] | None], None],
@@ -145,6 +145,8 @@ def ask_teachers(
     once, at the end.
     """
     where = choose_executor(executor)
+    if isinstance(executor, str) and executor == "serial" and may_print(job.family):
+        where = LocalProcesses(1)  # silent, descriptors included
     failures: set[str] = set()
     hashes: dict[int, str] = {}
     if checkpoint is not None:
@@ -210,8 +212,9 @@ def predict_with_teachers(
     n_classes : int
         How many classes there are, at least 2; public.
     executor : str, Client or Executor
-        "serial", "local" (processes of one thread), a dask.distributed Client or its address; the
-        answers are the same bit for bit.
+        "serial" (this process, or one worker where other packages' native code may print), "local"
+        (processes of one thread), a dask.distributed Client or its address; the answers are the
+        same bit for bit.
     random_state : int
         Seeds the teachers, each in its own way; never noise.
     checkpoint : path, optional

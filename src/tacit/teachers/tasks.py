@@ -114,6 +114,14 @@ class AnyJob(Protocol):
         """Hash what all tasks share."""
 
 
+class TeachersJob(AnyJob, Protocol):
+    """A job of teachers."""
+
+    @property
+    def family(self) -> Any:
+        """Teachers of one kind."""
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """Teachers of classes: their config and the public queries."""
