@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import warnings
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 
 from tacit._files import write_atomically
 from tacit._progress import at_work
+from tacit._warn import warn
 from tacit.cli import show
 from tacit.cli.options import INTERRUPTED, refuse_given, writable
 from tacit.errors import InvalidArgument
@@ -131,16 +131,14 @@ def _warn_of_chance(result: RunResult) -> None:
     if not better or (result.numbers and result.numbers["r2"] <= 0):
         area = result.figures.get("ROC AUC", {"value": 0.0})
         if area.get("low", area["value"]) > RANKS_WELL:
-            warnings.warn(
+            warn(
                 "At 0.5 the student says the most frequent label and no more, but it ranks rows "
-                "well: say the rarer one earlier (tacit predict --threshold balanced).",
-                stacklevel=2,
+                "well: say the rarer one earlier (tacit predict --threshold balanced)."
             )
             return
-        warnings.warn(
+        warn(
             "The student is no better than what needs no private record. More records, a larger "
-            "epsilon or another method (tacit compare, on public data) may help.",
-            stacklevel=2,
+            "epsilon or another method (tacit compare, on public data) may help."
         )
 
 

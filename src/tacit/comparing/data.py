@@ -7,13 +7,13 @@ or for rows that were declared public, and nothing that it prints is differentia
 from __future__ import annotations
 
 import hashlib
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tacit._checks import at_least, one_of
+from tacit._warn import warn
 from tacit.comparing.scores import SCORES
 from tacit.datasets import Dataset, Parts, contradictions, load_dataset, load_table
 from tacit.errors import InvalidArgument
@@ -220,7 +220,7 @@ def compared_data(
         raise InvalidArgument("Expected rows enough for private, public and held-out parts.")
     if loaded.columns is not None:
         for strange in contradictions(loaded.columns, task.parts(0).public.X):
-            warnings.warn(strange, stacklevel=2)
+            warn(strange)
     return task
 
 

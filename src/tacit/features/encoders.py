@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, fields, is_dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from tacit._checks import as_array, at_least, one_of, refuse
 from tacit._progress import training_bar
 from tacit._quiet import kind_of, quiet
+from tacit._warn import warn
 from tacit.errors import InvalidArgument
 from tacit.features.feature_cache import FeatureCache
 from tacit.features.frozen_networks import (
@@ -124,10 +124,9 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if "isolation_" in self.__dict__:
             self._read = ReadNetwork(self.network)  # it may have been changed in place
         elif self._as_read().is_another_now():
-            warnings.warn(
+            warn(
                 f"Features by {self.name}: the network has changed since it was first read, and is "
-                "used as it was then; give a new FrozenEncoder where the new one is meant.",
-                stacklevel=2,
+                "used as it was then; give a new FrozenEncoder where the new one is meant."
             )
         in_blocks = self.isolation == "block"
         rows = _floats(X)[: max(_TRIED, 2 * int(self.block) * in_blocks)]
@@ -167,10 +166,9 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if enough and self._agrees(rows):
             return True
         why = "a block fails, or changes a row's bits" if enough else "public rows do not fill one"
-        warnings.warn(
+        warn(
             f"Features by {self.name}: every row goes through alone, not in blocks of "
-            f"{self.block}: {why}.",
-            stacklevel=3,
+            f"{self.block}: {why}."
         )
         return False
 

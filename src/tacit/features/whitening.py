@@ -11,7 +11,6 @@ directions, equally long, and rows of length 1: noise then falls on what tells r
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
@@ -22,6 +21,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from tacit._checks import Floats, as_array, at_least, blocks, non_negative, positive, refuse
+from tacit._warn import warn
 from tacit.errors import InvalidArgument, WeakSignal
 from tacit.features.rows import steps_of
 from tacit.features.whole_numbers import WholeMatrix, WholeRows, exp_of_negative, whole_rows
@@ -242,11 +242,10 @@ class PublicWhitening(PublicMap):
         borne = bearable_dimensions(self.strength or 1.0, np.ones(values.size), _MOST_ROWS)
         told = n_rows // 2
         if 2 * told < borne:
-            warnings.warn(
+            warn(
                 f"{n_rows} public rows tell {told} directions, where n mu bears {borne}: with "
                 f"{2 * borne} public rows more would be learned.",
                 WeakSignal,
-                stacklevel=3,
             )
 
     def _power(self) -> float:

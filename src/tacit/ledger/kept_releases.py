@@ -21,7 +21,6 @@ import io
 import itertools
 import json
 import secrets
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -32,6 +31,7 @@ from numpy.typing import ArrayLike
 
 from tacit._checks import Integers
 from tacit._files import PathLike, write_atomically
+from tacit._warn import warn
 from tacit.errors import BudgetExceeded, InvalidArgument, LedgerDamaged, ReleaseLost
 from tacit.ledger.begun_steps import NotedSteps, notes_of
 from tacit.ledger.chain import NOISE_LEVELS, Entry, canonical, digest
@@ -260,7 +260,7 @@ class KeptReleases:
                 f"{skipped} of {steps} steps of training were begun when the run was interrupted "
                 "and not stored: they were skipped, never drawn again."
             )
-            warnings.warn(self.notes[-1], stacklevel=2)
+            warn(self.notes[-1])
 
     def _place(self, number: int, ending: str) -> Path:
         assert self.folder is not None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tacit._checks import at_least, flag, refuse, set_checked, word
+from tacit._warn import warn
 from tacit.datasets import existing_file, read_file
 from tacit.errors import InvalidArgument
 from tacit.evaluate import Evaluation
@@ -412,11 +412,10 @@ def _measured(
 def _warn_of_nothing(found: dict[str, Any]) -> None:
     """Say that a student found nothing: its mean Dice may look like something."""
     if found["empty_predicted"] == found["scans"] > found["empty_truth"]:
-        warnings.warn(
+        warn(
             "The student predicts an empty mask for every held-out scan: it learned nothing. Where "
             "what is sought has no common place, as lesions have not, registered atlases cannot "
-            'tell it; teacher = "unet" may.',
-            stacklevel=2,
+            'tell it; teacher = "unet" may.'
         )
 
 

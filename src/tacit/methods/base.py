@@ -12,7 +12,6 @@ import json
 import math
 import os
 import tempfile
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -34,6 +33,7 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tacit._checks import Floats, Integers, column_names, positive, refuse
+from tacit._warn import warn
 from tacit.datasets import (
     TableInputs,
     TableStream,
@@ -676,7 +676,7 @@ class RowEstimator(PrivateEstimator):
             outside = public_matrix(inputs, len(table.columns))
             if self._kept.folder is None:  # a run has said it
                 for strange in contradictions(table.columns, outside):
-                    warnings.warn(strange, stacklevel=3)
+                    warn(strange)
         if not self._streams or outside is None:  # who answers later holds the records
             if not isinstance(table.executor, str) or table.executor != "serial":
                 raise InvalidArgument(
@@ -877,9 +877,9 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
             said = self._opinion(outside[:_TRIED]).argmax(axis=1)
             self._one_label = bool((said == said[0]).all())
         if self._one_label:
-            warnings.warn(ONE_LABEL, WeakSignal, stacklevel=6)
+            warn(ONE_LABEL, WeakSignal)
         if self.score_shift_ is not None and self.score_shift_.is_told:
-            warnings.warn(str(self.score_shift_), ShiftWarning, stacklevel=6)
+            warn(str(self.score_shift_), ShiftWarning)
 
     def _fresh(self, outside: NDArray[Any] | None) -> Integers:
         """Return the public inputs whose scores are compared with the records'; none by default."""

@@ -22,13 +22,13 @@ cells of the right classes. Pooled over the m/K prototypes of a class, s = n mu 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from tacit._warn import warn
 from tacit.errors import InvalidArgument, WeakSignal
 from tacit.ledger import Budget
 from tacit.mechanisms import Plan
@@ -284,7 +284,7 @@ class JudgedEstimator(RowEstimator):
                 "the method's table) goes on all the same."
             )
         if forecast.verdict in ("hopeless", "doubtful"):
-            warnings.warn(str(forecast), WeakSignal, stacklevel=5)
+            warn(str(forecast), WeakSignal)
 
     def _mu(self) -> float:
         """Return mu of all that teaches the student."""

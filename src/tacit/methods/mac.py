@@ -12,7 +12,6 @@ Everything before and after is that of the other estimators that train in noisy 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
@@ -22,6 +21,7 @@ import numpy as np
 
 from tacit._checks import at_least, one_of, positive, refuse
 from tacit._extras import torch
+from tacit._warn import warn
 from tacit.errors import InvalidArgument
 from tacit.ledger import Ledger
 from tacit.mechanisms import Plan
@@ -224,7 +224,7 @@ class MACTraining(NoisyTrainingEstimator):
             before = [histogram_plan(len(network.sizes), how.histogram_noise)]
         run = MACPlan(recipe, network, blocks, self._plans(recipe, rate, before), how.order)
         if advice := self._advice(run):
-            warnings.warn(advice, stacklevel=5)  # the caller of fit
+            warn(advice)  # the caller of fit
         return run
 
     def _advice(self, run: MACPlan) -> str | None:

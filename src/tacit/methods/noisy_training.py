@@ -9,7 +9,6 @@ network and a ledger, and nothing private.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from tacit._checks import at_least
 from tacit._progress import training_bar
+from tacit._warn import warn
 from tacit.errors import InvalidArgument, WeakSignal
 from tacit.features import ends_at_unit_length
 from tacit.ledger import Budget, Ledger
@@ -89,7 +89,7 @@ class PublicFrame:
             if ends_at_unit_length(features):
                 return cls(space, 1 / math.sqrt(features_out(space)))
             if features is None:
-                warnings.warn(UNSCALED, WeakSignal, stacklevel=6)
+                warn(UNSCALED, WeakSignal)
             return cls(space)
         space = PublicSpace.around(features, outside)
         view = replace(space, centre=np.zeros(1)).view(outside)

@@ -9,7 +9,6 @@ student, releases and a ledger, and nothing private.
 from __future__ import annotations
 
 import math
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tacit._checks import Floats, Integers
+from tacit._warn import warn
 from tacit.errors import ShiftWarning
 from tacit.ledger import Ledger
 from tacit.mechanisms import Contributions, NoisySum, Plan, Release
@@ -105,7 +105,7 @@ class SummaryEstimator(ForecastEstimator):
         self._finish(private, outside)
         if self.shift_ is not None and self.shift_.is_told:
             # Last: whoever turns warnings into errors has a student all the same.
-            warnings.warn(str(self.shift_), ShiftWarning, stacklevel=4)
+            warn(str(self.shift_), ShiftWarning)
 
     def _finish(self, private: AnyRecords, outside: NDArray[Any]) -> None:
         """Do what comes behind the student; `private` has raw rows."""

@@ -7,7 +7,6 @@ worse on few digits (`python -m benchmarks.nothing_learned`), as folds see less 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tacit._checks import Floats
+from tacit._warn import warn
 from tacit.errors import WeakSignal
 from tacit.mechanisms import Release
 from tacit.methods.base import PrivateClassifier
@@ -44,7 +44,7 @@ class ToldByVotes(PrivateClassifier):
     def _warn_of_signal(self) -> None:
         """Warn last: whoever turns warnings into errors has a student all the same."""
         if self.signal_ is not None and self.signal_.is_weak:
-            warnings.warn(str(self.signal_), WeakSignal, stacklevel=5)
+            warn(str(self.signal_), WeakSignal)
 
     def _notes(self) -> list[str]:
         signal = getattr(self, "signal_", None)

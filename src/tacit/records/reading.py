@@ -11,7 +11,6 @@ What is refused of a container (its shape, a missing y, sparse rows) depends on 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -30,6 +29,7 @@ from tacit._checks import (
     refuse,
     unquoted,
 )
+from tacit._warn import warn
 from tacit.errors import InvalidArgument
 from tacit.records.spaces import PrivateRecords
 from tacit.teachers import unit_names
@@ -369,10 +369,9 @@ def _one_column(y: Any) -> Any:
     if not hasattr(y, "ndim") and hasattr(y, "__array__"):
         y = np.asarray(y)
     if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
-        warnings.warn(
+        warn(
             "A column-vector y was passed when a 1d array was expected; its one column is used.",
             DataConversionWarning,
-            stacklevel=2,
         )
         return np.asarray(y)[:, 0]
     if isinstance(y, str | bytes) or getattr(y, "ndim", 1) != 1 or not hasattr(y, "__len__"):

@@ -8,7 +8,6 @@ own row alone (`transform_rows`), as the sensitivity argument demands
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -22,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from tacit._checks import Floats, positive, unquoted
 from tacit._progress import training_bar
 from tacit._quiet import Secret
+from tacit._warn import warn
 from tacit.errors import InvalidArgument, WeakSignal
 from tacit.features import is_row_wise, transform_rows
 
@@ -40,11 +40,10 @@ _WILD = 100.0
 
 def _warn_of_wild(reach: float, middle: float) -> None:
     if reach > _WILD * middle > 0:
-        warnings.warn(
+        warn(
             f"One public row is {reach / middle:.0f} times as far from the mean as the middle one, "
             "and sets the scale for all: take it out, or bound columns by public numbers first.",
             WeakSignal,
-            stacklevel=6,
         )
 
 

@@ -15,12 +15,12 @@ import hashlib
 import json
 import os
 import secrets
-import warnings
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 from tacit._files import write_atomically
+from tacit._warn import warn
 from tacit.datasets import ships
 from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.runs.config import DataConfig
@@ -66,7 +66,7 @@ def begun_with(folder: Path, places: Mapping[str, str], *kept: str) -> Iterator[
         _refuse_others(folder, places)
     else:
         if goes_on:
-            warnings.warn(_UNKNOWN, stacklevel=3)
+            warn(_UNKNOWN)
         key = secrets.token_bytes(32)
         noted = {"key": key.hex(), "digests": _digests(key, places, folder)}
         write_atomically(folder / NAME, json.dumps(noted).encode("ascii"), mode=0o600)

@@ -25,7 +25,6 @@ import json
 import re
 import shutil
 import tomllib
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +40,7 @@ from tacit._files import (
     temporary_beside,
     write_atomically,
 )
+from tacit._warn import warn
 from tacit.datasets import (
     Dataset,
     TableStream,
@@ -343,7 +343,7 @@ def load_rows(config: RunConfig, *, stream: bool = False) -> Rows:
     rows = rows._replace(stream=table)
     if rows.public is not None and data.columns is not None:
         for strange in contradictions(data.columns, rows.public):
-            warnings.warn(strange, stacklevel=2)
+            warn(strange)
     if rows.held_out is not None and not where.allow_overlap:
         rows.refuse_held_out()
     return rows

@@ -27,6 +27,7 @@ from typing import Any, BinaryIO, NoReturn, Protocol, cast, runtime_checkable
 from tacit._checks import at_least, refuse
 from tacit._extras import need
 from tacit._quiet import quiet_process
+from tacit._warn import warn
 from tacit.errors import InvalidArgument, TeacherFailed
 from tacit.teachers.tasks import Answer, AnyJob, Task
 
@@ -428,10 +429,9 @@ def _run(client: Any, job: AnyJob, tasks: Iterator[Task]) -> Iterator[Finished]:
             f"Expected the Dask cluster to have a worker within {_PATIENCE} s; start some."
         ) from None
     if not _is_safe(address := str(client.scheduler.address)):
-        warnings.warn(
+        warn(
             f"Private rows, or sums of them without noise, go to {address} unencrypted: use tls:// "
-            "(distributed.security.Security).",
-            stacklevel=2,
+            "(distributed.security.Security)."
         )
     client.register_plugin(Plugin(), name=name)
     try:
