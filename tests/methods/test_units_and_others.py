@@ -232,3 +232,18 @@ def test_people_are_refused_on_a_ledger_of_records(tmp_path):
     with pytest.raises(InvalidArgument, match="person"):
         knn(X, np.arange(200) % 2, Q, np.arange(200), sampling_rate=0.2, ledger=ledger)
     assert len(ledger) == 0
+
+
+def test_a_refit_that_the_ledger_refuses_leaves_the_old_student_as_it_was(tmp_path):
+    rng = np.random.default_rng(0)
+    X, Q = rng.normal(size=(300, 3)), rng.normal(size=(50, 3))
+    y = (X[:, 0] > 0).astype(int)
+    ledger = Ledger(tmp_path / "it.ledger", budget=Budget(1.0, 1e-4))
+    how = {"n_teachers": 10, "queries": 8, "classes": [0, 1], "delta": 1e-4, "random_state": 0}
+    model = built(PATEClassifier, **how, epsilon=0.8, ledger=ledger, allow_hopeless=True)
+    model.fit(X, y, X_public=Q)
+    before = model.predict(Q)
+    with pytest.raises(BudgetExceeded):
+        model.fit(X[:, :2], y, X_public=Q[:, :2])
+    assert model.n_features_in_ == 3
+    assert np.array_equal(model.predict(Q), before)

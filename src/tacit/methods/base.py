@@ -18,7 +18,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -133,6 +133,22 @@ class Task:
 
     n_classes: int | None = None
     public: dict[str, Any] = field(default_factory=dict)
+
+
+class _Columns(NamedTuple):
+    """The columns of a fit: how many, their names, and how a table declares them."""
+
+    width: int
+    names: list[str] | None
+    declared: TableInputs | None
+
+    def note(self, model: Any) -> None:
+        """Let a model know its columns, as scikit-learn calls them."""
+        model.__dict__.pop("feature_names_in_", None)  # an earlier fit's
+        model.n_features_in_ = self.width
+        if self.names is not None:
+            model.feature_names_in_ = np.array(self.names, dtype=object)
+        model._declared = self.declared
 
 
 @dataclass(eq=False, repr=False)
@@ -607,25 +623,23 @@ class RowEstimator(PrivateEstimator):
     ) -> Self:
         """Learn from records in memory; `declared` where they were read from a table."""
         self._keep_apart(private.rows, outside)
-        self._note_columns(private.rows.shape[1], names, declared)
-        return self._begin(private, self._task(target), outside)
+        columns = _Columns(private.rows.shape[1], names, declared)
+        return self._begin(private, self._task(target), outside, columns)
 
-    def _note_columns(
-        self, width: int, names: list[str] | None, declared: TableInputs | None
-    ) -> None:
-        """Remember the columns of the fit, as scikit-learn calls them."""
-        self.__dict__.pop("feature_names_in_", None)  # an earlier fit's
-        self.n_features_in_ = width
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        self._declared = declared
-
-    def _begin(self, private: AnyRecords, task: Task, outside: Any) -> Self:
+    def _begin(self, private: AnyRecords, task: Task, outside: Any, columns: _Columns) -> Self:
         """Learn from records that were checked."""
         self._kept.about = () if outside is None else (outside,)
         self._check_unit(private.by_person)
         self._check_delta(private.n_units)
-        self._learn(private, task, outside)
+        before = getattr(self, "student_", None)
+        try:
+            self._learn(private, task, outside)
+        except BaseException:
+            # Refused: an earlier student stays as it was, with the columns that it knows.
+            if getattr(self, "student_", None) is not before:
+                columns.note(self)
+            raise
+        columns.note(self)
         return self
 
     def _table(self, X: Any, y: Any, groups: Any) -> TableStream | None:
@@ -694,9 +708,9 @@ class RowEstimator(PrivateEstimator):
             executor=table.executor,
             spread=self._spread(),
         )
-        self._note_columns(len(table.columns), None, table.inputs)
+        columns = _Columns(len(table.columns), None, table.inputs)
         with contextlib.closing(buckets) if buckets is not None else contextlib.nullcontext():
-            return self._begin(private, self._task(target), outside)
+            return self._begin(private, self._task(target), outside, columns)
 
     def _spread(self) -> Spread | None:
         """Return how rows of a table meet before they are looked at; None where each may be alone.
