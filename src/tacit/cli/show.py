@@ -105,6 +105,12 @@ def print_table(
     screen().print(shown)
 
 
+def print_head(head: str | None) -> None:
+    """Print a run's head, and what it is for."""
+    screen().print(f"The run's head is {head}", soft_wrap=True, highlight=False)
+    screen().print("Keep it where nobody who may write to the ledger can reach it.")
+
+
 def print_statement(ledger: Ledger, statement: Statement) -> None:
     """Print how much of the budget is spent, as a bar, and the paragraph to sign, in a box."""
     spent, budget = ledger.spent(), ledger.budget

@@ -299,7 +299,6 @@ _NOISE_SENTENCE: Mapping[str, str] = {
     "insecure-seeded": "Noise: insecure-seeded (for tests and research only).",
 }
 
-STATEMENT_SCHEMA: dict[str, Any] = json.loads(
-    Path(__file__).with_name("statement.schema.json").read_text(encoding="utf-8")
-)
+SCHEMA_FILE = Path(__file__).with_name("statement.schema.json")
+STATEMENT_SCHEMA: dict[str, Any] = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 """JSON Schema (draft 2020-12) of what `Statement.to_json` writes."""
