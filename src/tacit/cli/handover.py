@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.markup import escape
@@ -93,7 +93,7 @@ def export(
         done.append(export_onnx(run, path))
     (made,) = done
     takes, says = ", ".join(made.inputs), ", ".join(made.outputs)
-    plain = {"model": str(path), "inputs": made.inputs, "outputs": made.outputs}
+    plain: dict[str, Any] = {"model": str(path), "inputs": made.inputs, "outputs": made.outputs}
     listed = ""
     if said is not None:
         plain["head"] = said.head

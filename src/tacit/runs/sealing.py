@@ -113,7 +113,7 @@ def seal_run(
         stage.mkdir(exist_ok=True)
         for name, text in texts.items():
             write_atomically(stage / name, text)
-        seal = ledger.seal(hashes, run=known, after=now.head, faults=more)
+        seal = ledger.seal(hashes, run=known, after=str(now.head), faults=more)
         if seal is not None:
             _put(folder, seal)
             return replace(said, head=seal.hash)
