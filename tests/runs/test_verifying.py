@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import tampering
 from tacit import Budget, GNMax, Ledger, Plan, Statement
 from tacit.errors import InvalidArgument
 from tacit.runs import DataConfig, PrivacyConfig, RunConfig, package_run, run_config, verify_run
@@ -124,16 +123,6 @@ def test_a_damaged_ledger_is_found(run):
     path = run / "run.ledger"
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     assert set(failed(run)) == {"ledger"}
-
-
-@pytest.mark.parametrize("tried", [name for name in tampering.RUNS if "exported" not in name])
-def test_everything_that_the_table_says_was_tried_is_found(run, finished, tried):
-    tampering.RUNS[tried](run, finished["careless"])
-    assert tampering.found_in_run(run)
-
-
-def test_a_run_that_nobody_touched_is_not_in_the_table(run):
-    assert tampering.found_in_run(run) == ""
 
 
 def test_what_is_no_run_is_refused(tmp_path):

@@ -63,6 +63,7 @@ KNOWN = {  # mechanisms whose price is a short formula, and the parameters that 
     "noisy-second-moment": ("sigma", "dimension", "radius"),
     "score-histogram": ("sigma", "classes", "bins"),
 }
+DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 TOLERANCE = 1e-9  # relative: what two ways of computing the same may differ by
 
 
@@ -83,7 +84,7 @@ def main(folder: str | Path, head: str | None = None, signers: str | None = None
             outcomes += [(True, text) for text in said]
         except FileNotFoundError as error:
             outcomes.append((False, f"{Path(str(error.filename)).name} is missing"))
-        except (ArithmeticError, AttributeError, KeyError, OSError, TypeError, ValueError) as error:
+        except (*DAMAGE, OSError) as error:
             outcomes.append((False, f"{check.__name__.replace('check_', '')}: {error}"))
     for holds, text in outcomes:
         print("ok     " if holds else "FAILED ", text)
@@ -132,6 +133,8 @@ def require(holds: bool, what: str) -> None:
 def check_manifest(folder: Path) -> Iterator[str]:
     """Compare every file with the manifest."""
     manifest = read_manifest(folder)
+    lacking = sorted(set(BESIDE) - set(manifest["files"]))
+    require(not lacking, f"it does not name {', '.join(lacking)}")
     for name, known in sorted(manifest["files"].items()):
         plain = Path(name).name == name and not (folder / name).is_symlink()
         require(plain, f"{name} is no plain file of this folder")

@@ -229,7 +229,8 @@ def _statement_check(found: _Found, seal: Entry) -> Check:
     """Derive the statement anew at the seal, and compare every field; its library is as stated."""
     path = found.folder / STATEMENT
     try:
-        said = Statement.from_json(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        said = Statement.from_json(text)
     except (OSError, UnicodeError):
         return Check("statement", False, "there is none, or none that can be read")
     except InvalidArgument as error:
@@ -243,6 +244,8 @@ def _statement_check(found: _Found, seal: Entry) -> Check:
     other = [name for name in names if getattr(said, name) != getattr(true, name)]
     if other:
         return Check("statement", False, f"the ledger says another {', '.join(other)}")
+    if text.encode("utf-8") != true.to_file():
+        return Check("statement", False, "is not written as tacit writes it: a field is missing")
     return Check("statement", True, "says what the ledger says at the seal, in every field")
 
 
