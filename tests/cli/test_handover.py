@@ -142,6 +142,29 @@ def test_nothing_is_listed_where_the_statement_would_have_to_claim_more(run, tac
     assert tacit("verify", "run").code == 0
 
 
+def test_a_sanitised_statement_is_published_in_a_run(run, tacit, tmp_path):
+    from tacit import Budget, Ledger
+    from tacit.datasets import demo_votes
+
+    np.savez(tmp_path / "votes.npz", votes=demo_votes())
+    place = tmp_path / "all.ledger"
+    book = Ledger(place, budget=Budget(80.0, 1e-4), reserved_delta=2e-5)
+    assert tacit("train", "run.toml", "--out", "on-it", "--ledger", place).code == 0
+    asked = ("--mechanism", "gnmax", "--sigma", 60, "--ledger", place, "--out", "labels.csv")
+    assert tacit("aggregate", "votes.npz", *asked).code == 0
+    how = ("sanitise", "votes.npz", "--labels", "labels.csv", "--ledger", place, "--overwrite")
+    before = len(book)
+    refused = tacit(*how, "--out", "run/statement.json")
+    assert refused.code == 2
+    assert "another ledger. Nothing was spent." in refused.err
+    assert len(book) == before
+    done = tacit(*how, "--out", "on-it/statement.json", "--json")
+    assert done.code == 0, done.err
+    said = json.loads(done.out)["statement"]
+    assert (said["kind"], said["head"]) == ("sanitised", book.head)
+    assert tacit("verify", "on-it", "--head", book.head).code == 0
+
+
 def test_an_ending_and_a_file_that_is_there_are_refused(run, tacit, tmp_path):
     assert tacit("export", "run", "model.txt").code == 2
     (tmp_path / "model.onnx").write_text("mine")

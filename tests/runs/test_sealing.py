@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tampered import consistent, put_ledger
 
 from tacit import Budget, Ledger, Plan
 from tacit.errors import InvalidArgument
@@ -97,6 +98,26 @@ def test_a_later_publication_has_a_head_of_its_own_and_the_older_one_still_verif
     assert old in page  # among the entries, as a line of the table
     assert f"with head {old}" not in page
     assert f"with head {said.head}" in page
+
+
+def test_an_archive_of_a_later_publication_takes_the_older_head_too(run, tmp_path, capsys):
+    old = last(run).hash
+    publish_also(run, lambda path: path.write_bytes(b"a model"))
+    package_run(run, tmp_path / "run.zip")
+    with zipfile.ZipFile(tmp_path / "run.zip") as archive:
+        archive.extractall(tmp_path / "out")
+    assert standalone.main(tmp_path / "out", old) == 0
+    assert "report.html was written anew since" in capsys.readouterr().out
+    publish_also(run, lambda path: path.write_bytes(b"another model"))
+    package_run(run, tmp_path / "run.zip")
+    shutil.rmtree(tmp_path / "out")
+    with zipfile.ZipFile(tmp_path / "run.zip") as archive:
+        archive.extractall(tmp_path / "out")
+    assert standalone.main(tmp_path / "out", old) == 0
+    middle = [e.hash for e in Ledger(run / "run.ledger").entries() if e.kind == "seal"][1]
+    assert standalone.main(tmp_path / "out", middle) == 1
+    assert "model.onnx is another file than the one under" in capsys.readouterr().out
+    assert failed(run, middle) == ["head: model.onnx"]
 
 
 def test_a_further_student_leaves_the_runs_head_alone(run):
@@ -191,6 +212,20 @@ class TestRunOf02:
         assert failed(old, "0" * 64) == ["head"]
         (old / "student.tacit").write_bytes(b"another")
         assert failed(old) == ["student.tacit"]
+
+    @pytest.mark.parametrize(
+        "claim", [{"assumes": []}, {"covers": "nothing"}, {"epsilon": 0.01}], ids=str
+    )
+    def test_a_forged_claim_that_its_ledger_notes_is_found(self, old, claim):
+        said = json.loads((old / "statement.json").read_text()) | claim
+        ledger = Ledger(old / "run.ledger")
+        lines = ledger.extract().splitlines()
+        (old / "statement.json").write_text(json.dumps(said))
+        known = standalone.file_sha256(old / "statement.json")
+        end = len(lines) - 1
+        made = consistent(lines, end, lambda line: line["about"].update(sha256=known))
+        put_ledger(old / "run.ledger", made)
+        assert failed(old) == ["statement"]
 
     def test_its_archive_verifies_with_the_program_in_it(self, old):
         command = [sys.executable, "-I", "-S", "verify.py"]

@@ -381,7 +381,7 @@ def _payer(folder: Path, ledger: Ledger) -> tuple[Ledger, str]:
 
 _SAME_IN_0_2 = (
     *("delta", "unit", "dataset", "adjacency", "covers", "accountant", "noise", "entries"),
-    *("budget", "warnings"),
+    *("budget", "warnings", "assumes"),
 )
 
 
@@ -423,7 +423,7 @@ def _checks_of_0_2(found: _Found) -> Iterator[Check]:
 
 
 def _compared_as_0_2(said: Statement, true: Statement) -> Check:
-    """Compare as 0.2 did: other versions say what is presumed in other words."""
+    """Compare as 0.2 did: a statement may warn of more than its ledger, which no seal confesses."""
     sanitised = said.kind == "sanitised"
     names = [name for name in _SAME_IN_0_2 if not sanitised or name != "accountant"]
     other = [name for name in names if not _agrees(name, said, true)]
@@ -438,7 +438,7 @@ def _compared_as_0_2(said: Statement, true: Statement) -> Check:
 
 
 def _agrees(name: str, said: Statement, true: Statement) -> bool:
-    """Tell whether they say the same; a statement may warn of more than its ledger."""
+    """Tell whether they say the same."""
     mine, theirs = getattr(said, name), getattr(true, name)
     return set(theirs) <= set(mine) if name == "warnings" else bool(mine == theirs)
 
