@@ -34,7 +34,8 @@ class BudgetExceeded(TacitError):
 class ReleaseLost(TacitError):
     """A release was paid for, and the run was killed before it was stored: it stays spent.
 
-    The same command with `--again` pays for it once more, within the budget.
+    The same command with `--again` pays for it once more, where the ledger has room for it: one of
+    the run's own has none.
     """
 
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
+
+from tacit import Ledger
+from tacit.ledger import advisories
+from tacit.runs import RunConfig
 
 CONFIG = """
 method = "prototype"
@@ -170,3 +175,21 @@ def test_an_ending_and_a_file_that_is_there_are_refused(run, tacit, tmp_path):
     (tmp_path / "model.onnx").write_text("mine")
     assert tacit("export", "run", "model.onnx").code == 2
     assert (tmp_path / "model.onnx").read_text() == "mine"
+
+
+@pytest.mark.parametrize(("source", "concerned"), [("csv:private.csv", False), ("npz:a.npz", True)])
+def test_a_run_of_02_verifies_with_the_advisory_that_concerns_it(
+    run, tacit, monkeypatch, source, concerned
+):
+    assert json.loads(tacit("verify", "run", "--json").out)["advisory"] == ""
+    read = RunConfig.of_finished
+
+    def finished(folder):
+        config = read(folder)
+        return replace(config, data=replace(config.data, source=source))
+
+    monkeypatch.setattr(RunConfig, "of_finished", finished)
+    monkeypatch.setattr(Ledger, "record_rules", 1)
+    monkeypatch.setattr(advisories, "_is_old", lambda entry: entry.is_paid)
+    outcome = tacit("verify", "run")
+    assert (outcome.code, "Advisory: 1 paid entry" in outcome.out) == (0, concerned)

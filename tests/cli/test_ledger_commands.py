@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import itertools
 import json
+import shutil
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -129,3 +131,13 @@ def test_notes_of_begun_steps_are_on_no_page(tacit, tmp_path, monkeypatch):
     last = tacit("ledger", "show", "run.ledger", "--page", "2").out
     assert "train" in last
     assert f"Entries 1 to 1 of {len(ledger)}." in last
+
+
+def test_what_an_older_ledger_must_be_read_with_is_shown(tacit, tmp_path, book):
+    assert json.loads(tacit("ledger", "show", "run.ledger", "--json").out)["advisory"] == ""
+    assert "Advisory" not in tacit("ledger", "show", "run.ledger").out
+    old = Path(__file__).parents[1] / "ledger" / "schema-2.sqlite"
+    shutil.copy(old, tmp_path / "old.ledger")
+    assert "Advisory: 2 paid entries were made before" in tacit("ledger", "show", "old.ledger").out
+    said = json.loads(tacit("ledger", "show", "old.ledger", "--json").out)["advisory"]
+    assert "advisory 1 in SECURITY.md" in said

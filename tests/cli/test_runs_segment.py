@@ -109,6 +109,15 @@ def test_one_scan_is_held_and_its_mask_written_before_the_next_is_read(student, 
     assert max(held) <= ONE_SCAN
 
 
+def test_a_scan_that_cannot_be_read_leaves_masks_and_says_so(student):
+    last = sorted(Path("scans").rglob("*.nii.gz"))[-1]
+    last.write_bytes(last.read_bytes()[:-40])
+    outcome = student("segment", "s.tacit", "scans", "out")
+    assert outcome.code == 2
+    assert "The masks in out are whole, and not all there." in outcome.err
+    assert len(list(Path("out").iterdir())) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -157,3 +157,37 @@ def test_seeded_noise_is_announced(tacit, votes):
     )  # fmt: skip
     assert outcome.code == 0
     assert "NOT private" in outcome.out
+
+
+GNMAX = ("--mechanism", "gnmax", "--sigma", 60, "--queries", 7)
+
+
+def test_no_ledger_is_left_that_could_not_pay(tacit, votes):
+    outcome = tacit("aggregate", votes, *GNMAX, *FILES, "--epsilon", 0.01, "--delta", 1e-5)
+    assert outcome.code == 3
+    assert list(Path().iterdir()) == [Path("votes.npz")]
+    assert tacit("aggregate", votes, *GNMAX, *BUDGET, *FILES).code == 0
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        (("--epsilon", 8), "epsilon=8"),
+        (("--delta", 1e-6), "delta=1e-06"),
+        (("--reserve-delta", 0), "reserved_delta=0"),
+        (("--accountant", "rdp"), "accountant='rdp'"),
+        (("--unit", "patient"), "unit='patient'"),
+        (("--dataset", "scans"), "dataset='scans'"),
+        (("--n-units", 500), "n_units=500"),
+        (("--allow-large-delta",), "allow_large_delta=True"),
+    ],
+)
+def test_every_term_that_a_ledger_does_not_have_is_named(tacit, votes, other, named):
+    again = ("--ledger", "run.ledger", "--out", "more.csv")
+    assert tacit("aggregate", votes, *GNMAX, *BUDGET, *FILES).code == 0
+    outcome = tacit("aggregate", votes, *GNMAX, *again, *other)
+    assert (outcome.code, named in outcome.err) == (4, True), outcome.err
+    assert len(Ledger("run.ledger")) == 1
+    assert not Path("more.csv").exists()
+    same = ("--epsilon", 2.5, "--reserve-delta", 1e-6, "--accountant", "gaussian")
+    assert tacit("aggregate", votes, *GNMAX, *again, *same).code == 0

@@ -17,6 +17,7 @@ from tacit.errors import BudgetExceeded, InvalidArgument
 from tacit.evaluate import Evaluation, evaluate, evaluation_section, forecast
 from tacit.features import PrecomputedEmbeddings
 from tacit.ledger import KeptReleases
+from tacit.methods import NewLedger
 
 rng = np.random.default_rng(0)
 N = 4000
@@ -201,6 +202,20 @@ class TestRefusals:
             told(**{"ledger": ledger, **changes})
         assert len(ledger) == 0
 
+    def test_another_delta_than_the_ledgers(self, ledger):
+        with pytest.raises(InvalidArgument, match="delta=1e-05 to be 1e-06, at which the ledger"):
+            told(ledger, delta=1e-5)
+        assert told(ledger, delta=1e-6).delta == 1e-6
+
+    def test_no_ledger_is_left_by_records_that_say_nothing(self, tmp_path, monkeypatch):
+        def refusing(*_):
+            raise InvalidArgument("no")
+
+        monkeypatch.setattr("tacit.evaluate.holdout._said", refusing)
+        with pytest.raises(InvalidArgument):
+            told(NewLedger(tmp_path / "new.ledger"), delta=1e-6)
+        assert not list(tmp_path.iterdir())
+
     def test_beyond_the_budget(self, ledger):
         with pytest.raises(BudgetExceeded, match="Nothing was spent"):
             told(ledger, epsilon=3.0)
@@ -217,6 +232,25 @@ class TestRefusals:
         found = told(ledger, share=0.001, noise=InsecureNoise(0))
         assert "auc" not in found.figures()
         assert "area under the ROC curve" in found.refused()
+
+    @pytest.mark.parametrize(("kind", "says"), [(Model, "_proba"), (Three, "_proba"), (Line, "")])
+    @pytest.mark.parametrize("rows", [[7], range(len(PUBLIC))])
+    def test_a_model_that_cannot_score_a_public_row(self, tmp_path, monkeypatch, kind, says, rows):
+        rows, asked = list(rows), getattr(kind, f"predict{says}")
+
+        def failing(self, inputs):
+            found = asked(self, inputs)
+            found[rows] = np.nan
+            return found
+
+        monkeypatch.setattr(kind, f"predict{says}", failing)
+        new = NewLedger(tmp_path / "new.ledger", "those kept apart")
+        y = np.where(Y == 1, "a", "b") if kind is Three else Y
+        said = rf"model\.predict{says}\(X_public\).* in {len(rows)} of 500, first in row {rows[0]}:"
+        with pytest.raises(InvalidArgument, match=said) as refused:
+            told(new, kind(), y, delta=1e-6, share=None)
+        assert "\n" not in str(refused.value)
+        assert not (tmp_path / "new.ledger").exists()
 
 
 class TestFaults:

@@ -6,8 +6,9 @@ import json
 
 import numpy as np
 import pytest
-from network import CLASSES, INPUTS, QUERIES, own_ports, served
+from network import CLASSES, INPUTS, QUERIES, make_coordinator, own_ports, served
 
+from tacit import Budget, Ledger
 from tacit.cli.site import LONGEST, _pause
 from tacit.federation import Coordinator, Policy
 
@@ -92,6 +93,8 @@ def the_whole_way(tacit, tmp_path, budget, clock):
     np.save("answers.npy", np.ones((2, QUERIES), dtype=np.int64))
     tacit("site", "answer", study[:8], "--folder", "a", code=2)
     tacit("site", "answer", study[:8], "--answers", "answers.npy", "--folder", "a")
+    again = tacit("site", "answer", study[:8], "--config", "none.toml", "--folder", "a")
+    assert "Sealed before" in again
     tacit("site", "answer", study[:8], "--config", "run.toml", "--folder", "b")
     clock.ahead += 3599
     for name in ("a", "b"):
@@ -126,3 +129,41 @@ def check_release(tacit, tmp_path, study):
 
 def test_a_server_that_is_away_for_weeks_is_asked_again():
     assert all(60 <= _pause(60.0, failures) <= LONGEST for failures in (1, 10, 5000))
+
+
+JOIN = ("site", "join", "a.invitation", "--epsilon", 2, "--delta", 1e-6)
+
+
+@pytest.fixture
+def invitation(tmp_path):
+    """An invitation of a coordinator that does not answer."""
+    place = make_coordinator(tmp_path / "coordinator")
+    (tmp_path / "a.invitation").write_text(place.invite("a"))
+    place.close()
+
+
+def test_a_join_that_fails_says_what_stays_and_compares_every_term(tacit, tmp_path, invitation):
+    said = tacit(*JOIN, code=UNREACHABLE)
+    assert "site was made, with keys and a ledger of epsilon = 2" in said
+    assert not (tmp_path / "site" / "policy.toml").exists()
+    terms = {"--epsilon": 8, "--delta": 1e-5, "--unit": "person", "--dataset": "scans"}
+    for name, other in terms.items():
+        said = tacit("site", "join", "a.invitation", name, other, code=4)
+        assert str(other) in said
+        assert "as fixed when the ledger was created" in said
+    assert "site was made" not in tacit(*JOIN, code=UNREACHABLE)
+    assert Ledger(tmp_path / "site" / "site.ledger").budget == Budget(2.0, 1e-6)
+
+
+def test_a_join_without_an_invitation_leaves_nothing(tacit, tmp_path):
+    (tmp_path / "a.invitation").write_text("tacit-invitation-1:no")
+    assert "invitation" in tacit(*JOIN, code=2)
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_new_password_leaves_the_role_as_it_was(tacit, tmp_path, invitation):
+    (tmp_path / "password").write_text("a long enough password")
+    officer = ("coordinator", "officer", "--password-file", "password")
+    assert "as officer" in tacit(*officer, "ada")
+    assert "as analyst" in tacit(*officer, "ben", "--role", "analyst")
+    assert "as analyst" in tacit(*officer, "ben")

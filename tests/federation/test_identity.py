@@ -224,6 +224,35 @@ def test_an_invitation_to_a_line_that_anybody_can_read_is_none(coordinator):
                 Invitation.read(other.text())
 
 
+def test_an_invitation_under_another_name_than_was_joined_is_refused(network):
+    coordinator, sites = network
+    with pytest.raises(Refused, match="'hospital-a', as which it was joined, not 'other'"):
+        sites[0].join(coordinator.invite("other"))
+
+
+def test_officers_that_the_policy_does_not_name_stay_so(network, tmp_path):
+    """Another server's invitation names its own; a person adds them, or does not."""
+    _, sites = network
+    before = sites[0].policy.officers
+    other = make_coordinator(tmp_path / "other")
+    with served(other):
+        sites[0].join(other.invite("hospital-a"))
+    assert sites[0].policy.officers == before
+    other.close()
+
+
+def test_a_study_is_signed_by_one_officer(network):
+    coordinator, _ = network
+    study, other = draft(coordinator), SigningKey.generate()
+    with (coordinator.folder / "officers").open("a") as file:
+        file.write(f"{other.public}\n")
+    mine = SigningKey.open(coordinator.folder / "officer.key")
+    for _ in range(2):
+        coordinator.sign(study.hash, mine)
+    with pytest.raises(Refused, match="nobody else has signed"):
+        coordinator.sign(study.hash, other)
+
+
 def test_an_impostor_of_the_server_is_not_talked_to(server, tmp_path):
     """Another coordinator at the same address: its authority is not the one that was pinned."""
     coordinator, site = server

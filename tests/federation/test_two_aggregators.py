@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import math
 from typing import Any
@@ -29,6 +30,7 @@ from tacit.federation import (
     read_release,
     release_study,
 )
+from tacit.federation.members import Invitation
 from tacit.mechanisms import Plan, SharedCodes, SharedVotes, count_votes
 
 TEACHERS = 3000
@@ -122,6 +124,16 @@ def test_a_study_from_shares_to_a_release(parties, clock):
     go_on(first, second)
     assert release_study(coordinator, study.hash) == again
     assert len(first.ledger) == 1
+
+
+def test_an_aggregator_pins_the_officers_with_whom_it_joined(parties):
+    coordinator, first, _, _ = parties
+    with (coordinator.folder / "officers").open("a") as file:
+        file.write(f"{SigningKey.generate().public}\n")
+    invitation = coordinator.invite("another", "aggregator")
+    same_name = dataclasses.replace(Invitation.read(invitation), name="the-first")
+    with pytest.raises(Refused, match="officers that were pinned"):
+        first.join(same_name.text())
 
 
 def test_only_sites_that_both_hold_are_in_the_sum(parties, clock):

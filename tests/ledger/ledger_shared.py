@@ -45,6 +45,13 @@ def sql(path: Path, *statements: str) -> list[list[tuple[Any, ...]]]:
         return [database.execute(statement).fetchall() for statement in statements]
 
 
+def edit(path: Path, *statements: str) -> None:
+    """Do it behind the guards of an append-only file, which are there again afterwards."""
+    guards = sql(path, "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")[0]
+    drop, make = [f"DROP TRIGGER {name}" for name, _ in guards], [text for _, text in guards]
+    sql(path, *drop, *statements, *make)
+
+
 def forge(path: Path, **changes: Any) -> None:
     """Append the last line once more, changed, with its hash right: as a careful forger would.
 

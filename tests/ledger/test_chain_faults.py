@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ledger_shared import BUDGET, spend, sql
+from ledger_shared import BUDGET, edit, spend, sql
 
 from tacit.errors import InvalidArgument, LedgerDamaged
 from tacit.ledger import LARGE_DELTA, Ledger, Statement
@@ -28,9 +28,8 @@ def test_they_are_hashed_with_the_entry_and_warned_of_for_ever(path, ledger, pla
 
 def test_nobody_takes_one_away(path, ledger, plan, votes):
     spend(ledger, plan, votes, faults=[READ])
-    sql(
+    edit(
         path,
-        "DROP TRIGGER entries_never_update",
         "UPDATE entries SET payload = replace(payload, '\"the labels were read\"', '')",
     )
     with pytest.raises(LedgerDamaged, match="Entry 1"):

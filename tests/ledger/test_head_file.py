@@ -8,10 +8,10 @@ import os
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger_shared import spend, sql
+from ledger_shared import edit, spend, sql
 
 from tacit.errors import LedgerDamaged
-from tacit.ledger import Budget, Ledger, connections, reading
+from tacit.ledger import Budget, Ledger, connections, reading, store
 from tacit.ledger.begun_steps import NotedSteps
 from tacit.ledger.chain import digest
 from tacit.ledger.head_file import HeadFile, Remembered
@@ -80,18 +80,18 @@ def test_a_writer_that_comes_while_the_size_is_compared_is_no_damage(
     spend(ledger, plan, votes)
     monkeypatch.setattr(connections, "BURST", 1)
     monkeypatch.setattr(connections, "MOMENT", 60.0)
-    other, ask, came = Ledger(path), reading.pragma, []
+    other, ask, came = Ledger(path), store.pragma, []
 
     def asked_late(database, name):
         if name == "page_count" and len(came) < 2:
-            monkeypatch.setattr(reading, "pragma", ask)
+            monkeypatch.setattr(store, "pragma", ask)
             came.append(other.publish("ab" * 32, purpose="more pages " * 1000))
             if len(came) == 1:  # merged: the reader comes again, with locks
                 other._store._connections.close_kept()
-            monkeypatch.setattr(reading, "pragma", asked_late)
+            monkeypatch.setattr(store, "pragma", asked_late)
         return ask(database, name)
 
-    monkeypatch.setattr(reading, "pragma", asked_late)
+    monkeypatch.setattr(store, "pragma", asked_late)
     assert ledger.spent() > 0
     assert len(came) == 2
 
@@ -243,8 +243,7 @@ def test_a_forged_line_does_not_make_a_study_look_paid_for(ledger, path, plan, v
     ((text,),) = sql(path, "SELECT payload FROM entries WHERE sequence = 1")[0]
     forged = text.replace("ab" * 32, "cd" * 32)
     columns = f"payload = '{forged}', hash = '{digest(forged)}'"
-    sql(path, "DROP TRIGGER entries_never_update")
-    sql(path, f"UPDATE entries SET {columns} WHERE sequence = 1")
+    edit(path, f"UPDATE entries SET {columns} WHERE sequence = 1")
     with pytest.raises(LedgerDamaged):
         ledger.charge(plan, study="cd" * 32, **told)
 
@@ -254,8 +253,7 @@ def test_a_charge_that_somebody_hid_is_paid_for_again(ledger, path, plan, votes)
     ledger.charge(plan, study="ab" * 32, **told)
     spend(ledger, plan, votes)
     before = ledger.spent()
-    sql(path, "DROP TRIGGER entries_never_update")
-    sql(path, "UPDATE entries SET kind = 'release' WHERE sequence = 1")
+    edit(path, "UPDATE entries SET kind = 'release' WHERE sequence = 1")
     ledger.charge(plan, study="ab" * 32, **told)
     assert ledger.spent() > before
     with pytest.raises(LedgerDamaged):

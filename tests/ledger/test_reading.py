@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 import pytest
-from ledger_shared import forge, spend, sql
+from ledger_shared import edit, forge, spend
 
 from tacit.errors import LedgerDamaged
 from tacit.ledger import Budget, Entry, Ledger, NotedSteps
@@ -54,8 +54,7 @@ def test_one_entry_is_held_at_a_time(mixed):
 
 def test_what_nobody_looks_at_is_verified_as_well(mixed, path):
     assert mixed.collect(next).sequence == 1
-    sql(path, "DROP TRIGGER entries_never_update")
-    sql(path, "UPDATE entries SET purpose = 'other' WHERE sequence = 5")
+    edit(path, "UPDATE entries SET purpose = 'other' WHERE sequence = 5")
     with pytest.raises(LedgerDamaged, match="Entry 5 "):
         mixed.collect(next)
 

@@ -8,7 +8,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from ledger_shared import APPLICATION_ID, spend, sql
+from ledger_shared import APPLICATION_ID, edit, spend, sql
 
 from tacit import _files
 from tacit.errors import (
@@ -21,11 +21,6 @@ from tacit.ledger import Budget, Ledger, reading, store
 from tacit.ledger.chain import canonical, digest
 
 BUDGET = Budget(2.0, 1e-5)
-
-
-def without_guards(path) -> list[str]:
-    names = sql(path, "SELECT name FROM sqlite_master WHERE type = 'trigger'")[0]
-    return [f"DROP TRIGGER {name}" for (name,) in names]
 
 
 # Creation
@@ -186,9 +181,11 @@ def test_a_truncated_file_is_never_read_as_a_shorter_ledger(ledger, path, plan, 
         pytest.fail("a grant was given")
 
 
-@pytest.mark.parametrize("statement", ["DROP TABLE entries", "DELETE FROM header"])
-def test_missing_parts_are_damage(ledger, path, statement):
-    sql(path, *without_guards(path), statement)
+@pytest.mark.parametrize(
+    ("change", "statement"), [(sql, "DROP TABLE entries"), (edit, "DELETE FROM header")]
+)
+def test_missing_parts_are_damage(ledger, path, change, statement):
+    change(path, statement)
     with pytest.raises(LedgerDamaged):
         ledger.entries()
 
@@ -222,7 +219,7 @@ ALTERED = [
 )
 def test_tampering_with_header_or_last_line_stops_every_use(ledger, path, plan, votes, statement):
     spend(ledger, plan, votes, times=2)
-    sql(path, *without_guards(path), statement)
+    edit(path, statement)
     for use in (ledger.verify, ledger.spent, ledger.statement, lambda: Ledger(path)):
         with pytest.raises(LedgerDamaged):
             use()
@@ -237,7 +234,7 @@ def test_an_old_line_that_was_altered_changes_no_total_and_stops_every_statement
     """The last line states the totals, and its hash is remembered outside the database."""
     spend(ledger, plan, votes, times=2)
     before = ledger.spent()
-    sql(path, *without_guards(path), statement.format(1))
+    edit(path, statement.format(1))
     assert Ledger(path).spent() == before
     assert ledger.would_exceed(*[plan] * 3)
     for use in (ledger.verify, ledger.statement, ledger.entries, ledger.snapshot, ledger.extract):
@@ -259,9 +256,8 @@ def test_a_last_line_rewritten_with_its_hash_is_found_by_the_remembered_head(
     first = json.loads(sql(path, "SELECT payload FROM entries WHERE sequence = 1")[0][0][0])
     line["cost"], line["totals"] = 0.0, first["totals"]
     text = canonical(line)
-    sql(
+    edit(
         path,
-        *without_guards(path),
         f"UPDATE entries SET cost = 0, hash = '{digest(text)}', payload = '{text}' "
         "WHERE sequence = 2",
     )

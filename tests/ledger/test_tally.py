@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from ledger_shared import forge, spend, sql
+from ledger_shared import edit, forge, spend
 
 from tacit.errors import LedgerDamaged
 from tacit.ledger import Budget, Entry, Ledger, NotedSteps
@@ -169,8 +169,7 @@ def test_one_entry_is_held_at_a_time(path, plan, votes, monkeypatch):
 @pytest.mark.parametrize("ask", [Ledger.statement, lambda book: book.survey(next)])
 def test_nothing_of_the_chain_is_left_unread(path, plan, votes, ask):
     book = mixed(path, plan, votes)
-    sql(path, "DROP TRIGGER entries_never_update")
-    sql(path, "UPDATE entries SET purpose = 'other' WHERE sequence = 5")
+    edit(path, "UPDATE entries SET purpose = 'other' WHERE sequence = 5")
     with pytest.raises(LedgerDamaged, match="Entry 5 "):
         ask(book)
 
@@ -178,8 +177,7 @@ def test_nothing_of_the_chain_is_left_unread(path, plan, votes, ask):
 def test_what_stands_behind_an_earlier_head_is_verified_as_well(path, plan, votes):
     book = mixed(path, plan, votes)
     head = book.entries()[2].hash
-    sql(path, "DROP TRIGGER entries_never_update")
-    sql(path, "UPDATE entries SET purpose = 'other' WHERE sequence = 5")
+    edit(path, "UPDATE entries SET purpose = 'other' WHERE sequence = 5")
     with pytest.raises(LedgerDamaged, match="Entry 5 "):
         book.statement(head)
 

@@ -156,3 +156,10 @@ def test_a_header_without_a_usable_accountant_is_damage(accountant):
     header = {**new_terms(budget=BUDGET).as_header(), "accountant": accountant}
     with pytest.raises(LedgerDamaged, match="accountant"):
         Terms.from_header(header).make_accountant()
+
+
+def test_a_new_ledger_says_how_its_records_are_read_and_an_older_one_nothing():
+    header = new_terms(budget=BUDGET).as_header()
+    assert header["record_rules"] == Terms.from_header(header).record_rules == 2
+    del header["record_rules"]
+    assert Terms.from_header(header).record_rules == 1

@@ -18,6 +18,7 @@ from tacit.runs import (
     DataConfig,
     PrivacyConfig,
     RunConfig,
+    begun_with,
     run_config,
     running,
     sealing,
@@ -86,11 +87,12 @@ class TestEveryMethod:
             with pytest.raises(Killed):
                 run_config(config(method), tmp_path / "run")
         (lost,) = paid(tmp_path / "run")
-        with pytest.raises(ReleaseLost, match=r"stays spent.*--again") as said:
+        lost_for_good = r"stays spent.*no room to pay once more.*another folder.*add epsilon"
+        with pytest.raises(ReleaseLost, match=lost_for_good) as said:
             run_config(config(method), tmp_path / "run")
         secret = (tmp_path / "run" / "teachers").exists()
         assert ("teachers is secret" in str(said.value)) == secret == (method == "pate")
-        with pytest.raises(BudgetExceeded):  # the run's own budget has no room for it
+        with pytest.raises(BudgetExceeded, match=lost_for_good):
             run_config(config(method), tmp_path / "run", again=True)
         assert paid(tmp_path / "run") == [lost]
 
@@ -197,7 +199,9 @@ def test_killed_before_its_seal_the_same_command_goes_on(tmp_path, monkeypatch):
         with pytest.raises(Killed):
             run_config(config("prototype"), tmp_path / "run")
     assert [each.what for each in verify_run(tmp_path / "run") if not each.holds] == ["statement"]
+    assert (tmp_path / "run" / begun_with.NAME).exists()
     run_config(config("prototype"), tmp_path / "run")
+    assert not (tmp_path / "run" / begun_with.NAME).exists()
     assert all(check.holds for check in verify_run(tmp_path / "run"))
     assert len(paid(tmp_path / "run")) == 1
 
@@ -237,8 +241,10 @@ def test_killed_while_it_entered_its_folder_it_begins(tmp_path, monkeypatch):
     with pytest.raises(InvalidArgument, match="new or empty"):
         run_config(config("prototype"), tmp_path / "run")
     (tmp_path / "run" / "notes.tmp").unlink()
-    with running.releasing(tmp_path / "run", "method"):
-        assert (tmp_path / "run" / "config.toml").read_text(encoding="utf-8") == "method"
+    settings = config("prototype")
+    with running.releasing(tmp_path / "run", settings):
+        text = (tmp_path / "run" / "config.toml").read_text(encoding="utf-8")
+        assert text == settings.to_toml()
 
 
 def test_other_settings_do_not_go_on(tmp_path, monkeypatch):
@@ -274,11 +280,11 @@ def test_a_finished_run_is_not_begun_again(tmp_path):
 
 def test_two_processes_do_not_share_a_folder(tmp_path):
     folder = tmp_path / "run"
-    text = config("prototype").to_toml()
-    with running.releasing(folder, text):
+    settings = config("prototype")
+    with running.releasing(folder, settings):
         with (
             pytest.raises(InvalidArgument, match="another process"),
-            running.releasing(folder, text),
+            running.releasing(folder, settings),
         ):
             pytest.fail("entered twice")
         assert (folder / "config.toml").exists()

@@ -78,6 +78,7 @@ def test_two_runs_spend_one_budget_and_have_one_statement(two, tmp_path):
         assert all(check.holds for check in checks), checks
     with pytest.raises(BudgetExceeded):  # more than 2 in all
         run_config(config(shared, epsilon=1.6), tmp_path / "three")
+    assert not (tmp_path / "three").exists()  # nothing is left of a run that was refused
     assert paid(shared) == 2
 
 

@@ -68,7 +68,7 @@ def revoke(name: str, *, folder: Path = HERE) -> Result:
 def officer(
     name: str,
     *,
-    role: str = "officer",
+    role: str | None = None,
     password_file: Path | None = None,
     folder: Path = HERE,
 ) -> Result:
@@ -77,7 +77,8 @@ def officer(
     Example: tacit coordinator officer ada
 
     name: The person's login.
-    role: officer, who may do all; or analyst, who reads studies and releases.
+    role: officer, who may do all; or analyst, who reads studies and releases. Of somebody known it
+        stays as it is by default; of somebody new it is officer.
     password_file: Read the password from here instead of asking.
     folder: The coordinator's folder.
     """
@@ -88,5 +89,5 @@ def officer(
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
     else:
         password = text_of(password_file).strip("\n")
-    set_password(place.database, name, role, password)
+    role = set_password(place.database, name, role, password)
     return Result({"person": name, "role": role}, f"{name} may log in as {role}.")

@@ -54,7 +54,7 @@ def evaluate(
     disjoint: Declare that nobody there taught the model: a ledger of their own pays, beside the
         records, the same whichever run they judge.
     ledger: Where that ledger is, if not HOLDOUT.ledger; made if missing.
-    again: Pay once more, within the budget, for a release that was paid for and lost.
+    again: Pay once more for a release that was paid for and lost, where the ledger has room for it.
     """
     from tacit.evaluate import Evaluation
     from tacit.runs import evaluate_run

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from tacit.cli.options import writable
-from tacit.cli.show import Result, screen
+from tacit.cli.show import Result, print_advisory, screen
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -29,11 +29,16 @@ def verify(run: Path, *, ledger: Path | None = None, head: str | None = None) ->
     ledger: Where its ledger is, if not where its configuration says.
     head: The run's head, kept elsewhere: shows that nobody wrote everything anew, ledger included.
     """
-    from tacit.runs import verify_run
+    from tacit.runs import advisory_of, verify_run
 
     checks = verify_run(run, ledger, head)
     holds = all(check.holds for check in checks)
-    plain = {"verified": holds, "checks": [asdict(check) for check in checks]}
+    known = advisory_of(run, ledger) if holds else ""
+    plain = {
+        "verified": holds,
+        "checks": [asdict(check) for check in checks],
+        "advisory": known,
+    }
 
     def shown() -> None:
         for check in checks:
@@ -49,6 +54,7 @@ def verify(run: Path, *, ledger: Path | None = None, head: str | None = None) ->
                 "Without --head, a run that was written anew in whole, its ledger included, looks "
                 "intact: compare with the head that you keep."
             )
+        print_advisory(known)
 
     return Result(plain, shown, None if holds else typer.Exit(NOT_TRUSTED))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.markup import escape
 
 from tacit.cli.options import existing, writable
-from tacit.cli.show import WIDE, Result, print_statement, print_table, screen
+from tacit.cli.show import WIDE, Result, print_advisory, print_statement, print_table, screen
 from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ def show(file: Path, *, page: int = 1) -> Result:
 
     page: 1 shows the latest 50 entries, 2 those before them, and so on. --json has all of them.
     """
+    from tacit.ledger import advisory
+
     ledger = existing(file)
 
     def plain() -> dict[str, Any]:  # for machines alone: a ledger may be long
@@ -95,6 +97,7 @@ def show(file: Path, *, page: int = 1) -> Result:
             "head": statement.head,
             "runs": seals,
             "warnings": statement.warnings,
+            "advisory": advisory(ledger),
             "entries": entries,
         }
 
@@ -113,6 +116,7 @@ def show(file: Path, *, page: int = 1) -> Result:
             _, head = max(found.seals.values())
             statement = ledger.statement(head=head)
         print_statement(ledger, statement)
+        print_advisory(advisory(ledger))
 
     return Result(plain, shown)
 
@@ -189,7 +193,7 @@ def _print_entries(name: str, ledger: Ledger, found: _Found, page: int) -> None:
 
 
 def verify(file: Path, *, head: str | None = None) -> Result:
-    """Check the chain of hashes; exit code 4 if the ledger cannot be trusted.
+    """Check pages, schema and the chain of hashes; exit code 4 if it cannot be trusted.
 
     Example: tacit ledger verify run.ledger --head 3f0a…
 

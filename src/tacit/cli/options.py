@@ -6,6 +6,7 @@ import functools
 import inspect
 import re
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import MISSING
@@ -48,6 +49,7 @@ SHARED = {
     "file": "The ledger file.",
 }
 """What several commands take; a command's own docstring may say otherwise."""
+_TRIED: dict[str, Any] = {"purpose": "try", "study": "0" * 64, "entrusted": ["nobody"]}
 _AS_JSON = inspect.Parameter(
     "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool
 )
@@ -240,20 +242,33 @@ def existing(file: Path) -> Ledger:
     raise InvalidArgument(f"Expected a ledger at {str(file)!r}; {instead}")
 
 
-def open_ledger(path: Path, plan: Plan, asked: dict[str, Any]) -> Ledger:
-    """Open the ledger, or create it with the budget and the terms that were asked for.
+def same_ledger(path: Path, *, epsilon: float | None, delta: float | None, **asked: Any) -> Ledger:
+    """Open a ledger that is there, and refuse every term that was given and is not its own."""
+    from tacit.ledger import Budget, Ledger
 
-    A new ledger's accountant, if left to us, is the one that prices this plan lower: the plan is
-    public, so the choice is too. A tenth of delta is reserved so that a sanitised statement can
-    be bought later.
+    own = Ledger(path).budget
+    budget = Budget(
+        own.epsilon if epsilon is None else epsilon, own.delta if delta is None else delta
+    )
+    return Ledger(path, budget=budget, **given(**asked))
+
+
+def open_ledger(path: Path, plan: Plan, asked: dict[str, Any]) -> Ledger:
+    """Open the ledger, which must have the terms that were given, or create it with them.
+
+    No ledger is made that could not pay for the plan. A new ledger's accountant, if left to us, is
+    the one that prices this plan lower: the plan is public, so the choice is too. A tenth of delta
+    is reserved so that a sanitised statement can be bought later.
     """
     from tacit.ledger import Budget, Ledger
 
     epsilon, delta, reserve = (asked.pop(name) for name in ("epsilon", "delta", "reserve_delta"))
-    budget = None if epsilon is None or delta is None else Budget(epsilon, delta)
+    asked |= {name: asked[name] or None for name in ("unit", "allow_large_delta")}
     if path.exists():
-        return Ledger(path, budget=budget, unit=asked["unit"], dataset=asked["dataset"])
-    if budget is None:
+        if asked["accountant"] == "auto":
+            del asked["accountant"]
+        return same_ledger(path, epsilon=epsilon, delta=delta, reserved_delta=reserve, **asked)
+    if epsilon is None or delta is None:
         raise InvalidArgument(
             f"Expected --epsilon and --delta: {str(path)!r} does not exist yet, and a new ledger "
             "needs its budget."
@@ -262,9 +277,10 @@ def open_ledger(path: Path, plan: Plan, asked: dict[str, Any]) -> Ledger:
     if asked["accountant"] == "auto":
         within = Budget(epsilon, delta - kept)
         asked["accountant"] = _cheaper_accountant(plan, within)
-    return Ledger(
-        path, budget=budget, reserved_delta=kept, **{**asked, "unit": asked["unit"] or None}
-    )
+    terms = {**asked, "budget": Budget(epsilon, delta), "reserved_delta": kept}
+    with tempfile.TemporaryDirectory() as folder:  # what this one refuses, the new one would
+        Ledger(Path(folder) / "tried", **terms).charge(plan, **_TRIED)
+    return Ledger(path, **terms)
 
 
 def reserved(delta: float, reserve: float | None) -> float:

@@ -50,7 +50,8 @@ def train(
     A table needs \[data.options]: target, classes, numeric, categorical, groups (whose record).
     method = "dpsgd", "gd" or "mac" trains on the records, with or without public inputs.
     Paths in the configuration are relative to the current directory, not to the file.
-    A run that was interrupted goes on with the same command: what it had released is kept.
+    A run that was interrupted goes on with the same command: what it had released is kept. Other
+    content under the same path is refused: what was released is of those it began with.
     Example: tacit train run.toml --out runs/first
 
     config: The configuration, TOML.
@@ -58,7 +59,8 @@ def train(
     data: Another source of data, e.g. mnist:DIR.
     ledger: A ledger that all runs on these data share (tacit ledger create makes one).
     cluster: Train teachers on the Dask cluster at this address.
-    again: Pay once more, within the budget, for a release that was paid for and lost.
+    again: Pay once more for a release that was paid for and lost: on a ledger with room for it, a
+        shared one. A run's own has none; then begin anew in another folder, and add both epsilons.
     """
     from tacit.runs import RunConfig, run_config
 
@@ -504,8 +506,13 @@ def segment(model: Path, scans: str, out: Path, *, window: str | None = None) ->
     files = open_volumes(source, n_classes=student.n_classes)
     check_file_names(files)
     masks = segmented(student, files, facts.get("grid"), _sides(window))
-    for some in [_together(masks)] if out.suffix == ".npz" else masks:
-        save_masks(out, some.images, some)
+    try:
+        for some in [_together(masks)] if out.suffix == ".npz" else masks:
+            save_masks(out, some.images, some)
+    except InvalidArgument as error:
+        left = out.is_dir() and any(out.iterdir())
+        more = f" The masks in {out} are whole, and not all there." if left else ""
+        raise InvalidArgument(f"{error}{more}") from None
     result = {"masks": len(files), "out": str(out), "classes": facts.get("classes")}
     return show.Result(result, f"{len(files)} masks in {out}")
 

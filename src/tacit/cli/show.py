@@ -111,6 +111,12 @@ def print_head(head: str | None) -> None:
     screen().print("Keep it where nobody who may write to the ledger can reach it.")
 
 
+def print_advisory(text: str) -> None:
+    """Print what an older ledger's reader must know, if there is anything."""
+    if text:
+        screen().print(f"[bold yellow]Advisory[/]: {escape(text)}", soft_wrap=True, highlight=False)
+
+
 def print_statement(ledger: Ledger, statement: Statement) -> None:
     """Print how much of the budget is spent, as a bar, and the paragraph to sign, in a box."""
     spent, budget = ledger.spent(), ledger.budget

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from tacit._files import write_atomically
-from tacit.cli.options import text_of, writable
+from tacit.cli.options import same_ledger, text_of, writable
 from tacit.cli.show import Result, print_statement, print_table, screen
 from tacit.errors import InvalidArgument, NotYet, Refused, TacitError
 
@@ -34,11 +34,13 @@ def join(
     *,
     epsilon: float | None = None,
     delta: float | None = None,
-    unit: str = "patient",
-    dataset: str = "",
+    unit: str | None = None,
+    dataset: str | None = None,
     folder: Path = HERE,
 ) -> Result:
     """Join a coordinator; the first time, make this site's keys, ledger and policy.toml.
+
+    The ledger stays as it was made: another epsilon, delta, unit or data set is refused later.
 
     Example: tacit site join hospital-a.invitation --epsilon 2 --delta 1e-6
 
@@ -46,26 +48,40 @@ def join(
     epsilon: The most that all studies may cost this site's patients together; needed the first
     time.
     delta: Delta of that budget.
-    unit: Whose privacy the site's ledger counts.
+    unit: Whose privacy the site's ledger counts; patient by default.
     dataset: What statements call this site's records.
     folder: The site's folder.
     """
-    from tacit.federation import Site, fingerprint
+    from tacit.federation import Invitation, Site, fingerprint
     from tacit.ledger import Budget
 
     text = text_of(invitation, stdin=True)
+    invited, made = Invitation.read(text), ""  # before anything is made
     if (folder / "keys" / "signing.key").exists():
         site = Site.open(folder)
+        ledger = Path(site.ledger.path)
+        same_ledger(ledger, epsilon=epsilon, delta=delta, unit=unit, dataset=dataset)
     elif epsilon is None or delta is None:
         raise InvalidArgument("Expected --epsilon and --delta: a new site needs its budget.")
     else:
-        site = Site.create(folder, budget=Budget(epsilon, delta), unit=unit, dataset=dataset)
-    url = site.join(text)
-    known = ", ".join(fingerprint(key) for key in site.policy.officers)
+        budget = Budget(epsilon, delta)
+        site = Site.create(folder, budget=budget, unit=unit or "patient", dataset=dataset or "")
+        made = (
+            f" {folder} was made, with keys and a ledger of epsilon = {epsilon:g} at delta = "
+            f"{delta:g}: the same command goes on. For other terms, remove that folder first."
+        )
+    try:
+        url = site.join(text)
+    except TacitError as error:
+        raise type(error)(f"{error}{made}") from None
+    officers = site.policy.officers
+    strange = [fingerprint(key) for key in invited.officers if key not in officers]
+    known = ", ".join(fingerprint(key) for key in officers)
+    more = f" policy.toml does not name {', '.join(strange)}: what they sign is refused."
     return Result(
-        {"server": url, "key": site.key.public, "officers": site.policy.officers},
-        f"Joined {url}. Studies must be signed by: {known}. Compare with what the officer reads "
-        "to you, look at policy.toml, then: tacit site run",
+        {"server": url, "key": site.key.public, "officers": officers},
+        f"Joined {url}. Studies must be signed by: {known}.{more if strange else ''} Compare with "
+        "what the officer reads to you, look at policy.toml, then: tacit site run",
     )
 
 
@@ -199,6 +215,9 @@ def answer(
     folder: The site's folder.
     """
     site = _opened(folder)
+    if (known := site.find(study)).state in ("sealed", "sent", "confirmed"):
+        text = "Sealed before, and it stays so: what was given now was not read."
+        return Result({"sealed": known.hash, "before": True}, text)
     if (answers is None) == (config is None):
         raise InvalidArgument("Expected --answers or --config, one of them.")
     given: dict[str, Any] = {}

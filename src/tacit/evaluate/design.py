@@ -103,6 +103,11 @@ class Payer:
                 f"Expected groups=, whose each {each} is, if and only if the ledger's unit is not "
                 f"a {each}; it is {ledger.unit!r}."
             )
+        if delta is not None and delta != ledger.budget.delta:
+            raise InvalidArgument(
+                f"Expected delta={delta!r} to be {ledger.budget.delta!r}, at which the ledger "
+                f"{ledger.path!r} counts: one ledger has one delta."
+            )
         asked = Budget(positive(epsilon=epsilon), ledger.usable_delta)
         return cls(ledger, asked, unit, disjoint)
 
@@ -287,12 +292,15 @@ def carry_out(
     called = "the number of records" if READ_NUMBER in faults else f"n_records={size}"
     payer.check_delta(size, called)
     design.refuse_hopeless(called)
+    # No ledger is made for records that then say nothing.
+    said = answers() if payer.existing is None else None
     ledger = payer.opened()
     kept = KeptReleases() if kept is None else kept
-    already = kept.start(ledger, *(() if public is None else (public,)))
+    about = () if public is None else (public,)
+    already = kept.start(ledger, *about, plans=design.plans)
     if ledger.would_exceed(*design.plans[already:]):
         raise BudgetExceeded(_beyond(ledger, payer.disjoint))
-    said = answers()
+    said = answers() if said is None else said
     told: dict[str, Any] = {"noise": noise, "faults": faults, "inputs": design.reading()}
     releases = [
         kept.release(ledger, plan, partial(_itself, one), purpose=what, **told)

@@ -85,12 +85,12 @@ def evaluate(
         many bins there are and which figures are told. "from_data" counts them, which no cost
         covers: the ledger then says so, for ever.
     delta : float, optional
-        Of a ledger that is made; one that is there has its own.
+        Of a ledger that is made; one that is there has its own, and another is refused.
     share : float or array, optional
         Of the positive class, or of each class, as declared or released earlier; None takes the
         model's mean probability of public inputs. "from_data" as above.
     X_public : array of shape (inputs, features), path or table, optional
-        Public inputs, whose scores fix the bins; without them bins are even.
+        Public inputs, whose scores fix the bins and must be finite; without them bins are even.
     threshold : float
         From which probability on the positive class of two is said; it becomes an edge.
     classes : array, optional

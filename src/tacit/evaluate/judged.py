@@ -116,7 +116,7 @@ class Judged:
         payer: Payer,
     ) -> Design:
         """Fix bins, tables and noise from public and declared numbers."""
-        public = None if outside is None else self.transform(outside)
+        public = None if outside is None else self._public_scores(outside)
         if self.bounds is not None:
             return self._design_numbers(size, public, payer)
         assert self.classes is not None
@@ -124,6 +124,19 @@ class Judged:
         if len(self.classes) == 2:
             return self._design_binary(size, shares, public, threshold, payer)
         return self._design_classes(size, shares, public, payer)
+
+    def _public_scores(self, outside: Floats) -> Floats:
+        """Return the scores of public inputs, all of which the model must be able to score."""
+        scores = self.transform(outside)
+        failed = np.flatnonzero(~np.isfinite(scores).all(axis=1))
+        if failed.size:
+            method = "predict_proba" if self.bounds is None else "predict"
+            raise InvalidArgument(
+                f"Expected model.{method}(X_public) to be finite in every row, got NaN or infinity "
+                f"in {failed.size} of {len(scores)}, first in row {failed[0]}: leave such rows out "
+                "of X_public, or let the model fill missing cells. Nothing was spent."
+            )
+        return scores
 
     def _shares(
         self, share: Any, public: Floats | None, private: PrivateRecords | StreamedRecords

@@ -19,6 +19,7 @@ from tacit.federation.coordinator import Coordinator
 from tacit.federation.inputs import describe_inputs, frame_file, inputs_file
 from tacit.federation.keys import SigningKey
 from tacit.federation.keys import fingerprint as fingerprint
+from tacit.federation.members import Invitation as Invitation
 from tacit.federation.releasing import StudyRelease, end_study, read_release, release_study
 from tacit.federation.releasing import release_csv as release_csv
 from tacit.federation.sealing import read_answers as read_answers

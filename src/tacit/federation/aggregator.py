@@ -108,7 +108,13 @@ class Aggregator(ServerFolder):
             The server's address.
         """
         invited = Invitation.read(invitation)
-        refuse_another(self.parties().get(invited.url), invited)
+        known = self.parties().get(invited.url)
+        refuse_another(known, invited)
+        if known is not None and known["officers"].split() != list(invited.officers):
+            raise Refused(
+                f"Expected {invited.url} to invite with the officers that were pinned when it was "
+                "joined; these are others. Ask its operator, by a path of its own."
+            )
         pin = enrol(folder_for(self.folder, invited.url), invited, self.key)
         row = (invited.url, invited.name, pin, invited.key, " ".join(invited.officers))
         with self.database.writing() as rows:
@@ -258,8 +264,8 @@ class Aggregator(ServerFolder):
         if len(hash) < 8 or not row["hash"].startswith(hash):
             raise Refused("Expected the first eight digits of the study's hash.")
         if row["state"] != "seen":
-            if row["state"] == "refused":
-                raise Refused("Expected a study that was not refused here.")
+            if row["state"] in ("refused", "void"):
+                raise Refused(f"Expected a study that is still asked: this one is {row['state']}.")
             return
         study = Study.read(row["text"])
         self._check(study, row)

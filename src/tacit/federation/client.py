@@ -59,9 +59,10 @@ def folder_for(folder: Path, url: str) -> Path:
 
 
 def refuse_another(known: Mapping[str, Any] | Any, invitation: Invitation) -> None:
-    """Refuse an invitation of another authority or key at an address that was joined before.
+    """Refuse an invitation that differs from the one by which an address was joined before.
 
-    Whoever could change them would be sent the answers meant for the server that was pinned.
+    Whoever could change authority or key would be sent the answers meant for the server that was
+    pinned; another name would be known there, and not here.
     """
     if known is None:
         return
@@ -70,6 +71,11 @@ def refuse_another(known: Mapping[str, Any] | Any, invitation: Invitation) -> No
         raise Refused(
             f"Expected {invitation.url} to invite with the authority and key that were pinned "
             "when it was joined; these are others. Ask its operator, by a path of its own."
+        )
+    if known["name"] != invitation.name:
+        raise Refused(
+            f"Expected {invitation.url} to invite {known['name']!r}, as which it was joined, not "
+            f"{invitation.name!r}; ask its operator."
         )
 
 

@@ -122,7 +122,9 @@ class Coordinator(ServerFolder):
         signature = officer.sign(SIGNED_AS, row["hash"])
         who = {"officer": officer.public}
         written = {**who, "signature": signature}
-        self.move(row["hash"], "draft", "signed", about=who, columns=written)
+        signed = self.move(row["hash"], "draft", "signed", about=who, columns=written)
+        if not signed and self.find(name)["officer"] != officer.public:
+            raise Refused("Expected a study that nobody else has signed: one officer signs it.")
 
     def open(self, name: str) -> None:
         """Show a signed study to the sites; a second time changes nothing.

@@ -23,7 +23,7 @@ def _hashed(password: str, salt: bytes) -> str:
     return hashlib.scrypt(password.encode(), salt=salt, **_SCRYPT).hex()
 
 
-def set_password(database: Database, name: str, role: str, password: str) -> None:
+def set_password(database: Database, name: str, role: str | None, password: str) -> str:
     """Let a person in, or change the password.
 
     Parameters
@@ -32,11 +32,19 @@ def set_password(database: Database, name: str, role: str, password: str) -> Non
         The coordinator's.
     name : str
         The login.
-    role : str
-        "officer" or "analyst".
+    role : str, optional
+        "officer" or "analyst"; by default as it was, and of somebody new "officer".
     password : str
         At least 12 signs; stored as scrypt alone.
+
+    Returns
+    -------
+    str
+        The role.
     """
+    if role is None:
+        known = database.row("SELECT role FROM people WHERE name = ?", name)
+        role = "officer" if known is None else str(known["role"])
     if not is_name(name) or role not in PEOPLE:
         raise InvalidArgument("Expected a login of small letters, and officer or analyst.")
     if not LEAST_SIGNS <= len(password) <= 1000:
@@ -45,6 +53,7 @@ def set_password(database: Database, name: str, role: str, password: str) -> Non
     row = (name, role, salt.hex(), _hashed(password, salt))
     with database.writing() as rows:
         rows.execute("INSERT OR REPLACE INTO people VALUES (?, ?, ?, ?)", row)
+    return role
 
 
 @dataclass(slots=True)

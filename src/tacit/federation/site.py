@@ -143,9 +143,10 @@ class Site(SiteFolder):
         invited = Invitation.read(invitation)
         refuse_another(self.servers().get(invited.url), invited)
         with on_disk(self.folder):
+            pin = enrol(self.server_folder(invited.url), invited, self.key)
+            # Not before: the officers of a server that was not joined may sign nothing here.
             if invited.officers and not (self.folder / "policy.toml").exists():
                 Policy(list(invited.officers), list(MODES)).write(self.folder / "policy.toml")
-            pin = enrol(self.server_folder(invited.url), invited, self.key)
         row = (invited.url, invited.name, pin, invited.key, 0, START)
         with self.database.writing() as rows:
             rows.execute("INSERT OR IGNORE INTO servers VALUES (?, ?, ?, ?, ?, ?)", row)

@@ -3,6 +3,7 @@
 Names that are not in `__all__` are for the packages above.
 """
 
+from tacit.ledger.advisories import advisory as advisory
 from tacit.ledger.begun_steps import NotedSteps
 from tacit.ledger.chain import Entry
 from tacit.ledger.chain import canonical as canonical

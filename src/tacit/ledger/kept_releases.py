@@ -9,7 +9,8 @@ may have been drawn, and only who asks for it pays again. A release in noisy ste
 goes on behind the last step that was begun, from what it had stored.
 
 "The same run" means: the same plans for the same purposes, on the same public inputs. Nothing that
-was computed from private rows is kept to compare, not even a digest.
+was computed from private rows is kept here; whether they are still the same is asked before
+(`tacit.runs.begun_with`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from numpy.typing import ArrayLike
 
 from tacit._checks import Integers
 from tacit._files import PathLike, write_atomically
-from tacit.errors import InvalidArgument, LedgerDamaged, ReleaseLost
+from tacit.errors import BudgetExceeded, InvalidArgument, LedgerDamaged, ReleaseLost
 from tacit.ledger.begun_steps import NotedSteps, notes_of
 from tacit.ledger.chain import NOISE_LEVELS, Entry, canonical, digest
 from tacit.ledger.ledger import Ledger
@@ -72,7 +73,7 @@ class KeptReleases:
         self._asked: tuple[Any, ...] = ()
         self.notes: list[str] = []
 
-    def start(self, ledger: Ledger, *inputs: ArrayLike) -> int:
+    def start(self, ledger: Ledger, *inputs: ArrayLike, plans: Sequence[Plan] = ()) -> int:
         """Begin with the first release; refuse where one was paid for and lost.
 
         Parameters
@@ -81,6 +82,8 @@ class KeptReleases:
             Who pays.
         *inputs : arrays
             Public inputs that all releases are about: those of kept ones must be the same.
+        plans : sequence of Plan
+            Of all releases: they tell whether the ledger has room for one that was lost.
 
         Returns
         -------
@@ -90,7 +93,7 @@ class KeptReleases:
         asked = (*self.about, *inputs)
         self._asked = () if self.folder is None else tuple(map(_fingerprint, asked))
         self._count, kept = 0, len(self.stored())
-        return kept + (self._unfinished(ledger, kept + 1) is not None)
+        return kept + (self._unfinished(ledger, kept + 1, plans[kept:]) is not None)
 
     def stored(self) -> list[Path]:
         """Return the files that hold a release, in order.
@@ -268,7 +271,9 @@ class KeptReleases:
         place = self._place(number or self._count, "begun")
         return _Marker.read(place) if place.exists() else None
 
-    def _unfinished(self, ledger: Ledger, number: int) -> _Unfinished | None:
+    def _unfinished(
+        self, ledger: Ledger, number: int, plans: Sequence[Plan] = ()
+    ) -> _Unfinished | None:
         """Return the release that goes on under a number; refuse where it was paid for and lost."""
         if self.folder is None or (marker := self._marker(number)) is None:
             return None
@@ -279,12 +284,20 @@ class KeptReleases:
         checkpoint = StepCheckpoint.read(self._place(number, "steps.npz"))
         if (reason := _why_lost(paid[0], notes, checkpoint)) is None:
             return _Unfinished(marker, paid[0], notes[-1], checkpoint)
-        if not self.again:
-            raise ReleaseLost(
-                f"This run paid at {paid[0].time[:16].replace('T', ' ')} UTC to {marker.purpose!r} "
-                f"and {reason}: it stays spent. Run the same command with --again to pay once "
-                "more, if the budget allows it."
+        said = (
+            f"This run paid at {paid[0].time[:16].replace('T', ' ')} UTC to {marker.purpose!r} "
+            f"and {reason}: it stays spent."
+        )
+        if ledger.would_exceed(*plans):
+            kind = BudgetExceeded if self.again else ReleaseLost
+            raise kind(
+                f"{said} Its ledger has no room to pay once more (--again). Begin anew in another "
+                f"folder: these people then pay for both, so add epsilon = {ledger.spent():.4g} of "
+                f"{ledger.path!r} to what is stated there. For later runs, a ledger with room for "
+                "two is made by tacit ledger create."
             )
+        if not self.again:
+            raise ReleaseLost(f"{said} Run the same command with --again to pay once more.")
         return None
 
     def _kept(self, path: Path, ledger: Ledger, plan: Plan, key: str) -> Release:

@@ -253,6 +253,11 @@ class Ledger:
         return self._terms.allow_large_delta
 
     @property
+    def record_rules(self) -> int:
+        """By which rules its private records are read: 1 before tacit 0.3."""
+        return self._terms.record_rules
+
+    @property
     def head(self) -> str:
         """Hash of the last entry: keep it elsewhere, and `verify(head=…)` detects a roll-back."""
         return self._read_end().head
@@ -759,7 +764,7 @@ class Ledger:
         return [min(epsilon, limit) if is_paid else 0.0 for epsilon, limit, is_paid in each]
 
     def verify(self, head: str | None = None) -> str:
-        """Check pages, header and chain, and that the chain once ended at `head`; return its head.
+        """Check pages, schema and chain, and that the chain once ended at `head`; return its head.
 
         Parameters
         ----------

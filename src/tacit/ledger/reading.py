@@ -13,28 +13,16 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from tacit.errors import LedgerDamaged, LedgerError
+from tacit.errors import LedgerDamaged
 from tacit.ledger.chain import ABOUT_AN_ENTRY, Chain, Entry, read_json
 from tacit.ledger.head_file import Remembered
+from tacit.ledger.schema import INDEX_CHARGES, STUDY, checked_version
 
 Found = TypeVar("Found")
 
-APPLICATION_ID = 0x74616369  # "taci"
-SCHEMA_VERSION = 3
-MIGRATIONS: Mapping[int, tuple[str, ...]] = {
-    1: (
-        "ALTER TABLE header ADD COLUMN reserved_delta REAL NOT NULL DEFAULT 0",
-        "ALTER TABLE entries ADD COLUMN confidence_delta REAL NOT NULL DEFAULT 0",
-    ),
-    2: ("ALTER TABLE entries ADD COLUMN kind TEXT NOT NULL DEFAULT 'release'",),
-}
-"""How to bring a file of an older schema one step forward. Lines of the chain stay as they are:
-schema 1 has no reserve of delta, and what schemas 1 and 2 wrote are releases."""
 _ENTRY = {"payload", "hash", "sequence"}
 _ALL = "SELECT * FROM entries ORDER BY sequence"
-_STUDY = "json_extract(payload, '$.about.study')"
-_CHARGES = f"CREATE INDEX IF NOT EXISTS charges ON entries ({_STUDY}) WHERE kind = 'charge'"
-_CHARGED = f"SELECT 1 FROM entries WHERE kind = 'charge' AND {_STUDY} = ?"
+_CHARGED = f"SELECT 1 FROM entries WHERE kind = 'charge' AND {STUDY} = ?"
 
 
 class Seen(NamedTuple):
@@ -64,31 +52,9 @@ TOTALS = Wanted()
 """Nothing beside the totals."""
 
 
-def pragma(database: sqlite3.Connection, name: str) -> Any:
-    """Return what the database says of itself."""
-    return database.execute(f"PRAGMA {name}").fetchone()[name]
-
-
-def schema_version(database: sqlite3.Connection) -> int:
-    """Return the file's schema version; refuse a file of another program or of a newer tacit."""
-    version = int(pragma(database, "user_version"))
-    if pragma(database, "schema_version") == 0:
-        raise LedgerDamaged("Expected a ledger, got an empty file; restore it from a copy.")
-    if pragma(database, "application_id") != APPLICATION_ID:
-        raise LedgerError("Expected a ledger, got the SQLite database of another program.")
-    if version > SCHEMA_VERSION:
-        raise LedgerError(
-            f"Expected a ledger of schema {SCHEMA_VERSION} or older, got schema {version}; "
-            "upgrade tacit."
-        )
-    if version not in (*MIGRATIONS, SCHEMA_VERSION):
-        raise LedgerError(f"Expected a ledger of a known schema, got schema {version}.")
-    return version
-
-
 def load(database: sqlite3.Connection, remembered: Remembered | None) -> Chain:
     """Read and verify everything, pages included, and that what is remembered is in it."""
-    schema_version(database)
+    checked_version(database)
     _check_pages(database)
     chain = Chain.verified(_header(database), _rows(database, _ALL))
     _check_holds(chain, remembered)
@@ -105,7 +71,7 @@ def walk(
 
     The chain that is returned has its last entry alone, and knows the `wanted` hashes it holds.
     """
-    schema_version(database)
+    checked_version(database)
     _check_pages(database)
     chain = Chain.verified(_header(database), ())
     ends = () if remembered is None else (remembered.hash,)
@@ -228,7 +194,7 @@ def may_be_charged(database: sqlite3.Connection, study: str) -> bool:
     index that nobody verified can make a total larger, never smaller.
     """
     try:
-        database.execute(_CHARGES)
+        database.execute(INDEX_CHARGES)
         return database.execute(_CHARGED, (study,)).fetchone() is not None
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:  # no JSON here, or none in a line

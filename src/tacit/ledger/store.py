@@ -29,39 +29,20 @@ from tacit.ledger import reading
 from tacit.ledger.chain import Chain, Entry, canonical, digest, read_json
 from tacit.ledger.connections import Connections
 from tacit.ledger.head_file import HeadFile, Remembered
-from tacit.ledger.reading import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION, TOTALS, Seen, Wanted
+from tacit.ledger.reading import TOTALS, Seen, Wanted
+from tacit.ledger.schema import (
+    APPLICATION_ID,
+    CREATE,
+    MIGRATIONS,
+    SCHEMA_VERSION,
+    checked_version,
+    pragma,
+)
 
 Read = TypeVar("Read")
 BUSY_SECONDS = 30.0
 
-_TABLES = """
-CREATE TABLE header (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    payload TEXT NOT NULL,
-    hash TEXT NOT NULL,
-    epsilon REAL NOT NULL,
-    delta REAL NOT NULL,
-    reserved_delta REAL NOT NULL DEFAULT 0
-);
-CREATE TABLE entries (
-    sequence INTEGER PRIMARY KEY CHECK (sequence > 0),
-    payload TEXT NOT NULL,
-    hash TEXT NOT NULL UNIQUE,
-    previous TEXT NOT NULL,
-    time TEXT NOT NULL,
-    purpose TEXT NOT NULL,
-    cost REAL NOT NULL CHECK (cost >= 0),
-    confidence_delta REAL NOT NULL DEFAULT 0,
-    kind TEXT NOT NULL DEFAULT 'release'
-);
-"""
 _COLUMNS = ("sequence", "hash", "previous", "time", "purpose", "cost", "confidence_delta", "kind")
-_APPEND_ONLY = "".join(
-    f"CREATE TRIGGER {table}_never_{action.lower()} BEFORE {action} ON {table} "
-    "BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;\n"
-    for table in ("header", "entries")
-    for action in ("UPDATE", "DELETE")
-)
 
 
 class Store:
@@ -127,7 +108,7 @@ class Store:
 
         def read(database: sqlite3.Connection) -> Chain:
             self._check_size(database)
-            reading.schema_version(database)
+            checked_version(database)
             return load(database, remembered)
 
         with self._translated("read"):
@@ -201,8 +182,8 @@ class Store:
 
     def _check_size(self, database: sqlite3.Connection) -> None:
         """Refuse a file that was cut, also where the missing pages hold nothing that is read."""
-        pages = reading.pragma(database, "page_count")
-        told = int(pages) * int(reading.pragma(database, "page_size"))
+        pages = pragma(database, "page_count")
+        told = int(pages) * int(pragma(database, "page_size"))
         # Asked second: as long as this reader looks at a log, nobody merges and removes it.
         if not self._is_at_rest():
             return  # the newest pages are in the log
@@ -309,7 +290,7 @@ def _as_text(raw: bytes) -> str:
 def _build(path: Path, text: str, header: Mapping[str, Any]) -> None:
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("PRAGMA synchronous = OFF")  # synchronised once, before it gets its name
-        database.executescript(_TABLES + _APPEND_ONLY)
+        database.executescript(CREATE)
         database.execute(
             "INSERT INTO header VALUES (1, ?, ?, ?, ?, ?)",
             (text, digest(text), header["epsilon"], header["delta"], header["reserved_delta"]),
@@ -321,7 +302,7 @@ def _build(path: Path, text: str, header: Mapping[str, Any]) -> None:
 
 def _migrate(database: sqlite3.Connection) -> None:
     """Bring an older file to this schema, inside the transaction that goes on to append."""
-    version = reading.schema_version(database)
+    version = checked_version(database)
     while version < SCHEMA_VERSION:
         for step in MIGRATIONS[version]:
             database.execute(step)
@@ -337,6 +318,14 @@ def _insert(database: sqlite3.Connection, chain: Chain, text: str) -> Entry:
     row = {"payload": text, **{name: getattr(entry, name) for name in _COLUMNS}}
     marks = ", ".join(f":{name}" for name in row)
     database.execute(f"INSERT INTO entries ({', '.join(row)}) VALUES ({marks})", row)
+    # Read back before it is committed, under the write lock: whatever swallows or changes a line
+    # does so within the insert, and then nothing is written at all.
+    behind = "SELECT * FROM entries WHERE sequence >= ?"
+    if database.execute(behind, (entry.sequence,)).fetchall() != [row]:
+        raise LedgerDamaged(
+            "Expected the ledger to keep the entry that was written to it: its file does not. "
+            "Nothing was released; restore it from a copy."
+        )
     return entry
 
 

@@ -336,6 +336,9 @@ def confidence_of(plan: Plan) -> float:
 ACCOUNTANTS = ("gaussian", "rdp", "fixed")
 _AS_THEY_ARE = ("unit", "dataset", "accountant", "order", "n_units", "allow_large_delta")
 """Terms that a header holds under their own names, as they are."""
+RECORD_RULES = 2
+"""How a new ledger's private records are read: each cell by itself. Before 0.3 (1, where a header
+says nothing), one record could change how others were read."""
 
 
 def _budget(budget: Any) -> None:
@@ -386,6 +389,7 @@ class Terms:
     reserved_delta: float
     n_units: int | None = None
     allow_large_delta: bool = False
+    record_rules: int = 1
 
     @property
     def delta(self) -> float:
@@ -430,13 +434,15 @@ class Terms:
             "price": None if self.price is None else list(self.price),
             "priced_by": self.list_priced_by,
             "reserved_delta": self.reserved_delta,
+            "record_rules": self.record_rules,
         }
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any]) -> Terms:
         """Read the terms; a header of schema 1 has no reserve, so it is 0.
 
-        Headers of schemas 1 and 2 name the bound that priced a list, and tacit's version only.
+        Headers of schemas 1 and 2 name the bound that priced a list, and tacit's version only;
+        those before 0.3 say nothing of how records were read.
         """
         try:
             price = header["price"]
@@ -447,6 +453,7 @@ class Terms:
                 price=None if price is None else WorstCase(*price),
                 list_priced_by=_read_pricing(header),
                 reserved_delta=header.get("reserved_delta", 0.0),
+                record_rules=int(header.get("record_rules", 1)),
             )
         except (KeyError, TypeError, ValueError, InvalidArgument):
             raise LedgerDamaged("The header of the ledger is incomplete; restore it.") from None
@@ -506,6 +513,7 @@ def new_terms(
         price=price,
         list_priced_by=None if price is None else _pricing(price.accountant),
         reserved_delta=reserved,
+        record_rules=RECORD_RULES,
         **others,
     )
     if terms.large_delta and not terms.allow_large_delta:

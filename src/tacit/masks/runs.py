@@ -342,7 +342,7 @@ def run_masks(config: RunConfig, folder: Path, again: bool = False) -> RunResult
     if scans.held_out is not None and not config.data.allow_overlap:
         refuse_overlap(private.images, scans.held_out.images, "held-out")
     known = {"public_masks": scans.codec_masks, "groups": scans.patients}
-    with releasing(folder, config.to_toml()):
+    with releasing(folder, config):
         model.fit(private.images, private.masks, scans.public.images, **known)
         forget_teachers(folder)
         model.save(folder / "student.tacit", classes=scans.options.classes)

@@ -387,7 +387,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         Returns how many releases an earlier start of the same run has kept: they are paid for, if
         they are about the same public `inputs`.
         """
-        kept = self._kept.start(ledger, *inputs)
+        kept = self._kept.start(ledger, *inputs, plans=plans)
         self._refuse_beyond_epsilon(plans)
         self._refuse_beyond(ledger, plans[kept:])
         return kept

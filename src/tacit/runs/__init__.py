@@ -8,6 +8,7 @@ from tacit.runs.config import DataConfig, PrivacyConfig, RunConfig
 from tacit.runs.config import section_of as section_of
 from tacit.runs.evaluating import EvaluationResult, evaluate_run
 from tacit.runs.further_students import train_student
+from tacit.runs.ledgers import advisory_of as advisory_of
 from tacit.runs.ledgers import ledger_for as ledger_for
 from tacit.runs.packaging import package_run
 from tacit.runs.running import RunResult, run_config

@@ -27,6 +27,7 @@ from tacit.ledger import KeptReleases, Ledger, Statement
 from tacit.methods import NewLedger, method_named
 from tacit.report import render_report
 from tacit.runs.about import learned_by
+from tacit.runs.begun_with import begun_with, place_of
 from tacit.runs.config import RunConfig
 from tacit.runs.ledgers import ledger_of
 from tacit.runs.running import load_rows
@@ -137,13 +138,14 @@ def evaluate_run(
     with alone_in(folder):
         asked |= {"ledger": payer, "kept": _kept(folder, holdout, again=again)}
         own_way = method_named(config.method).evaluate
-        if own_way is not None:
-            found = own_way(config, folder, holdout, asked)
-        else:
-            how = {"threshold": threshold, "positive": positive}
-            found = _evaluate_rows(config, folder, holdout, asked | how)
-        opened = Ledger(payer.path or "") if isinstance(payer, NewLedger) else payer
-        said, head = _write(folder, config, found, opened)
+        with begun_with(folder, {"HOLDOUT": place_of(holdout)}, EVALUATED):
+            if own_way is not None:
+                found = own_way(config, folder, holdout, asked)
+            else:
+                how = {"threshold": threshold, "positive": positive}
+                found = _evaluate_rows(config, folder, holdout, asked | how)
+            opened = Ledger(payer.path or "") if isinstance(payer, NewLedger) else payer
+            said, head = _write(folder, config, found, opened)
     return EvaluationResult(folder, found, said, opened, head)
 
 

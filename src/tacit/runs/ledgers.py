@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tacit.errors import InvalidArgument
-from tacit.ledger import KeptReleases, Ledger
+from tacit.ledger import KeptReleases, Ledger, advisory
 from tacit.methods import NewLedger
 from tacit.runs.config import RunConfig
 
@@ -135,6 +135,27 @@ def ledger_of(folder: Path, given: str | Path | None = None) -> Ledger:
             "where it is: --ledger."
         )
     return Ledger(path)
+
+
+def advisory_of(folder: Path, given: str | Path | None = None) -> str:
+    """Return the advisory that may concern a finished run, otherwise "".
+
+    Parameters
+    ----------
+    folder : path
+        The run's, or that of a further student.
+    given : path, optional
+        Where its ledger is, if not where the configuration says.
+
+    Returns
+    -------
+    str
+        Of a ledger that runs share, what the others read is not known here.
+    """
+    config = RunConfig.of_finished(run_of(folder))
+    source = config.data.source
+    known = not config.privacy.ledger or source.startswith("npz:")
+    return advisory(ledger_of(folder, given), source if known else "")
 
 
 def noted_as(folder: Path) -> str:

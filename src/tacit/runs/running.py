@@ -3,6 +3,7 @@
 config.toml     the resolved configuration
 run.ledger      what was spent, unless the configuration names a ledger that runs share
 releases/       what was released, each with the hash of the entry that paid for it
+begun-with.secret  until the run ends: a key, and under it digests of the files that it began with
 statement.json  what may be said
 student.tacit   the model to publish
 metrics.json    accuracy on rows declared public, if there are any
@@ -57,6 +58,7 @@ from tacit.methods import ForecastEstimator, PrivateClassifier
 from tacit.records import Overlap
 from tacit.report import Learned, PageData
 from tacit.runs.about import learned_by
+from tacit.runs.begun_with import begun_with, files_of
 from tacit.runs.config import DataConfig, RunConfig
 from tacit.runs.ledgers import LEDGER, RELEASES, ledger_for, ledger_of
 from tacit.runs.sealing import METRICS, STATEMENT, STUDENT, seal_run
@@ -120,17 +122,20 @@ class RunResult:
 
 
 @contextlib.contextmanager
-def releasing(folder: Path, settings: str) -> Iterator[None]:
+def releasing(folder: Path, config: RunConfig) -> Iterator[None]:
     """Hold a run's directory, alone, until its statement is written.
 
     What finished teachers said stays only where the run was stopped and can still go on; who
     enters takes `forget_teachers` as soon as everything is released.
     """
-    enter(folder, settings)
+    enter(folder, config.to_toml())
     with _alone_in(folder):
         try:
-            yield
-        except InvalidArgument:
+            with begun_with(folder, files_of(config.data), RELEASES, "teachers"):
+                yield
+        except (InvalidArgument, BudgetExceeded) as refused:
+            if isinstance(refused, BudgetExceeded):
+                forget_teachers(folder)  # an earlier start released, and was stopped
             if not any((folder / name).exists() for name in (LEDGER, RELEASES)):
                 # Refused before it had a ledger, or charged one: nothing was spent.
                 with contextlib.suppress(OSError):
@@ -140,9 +145,6 @@ def releasing(folder: Path, settings: str) -> Iterator[None]:
         except ReleaseLost as lost:
             if (folder / "teachers").exists():  # it may still be asked again
                 raise ReleaseLost(f"{lost} {folder / 'teachers'} is secret.") from None
-            raise
-        except BudgetExceeded:
-            forget_teachers(folder)  # an earlier start released, and was stopped before it finished
             raise
 
 
@@ -426,7 +428,7 @@ def run_config(config: RunConfig, folder: str | Path, *, again: bool = False) ->
     rows = load_rows(config, stream=True)
     private, public = rows.private, rows.public
     model = make_classifier(config, private, folder, again=again)
-    with releasing(folder, config.to_toml()):
+    with releasing(folder, config):
         rows.teach(model)
         forget_teachers(folder)
         model.save(folder / STUDENT)

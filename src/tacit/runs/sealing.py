@@ -23,6 +23,7 @@ from tacit.evaluate import Evaluation, evaluation_measures
 from tacit.ledger import Entry, KeptReleases, Ledger, Statement, sanitised_at
 from tacit.report import NO_HEAD, PageData, render_report
 from tacit.runs.about import learned_by
+from tacit.runs.begun_with import forget
 from tacit.runs.card import model_card
 from tacit.runs.config import RunConfig
 from tacit.runs.ledgers import RELEASES, noted_as, run_of
@@ -122,6 +123,7 @@ def seal_run(
 
 def _put(folder: Path, seal: Entry) -> None:
     """Give staged files their names and their head; the statement comes last."""
+    forget(folder)  # what the run began with: no finished run has it
     stage = folder / STAGED
     names = sorted((path.name for path in stage.iterdir()), key=lambda name: name == STATEMENT)
     for name in names:
