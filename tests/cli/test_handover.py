@@ -100,11 +100,16 @@ def test_a_published_model_is_verified_and_packaged(run, tacit, tmp_path):
     assert tacit("export", "run").code == 2
     assert tacit("export", "run", "run/model.onnx").code == 2
     before = json.loads((run / "statement.json").read_text())
-    assert tacit("export", "run", "--publish").code == 0
+    old = json.loads(tacit("ledger", "show", "run/run.ledger", "--json").out)["head"]
+    head = json.loads(tacit("export", "run", "--publish", "--json").out)["head"]
     after = json.loads((run / "statement.json").read_text())
-    assert before["head"] != after["head"]
-    assert {**before, "head": 0, "entries": 0} == {**after, "head": 0, "entries": 0}
-    done = tacit("verify", "run")
+    assert old != head
+    assert {**before, "entries": 0} == {**after, "entries": 0}
+    done = tacit("verify", "run", "--head", old)
+    assert done.code == 0
+    assert f"older; by now it is {head}" in done.out
+    assert "report.html: was written anew by a later publication" in done.out
+    done = tacit("verify", "run", "--head", head)
     assert done.code == 0
     assert "model.onnx: is what the ledger says" in done.out
     assert tacit("package", "run", "run.zip", "--onnx").code == 0
@@ -126,7 +131,7 @@ def test_a_model_that_nobody_listed_is_found(run, tacit, tmp_path):
     (tmp_path / "model.onnx").rename(run / "model.onnx")
     done = tacit("verify", "run")
     assert done.code == 4
-    assert "covers no such file; tacit export RUN --publish" in done.out
+    assert "lists no such file; tacit export RUN --publish" in done.out
 
 
 def test_nothing_is_listed_where_the_statement_would_have_to_claim_more(run, tacit):
@@ -140,6 +145,29 @@ def test_nothing_is_listed_where_the_statement_would_have_to_claim_more(run, tac
     assert "would have to claim more" in done.err
     assert not (run / "model.onnx").exists()
     assert tacit("verify", "run").code == 0
+
+
+def test_a_sanitised_statement_is_published_in_a_run(run, tacit, tmp_path):
+    from tacit import Budget, Ledger
+    from tacit.datasets import demo_votes
+
+    np.savez(tmp_path / "votes.npz", votes=demo_votes())
+    place = tmp_path / "all.ledger"
+    book = Ledger(place, budget=Budget(80.0, 1e-4), reserved_delta=2e-5)
+    assert tacit("train", "run.toml", "--out", "on-it", "--ledger", place).code == 0
+    asked = ("--mechanism", "gnmax", "--sigma", 60, "--ledger", place, "--out", "labels.csv")
+    assert tacit("aggregate", "votes.npz", *asked).code == 0
+    how = ("sanitise", "votes.npz", "--labels", "labels.csv", "--ledger", place, "--overwrite")
+    before = len(book)
+    refused = tacit(*how, "--out", "run/statement.json")
+    assert refused.code == 2
+    assert "another ledger. Nothing was spent." in refused.err
+    assert len(book) == before
+    done = tacit(*how, "--out", "on-it/statement.json", "--json")
+    assert done.code == 0, done.err
+    said = json.loads(done.out)["statement"]
+    assert (said["kind"], said["head"]) == ("sanitised", book.head)
+    assert tacit("verify", "on-it", "--head", book.head).code == 0
 
 
 def test_an_ending_and_a_file_that_is_there_are_refused(run, tacit, tmp_path):

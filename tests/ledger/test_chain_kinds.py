@@ -73,6 +73,17 @@ def test_a_ledger_of_notes_alone_has_spent_nothing(path, accountant, plan):
     assert "publication" in page
 
 
+def test_a_seal_lists_files_only_where_the_ledger_has_not_gone_on(ledger, plan, votes):
+    files = {"student.tacit": HASH}
+    before = ledger.head
+    spend(ledger, plan, votes)
+    assert ledger.seal(files, run="", after=before) is None
+    seal = ledger.seal(files, run="", after=ledger.head, faults=["x was read"])
+    assert (seal.kind, seal.cost, seal.about) == ("seal", 0.0, {"run": "", "files": files})
+    assert ledger.head == seal.hash
+    assert "x was read" in ledger.statement(head=seal.hash).warnings
+
+
 def test_a_charge_counts_and_presumes_that_others_drew_the_noise(path, ledger, plan, votes):
     append(path, charge(plan))
     spend(ledger, plan, votes, times=2)
@@ -97,6 +108,9 @@ def test_a_charge_counts_and_presumes_that_others_drew_the_noise(path, ledger, p
         {"priced_by": []},
         {"kind": "began", "about": {"entry": HASH, "steps": 0}},
         {"kind": "began", "about": {"entry": HASH, "steps": True}},
+        {"kind": "value", "about": {"entry": HASH, "values": [1.0]}},
+        {"kind": "seal", "about": {"run": "", "files": {}}},
+        {"kind": "seal", "about": {"run": "", "files": {"student.tacit": "short"}}},
         {"kind": "charge"},
         {"kind": "release"},
         {"kind": "release", "noise": "csprng", "about": {}},
@@ -119,8 +133,10 @@ def test_a_charge_names_its_study_and_who_draws(path, ledger, plan, change):
 def test_steps_belong_to_an_earlier_release(path, ledger, plan, votes):
     spend(ledger, plan, votes)
     began = {**FREE, "kind": "began", "about": {"entry": HASH, "steps": 1}}
-    with pytest.raises(LedgerError, match="Nothing was written"):
-        append(path, began)
+    value = {**FREE, "kind": "value", "about": {"entry": HASH, "values": [0.5, 1.0]}}
+    for note in (began, value):
+        with pytest.raises(LedgerError, match="Nothing was written"):
+            append(path, note)
     assert len(ledger) == 1
     forge(path, **began)
     with pytest.raises(LedgerDamaged, match="Entry 2"):

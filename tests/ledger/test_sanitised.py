@@ -16,6 +16,7 @@ from scipy import stats
 
 from tacit.errors import BudgetExceeded, GrantError, InvalidArgument
 from tacit.ledger import Budget, Ledger, Statement, sanitised_statement
+from tacit.ledger.sanitised import sanitised_at
 from tacit.mechanisms import (
     ConfidentGNMax,
     GNMax,
@@ -88,7 +89,8 @@ def test_statement_shows_the_worst_case_at_the_same_delta(book):
     assert (statement.kind, statement.delta) == ("sanitised", DELTA)
     assert statement.worst_case_epsilon == worst.epsilon == book.spent()
     assert statement.epsilon < 0.6 * statement.worst_case_epsilon
-    assert (statement.head, statement.entries) == (book.head, 2)
+    assert (statement.head, statement.entries) == (book.head, 3)  # and the values, noted
+    assert sanitised_at(book) == sanitised_at(Ledger(book.path), book.head) == statement
     assert (statement.unit, statement.noise) == ("person", "csprng")
     assert Statement.from_json(statement.to_json()) == statement
     assert "ex post" in str(statement)
@@ -108,7 +110,7 @@ def test_entries_that_are_not_covered_count_with_their_worst_case(book):
     labelled(book, GNMax(80.0))
     both = sanitised_statement(book, [release])
     assert both.epsilon - alone == pytest.approx(2000 * ORDER / 80**2)
-    assert both.entries == 3
+    assert both.entries == 4
 
 
 def test_two_covered_entries(book):
@@ -255,6 +257,20 @@ def test_a_secret_of_another_order_is_refused_and_stays_charged(book):
     assert len(book) == 2
 
 
+def test_without_noted_values_nothing_is_derived(book):
+    labels = labelled(book)
+    with pytest.raises(InvalidArgument, match="noted a sanitised cost"):
+        sanitised_at(book)
+    release, _ = sanitised(book, labels)
+    before = book.head
+    sanitised_statement(book, [release])
+    with pytest.raises(InvalidArgument, match="noted a sanitised cost"):
+        sanitised_at(book, before)
+    other = dataclasses.replace(release, values=np.array([-50.0, 0.0]))
+    with pytest.raises(InvalidArgument, match="that were noted"):
+        sanitised_statement(book, [other])
+
+
 def test_no_releases(book):
     with pytest.raises(InvalidArgument, match="at least one"):
         sanitised_statement(book, [])
@@ -359,4 +375,4 @@ def test_an_entry_that_comes_meanwhile_is_not_named_without_being_counted(book, 
     monkeypatch.undo()
     after = sanitised_statement(book, [release])
     assert after.epsilon > before.epsilon
-    assert after.entries == 3
+    assert after.entries == 4

@@ -155,8 +155,9 @@ def test_the_schema_refuses_what_is_no_statement(changes):
     assert not jsonschema.Draft202012Validator(STATEMENT_SCHEMA).is_valid(instance)
 
 
-@pytest.mark.parametrize("field", sorted(make().to_dict()))
+@pytest.mark.parametrize("field", sorted(make(head=None).to_dict()))
 def test_the_schema_requires_every_field(field):
+    """But the head, which the file of a run leaves to its seal."""
     instance = make().to_dict()
     del instance[field]
     assert not jsonschema.Draft202012Validator(STATEMENT_SCHEMA).is_valid(instance)
@@ -251,6 +252,18 @@ def test_a_large_epsilon_says_what_it_allows_wherever_it_is_stated():
     assert f"Warning: {warning}." in str(least)
     assert json.loads(least.to_json())["warnings"] == [warning]
     assert Statement.from_json(least.to_json()) == least
+
+
+def test_the_first_format_is_read_and_had_a_head():
+    old = {**make().to_dict(), "format": "tacit-statement/1"}
+    assert Statement.from_json(json.dumps(old)) == make()
+    del old["head"]
+    with pytest.raises(InvalidArgument, match="JSON of a public statement"):
+        Statement.from_json(json.dumps(old))
+
+
+def test_without_a_head_the_paragraph_still_names_the_ledger():
+    assert "from a ledger of 3 entries; it covers" in str(make(head=None))
 
 
 def test_a_statement_written_before_there_was_the_warning_gets_it_when_it_is_read():

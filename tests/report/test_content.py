@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -12,10 +13,11 @@ from tacit.errors import InvalidArgument, SecretDisclosure
 from tacit.ledger import Budget, Ledger
 from tacit.mechanisms.base import assumptions
 from tacit.report import (
+    NO_HEAD,
     Learned,
     Measure,
+    PageData,
     Section,
-    carried_over,
     render_report,
     trade_off_figure,
 )
@@ -61,18 +63,37 @@ def test_the_top_says_what_was_learned_and_what_chance_reaches(ledger):
     assert "No better than chance" not in text
 
 
-def test_what_a_page_had_of_its_own_is_carried_over_byte_for_byte(ledger):
+def test_a_page_is_made_anew_from_its_data_byte_for_byte(ledger, tmp_path):
     figure = trade_off_figure([1, 2], {"sigma 40": [0.8, 1.5]}, budget=3)
     table = {"columns": ["class", "Dice & more"], "rows": [["a < b", "1"], ["c", "2"]]}
     told = {"title": "Each class", "paragraphs": ["p < q."], "figures": [("own", figure)], **table}
     own = {"figures": [("a < b & c", figure), ("two", figure)], "notes": ["x < 1.", "y & z"]}
     own["sections"] = [Section(**told), Section(title="Short", paragraphs=["Nothing."])]
-    page = render_report(ledger, **own)
-    found = carried_over(page)
-    assert [caption for caption, _ in found["figures"]] == ["a < b & c", "two"]
-    assert found["notes"] == own["notes"]
-    assert render_report(ledger, **found) == page
-    assert carried_over(render_report(ledger)) == {"sections": [], "figures": [], "notes": []}
+    own["learned"] = learned(GOOD)
+    data = PageData(**own)
+    path = tmp_path / "report.json"
+    path.write_text(data.to_json(), encoding="utf-8")
+    found = PageData.read(path)
+    assert found.to_json() == data.to_json()
+    assert render_report(ledger, **found.as_arguments()) == render_report(ledger, **own)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "tacit-report/1", "more": 1}'])
+def test_other_json_is_not_read_as_data_of_a_page(tmp_path, text):
+    (tmp_path / "report.json").write_text(text)
+    with pytest.raises(InvalidArgument, match=r"report\.json"):
+        PageData.read(tmp_path / "report.json")
+
+
+def test_the_page_of_a_run_shows_zeros_for_its_head_and_lists_its_files(ledger):
+    now = ledger.statement()
+    said = replace(now, head=NO_HEAD, entries=now.entries + 1)
+    page = render_report(ledger, statement=said, files={"student.tacit": "ab" * 32})
+    assert page.count(NO_HEAD) == 3
+    assert now.head not in text_of(page)
+    assert f"student.tacit {'ab' * 32}" in text_of(page)
+    with pytest.raises(InvalidArgument, match="differs in entries, head"):
+        render_report(ledger, statement=now, files={"student.tacit": "ab" * 32})
 
 
 def test_a_model_that_learned_nothing_is_said_to(ledger):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
 from tacit import BudgetExceeded, Ledger
 from tacit.errors import InvalidArgument, ReleaseLost
-from tacit.ledger import Statement
 from tacit.ledger import kept_releases as kept
 from tacit.ledger.begun_steps import BegunSteps
 from tacit.methods import PrivateKNNClassifier
@@ -20,6 +21,7 @@ from tacit.runs import (
     begun_with,
     run_config,
     running,
+    sealing,
     verify_run,
 )
 from tacit.students import load_student
@@ -191,16 +193,40 @@ def _second_student_dies():
     return student
 
 
-def test_killed_behind_the_note_of_its_statement_it_is_verified_all_the_same(tmp_path, monkeypatch):
-    """The ledger then knows a statement that was never written."""
+def test_killed_before_its_seal_the_same_command_goes_on(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(Statement, "write", dying)
+        patched.setattr(Ledger, "seal", dying)
         with pytest.raises(Killed):
             run_config(config("prototype"), tmp_path / "run")
-    assert not (tmp_path / "run" / begun_with.NAME).exists()  # gone before the run has finished
-    with pytest.warns(UserWarning, match="all but finished"):
-        run_config(config("prototype"), tmp_path / "run")
+    assert [each.what for each in verify_run(tmp_path / "run") if not each.holds] == ["statement"]
+    assert (tmp_path / "run" / begun_with.NAME).exists()
+    run_config(config("prototype"), tmp_path / "run")
+    assert not (tmp_path / "run" / begun_with.NAME).exists()
     assert all(check.holds for check in verify_run(tmp_path / "run"))
+    assert len(paid(tmp_path / "run")) == 1
+
+
+@pytest.mark.parametrize("moment", range(6))
+def test_killed_behind_its_seal_it_is_sealed(tmp_path, monkeypatch, moment):
+    """Files that were staged get their names, and the head, from whatever command comes next."""
+    done, write = [], sealing.write_atomically
+
+    def dies(path, data, mode=0o644):
+        if path.parent.name != sealing.STAGED:
+            if len(done) == moment:
+                raise Killed
+            done.append(path)
+        write(path, data, mode)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sealing, "write_atomically", dies)
+        with contextlib.suppress(Killed):
+            run_config(config("prototype"), tmp_path / "run")
+    assert all(check.holds for check in verify_run(tmp_path / "run"))
+    assert not (tmp_path / "run" / sealing.STAGED).exists()
+    head = Ledger(tmp_path / "run" / "run.ledger").head
+    assert (tmp_path / "run" / "report.html").read_text(encoding="utf-8").count(head) == 3
+    assert len(done) == min(moment, 4)
 
 
 def test_killed_while_it_entered_its_folder_it_begins(tmp_path, monkeypatch):

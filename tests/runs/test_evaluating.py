@@ -179,7 +179,7 @@ def test_the_runs_own_ledger_refuses_beyond_its_budget(run):
     assert failed(folder) == []
 
 
-@pytest.mark.parametrize("dies_in", ["_write", "render_report", "publish_files"])
+@pytest.mark.parametrize("dies_in", ["_write", "render_report", "seal_run"])
 def test_stopped_after_the_release_it_goes_on_for_nothing(run, monkeypatch, dies_in):
     folder, apart = run
     asked = {"epsilon": 1.0, "n_records": 1500, "share": 0.3, "disjoint": True}

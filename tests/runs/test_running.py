@@ -45,13 +45,18 @@ def test_a_run_leaves_what_may_be_kept_and_nothing_secret(tmp_path):
         "student.tacit",
         "metrics.json",
         "report.html",
+        "report.json",
+        "MODEL_CARD.md",
     }
     assert RunConfig.read(tmp_path / "run" / "config.toml") == config()
     statement = Statement.from_json((tmp_path / "run" / "statement.json").read_text())
-    assert statement == result.statement
-    *noted, last = Ledger(tmp_path / "run" / "run.ledger").entries()
-    assert statement.head == noted[-1].hash  # the note of the statement itself comes behind it
-    assert last.purpose == "publish statement.json"
+    assert statement == replace(result.statement, head=None)
+    seal = Ledger(tmp_path / "run" / "run.ledger").entries()[-1]
+    assert (seal.kind, seal.hash, seal.sequence) == ("seal", result.statement.head, 2)
+    assert set(seal.about["files"]) == {
+        *(names - {"run.ledger", "run.ledger-head", "releases"}),
+        "releases/1.npz",
+    }
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert metrics["accuracy"] == result.accuracy > 0.5
     data = runs.load_dataset("digits")

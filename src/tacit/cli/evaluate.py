@@ -88,9 +88,11 @@ def evaluate(
     def shown() -> None:
         _show(result.found)
         show.print_statement(result.ledger, result.statement)
+        show.print_head(result.head)
         show.screen().print(f"Run: {run}, report with the evaluation: {run / 'report.html'}")
 
-    return show.Result({**_plain(result.found), "statement": result.statement.to_dict()}, shown)
+    said = {"statement": result.statement.to_dict(), "head": result.head}
+    return show.Result({**_plain(result.found), **said}, shown)
 
 
 def _number(records: str) -> int | str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.markup import escape
@@ -15,21 +15,23 @@ from tacit.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from tacit.export import Exported
+    from tacit.ledger import Statement
 
 NOT_TRUSTED = 4
 
 
-def verify(run: Path, *, ledger: Path | None = None) -> Result:
+def verify(run: Path, *, ledger: Path | None = None, head: str | None = None) -> Result:
     """Check that a run's model, statement, report and ledger belong together; exit code 4 if not.
 
-    Example: tacit verify runs/first
+    Example: tacit verify runs/first --head 3f0a…
 
     run: The run's folder.
     ledger: Where its ledger is, if not where its configuration says.
+    head: The run's head, kept elsewhere: shows that nobody wrote everything anew, ledger included.
     """
     from tacit.runs import advisory_of, verify_run
 
-    checks = verify_run(run, ledger)
+    checks = verify_run(run, ledger, head)
     holds = all(check.holds for check in checks)
     known = advisory_of(run, ledger) if holds else ""
     plain = {
@@ -47,6 +49,11 @@ def verify(run: Path, *, ledger: Path | None = None) -> Result:
             if holds
             else "[bold red]Not verified[/]: do not rely on this run."
         )
+        if head is None and holds:
+            screen().print(
+                "Without --head, a run that was written anew in whole, its ledger included, looks "
+                "intact: compare with the head that you keep."
+            )
         print_advisory(known)
 
     return Result(plain, shown, None if holds else typer.Exit(NOT_TRUSTED))
@@ -71,7 +78,7 @@ def export(
     run: The run's folder, or its student.tacit.
     out: The file to write, an .onnx; left out with --publish.
     publish: Keep it in the run's folder as model.onnx and list its hash in the ledger: tacit verify
-        then checks it. The statement is written again, with the head behind that note.
+        then checks it. The run is sealed again, and has a new head.
     """
     from tacit.export import export_onnx
     from tacit.runs import ONNX, publish_also
@@ -85,17 +92,19 @@ def export(
         raise InvalidArgument(f"Expected --publish to write {ONNX} into the run's own folder.")
     writable(path, overwrite=overwrite or publish)
     done: list[Exported] = []
+    said: Statement | None = None
     if publish:
-        publish_also(run, lambda place: done.append(export_onnx(run, place)))
+        said = publish_also(run, lambda place: done.append(export_onnx(run, place)))
     else:
         done.append(export_onnx(run, path))
     (made,) = done
     takes, says = ", ".join(made.inputs), ", ".join(made.outputs)
-    listed = "\nListed in the ledger; the statement has a new head." if publish else ""
-    return Result(
-        {"model": str(path), "inputs": made.inputs, "outputs": made.outputs, "sha256": made.sha256},
-        f"{path}: takes {takes}; says {says}{listed}",
-    )
+    plain: dict[str, Any] = {"model": str(path), "inputs": made.inputs, "outputs": made.outputs}
+    listed = ""
+    if said is not None:
+        plain["head"] = said.head
+        listed = f"\nListed in the ledger. The run's head is now {said.head}"
+    return Result({**plain, "sha256": made.sha256}, f"{path}: takes {takes}; says {says}{listed}")
 
 
 def package(
@@ -104,16 +113,18 @@ def package(
     *,
     onnx: bool = False,
     ledger: Path | None = None,
+    sign: Path | None = None,
     overwrite: bool = False,
 ) -> Result:
     """Write a finished run as one archive that others can check and use without tacit.
 
-    Example: tacit package runs/first first.zip --onnx
+    Example: tacit package runs/first first.zip --onnx --sign ~/.ssh/id_ed25519
 
     run: The run's folder.
     out: The archive to write, a .zip.
     onnx: Export and publish the model as ONNX first, if that was not done yet.
     ledger: Where its ledger is, if not where its configuration says.
+    sign: An SSH key that signs the manifest (ssh-keygen -Y sign).
     """
     from tacit.runs import ONNX, package_run, publish_also
 
@@ -124,8 +135,9 @@ def package(
         from tacit.export import export_onnx
 
         publish_also(run, lambda place: export_onnx(run, place))
-    members = package_run(run, out, ledger)
+    members, head = package_run(run, out, ledger, sign=sign)
     return Result(
-        {"archive": str(out), "files": members},
-        f"{out}: {', '.join(members)}\nWhoever receives it unpacks it and runs: python verify.py",
+        {"archive": str(out), "files": members, "head": head},
+        f"{out}: {', '.join(members)}\nThe run's head is {head}\nGive it to whoever receives the "
+        "archive in another way, who unpacks it and runs: python verify.py --head …",
     )

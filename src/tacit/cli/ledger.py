@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -86,6 +86,7 @@ def show(file: Path, *, page: int = 1) -> Result:
 
     def plain() -> dict[str, Any]:  # for machines alone: a ledger may be long
         statement, entries = ledger.survey(lambda each: list(map(_plain, each)))
+        seals = {e["about"]["run"]: e["hash"] for e in entries if e["kind"] == "seal"}
         spent = statement.epsilon or 0.0
         return {
             "spent": spent,
@@ -94,6 +95,7 @@ def show(file: Path, *, page: int = 1) -> Result:
             "unit": ledger.unit,
             "accountant": ledger.accountant,
             "head": statement.head,
+            "runs": seals,
             "warnings": statement.warnings,
             "advisory": advisory(ledger),
             "entries": entries,
@@ -103,6 +105,16 @@ def show(file: Path, *, page: int = 1) -> Result:
         statement, found = ledger.survey(lambda entries: _found(entries, page))
         _print_entries(file.name, ledger, found, page)
         _print_clock(found.late)
+        for run, (sequence, head) in found.seals.items():
+            screen().print(
+                f"The head of {run.rstrip('/') or 'the run'} is {head}, entry {sequence}.",
+                soft_wrap=True,
+                highlight=False,
+            )
+        if not found.paid_since and list(found.seals.values()):
+            # Notes behind a seal change nothing that is said: one head is enough.
+            _, head = max(found.seals.values())
+            statement = ledger.statement(head=head)
         print_statement(ledger, statement)
         print_advisory(advisory(ledger))
 
@@ -121,6 +133,8 @@ class _Found(NamedTuple):
     listed: int
     on_page: Sequence[Entry]
     late: Sequence[Entry]
+    seals: Mapping[str, tuple[int, str]]
+    paid_since: bool
 
 
 def _found(entries: Iterable[Entry], page: int) -> _Found:
@@ -130,11 +144,16 @@ def _found(entries: Iterable[Entry], page: int) -> _Found:
     """
     length = paid = listed = 0
     late: list[Entry] = []
+    seals: dict[str, tuple[int, str]] = {}
+    paid_since = False
     kept: deque[Entry] = deque(maxlen=min(max(page, 1) * ROWS, sys.maxsize))
     for entry in entries:
         length, paid = entry.sequence, paid + entry.is_paid
         if entry.behind:
             late.append(entry)
+        if entry.kind == "seal":
+            seals[entry.about["run"]] = (entry.sequence, entry.hash)
+        paid_since = entry.kind != "seal" and (paid_since or entry.is_paid)
         if entry.kind != "began":
             kept.append(entry)
             listed += 1
@@ -142,7 +161,7 @@ def _found(entries: Iterable[Entry], page: int) -> _Found:
     if not 1 <= page <= pages:
         raise InvalidArgument(f"Expected --page={page} to be a page from 1 to {pages}.")
     on_page = list(kept)[: min(ROWS, listed - (page - 1) * ROWS)]
-    return _Found(length, paid, listed, on_page, late)
+    return _Found(length, paid, listed, on_page, late, seals, paid_since)
 
 
 def _print_entries(name: str, ledger: Ledger, found: _Found, page: int) -> None:

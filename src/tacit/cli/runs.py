@@ -114,12 +114,13 @@ def _plain(result: RunResult) -> dict[str, object]:
         shown |= {"thresholds": result.thresholds}
         shown |= {"numbers": result.numbers} if result.numbers else {}
     said = {"notes": list(result.notes), "statement": result.statement.to_dict()}
-    return {"folder": str(result.folder), **shown, **said}
+    return {"folder": str(result.folder), "head": result.statement.head, **shown, **said}
 
 
 def _show_run(title: str, rows: list[tuple[str, str]], result: RunResult) -> None:
     show.print_table(title, ("what", "result"), rows)
     show.print_statement(result.ledger, result.statement)
+    show.print_head(result.statement.head)
 
 
 def _warn_of_chance(result: RunResult) -> None:

@@ -105,6 +105,12 @@ def print_table(
     screen().print(shown)
 
 
+def print_head(head: str | None) -> None:
+    """Print a run's head, and what it is for."""
+    screen().print(f"The run's head is {head}", soft_wrap=True, highlight=False)
+    screen().print("Keep it where nobody who may write to the ledger can reach it.")
+
+
 def print_advisory(text: str) -> None:
     """Print what an older ledger's reader must know, if there is anything."""
     if text:

@@ -226,16 +226,19 @@ def sanitise(
 
     labels: The labels that `tacit aggregate` wrote.
     ledger: The ledger that paid for them.
-    out: Where the statement goes, as JSON.
+    out: Where the statement goes, as JSON. statement.json of a finished run on that ledger, with
+        --overwrite: the run is sealed again.
     sigma: Noise of the cost, in its scale.
     """
     from tacit import report as reports
     from tacit.datasets import read_votes
     from tacit.ledger import sanitised_statement
     from tacit.mechanisms import Plan, secret_cost_of
+    from tacit.runs import publish_also, run_of_statement
 
     writable(out, report, overwrite=overwrite)
     book = existing(ledger)
+    run = run_of_statement(out, book)
     rows, released, paid = _read_labels(labels)
     covered = _covered(book, paid)
     mechanism = _sanitise(book, covered, sigma)
@@ -245,7 +248,10 @@ def sanitise(
     with book.release(Plan(mechanism, 1), purpose=f"sanitise {covered.hash[:12]}") as grant:
         release = grant.release(secret)
     statement = sanitised_statement(book, [release])
-    statement.write(out)
+    if run is None:
+        statement.write(out)
+    else:
+        statement = publish_also(run, kind="sanitised")
     if report is not None:
         learned = _labels_of(priced, covered.plan)
         reports.write_report(report, book, statement=statement, learned=learned)

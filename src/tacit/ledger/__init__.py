@@ -14,6 +14,8 @@ from tacit.ledger.ledger import Ledger, Snapshot
 from tacit.ledger.plain_words import epsilon_text, meaning, odds_text
 from tacit.ledger.plain_words import one_in as one_in
 from tacit.ledger.sanitised import SANITISABLE, sanitised_statement
+from tacit.ledger.sanitised import sanitised_at as sanitised_at
+from tacit.ledger.statement import SCHEMA_FILE as SCHEMA_FILE
 from tacit.ledger.statement import STATEMENT_SCHEMA, Statement
 from tacit.ledger.terms import Budget, GaussianAccountant, RdpAccountant, best_order
 from tacit.ledger.warnings import LARGE_DELTA, ONE_RUN

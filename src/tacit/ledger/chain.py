@@ -14,6 +14,11 @@ charge       data went into a protocol in which others draw the noise, and were 
 publication  a file was published, which costs nothing; about {"sha256": its hash}
 began        steps of a release up to this one were begun, which costs nothing;
              about {"entry": the hash of its entry, "steps": their number}
+value        what a `Sanitise` released, which its own entry paid for;
+             about {"entry": the hash of that entry, "values": the two numbers}
+seal         every file that a run publishes, which costs nothing; about {"run": what tells it from
+             others on this ledger, "files": the SHA-256 of each by its name}. The hash of this line
+             is the run's head. A file that shows the head is hashed with its digits as zeros.
 
 Lines of schema 1 and 2 are releases that say less; they stay as they were written. A line that says
 anything that is not listed here was written by a newer tacit, and is refused: what it means for
@@ -215,7 +220,9 @@ class Totals:
 NOISE_LEVELS = ("exact", "csprng", "insecure-seeded")
 """From the strongest to the weakest."""
 LINE_SCHEMA = 3
-PAID, FREE = ("release", "charge"), ("publication", "began")
+PAID, FREE = ("release", "charge"), ("publication", "began", "value", "seal")
+ABOUT_AN_ENTRY = ("began", "value")
+"""Notes about a release that stands before them."""
 
 _FIRST = {"sequence", "time", "purpose", "plan", "cost", "noise", "library", "previous"}
 _THIRD = {
@@ -253,7 +260,7 @@ class Entry:
     hash : str
         SHA-256 of this line as it was written.
     kind : str
-        "release", "charge", "publication" or "began"; the first two are paid for.
+        "release" or "charge", which are paid for, or one of the kinds in `FREE`.
     faults : tuple of str
         Sentences about what no cost covers. They follow from arguments, never from private rows.
     priced_by : mapping
@@ -385,11 +392,21 @@ def _is_hash(text: Any) -> bool:
     return isinstance(text, str) and _HASH.fullmatch(text) is not None
 
 
+def _is_pair(values: Any) -> bool:
+    return isinstance(values, list) and [type(each) for each in values] == [float, float]
+
+
+def _are_files(files: Any) -> bool:
+    return isinstance(files, dict) and files != {} and all(map(_is_hash, files.values()))
+
+
 _ABOUT: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
     "release": {"attempt": _is_hash},
     "charge": {"study": _is_hash, "entrusted": lambda names: _are_words(names) and names != []},
     "publication": {"sha256": _is_hash},
     "began": {"entry": _is_hash, "steps": lambda steps: type(steps) is int and steps > 0},
+    "value": {"entry": _is_hash, "values": _is_pair},
+    "seal": {"run": lambda run: isinstance(run, str), "files": _are_files},
 }
 
 
@@ -575,7 +592,10 @@ class Chain:
         return (
             entry.totals == self.totals.as_dict()
             and entry.behind == _behind(entry.time, self.latest)
-            and (entry.kind != "began" or self.kinds.get(entry.about["entry"]) == "release")
+            and (
+                entry.kind not in ABOUT_AN_ENTRY
+                or self.kinds.get(entry.about["entry"]) == "release"
+            )
         )
 
 

@@ -73,6 +73,10 @@ class _AlreadyCharged(Exception):
     """A study was charged before."""
 
 
+class _WentOn(Exception):
+    """Another entry was written since."""
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """A ledger at one moment, all of it from one verified read: what a report shows.
@@ -650,6 +654,60 @@ class Ledger:
             "faults": checked_faults(faults),
         }
         return self._continued(lambda _: self._free(kind="publication", **line)).entries[-1]
+
+    def note_values(self, entry: str, values: Sequence[float]) -> Entry:
+        """Note what a `Sanitise` released, so that whoever has the ledger derives the statement.
+
+        Parameters
+        ----------
+        entry : str
+            Hash of the entry that paid for it.
+        values : pair of float
+            As they were released; public.
+
+        Returns
+        -------
+        Entry
+            The entry, durably written; it costs nothing.
+        """
+        about = {"entry": checked_hash(entry=entry), "values": [float(each) for each in values]}
+        line = {"kind": "value", "purpose": f"values of {entry[:12]}", "about": about}
+        return self._continued(lambda _: self._free(**line), about=entry).entries[-1]
+
+    def seal(
+        self, files: Mapping[str, str], *, run: str, after: str, faults: Sequence[str] = ()
+    ) -> Entry | None:
+        """Note every file that a run publishes in one entry, whose hash is the run's head.
+
+        Parameters
+        ----------
+        files : mapping of str to str
+            SHA-256 of each file by its name; of one that shows the head, with zeros for its digits.
+        run : str
+            What tells the run from others on this ledger; "" where it has none beside it.
+        after : str
+            The head of the ledger when the statement among these files was made.
+        faults : sequence of str
+            What the run's statement warns of and no other entry confesses.
+
+        Returns
+        -------
+        Entry or None
+            Durably written, at no cost; None where the ledger has gone on since `after`.
+        """
+        about = {"run": run, "files": dict(files)}
+        line = {"kind": "seal", "purpose": f"seal {len(files)} files", "about": about}
+        line["faults"] = checked_faults(faults)
+
+        def draft(chain: Chain) -> Mapping[str, Any]:
+            if chain.head != after:  # seen under the write lock
+                raise _WentOn
+            return self._free(**line)
+
+        try:
+            return self._continued(draft).entries[-1]
+        except _WentOn:
+            return None
 
     def _free(self, **line: Any) -> dict[str, Any]:
         """Return a line that costs nothing."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from tacit.errors import LedgerDamaged
-from tacit.ledger.chain import Chain, Entry, read_json
+from tacit.ledger.chain import ABOUT_AN_ENTRY, Chain, Entry, read_json
 from tacit.ledger.head_file import Remembered
 from tacit.ledger.schema import INDEX_CHARGES, STUDY, checked_version
 
@@ -147,8 +147,8 @@ def _at(database: sqlite3.Connection, sequence: int) -> list[dict[str, Any]]:
 
 
 def _subjects(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the entries that notes of begun steps are about: they may stand before these rows."""
-    notes = (read_json(row["payload"]) for row in rows if row.get("kind") == "began")
+    """Return the entries that notes are about: they may stand before these rows."""
+    notes = (read_json(row["payload"]) for row in rows if row.get("kind") in ABOUT_AN_ENTRY)
     subjects = (note["about"].get("entry") for note in notes if isinstance(note.get("about"), dict))
     return [subject for subject in subjects if isinstance(subject, str)]
 

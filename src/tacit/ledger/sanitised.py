@@ -14,7 +14,7 @@ Proof: docs/theory/smooth-sensitivity.md#the-ex-post-statement.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -33,7 +33,7 @@ SANITISABLE: dict[str, type[GNMax] | type[ConfidentGNMax]] = {
 
 
 def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statement:
-    """Return the statement that sanitised costs support for everything in the ledger.
+    """Note sanitised costs in the ledger, and return the statement that all of them support.
 
     Parameters
     ----------
@@ -46,7 +46,8 @@ def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statemen
     Returns
     -------
     Statement
-        Of kind "sanitised", at the budget's delta, with the worst case beside it.
+        Of kind "sanitised", at the budget's delta, with the worst case beside it; `sanitised_at`
+        derives it again from the ledger alone.
 
     Notes
     -----
@@ -61,23 +62,52 @@ def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statemen
     ----------
     `docs/theory/smooth-sensitivity.md#the-ex-post-statement`
     """
-    worst = ledger.statement()
+    all_entries = ledger.entries()
+    entries = {entry.hash: entry for entry in all_entries}
+    noted = {each.about["entry"]: each.about["values"] for each in all_entries if _is_value(each)}
+    if not releases:
+        raise InvalidArgument("Expected at least one release of Sanitise.")
+    named = [str(release.entry) for release in releases]
+    covered = [_covered(entries, key, ledger.sanitise_order) for key in noted if key not in named]
+    values = [_paid_for(release, entries, ledger.sanitise_order, covered) for release in releases]
+    _refuse_list(ledger)
+    for entry, pair in zip(named, values, strict=True):
+        if noted.get(entry, pair) != pair:
+            raise InvalidArgument(f"Expected the values of entry {entry[:12]} that were noted.")
+        if entry not in noted:
+            ledger.note_values(entry, pair)
+    return sanitised_at(ledger)
+
+
+def sanitised_at(ledger: Ledger, head: str | None = None) -> Statement:
+    """Return the statement that follows from the sanitised costs that a ledger has noted.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        With accountant "gaussian" or "rdp".
+    head : str, optional
+        Say what was true when the ledger ended with this entry, instead of now.
+
+    Returns
+    -------
+    Statement
+        Of kind "sanitised"; a ledger that had noted none is refused.
+    """
+    _refuse_list(ledger)
+    worst = ledger.statement() if head is None else ledger.statement(head=head)
     # Another process may append meanwhile: count the entries that the statement names, no others.
     entries = {entry.hash: entry for entry in ledger.entries()[: worst.entries]}
     order = ledger.sanitise_order
-    if not releases:
-        raise InvalidArgument("Expected at least one release of Sanitise.")
     covered: dict[str, float] = {}
-    for release in releases:
-        mechanism, paid = _paid_for(release, entries, order)
-        price = entries.get(mechanism.covers)
-        if price is None or price.hash in covered or not _can_cover(price, paid):
-            raise InvalidArgument(
-                f"Expected covers={mechanism.covers!r} to be one earlier entry of the ledger, of "
-                f"{' or '.join(SANITISABLE)}, once."
-            )
-        released = mechanism.read(np.asarray(release)).upper_bound
+    for note in filter(_is_value, entries.values()):
+        mechanism, price = _covered(entries, note.about["entry"], order)
+        if price.hash in covered:
+            raise _not_covered(mechanism)
+        released = mechanism.read(np.asarray(note.about["values"])).upper_bound
         covered[price.hash] = min(released, _most(price, order))
+    if not covered:
+        raise InvalidArgument("Expected a ledger that has noted a sanitised cost; there is none.")
     others = [_rdp(entry, ledger, order) for key, entry in entries.items() if key not in covered]
     rdp = math.fsum([*covered.values(), *others])
     return replace(
@@ -91,25 +121,69 @@ def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statemen
     )
 
 
-def _paid_for(release: Release, entries: dict[str, Entry], order: float) -> tuple[Sanitise, Entry]:
-    """Return the mechanism of a release, and the entry that paid for exactly that."""
-    paid = entries.get(str(release.entry))
-    if paid is None:
+def _is_value(entry: Entry) -> bool:
+    return entry.kind == "value"
+
+
+def _refuse_list(ledger: Ledger) -> None:
+    if ledger.accountant == "fixed":
+        raise InvalidArgument(
+            "Expected a ledger with accountant 'gaussian' or 'rdp': a fixed list is priced as a "
+            "whole."
+        )
+
+
+def _covered(entries: Mapping[str, Entry], paid: str, order: float) -> tuple[Sanitise, Entry]:
+    """Return the mechanism that an entry paid for, and the entry whose cost it published."""
+    entry = entries.get(paid)
+    if entry is None:
         raise InvalidArgument("Expected releases that this ledger paid for.")
-    mechanism = release.mechanism
-    if not isinstance(mechanism, Sanitise):
-        raise InvalidArgument("Expected releases of Sanitise; others publish no cost.")
-    # A parameter that differs from what was paid for would bound something else.
-    if canonical(Plan(mechanism, 1).as_dict()) != canonical(paid.plan):
+    plan = entry.plan
+    if plan.get("mechanism") != Sanitise.name or plan.get("queries") != 1:
         raise InvalidArgument("Expected releases of Sanitise as their entries record it.")
-    if paid.confidence_delta < mechanism.confidence_delta():
+    mechanism = Sanitise(**plan["parameters"])
+    if entry.confidence_delta < mechanism.confidence_delta():
         raise InvalidArgument("Expected releases whose confidence delta the ledger reserved.")
     if mechanism.order != order:
         raise InvalidArgument(
             f"Expected order={mechanism.order:g} to be {order:g}, the order of sanitised "
             "statements that was fixed when the ledger was created."
         )
-    return mechanism, paid
+    price = entries.get(mechanism.covers)
+    if price is None or not _can_cover(price, entry):
+        raise _not_covered(mechanism)
+    return mechanism, price
+
+
+def _not_covered(mechanism: Sanitise) -> InvalidArgument:
+    return InvalidArgument(
+        f"Expected covers={mechanism.covers!r} to be one earlier entry of the ledger, of "
+        f"{' or '.join(SANITISABLE)}, once."
+    )
+
+
+def _paid_for(
+    release: Release,
+    entries: Mapping[str, Entry],
+    order: float,
+    covered: list[tuple[Sanitise, Entry]],
+) -> list[float]:
+    """Return the values of a release that this ledger paid for; note in `covered` what it covers.
+
+    A parameter that differs from what was paid for would bound something else.
+    """
+    paid, mechanism = entries.get(str(release.entry)), release.mechanism
+    if paid is None:
+        raise InvalidArgument("Expected releases that this ledger paid for.")
+    if not isinstance(mechanism, Sanitise):
+        raise InvalidArgument("Expected releases of Sanitise; others publish no cost.")
+    if canonical(Plan(mechanism, 1).as_dict()) != canonical(paid.plan):
+        raise InvalidArgument("Expected releases of Sanitise as their entries record it.")
+    found = _covered(entries, paid.hash, order)
+    if found[1].hash in [price.hash for _, price in covered]:
+        raise _not_covered(mechanism)
+    covered.append(found)
+    return [float(each) for each in np.asarray(release)]
 
 
 def _can_cover(price: Entry, paid: Entry) -> bool:
@@ -130,10 +204,4 @@ def _most(price: Entry, order: float) -> float:
 
 def _rdp(entry: Entry, ledger: Ledger, order: float) -> float:
     """Worst-case RDP of an entry at the order of the statement."""
-    if ledger.accountant == "gaussian":
-        return order * entry.cost / 2
-    if ledger.accountant == "rdp":
-        return entry.cost
-    raise InvalidArgument(
-        "Expected a ledger with accountant 'gaussian' or 'rdp': a fixed list is priced as a whole."
-    )
+    return order * entry.cost / 2 if ledger.accountant == "gaussian" else entry.cost

@@ -26,7 +26,9 @@ from tacit.ledger.terms import Budget
 from tacit.ledger.warnings import ONE_RUN, PROTECTS_LITTLE, protects_little
 
 KINDS = ("worst-case", "sanitised", "secret")
-FORMAT = "tacit-statement/1"
+FORMAT = "tacit-statement/2"
+_FIRST = "tacit-statement/1"
+"""Until 0.2; `head` was always there."""
 COVERS = (
     "all queries, all answers including refusals, the student, every checkpoint of the student, "
     "and anything else that is computed from the releases"
@@ -61,7 +63,8 @@ class Statement:
     entries : int
         How many lines the ledger had.
     head : str, optional
-        Hash of the ledger's last line; None for a statement without a ledger.
+        Hash of the ledger's last line. The file of a run leaves it out: the run's seal, which lists
+        the hash of that file, is its head.
     budget : Budget, optional
         The ledger's limit, which holds however plans were chosen.
     worst_case_epsilon : float, optional
@@ -190,12 +193,13 @@ class Statement:
         )
 
     def _provenance(self) -> str:
-        if self.head is None:
+        if self.head is None and self.budget is None:
             return f"Computed by tacit {self.library}."
         count = f"{self.entries} {'entry' if self.entries == 1 else 'entries'}"
+        head = "" if self.head is None else f" with head {self.head}"
         return (
-            f"Computed by tacit {self.library} from a ledger of {count} with head {self.head}; it "
-            "covers this ledger alone, and releases from the same data elsewhere add to it."
+            f"Computed by tacit {self.library} from a ledger of {count}{head}; it covers this "
+            "ledger alone, and releases from the same data elsewhere add to it."
         )
 
     def __repr__(self) -> str:
@@ -217,6 +221,8 @@ class Statement:
             )
         plain = {"format": FORMAT, **dataclasses.asdict(self)}
         plain["assumes"], plain["warnings"] = list(self.assumes), list(self.warnings)
+        if self.head is None:
+            del plain["head"]
         return plain
 
     def to_json(self) -> str:
@@ -265,8 +271,11 @@ class Statement:
         """
         try:
             plain = json.loads(text)
-            if plain.pop("format") != FORMAT or plain["kind"] == "secret":
+            known = plain.pop("format")
+            if known not in (FORMAT, _FIRST) or plain["kind"] == "secret":
                 raise KeyError("format")
+            if known == _FIRST and "head" not in plain:
+                raise KeyError("head")
             budget = plain.pop("budget")
             return cls(**plain, budget=None if budget is None else Budget(**budget))
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
@@ -290,7 +299,6 @@ _NOISE_SENTENCE: Mapping[str, str] = {
     "insecure-seeded": "Noise: insecure-seeded (for tests and research only).",
 }
 
-STATEMENT_SCHEMA: dict[str, Any] = json.loads(
-    Path(__file__).with_name("statement.schema.json").read_text(encoding="utf-8")
-)
+SCHEMA_FILE = Path(__file__).with_name("statement.schema.json")
+STATEMENT_SCHEMA: dict[str, Any] = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 """JSON Schema (draft 2020-12) of what `Statement.to_json` writes."""

@@ -1,6 +1,5 @@
 """The HTML report and the figures; matplotlib and Jinja2 load where they are first used."""
 
-from tacit.report.carried import carried_over as carried_over
 from tacit.report.content import Learned, Measure, Section
 from tacit.report.content import listed as listed
 from tacit.report.figures import (
@@ -25,7 +24,9 @@ from tacit.report.owner_analysis import (
     sigma_sweep,
     votes_cost_figure,
 )
+from tacit.report.page import NO_HEAD as NO_HEAD
 from tacit.report.page import render_report, write_report
+from tacit.report.page_data import PageData as PageData
 
 __all__ = [
     "COLOURS",

@@ -8,6 +8,7 @@ are in templates/report.html, which escapes whatever it is given.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 import shlex
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 CURRENCY = {"gaussian": "mu²", "rdp": "RDP", "fixed": "epsilon"}
 """In what each accountant counts."""
 _SAME = ("delta", "unit", "dataset", "adjacency", "entries", "head", "budget", "noise")
+NO_HEAD = "0" * 64
+"""Stands for a run's head until its seal, which lists the hash of the page, is written."""
 _TOLERANCE = 1e-9
 """Two versions of a numerical library may differ in the last digits of epsilon."""
 _ONE_MORE = re.compile(r", (?:and )?that ")
@@ -59,6 +62,7 @@ def render_report(
     sections: Sequence[Section] = (),
     figures: Sequence[tuple[str, Figure | str]] = (),
     notes: Sequence[str] = (),
+    files: Mapping[str, str] | None = None,
 ) -> str:
     """Return the report on a ledger as one HTML page.
 
@@ -81,6 +85,9 @@ def render_report(
         A caption, and a matplotlib Figure or an SVG text; secret ones are refused.
     notes : sequence of str
         Paragraphs of plain text, public as the page is.
+    files : mapping of str to str, optional
+        Of a run that is about to be sealed: the SHA-256 of its other files. The statement is then
+        the one of the seal to come, with `NO_HEAD` for its head.
 
     Returns
     -------
@@ -98,7 +105,8 @@ def render_report(
     ('<!DOCTYPE html>', False)
     """
     return _template().render(
-        **shown(ledger, statement),
+        **shown(ledger, statement, sealed=files is not None),
+        files=files or {},
         title="Privacy report" if title is None else _text("title", title),
         learned=_of_kind(Learned, learned=learned),
         sections=_parts(sections),
@@ -196,7 +204,9 @@ def _template() -> Template:
     return environment.get_template("report.html")
 
 
-def shown(ledger: Ledger, statement: Statement | None = None) -> dict[str, Any]:
+def shown(
+    ledger: Ledger, statement: Statement | None = None, *, sealed: bool = False
+) -> dict[str, Any]:
     """Verify a ledger, read it once, and return what the page says of it; nothing of it is secret.
 
     Refuses a statement that is secret, or not about this ledger.
@@ -208,7 +218,7 @@ def shown(ledger: Ledger, statement: Statement | None = None) -> dict[str, Any]:
     shot = ledger.snapshot()
     worst, terms = shot.statement, shot.terms
     if statement is not None:
-        _check_agrees(statement, shot)
+        _check_agrees(statement, shot, sealed=sealed)
     signed = statement or worst
     left = 1 - worst.epsilon / terms.budget.epsilon
     name = shlex.quote(Path(ledger.path).name)
@@ -234,7 +244,8 @@ def shown(ledger: Ledger, statement: Statement | None = None) -> dict[str, Any]:
         "computed": _computed(shot),
         "warnings": _warnings(signed, worst),
         "insecure": _insecure(shot),
-        "command": f"tacit ledger verify {name} --head {worst.head}",
+        "command": f"tacit {'verify RUN' if sealed else f'ledger verify {name}'} "
+        f"--head {signed.head}",
         "number": number,
         "meaning": meaning(signed.epsilon, signed.delta, signed.unit),
         "presumes": presumed(signed, shot),
@@ -252,12 +263,15 @@ def _refuse_secret(statement: Statement) -> None:
         )
 
 
-def _check_agrees(statement: Statement, shot: Snapshot) -> None:
+def _check_agrees(statement: Statement, shot: Snapshot, *, sealed: bool) -> None:
     """Refuse a statement that says less than the ledger, or something of another moment.
 
-    Notes that cost nothing, such as that the model was published, may follow on its head.
+    Notes that cost nothing, such as that the model was published, may follow on its head; a run's
+    is that of the next entry, which will seal it.
     """
     worst = shot.statement
+    if sealed:
+        worst = dataclasses.replace(worst, head=NO_HEAD, entries=worst.entries + 1)
     other = [name for name in _SAME if getattr(statement, name) != getattr(worst, name)]
     hashes = [entry.hash for entry in shot.entries]
     if statement.head in hashes:

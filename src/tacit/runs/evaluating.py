@@ -6,9 +6,8 @@ evaluation/         what was released, with the hash of the entry that paid for 
 evaluation.payer    where the ledger of the people kept apart is, if they were declared to be others
 
 That ledger stands beside the records themselves (kept-apart.csv.ledger): whichever run they judge,
-they pay from one budget. report.html is written anew, with the figures and the plots, and what it
-had of its own. All of it is noted in the run's ledger, and the statement is written anew, too: it
-covers what the evaluation cost where the run's own ledger paid.
+they pay from one budget. Report, card and statement are written anew, and the run is sealed again:
+the statement covers what the evaluation cost where the run's own ledger paid.
 """
 
 from __future__ import annotations
@@ -26,25 +25,24 @@ from tacit.errors import InvalidArgument
 from tacit.evaluate import Evaluation, evaluate, evaluation_measures, evaluation_section
 from tacit.ledger import KeptReleases, Ledger, Statement
 from tacit.methods import NewLedger, method_named
-from tacit.report import carried_over, render_report, write_report
+from tacit.report import render_report
 from tacit.runs.about import learned_by
-from tacit.runs.begun_with import begun_with, forget, place_of
+from tacit.runs.begun_with import begun_with, place_of
 from tacit.runs.config import RunConfig
 from tacit.runs.ledgers import ledger_of
 from tacit.runs.running import load_rows
-from tacit.runs.verifying import (
+from tacit.runs.sealing import (
     EVALUATED,
     EVALUATION,
     EVALUATION_PAGE,
     EVALUATION_PAYER,
-    REPORT,
+    METRICS,
     STATEMENT,
     STUDENT,
-    is_noted,
-    publish_files,
-    replace_noted,
-    verify_run,
+    data_of,
+    seal_run,
 )
+from tacit.runs.verifying import refuse_broken, verify_run
 from tacit.students import load_student
 
 PAID_HERE = "The ledger of this report paid for it: it is among the releases below."
@@ -69,12 +67,15 @@ class EvaluationResult:
         Of the ledger that paid.
     ledger : Ledger
         Which that is.
+    head : str
+        The run's, as it is sealed now.
     """
 
     folder: Path
     found: Evaluation
     statement: Statement
     ledger: Ledger
+    head: str
 
 
 def evaluate_run(
@@ -144,8 +145,8 @@ def evaluate_run(
                 how = {"threshold": threshold, "positive": positive}
                 found = _evaluate_rows(config, folder, holdout, asked | how)
             opened = Ledger(payer.path or "") if isinstance(payer, NewLedger) else payer
-            statement = _write(folder, config, found, opened)
-    return EvaluationResult(folder, found, statement, opened)
+            said, head = _write(folder, config, found, opened)
+    return EvaluationResult(folder, found, said, opened, head)
 
 
 def _evaluate_rows(
@@ -195,17 +196,15 @@ def _finished(folder: Path) -> RunConfig:
     """Return the configuration of a finished run that was not evaluated yet."""
     if not (folder / "config.toml").is_file() or not (folder / STATEMENT).is_file():
         raise InvalidArgument(f"Expected the folder of a finished run at {str(folder)!r}.")
-    # One that the statement does not cover was left by a process that was killed: it goes on.
-    if any(check.what == EVALUATION and check.holds for check in verify_run(folder)):
+    checks = verify_run(folder)
+    if any(check.what == EVALUATION and check.holds for check in checks):
         raise InvalidArgument(
             f"Expected a run that was not evaluated yet; {str(folder / EVALUATION)!r} has what was "
             "told, and every threshold is read from it for free: tacit evaluate RUN --threshold T."
         )
-    if not is_noted(ledger_of(folder), folder, REPORT):
-        raise InvalidArgument(
-            f"Expected {str(folder / REPORT)!r} to be the report that the run's ledger names: it "
-            "is written anew with the evaluation, and keeps its figures. Nothing was spent."
-        )
+    # A release that no seal lists was left by a process that was killed: it goes on.
+    others = [check for check in checks if not check.what.startswith(f"{EVALUATED}/")]
+    refuse_broken(others, " Nothing was spent.")
     return RunConfig.of_finished(folder)
 
 
@@ -250,35 +249,26 @@ def _beside(holdout: str) -> Path:
     return path.with_name(f"{path.name}.ledger")
 
 
-def _write(folder: Path, config: RunConfig, found: Evaluation, ledger: Ledger) -> Statement:
-    """Write file and page, note them in the run's ledger, and state what is true now."""
+def _write(
+    folder: Path, config: RunConfig, found: Evaluation, ledger: Ledger
+) -> tuple[Statement, str]:
+    """Write file and pages, and seal the run anew: the statement of who paid, and the head."""
     own = ledger_of(folder)
-    if ledger.origin != own.origin:
-        where = str(Path(ledger.path).resolve())
-        write_atomically(folder / EVALUATION_PAYER, f"{where}\n".encode())
-    found.write(folder / EVALUATION)
-    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    apart = ledger.origin != own.origin
+    metrics = json.loads((folder / METRICS).read_text(encoding="utf-8"))
     learned = learned_by(config, found.classes or None, metrics)
     learned = replace(learned, measures=(*learned.measures, *evaluation_measures(found)))
-    said, part = ledger.statement(), evaluation_section(found)
-    who = PAID_HERE
-    if apart := ledger.origin != own.origin:
-        about: dict[str, Any] = {"learned": learned, "sections": [part], "statement": said}
-        write_report(folder / EVALUATION_PAGE, ledger, title="Private evaluation", **about)
-        who = PAID_APART
-    kept = carried_over((folder / REPORT).read_text(encoding="utf-8"))
-    now = _as_before(own.statement(), folder)
-    kept["sections"].insert(0, replace(part, paragraphs=[*part.paragraphs, who]))
-    page = render_report(own, statement=now, learned=learned, **kept)
-    replace_noted(own, folder, REPORT, page.encode("utf-8"))
-    statement = publish_files(own, folder, now)
-    forget(folder)
-    statement.write(folder / STATEMENT)
-    return said if apart else statement
-
-
-def _as_before(now: Statement, folder: Path) -> Statement:
-    """Return what is true now with all that the run's statement warned of."""
-    before = Statement.from_json((folder / STATEMENT).read_text(encoding="utf-8"))
-    more = [warning for warning in before.warnings if warning not in now.warnings]
-    return replace(now, warnings=(*now.warnings, *more))
+    part, new = evaluation_section(found), {EVALUATION: found.to_json().encode("utf-8")}
+    said = ledger.statement()
+    if apart:
+        where = str(Path(ledger.path).resolve())
+        write_atomically(folder / EVALUATION_PAYER, f"{where}\n".encode())
+        page = render_report(
+            ledger, statement=said, title="Private evaluation", learned=learned, sections=[part]
+        )
+        new[EVALUATION_PAGE] = page.encode("utf-8")
+    part = replace(part, paragraphs=[*part.paragraphs, PAID_APART if apart else PAID_HERE])
+    data = data_of(folder)
+    data = replace(data, learned=learned, sections=[part, *data.sections])
+    statement = seal_run(folder, own, data, new=new)
+    return (said if apart else statement), str(statement.head)

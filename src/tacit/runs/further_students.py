@@ -22,7 +22,8 @@ from tacit.runs.about import learned_by
 from tacit.runs.config import RunConfig
 from tacit.runs.ledgers import RELEASES, STUDENTS
 from tacit.runs.running import RunResult, load_rows, make_classifier, measured, write_results
-from tacit.runs.verifying import STATEMENT, STUDENT, refuse_broken, verify_run
+from tacit.runs.sealing import STATEMENT, STUDENT
+from tacit.runs.verifying import refuse_broken, verify_run
 
 
 def train_student(

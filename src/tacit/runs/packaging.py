@@ -8,7 +8,8 @@ report.html            for people
 evaluation.json, .html what records kept apart said, where the run was evaluated
 MODEL_CARD.md          what the model is, for whom, how good, what its number means
 verify.py              checks all of it with nothing but Python
-manifest.json          the SHA-256 of each of these
+manifest.json          the SHA-256 of each of these, and the run's head
+manifest.json.sig      a signature of that by an SSH key, where one was asked for
 """
 
 from __future__ import annotations
@@ -17,38 +18,40 @@ import io
 import json
 import os
 import shutil
+import subprocess
+import tempfile
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tacit import __version__
-from tacit._files import sync, sync_directory, temporary_beside
-from tacit.evaluate import Evaluation, evaluation_measures
-from tacit.ledger import STATEMENT_SCHEMA, Statement, epsilon_text, meaning
-from tacit.report import Measure
-from tacit.runs.about import learned_by
-from tacit.runs.config import RunConfig
+from tacit._files import alone_in, sync, sync_directory, temporary_beside
+from tacit.errors import InvalidArgument
+from tacit.ledger import SCHEMA_FILE
 from tacit.runs.ledgers import ledger_of, noted_as
-from tacit.runs.verifying import (
-    EVALUATION,
-    ONNX,
+from tacit.runs.sealing import (
     PUBLISHED,
-    STATEMENT,
-    STUDENT,
+    REPORT_DATA,
+    data_of,
     file_sha256,
-    refuse_broken,
+    seal_run,
+    seals_of,
     sha256,
-    verify_run,
 )
-from tacit.students import saved_extra
+from tacit.runs.standalone_verify import FORMAT, MANIFEST, NAMESPACE
+from tacit.runs.verifying import refuse_broken, verify_run
 
+PACKAGED = tuple(name for name in PUBLISHED if name not in ("config.toml", REPORT_DATA))
+"""The configuration stays: it names private files."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same run gives the same bytes
 
 
 def package_run(
-    folder: str | Path, path: str | Path, ledger: str | Path | None = None
-) -> list[str]:
+    folder: str | Path,
+    path: str | Path,
+    ledger: str | Path | None = None,
+    *,
+    sign: str | Path | None = None,
+) -> tuple[list[str], str]:
     """Write a finished run as one zip archive; refuse a run that does not hold together.
 
     Parameters
@@ -59,28 +62,41 @@ def package_run(
         Where the archive goes.
     ledger : path, optional
         Where its ledger is, if not where the configuration says.
+    sign : path, optional
+        An SSH key, by which `ssh-keygen -Y sign` signs the manifest.
 
     Returns
     -------
     list of str
         What is in it.
+    str
+        The run's head.
+
+    Notes
+    -----
+    A run of 0.2 is sealed first, which costs nothing.
     """
     folder = Path(folder)
     refuse_broken(verify_run(folder, ledger), " Nothing was written.")
-    names = (*PUBLISHED[1:], STATEMENT)  # the configuration stays: it names private files
-    files = {name: folder / name for name in names if (folder / name).exists()}
+    book, known = ledger_of(folder, ledger), noted_as(folder)
+    if not seals_of(book.entries(), known):
+        with alone_in(folder):
+            seal_run(folder, book, data_of(folder))
+    seal = seals_of(book.entries(), known)[-1]
+    files = {name: folder / name for name in PACKAGED if (folder / name).exists()}
     texts = {
-        "ledger.jsonl": ledger_of(folder, ledger).extract().encode("utf-8"),
-        "statement.schema.json": _json(STATEMENT_SCHEMA),
-        "MODEL_CARD.md": model_card(folder).encode("utf-8"),
+        "ledger.jsonl": book.extract().encode("utf-8"),
+        "statement.schema.json": SCHEMA_FILE.read_bytes(),
         "verify.py": Path(__file__).with_name("standalone_verify.py").read_bytes(),
     }
     hashes = {name: file_sha256(file) for name, file in files.items()}
     hashes |= {name: sha256(text) for name, text in texts.items()}
-    manifest = {"format": "tacit-package/1", "files": hashes, "noted_as": noted_as(folder)}
-    texts["manifest.json"] = _json(manifest)
+    manifest = {"format": FORMAT, "run": known, "head": seal.hash, "files": hashes}
+    texts[MANIFEST] = (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode("utf-8")
+    if sign is not None:
+        texts[f"{MANIFEST}.sig"] = _signed(texts[MANIFEST], Path(sign))
     _write_archive(Path(os.path.realpath(path)), files, texts)
-    return sorted({*files, *texts})
+    return sorted({*files, *texts}), seal.hash
 
 
 def _write_archive(target: Path, files: dict[str, Path], texts: dict[str, bytes]) -> None:
@@ -97,96 +113,21 @@ def _write_archive(target: Path, files: dict[str, Path], texts: dict[str, bytes]
     sync_directory(target.parent)
 
 
-def _json(plain: Any) -> bytes:
-    return (json.dumps(plain, indent=2, sort_keys=True) + "\n").encode("utf-8")
-
-
-def model_card(folder: Path) -> str:
-    """Return the model card of a finished run, in Markdown; everything in it is public.
-
-    Parameters
-    ----------
-    folder : path
-        The run's.
-
-    Returns
-    -------
-    str
-        What it predicts, from what, for whom, how well, what its number means and presumes.
-    """
-    config = RunConfig.of_finished(folder)
-    statement = Statement.from_json((folder / STATEMENT).read_text(encoding="utf-8"))
-    known = saved_extra(folder / STUDENT)
-    learned = learned_by(config, known.get("classes"), _metrics(folder))
-    measures = (*learned.measures, *_evaluated(folder))
-    sections = {
-        "What it predicts": learned.predicts,
-        "From what": learned.inputs,
-        "For whom": _whom(statement),
-        "How it was learned": f"{learned.method} (method `{config.method}` of tacit {__version__})",
-        "How good it is": _quality(measures),
-        "What the number means": _meaning(statement),
-        "What the statement presumes": _list(statement.assumes, "- [ ] ") or "Nothing.",
-        "Warnings": _list(statement.warnings) or "None.",
-        "The statement": "\n".join(f"> {line}" for line in str(statement).splitlines()),
-        "How to use it": _usage(folder),
-        "How to check it": "`python verify.py` beside this file needs nothing but Python. No "
-        "ledger knows this card: where it differs from the statement, the statement counts.",
-    }
-    title = f"# Model card: learned privately from {config.data.name or config.data.source}\n"
-    return title + "".join(f"\n## {name}\n\n{text}\n" for name, text in sections.items())
-
-
-def _whom(statement: Statement) -> str:
-    return (
-        f"For whoever meets inputs like the public ones that it learned on; on others it was not "
-        f"measured. It protects each {statement.unit} of the private records "
-        f"({statement.dataset or 'no name was given'}), and nobody else: not those whose rows were "
-        "public, nor what is true of a group as a whole."
-    )
-
-
-def _usage(folder: Path) -> str:
-    sentence = "`tacit predict` reads `student.tacit` in the run's folder."
-    if (folder / ONNX).exists():
-        sentence += (
-            f" `{ONNX}` is the same model, features and labels included, for onnxruntime or any "
-            "other program that reads ONNX; it needs no tacit."
-        )
-    return sentence
-
-
-def _metrics(folder: Path) -> dict[str, Any]:
-    try:
-        found = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        found = {}
-    return found if isinstance(found, dict) else {}
-
-
-def _evaluated(folder: Path) -> list[Measure]:
-    """Return what records kept apart said, where somebody paid for it."""
-    path = folder / EVALUATION
-    return evaluation_measures(Evaluation.read(path)) if path.is_file() else []
-
-
-def _quality(measures: Sequence[Measure]) -> str:
-    said = []
-    for one in measures:
-        how = f" ({one.by_chance})" if one.by_chance else ""
-        beside = f" Chance alone{how} reaches {one.chance_text}." if one.chance_text else ""
-        worse = "" if one.beats_chance else f" **{one.beside_chance}.**"
-        said.append(f"{one.text} {one.what}, on {one.on}.{beside}{worse}")
-    return "\n\n".join(said) or (
-        "Not measured: nothing labelled was declared public, and no evaluation was paid for. "
-        "Measure before you use it."
-    )
-
-
-def _meaning(statement: Statement) -> str:
-    said = meaning(statement.epsilon, statement.delta, statement.unit)
-    return f"epsilon = {epsilon_text(statement.epsilon)} at delta = {statement.delta:g}. {said}"
-
-
-def _list(sentences: tuple[str, ...], mark: str = "- ") -> str:
-    return "\n".join(f"{mark}{sentence}" for sentence in sentences)
+def _signed(manifest: bytes, key: Path) -> bytes:
+    """Let OpenSSH sign the manifest; it asks for a pass phrase by itself."""
+    if not key.is_file():
+        raise InvalidArgument(f"Expected sign={str(key)!r} to be an SSH key; there is no file.")
+    if shutil.which("ssh-keygen") is None:
+        raise InvalidArgument("Expected ssh-keygen, of OpenSSH, to sign; it is not installed.")
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / MANIFEST
+        path.write_bytes(manifest)
+        command = ["ssh-keygen", "-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(path)]
+        done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            why = " ".join(done.stderr.split())
+            raise InvalidArgument(
+                f"Expected sign={str(key)!r} to be a key that ssh-keygen signs with; it says: "
+                f"{why}. Nothing was written."
+            )
+        return path.with_name(f"{MANIFEST}.sig").read_bytes()

@@ -7,7 +7,8 @@ begun-with.secret  until the run ends: a key, and under it digests of the files 
 statement.json  what may be said
 student.tacit   the model to publish
 metrics.json    accuracy on rows declared public, if there are any
-report.html     for the person who signs
+report.html     for the person who signs; report.json is what it was made of
+MODEL_CARD.md   for those who use the model
 
 The directory is new or empty, or this very run's that was stopped; never another's.
 
@@ -55,12 +56,12 @@ from tacit.evaluate import RULES, confusion_shares, measure, released_shares, th
 from tacit.ledger import KeptReleases, Ledger, Statement
 from tacit.methods import ForecastEstimator, PrivateClassifier
 from tacit.records import Overlap
-from tacit.report import Learned, write_report
+from tacit.report import Learned, PageData
 from tacit.runs.about import learned_by
-from tacit.runs.begun_with import begun_with, files_of, forget
+from tacit.runs.begun_with import begun_with, files_of
 from tacit.runs.config import DataConfig, RunConfig
 from tacit.runs.ledgers import LEDGER, RELEASES, ledger_for, ledger_of
-from tacit.runs.verifying import STATEMENT, STUDENT, publish_files
+from tacit.runs.sealing import METRICS, STATEMENT, STUDENT, seal_run
 from tacit.teachers import places_of, shard_key
 
 _NOT_HELD_OUT = ("groups", "ignored")  # roles that a file of held-out rows need not have
@@ -446,21 +447,14 @@ def run_config(config: RunConfig, folder: str | Path, *, again: bool = False) ->
 def write_results(
     folder: Path, model: Any, metrics: dict[str, Any], learned: Learned, **shown: Any
 ) -> Statement:
-    """Write a finished run's metrics, report and statement, and note every file in its ledger.
+    """Write a finished run's metrics, report, card and statement, and seal it in its ledger.
 
-    The report says what was true when everything was released. The statement comes after the notes
-    of all other files: whoever signs its head signs the student's hash with it.
+    The statement is named last: a run with a statement is finished, and is not begun again.
     """
-    write_atomically(folder / "metrics.json", json.dumps(metrics, indent=2).encode("utf-8"))
-    ledger: Ledger = model.ledger_
-    page, said = folder / "report.html", model.statement_
+    write_atomically(folder / METRICS, json.dumps(metrics, indent=2).encode("utf-8"))
     notes = [*shown.pop("notes", ()), *model._kept.notes]
-    write_report(page, ledger, statement=said, learned=learned, notes=notes, **shown)
-    statement = publish_files(ledger, folder, said)
-    forget(folder)
-    # Last: a run with a statement is finished, and is not begun again.
-    statement.write(folder / STATEMENT)
-    return statement
+    data = PageData(learned=learned, notes=notes, **shown)
+    return seal_run(folder, model.ledger_, data, warnings=model.statement_.warnings)
 
 
 def measured(model: PrivateClassifier, rows: Rows, *, by_share: bool) -> dict[str, Any]:

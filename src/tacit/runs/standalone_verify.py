@@ -1,42 +1,58 @@
-"""Check a packaged model: `python verify.py [FOLDER]`.
+"""Check a packaged model: `python verify.py [FOLDER] [--head HEAD] [--signers FILE]`.
 
 Needs Python 3.9 or later, nothing else; tacit need not be installed. It checks that
 1. every file is the one that the manifest names,
 2. the ledger (ledger.jsonl) is one unbroken chain of hashes whose costs add up,
-3. the statement names an entry of that chain and claims no less than the costs up to it prove,
-4. model, statement, metrics and report are those that the ledger says were published.
+3. the run's last seal, an entry of that chain, lists the hash of every file; report and model card
+   show the hash of that entry, the run's head, and are hashed with zeros for its digits,
+4. the statement is of that moment, and claims no less than the costs up to it prove.
 
 For a ledger of Gaussian noise the claim itself is computed again: mu^2 adds, and epsilon is where
 
     Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)
 
 meets the ledger's delta. For other accountants the sums are checked, and the output says that the
-price was not computed again.
+price was not computed again. The other sentences of the statement are compared as a file: only
+tacit (`tacit verify`) derives them.
 
-Hashes show changes, not lies: whoever wrote the ledger could have written another one. Compare the
-head that the statement names with one that you received in another way, in a signed letter for
-example: it covers the model's hash, too.
+Hashes show changes, not lies: whoever wrote everything can write everything anew, this program
+included. What shows that is the head, if it reached you in another way (--head), or a signature of
+the manifest by a key that you know: with OpenSSH, --signers FILE (in the format of ssh-keygen's
+allowed signers) checks it, or by hand
+
+    ssh-keygen -Y verify -f FILE -I NAME -n tacit-package -s manifest.json.sig < manifest.json
+
+Run a copy of this program that did not come with the archive, if you have one.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import math
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-FREE = ("publication", "began")
+FORMAT, MANIFEST, NAMESPACE = "tacit-package/2", "manifest.json", "tacit-package"
+SCHEMA = "8d7933dd1a8acb40fcafbd1111e6bb058909d637f390bbd4576bbe907f9c5854"
+"""SHA-256 of the JSON Schema of statements, which no run lists."""
+FREE = ("publication", "began", "value", "seal")
 PAID = ("release", "charge")
 ACCOUNTANTS = ("gaussian", "rdp", "fixed")
 NOISE = ("exact", "csprng", "insecure-seeded")
-PUBLISHED = (
-    *("student.tacit", "model.onnx", "metrics.json", "report.html"),
-    *("evaluation.json", "evaluation.html"),
-)
+SHOW_HEAD = ("report.html", "MODEL_CARD.md")
+REWRITTEN = (*SHOW_HEAD, "statement.json", "report.json")
+STAY = ("config.toml", "report.json", "released.npz")
+STAY_IN = ("releases/", "evaluation/", "released/")
+"""What a run lists and does not hand over."""
+BESIDE = ("ledger.jsonl", "verify.py", "statement.schema.json")
+NO_HEAD = "0" * 64
 CHECKED = ("threshold", "sigma_check", "sigma_answer")
 KNOWN = {  # mechanisms whose price is a short formula, and the parameters that it was made for
     "gnmax": ("sigma", "votes_per_unit"),
@@ -47,19 +63,28 @@ KNOWN = {  # mechanisms whose price is a short formula, and the parameters that 
     "noisy-second-moment": ("sigma", "dimension", "radius"),
     "score-histogram": ("sigma", "classes", "bins"),
 }
+DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 TOLERANCE = 1e-9  # relative: what two ways of computing the same may differ by
 
 
-def main(folder: str | Path) -> int:
+def main(folder: str | Path, head: str | None = None, signers: str | None = None) -> int:
     """Print what was checked; return 0 if everything holds, 1 if something does not."""
     folder = Path(folder)
-    outcomes = []
-    for check in (check_manifest, check_chain, check_statement, check_files):
+    outcomes: list[tuple[bool, str]] = []
+    for check, given in (
+        (check_manifest, ()),
+        (check_chain, ()),
+        (check_files, ()),
+        (check_statement, ()),
+        (check_head, (head,)),
+        (check_signature, (signers,)),
+    ):
         try:
-            outcomes += [(True, text) for text in check(folder)]
+            said = list(check(folder, *given))
+            outcomes += [(True, text) for text in said]
         except FileNotFoundError as error:
             outcomes.append((False, f"{Path(str(error.filename)).name} is missing"))
-        except (ArithmeticError, AttributeError, KeyError, OSError, TypeError, ValueError) as error:
+        except (*DAMAGE, OSError) as error:
             outcomes.append((False, f"{check.__name__.replace('check_', '')}: {error}"))
     for holds, text in outcomes:
         print("ok     " if holds else "FAILED ", text)
@@ -71,8 +96,12 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def file_sha256(path: Path) -> str:
-    """Return the hash of a file, of which a little is in memory at a time."""
+def file_sha256(path: Path, head: str = "") -> str:
+    """Return the hash of a file; of one that shows the head, with zeros for its digits."""
+    if head and path.name in SHOW_HEAD:
+        data = path.read_bytes()
+        require(NO_HEAD.encode() not in data, f"{path.name} shows zeros for the head")
+        return sha256(data.replace(head.encode(), NO_HEAD.encode()))
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
@@ -103,18 +132,27 @@ def require(holds: bool, what: str) -> None:
 
 def check_manifest(folder: Path) -> Iterator[str]:
     """Compare every file with the manifest."""
-    manifest = loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    manifest = read_manifest(folder)
+    lacking = sorted(set(BESIDE) - set(manifest["files"]))
+    require(not lacking, f"it does not name {', '.join(lacking)}")
     for name, known in sorted(manifest["files"].items()):
         plain = Path(name).name == name and not (folder / name).is_symlink()
         require(plain, f"{name} is no plain file of this folder")
-        if file_sha256(folder / name) != known:
-            raise ValueError(f"{name} is not the file that the manifest names")
-    strange = {path.name for path in folder.iterdir()} - {*manifest["files"], "manifest.json"}
-    strange.discard("__pycache__")
-    if strange:
-        raise ValueError(f"the manifest does not name {', '.join(sorted(strange))}")
+        require(file_sha256(folder / name) == known, f"{name} is not the file that it names")
+    strange = {path.name for path in folder.iterdir()} - {*manifest["files"], MANIFEST}
+    strange -= {"__pycache__", f"{MANIFEST}.sig"}
+    require(not strange, f"it does not name {', '.join(sorted(strange))}")
     yield f"manifest: {len(manifest['files'])} files are as they were packaged"
-    yield "the model card and the schema are not bound by the ledger: believe the statement"
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest, which says these four things and no other."""
+    manifest: dict[str, Any] = loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    known = {"format", "run", "head", "files"}
+    other = sorted(known ^ set(manifest)) or ["format"]
+    fits = set(manifest) == known and manifest["format"] == FORMAT
+    require(fits, f"{MANIFEST} has another {other[0]} than this program reads")
+    return manifest
 
 
 def read_chain(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
@@ -162,13 +200,11 @@ def check_chain(folder: Path) -> Iterator[str]:
 
 def check_statement(folder: Path) -> Iterator[str]:
     """Check that the statement claims no less than the ledger proves."""
-    header, entries, hashes = read_chain(folder)
+    header, entries, _ = read_chain(folder)
     said = loads((folder / "statement.json").read_text(encoding="utf-8"))
-    if said["head"] not in hashes:
-        raise ValueError("it names an entry that this ledger does not have: it is another's")
-    covered = entries[: hashes.index(said["head"])]
-    if said["entries"] != len(covered):
-        raise ValueError("it counts other entries than the ledger has up to the one it names")
+    counted = isinstance(said["entries"], int) and 0 <= said["entries"] <= len(entries)
+    require(counted, "it counts other entries than the ledger has")
+    covered = entries[: said["entries"]]
     for name in ("delta", "unit", "dataset"):
         require(said[name] == header[name], f"it names another {name} than the ledger")
     budget = {"epsilon": header["epsilon"], "delta": header["delta"]}
@@ -179,7 +215,6 @@ def check_statement(folder: Path) -> Iterator[str]:
     faults = {fault for entry in covered for fault in entry.get("faults", [])}
     if missing := sorted(faults - set(said["warnings"])):
         raise ValueError(f"it leaves out a warning of the ledger: {missing[0]}")
-    yield f"statement: its head is {said['head']}: compare it with one that you keep"
     yield f"statement: about this ledger at entry {len(covered)}, with what its entries confess"
     claim = said["epsilon"] if said["kind"] == "worst-case" else said["worst_case_epsilon"]
     require(claim >= 0, "its epsilon is none")
@@ -266,31 +301,105 @@ def log_phi(x: float) -> float:
     return -x * x / 2 - math.log(2 * math.pi) / 2 - math.log(fraction)
 
 
-def check_files(folder: Path) -> Iterator[str]:
-    """Check that the ledger knows the hash of everything that was published.
-
-    Model, metrics and report must be what was noted last before the statement's head; the hash of
-    the statement itself is noted behind it.
-    """
+def sealed(folder: Path) -> tuple[dict[str, Any], str]:
+    """Return the run's last seal, and its hash: the run's head."""
     _, entries, hashes = read_chain(folder)
+    run = read_manifest(folder)["run"]
+    mine = [e for e in entries if e.get("kind") == "seal" and e["about"]["run"] == run]
+    require(bool(mine), "the ledger does not seal this run: it was cut short, or is another's")
+    return mine[-1], hashes[mine[-1]["sequence"]]
+
+
+def check_files(folder: Path) -> Iterator[str]:
+    """Compare every file with the run's seal."""
+    seal, head = sealed(folder)
     said = loads((folder / "statement.json").read_text(encoding="utf-8"))
-    manifest = loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    before = manifest.get("noted_as", "")  # tells this run from others on a ledger that they share
-    at = hashes.index(said["head"])
-    for name, noted in [
-        *((name, entries[:at]) for name in PUBLISHED),
-        ("statement.json", entries[at:]),
-    ]:
-        known = [e["about"]["sha256"] for e in noted if e["purpose"] == f"publish {before}{name}"]
-        newest = known[:1] if name == "statement.json" else known[-1:]
-        path = folder / name
-        if path.exists():
-            same = [file_sha256(path)] == newest
+    listed = seal["about"]["files"]
+    for name, known in sorted(listed.items()):
+        if (folder / name).exists():
+            same = file_sha256(folder / name, head) == known
             require(same, f"{name} is not what the ledger says was published")
         else:
-            require(not known, f"{name} is missing, though the ledger says it was published")
-    yield "published: model, statement and report are those that the ledger names"
+            stays = name in STAY or name.startswith(STAY_IN)
+            require(stays, f"{name} is missing, though the ledger says it was published")
+    for name in SHOW_HEAD:
+        shows = head.encode() in (folder / name).read_bytes()
+        require(shows, f"{name} does not show the run's head, {head}")
+    strange = {path.name for path in folder.iterdir() if path.is_file()} - {*listed, *BESIDE}
+    strange -= {MANIFEST, f"{MANIFEST}.sig"}
+    require(not strange, f"the ledger lists no {', '.join(sorted(strange))}")
+    require(said["entries"] == seal["sequence"], "statement.json is not of the seal's moment")
+    require(read_manifest(folder)["head"] == head, f"{MANIFEST} names another head than {head}")
+    schema = file_sha256(folder / "statement.schema.json") == SCHEMA
+    require(schema, "statement.schema.json is not the schema that this program knows")
+    yield f"published: every file is as entry {seal['sequence']} lists it, the run's seal"
+    yield f"the run's head is {head}: compare it with the one that you keep"
+
+
+def check_head(folder: Path, head: str | None) -> Iterator[str]:
+    """Compare with a head that reached the reader in another way."""
+    if head is None:
+        return
+    seal, newest = sealed(folder)
+    _, entries, hashes = read_chain(folder)
+    held = head in hashes[1:]
+    require(held, "it is not the one given: ledger and files were written anew, or are another's")
+    if head == newest:
+        yield "head: it is the one that was given"
+        return
+    run, then = seal["about"]["run"], entries[hashes.index(head) - 1]
+    listed = then["about"].get("files", {}) if then["about"].get("run") == run else {}
+    for entry in entries[: then["sequence"]] if then.get("kind") != "seal" else []:
+        if entry.get("kind") == "publication":  # as 0.2 noted files, one by one
+            listed[entry["purpose"].replace(f"publish {run}", "", 1)] = entry["about"]["sha256"]
+    require(bool(listed), "the one given is not the head of this run")
+    yield f"head: the one that was given is older; by now it is {newest}"
+    for name, known in sorted(listed.items()):
+        path = folder / name
+        if not path.exists() or file_sha256(path, newest) == known:
+            continue
+        require(name in REWRITTEN, f"{name} is another file than the one under the head given")
+        yield f"head: {name} was written anew since: the head that was given is not about it"
+
+
+def check_signature(folder: Path, signers: str | None) -> Iterator[str]:
+    """Let OpenSSH check the signature of the manifest."""
+    signature = folder / f"{MANIFEST}.sig"
+    if not signature.exists():
+        require(signers is None, "there is none: nobody signed this archive")
+        return
+    if shutil.which("ssh-keygen") is None:
+        require(signers is None, "ssh-keygen, of OpenSSH, is not installed here")
+        yield "signature: NOT checked: that needs ssh-keygen, of OpenSSH"
+        return
+    if signers is None:
+        said = ssh_keygen(folder, "check-novalidate")
+        yield f"signature: {said}; whose key that is was NOT checked: give --signers FILE"
+        return
+    name = ssh_keygen(folder, "find-principals", "-f", signers).split()[0].split(",")[0]
+    yield f"signature: {ssh_keygen(folder, 'verify', '-f', signers, '-I', name)}"
+
+
+def ssh_keygen(folder: Path, what: str, *more: str) -> str:
+    """Run ssh-keygen on the manifest and its signature; raise what it says if it refuses."""
+    place = folder.resolve() / f"{MANIFEST}.sig"
+    command = ["ssh-keygen", "-Y", what, "-n", NAMESPACE, "-s", str(place), *more]
+    manifest = (folder / MANIFEST).read_bytes()
+    done = subprocess.run(command, input=manifest, capture_output=True, check=False)
+    said = " ".join((done.stdout + done.stderr).decode("utf-8", "replace").split())
+    require(done.returncode == 0, f"ssh-keygen says: {said}")
+    return said
+
+
+def parsed(arguments: list[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description="Check a packaged model.")
+    parser.add_argument("folder", nargs="?", default=str(Path(__file__).parent))
+    parser.add_argument("--head", help="the run's head, as it reached you in another way")
+    parser.add_argument("--signers", help="a file of OpenSSH's allowed signers")
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent))
+    asked = parsed(sys.argv[1:])
+    sys.exit(main(asked.folder, asked.head, asked.signers))

@@ -1,43 +1,57 @@
-"""Whether a finished run holds together: model, statement, report, metrics and ledger.
+"""Whether a finished run holds together: model, statement, report, evaluation and ledger.
 
-When a run ends, the SHA-256 of each file that it leaves is appended to its ledger, as an entry that
-costs nothing. The statement comes last and names the head behind these notes, so that whoever keeps
-or signs that head has the student's hash with it; only the statement's own hash is noted after it.
-Files are compared with the notes that the statement covers, never with later ones. So a file that
-was swapped or edited is not the one that the ledger knows, a statement of an earlier or another
-ledger covers no such files or names a head that this one never had, and a ledger that was cut short
-lacks either (docs/theory/ledger.md#what-a-line-says).
+The run's last seal (`tacit.runs.sealing`) lists the hash of each file; its own hash is the head
+that report and card show. The statement is derived anew from the ledger and compared field by
+field. A file that was swapped or edited is not the one that was sealed; a ledger that was cut short
+or written anew has another head than the report, and than whoever was given it. That an officer was
+given another head, only `head=` can show (docs/theory/ledger.md#what-a-line-says).
+
+Runs of 0.2 have no seal: the hash of each of their files is noted in an entry of its own, and their
+statement names the head behind these notes.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import math
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tacit._files import alone_in, write_atomically
-from tacit.errors import InvalidArgument, LedgerError, TacitError
-from tacit.ledger import Entry, KeptReleases, Ledger, Statement, epsilon_text
-from tacit.runs.ledgers import RELEASES, STUDENTS, ledger_of, noted_as, run_of
+import numpy as np
 
-STATEMENT, STUDENT = "statement.json", "student.tacit"
-ONNX = "model.onnx"
-EVALUATION, EVALUATION_PAGE = "evaluation.json", "evaluation.html"
-EVALUATION_PAYER, EVALUATED = "evaluation.payer", "evaluation"
-REPORT = "report.html"
-PUBLISHED = (
-    *("config.toml", STUDENT, ONNX, "metrics.json", REPORT),
-    *(EVALUATION, EVALUATION_PAGE),
+from tacit._files import alone_in
+from tacit._registry import mechanism_class
+from tacit.errors import InvalidArgument, LedgerError, TacitError
+from tacit.evaluate import Evaluation
+from tacit.ledger import Entry, KeptReleases, Ledger, Statement, epsilon_text, sanitised_at
+from tacit.mechanisms import Plan
+from tacit.report import NO_HEAD
+from tacit.runs.ledgers import STUDENTS, ledger_of, noted_as, run_of
+from tacit.runs.sealing import (
+    EVALUATED,
+    EVALUATION,
+    EVALUATION_PAYER,
+    ONNX,
+    PUBLISHED,
+    REWRITTEN,
+    SHOW_HEAD,
+    STAGED,
+    STATEMENT,
+    data_of,
+    file_sha256,
+    files_of,
+    seal_run,
+    seals_of,
+    settle,
 )
+
 SINCE = "since then"
 """What a check is called that tells what the ledger has paid for after the statement."""
-_SAME = (
-    *("delta", "unit", "dataset", "adjacency", "covers", "accountant", "noise", "entries"),
-    *("budget", "warnings"),
-)
+HEAD = "head"
+_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,74 +73,78 @@ class Check:
     says: str
 
 
-def publish_files(ledger: Ledger, folder: Path, before: Statement) -> Statement:
-    """Note the hash of each file of a finished run in its ledger, and state what is true then.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        The run's.
-    folder : path
-        Where its files are.
-    before : Statement
-        What was true when everything was released: the statement may say more words than the
-        ledger's own, and keeps them.
-
-    Returns
-    -------
-    Statement
-        To be written last: it names the head behind these notes, and its own hash is noted, too.
-    """
-    known = noted_as(folder)
-    for name in files_of(folder):
-        ledger.publish(file_sha256(folder / name), purpose=_purpose(known + name))
-    return _stated_again(ledger, before, known)
-
-
 def publish_also(
-    folder: str | Path, write: Callable[[Path], object], name: str = ONNX
+    folder: str | Path,
+    write: Callable[[Path], object] | None = None,
+    name: str = ONNX,
+    *,
+    kind: str | None = None,
 ) -> Statement:
-    """Add one more file to a finished run and list it as published: it costs nothing.
-
-    Its hash goes into the ledger, and the statement is written again with the head behind that
-    note, for a statement covers only what was noted before its head. What it claims is the same.
+    """Add a file to a finished run, or state another kind of claim, and seal it anew: for free.
 
     Parameters
     ----------
     folder : path
         The run's.
-    write : callable
-        Is given the path and writes the file, in one step, once it is known that it can be listed.
+    write : callable, optional
+        Is given a path of this name and writes the file, once it is known that it can be sealed.
     name : str
         The file's.
+    kind : str, optional
+        "sanitised" states what the sanitised costs in the ledger support; by default as before.
 
     Returns
     -------
     Statement
-        As it stands in the folder now.
+        As it stands in the folder now, with the new head.
 
     Notes
     -----
-    Whoever signed the earlier head signs this one, too, if the file shall be covered. A run that
-    does not hold together is refused, and one whose ledger has paid for more since its statement:
-    that one would have to claim more.
+    Whoever keeps the earlier head needs this one for what was added. A run that does not hold
+    together is refused, and one whose ledger has paid for more since its statement: that one would
+    have to claim more.
     """
     folder = Path(folder)
     checks = [check for check in verify_run(folder) if check.what != name]
     refuse_broken(checks)
-    if any(check.what == SINCE for check in checks):
+    if kind is None and any(check.what == SINCE for check in checks):
         raise InvalidArgument(
             "Expected a ledger that has paid for nothing since the run's statement; another "
             "statement would have to claim more. Nothing was listed."
         )
-    with alone_in(folder):
-        ledger, known = ledger_of(folder), noted_as(folder)
-        before = Statement.from_json((folder / STATEMENT).read_text(encoding="utf-8"))
-        write(folder / name)
-        ledger.publish(file_sha256(folder / name), purpose=_purpose(known + name))
-        statement = _stated_again(ledger, before, known)
-        statement.write(folder / STATEMENT)
-    return statement
+    with alone_in(run_of(folder)), tempfile.TemporaryDirectory() as place:
+        new = {}
+        if write is not None:
+            write(Path(place) / name)
+            new[name] = (Path(place) / name).read_bytes()
+        return seal_run(folder, ledger_of(folder), data_of(folder), new=new, kind=kind)
+
+
+def run_of_statement(path: Path, ledger: Ledger) -> Path | None:
+    """Return the finished run whose statement a path names, None where it is a file of no run.
+
+    Parameters
+    ----------
+    path : path
+        Where a statement is to go.
+    ledger : Ledger
+        The one that it is about: a run on another ledger, or one that is broken, is refused.
+
+    Returns
+    -------
+    path or None
+        The run's folder.
+    """
+    folder = path.parent
+    if path.name != STATEMENT or not (folder / "config.toml").is_file():
+        return None
+    refuse_broken(verify_run(folder), " Nothing was spent.")
+    if ledger_of(folder).origin != ledger.origin:
+        raise InvalidArgument(
+            f"Expected {str(path)!r} to be of a run on {ledger.path!r}; it has another ledger. "
+            "Nothing was spent."
+        )
+    return folder
 
 
 def refuse_broken(checks: Sequence[Check], so: str = "") -> None:
@@ -138,114 +156,9 @@ def refuse_broken(checks: Sequence[Check], so: str = "") -> None:
             )
 
 
-def replace_noted(ledger: Ledger, folder: Path, name: str, data: bytes) -> None:
-    """Replace a file of a run whose statement is about to be written anew.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        The run's.
-    folder : path
-        Where its files are.
-    name : str
-        The file's.
-    data : bytes
-        What it holds from now on. Its hash is noted first: killed in between, `is_noted` knows it.
-    """
-    ledger.publish(sha256(data), purpose=_purpose(noted_as(folder) + name))
-    write_atomically(folder / name, data)
-
-
-def is_noted(ledger: Ledger, folder: Path, name: str) -> bool:
-    """Tell whether a run's ledger has ever noted this very file under its name.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        The run's.
-    folder : path
-        Where its files are.
-    name : str
-        The file's.
-
-    Returns
-    -------
-    bool
-        False for a file that somebody else wrote.
-    """
-    known = _published(ledger.entries(), noted_as(folder) + name)
-    return (folder / name).is_file() and file_sha256(folder / name) in known
-
-
-def _stated_again(ledger: Ledger, before: Statement, known: str) -> Statement:
-    """Return the statement with the ledger's head of now, and note its hash behind that head."""
-    now = ledger.statement()
-    # On a shared ledger others may have paid meanwhile: what is signed is what its head proves.
-    own = [warning for warning in before.warnings if warning not in now.warnings]
-    statement = dataclasses.replace(now, warnings=(*now.warnings, *own))
-    if before.kind != "worst-case":
-        statement = dataclasses.replace(before, head=now.head, entries=now.entries)
-    ledger.publish(sha256(statement.to_file()), purpose=_purpose(known + STATEMENT))
-    return statement
-
-
-def files_of(folder: Path) -> list[str]:
-    """Return the files of a run that its ledger knows, as far as they are there.
-
-    Parameters
-    ----------
-    folder : path
-        The run's.
-
-    Returns
-    -------
-    list of str
-        Releases first, then what came of them.
-    """
-    kept = [
-        f"{name}/{path.name}"
-        for name in (RELEASES, EVALUATED)
-        for path in KeptReleases(folder / name).stored()
-    ]
-    masks = sorted(folder.glob("released.npz")) + sorted(folder.glob("released/*"))
-    shown = [path.relative_to(folder).as_posix() for path in masks if path.is_file()]
-    return [*kept, *shown, *(name for name in PUBLISHED if (folder / name).is_file())]
-
-
-def sha256(data: bytes) -> str:
-    """Return the SHA-256 of bytes.
-
-    Parameters
-    ----------
-    data : bytes
-        What a file holds.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
-    """
-    return hashlib.sha256(data).hexdigest()
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, of which a little is in memory at a time.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
-    """
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def verify_run(folder: str | Path, ledger: str | Path | None = None) -> list[Check]:
+def verify_run(
+    folder: str | Path, ledger: str | Path | None = None, head: str | None = None
+) -> list[Check]:
     """Check that everything in the folder of a finished run belongs together.
 
     Parameters
@@ -254,6 +167,9 @@ def verify_run(folder: str | Path, ledger: str | Path | None = None) -> list[Che
         The run's, or that of a further student of it.
     ledger : path, optional
         Where its ledger is, if not where the configuration says.
+    head : str, optional
+        The run's head, or an older one, as it was kept elsewhere. Without it, a run that was
+        written anew in whole, its ledger included, looks intact.
 
     Returns
     -------
@@ -271,61 +187,186 @@ def verify_run(folder: str | Path, ledger: str | Path | None = None) -> list[Che
         broken = [check.what for check in verify_run(run, ledger) if not check.holds]
         says = f"does not hold together: {broken[0]}" if broken else "holds together"
         checks.append(Check("the run that it was learned from", not broken, says))
-    return [*checks, *_statement_checks(folder, opened)]
-
-
-def _statement_checks(folder: Path, ledger: Ledger) -> Iterator[Check]:
-    """Check the statement, and then the files that it covers."""
-    path = folder / STATEMENT
-    try:
-        said = Statement.from_json(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeError):
-        yield Check("statement", False, "there is none: the run did not finish")
-        return
-    except InvalidArgument as error:
-        yield Check("statement", False, str(error))
-        return
-    try:
-        true = ledger.statement(head=said.head)
-    except TacitError:
-        yield Check(
-            "statement",
-            False,
-            "the ledger never had the head that the statement names: it was cut short or rolled "
-            "back, or one of the two is another run's",
-        )
-        return
-    yield _compared(said, true)
-    entries = ledger.entries()
-    # Only what was noted before the statement's head: its signature covers that, and nothing later.
-    covered, later = entries[: true.entries], entries[true.entries :]
     try:
         known = noted_as(folder)
+        settle(folder, opened)
     except InvalidArgument as error:
-        yield Check("releases", False, str(error))
-        return
-    yield from _file_checks(folder, covered, known)
-    yield _file_check(path, _published(later, known + STATEMENT)[:1])
-    if (folder / EVALUATION).is_file():
-        yield _evaluation_check(folder, ledger)
-    if any(entry.is_paid for entry in later):
-        now = epsilon_text(ledger.spent())
+        return [*checks, Check("releases", False, str(error))]
+    except OSError:  # not ours to write: what is staged stays there
+        pass
+    if (folder / STAGED).is_dir():
+        says = "another process is publishing, or was killed; tacit verify by its owner ends it"
+        checks.append(Check(STAGED, True, says))
+    found = _Found(folder, opened, entries, known)
+    seals = seals_of(entries, known)
+    checks += _sealed_checks(found, seals) if seals else _checks_of_0_2(found)
+    return checks if head is None else [*checks, *_head_checks(found, seals, head)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is looked at: a folder, its ledger, and the run's name there."""
+
+    folder: Path
+    ledger: Ledger
+    entries: tuple[Entry, ...]
+    known: str
+
+
+def _sealed_checks(found: _Found, seals: Sequence[Entry]) -> Iterator[Check]:
+    """Compare files with the last seal, and the statement with what the ledger says there."""
+    folder, seal = found.folder, seals[-1]
+    yield Check("seal", True, f"entry {seal.sequence} lists every file; the head is {seal.hash}")
+    yield _statement_check(found, seal)
+    listed: Mapping[str, str] = seal.about["files"]
+    for name in dict.fromkeys([*PUBLISHED, *files_of(folder), *listed]):
+        if name in listed or (folder / name).exists():
+            yield _file_check(folder / name, listed.get(name), name, seal.hash)
+    yield from _later_checks(found, seal.sequence)
+
+
+def _statement_check(found: _Found, seal: Entry) -> Check:
+    """Derive the statement anew at the seal, and compare every field; its library is as stated."""
+    path = found.folder / STATEMENT
+    try:
+        text = path.read_text(encoding="utf-8")
+        said = Statement.from_json(text)
+    except (OSError, UnicodeError):
+        return Check("statement", False, "there is none, or none that can be read")
+    except InvalidArgument as error:
+        return Check("statement", False, str(error))
+    derive = sanitised_at if said.kind == "sanitised" else Ledger.statement
+    try:
+        true = replace(derive(found.ledger, seal.hash), head=None, library=said.library)
+    except TacitError as error:
+        return Check("statement", False, f"the ledger does not support it: {error}")
+    names = (each.name for each in dataclasses.fields(Statement))
+    other = [name for name in names if getattr(said, name) != getattr(true, name)]
+    if other:
+        return Check("statement", False, f"the ledger says another {', '.join(other)}")
+    if text.encode("utf-8") != true.to_file():
+        return Check("statement", False, "is not written as tacit writes it: a field is missing")
+    return Check("statement", True, "says what the ledger says at the seal, in every field")
+
+
+def _file_check(path: Path, known: str | None, name: str, head: str = "") -> Check:
+    if not path.is_file():
+        return Check(name, False, "is missing, though the ledger says that it was published")
+    if known is None:
+        says = "the ledger lists no such file: the run did not finish, or was made by 0.1"
+        if name == ONNX:
+            says = "the ledger lists no such file; tacit export RUN --publish lists it"
+        if name == EVALUATION or name.startswith(f"{EVALUATED}/"):
+            says = "the ledger lists no such file; the same tacit evaluate command goes on"
+        return Check(name, False, says)
+    if file_sha256(path, head) != known:
+        return Check(name, False, "is another file than the ledger says was published")
+    if head and name in SHOW_HEAD and NO_HEAD.encode() in path.read_bytes():
+        return Check(name, False, f"shows zeros where the head should be, {head}")
+    return Check(name, True, "is what the ledger says was published")
+
+
+def _later_checks(found: _Found, sequence: int) -> Iterator[Check]:
+    if (found.folder / EVALUATION).is_file():
+        yield _evaluation_check(found.folder, found.ledger)
+    if any(entry.is_paid for entry in found.entries[sequence:]):
+        now = epsilon_text(found.ledger.spent())
         yield Check(SINCE, True, f"the ledger has gone on: epsilon = {now} in all by now")
 
 
+def _head_checks(found: _Found, seals: Sequence[Entry], head: str) -> Iterator[Check]:
+    """Compare with what was listed under a head that somebody kept."""
+    held = [entry for entry in found.entries if entry.hash == head]
+    listed = dict(_noted(found, held[0])) if held else {}
+    if not listed:
+        says = "is not the one that you gave: ledger and files were written anew, or are another's"
+        if held:
+            says = f"is not the one that you gave: entry {held[0].sequence} seals no such run"
+        yield Check(HEAD, False, says)
+        return
+    newest = seals[-1].hash if seals else head
+    if head == newest:
+        yield Check(HEAD, True, "is the one that you gave")
+        return
+    yield Check(HEAD, True, f"the one that you gave is older; by now it is {newest}")
+    for name, known in listed.items():
+        path = found.folder / name
+        if path.is_file() and file_sha256(path, newest) == known:
+            continue
+        if name in REWRITTEN and path.is_file():
+            says = "was written anew by a later publication: the head that you gave is not about it"
+            yield Check(f"{HEAD}: {name}", True, says)
+        else:
+            says = "is another file than the one under the head that you gave"
+            yield Check(f"{HEAD}: {name}", False, says)
+
+
+def _noted(found: _Found, upto: Entry) -> Iterator[tuple[str, str]]:
+    """Yield the files of a run, with their hashes, as an entry is the head of them."""
+    if upto.kind == "seal":
+        if upto.about["run"] == found.known:
+            yield from upto.about["files"].items()
+        return
+    for entry in found.entries[: upto.sequence]:
+        if _is_note(entry) and entry.purpose.startswith(_purpose(found.known)):
+            name = entry.purpose.removeprefix(_purpose(found.known))
+            if not name.startswith(f"{STUDENTS}/"):
+                yield name, entry.about["sha256"]
+
+
 def _evaluation_check(folder: Path, ledger: Ledger) -> Check:
-    """Check that the ledger which paid for an evaluation holds the entries that it names."""
+    """Check that an evaluation says what was released, and what its ledger paid for that."""
     what = f"what paid for {EVALUATION}"
     try:
-        named = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))["entries"]
+        told = Evaluation.read(folder / EVALUATION)
         payer, where = _payer(folder, ledger)
-        paid = {entry.hash for entry in payer.entries() if entry.is_paid}
-    except (OSError, ValueError, KeyError, TypeError, LedgerError) as error:
+        paid = {entry.hash: entry for entry in payer.entries() if entry.is_paid}
+        if not told.entries or not set(told.entries) <= set(paid):
+            return Check(what, False, f"{where} holds no such entries")
+        plans = [_plan_of(paid[each]) for each in told.entries]
+        other = _differs(folder, told, plans, payer)
+    except (OSError, ValueError, KeyError, TypeError, IndexError, TacitError) as error:
         return Check(what, False, f"cannot be read: {type(error).__name__}")
-    if not named or not set(named) <= paid:
-        return Check(what, False, f"{where} holds no such entries")
+    if other:
+        return Check(what, False, f"{where} and what was released say another {', '.join(other)}")
     spent = epsilon_text(payer.spent())
     return Check(what, True, f"is in {where}: epsilon = {spent} in all")
+
+
+def _plan_of(entry: Entry) -> Plan:
+    asked = dict(entry.plan)
+    mechanism = mechanism_class(asked.pop("mechanism"))(**asked.pop("parameters"))
+    return Plan(mechanism, **asked)
+
+
+def _differs(folder: Path, told: Evaluation, plans: Sequence[Plan], payer: Ledger) -> list[str]:
+    """Return in what an evaluation differs from its entries and from what was released."""
+    other = []
+    if payer.price(*plans) > told.epsilon * (1 + _TOLERANCE):
+        other.append("epsilon")
+    if told.delta != payer.usable_delta:
+        other.append("delta")
+    if any(getattr(plan.mechanism, "sigma", None) != told.sigma for plan in plans):
+        other.append("sigma")
+    kept = KeptReleases(folder / EVALUATED)
+    if kept.entries() != list(told.entries):
+        other.append("entries")
+    for path, (name, table) in zip(kept.stored(), told.tables.items(), strict=True):
+        with np.load(path, allow_pickle=False) as arrays:
+            if not np.array_equal(arrays["values"].ravel(), table.ravel()):
+                other.append(name)
+    shown = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))["figures"]
+    values = {name: float(band.value) for name, band in told.rows()}
+    both = sorted(set(shown) & set(values))  # another version may refuse to tell another one
+    if shown and not both:
+        other.append("figures")
+    return other + [name for name in both if not _is_near(shown[name]["value"], values[name])]
+
+
+def _is_near(shown: float | None, value: float) -> bool:
+    if shown is None:  # JSON has no word for what is not finite
+        return not math.isfinite(value)
+    return math.isclose(shown, value, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
 
 
 def _payer(folder: Path, ledger: Ledger) -> tuple[Ledger, str]:
@@ -338,62 +379,72 @@ def _payer(folder: Path, ledger: Ledger) -> tuple[Ledger, str]:
     return Ledger(path), "the ledger of the people kept apart"
 
 
-def _compared(said: Statement, true: Statement) -> Check:
-    """Compare a statement with what the ledger says of itself at the same entry."""
-    names = [name for name in _SAME if said.kind == "worst-case" or name != "accountant"]
+_SAME_IN_0_2 = (
+    *("delta", "unit", "dataset", "adjacency", "covers", "accountant", "noise", "entries"),
+    *("budget", "warnings", "assumes"),
+)
+
+
+def _checks_of_0_2(found: _Found) -> Iterator[Check]:
+    """Check a run that was not sealed: its statement names the head behind the notes of files."""
+    folder, path = found.folder, found.folder / STATEMENT
+    try:
+        said = Statement.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError):
+        yield Check("statement", False, "there is none: the run did not finish")
+        return
+    except InvalidArgument as error:
+        yield Check("statement", False, str(error))
+        return
+    try:
+        true = found.ledger.statement(head=said.head or "")
+    except TacitError:
+        yield Check(
+            "statement",
+            False,
+            "the ledger has no seal of this run, and never had the head that the statement names: "
+            "it was cut short or rolled back, or one of the two is another run's",
+        )
+        return
+    yield _compared_as_0_2(said, true)
+    # Only what was noted before the statement's head: its signature covers that, and nothing later.
+    covered, later = found.entries[: true.entries], found.entries[true.entries :]
+    listed = dict(_noted(found, covered[-1])) if covered else {}
+    listed.pop(STATEMENT, None)  # an earlier one, which was replaced
+    names = dict.fromkeys([*PUBLISHED, *files_of(folder), *listed])
+    names.pop(STATEMENT, None)
+    for name in names:
+        asked = name.endswith(".asked.npy")  # which 0.2 did not note
+        if name in listed or ((folder / name).exists() and not asked):
+            yield _file_check(folder / name, listed.get(name), name)
+    notes = [each for each in later if each.purpose == _purpose(found.known + STATEMENT)]
+    yield _file_check(path, notes[0].about["sha256"] if notes else None, STATEMENT)
+    yield from _later_checks(found, true.entries)
+
+
+def _compared_as_0_2(said: Statement, true: Statement) -> Check:
+    """Compare as 0.2 did: a statement may warn of more than its ledger, which no seal confesses."""
+    sanitised = said.kind == "sanitised"
+    names = [name for name in _SAME_IN_0_2 if not sanitised or name != "accountant"]
     other = [name for name in names if not _agrees(name, said, true)]
-    claimed = said.epsilon if said.kind == "worst-case" else said.worst_case_epsilon
-    if claimed != true.epsilon:
+    if (said.worst_case_epsilon if sanitised else said.epsilon) != true.epsilon:
         other.append("epsilon")
-    if said.library == true.library and said.assumes != true.assumes and said.kind == "worst-case":
-        other.append("assumes")
     if other:
         return Check("statement", False, f"the ledger says another {', '.join(other)}")
-    return Check("statement", True, "says what the ledger says at the entry that it names")
+    says = "says what the ledger says at the entry that it names"
+    if sanitised:
+        return Check("statement", False, "0.2 noted no sanitised cost: only the worst case is so")
+    return Check("statement", True, says)
 
 
 def _agrees(name: str, said: Statement, true: Statement) -> bool:
-    """Tell whether they say the same; a statement may warn of more than its ledger."""
+    """Tell whether they say the same."""
     mine, theirs = getattr(said, name), getattr(true, name)
     return set(theirs) <= set(mine) if name == "warnings" else bool(mine == theirs)
 
 
-def _file_checks(folder: Path, covered: Sequence[Entry], known: str) -> Iterator[Check]:
-    noted = [entry.purpose.removeprefix("publish ") for entry in covered if _is_note(entry)]
-    mine = [each.removeprefix(known) for each in noted if each.startswith(known)]
-    # A further student of the same run is a run's folder of its own.
-    own = [name for name in mine if not name.startswith(f"{STUDENTS}/")]
-    # An earlier statement was noted, too, where a file was added: it has been replaced.
-    names = dict.fromkeys([*PUBLISHED, *files_of(folder), *own])
-    names.pop(STATEMENT, None)
-    for name in names:
-        hashes = _published(covered, known + name)
-        if hashes or (folder / name).exists():
-            yield _file_check(folder / name, hashes[-1:], name)
-
-
-def _published(entries: Sequence[Entry], name: str) -> list[str]:
-    """Return the hashes that were noted for a file, the newest last."""
-    mine = (entry for entry in entries if _is_note(entry) and entry.purpose == _purpose(name))
-    return [entry.about["sha256"] for entry in mine]
-
-
 def _is_note(entry: Entry) -> bool:
     return entry.kind == "publication" and entry.purpose.startswith("publish ")
-
-
-def _file_check(path: Path, known: list[str], name: str = "") -> Check:
-    name = name or path.name
-    if not path.is_file():
-        return Check(name, False, "is missing, though the ledger says that it was published")
-    if not known:
-        says = "the statement covers no such file: the run did not finish, or was made by 0.1"
-        if name == ONNX:
-            says = "the statement covers no such file; tacit export RUN --publish lists it"
-        return Check(name, False, says)
-    if file_sha256(path) == known[0]:
-        return Check(name, True, "is what the ledger says was published")
-    return Check(name, False, "is another file than the ledger says was published")
 
 
 def _purpose(name: str) -> str:
