@@ -234,7 +234,7 @@ class TestRefusals:
         ("changes", "complaint"),
         [
             ({"classes": None}, "classes="),
-            ({"classes": (0, 1)}, "one of classes"),
+            ({"classes": (0, 1)}, "2 declared classes"),
             ({"n_records": None}, "n_records="),
             ({"n_records": 0}, "n_records"),
             ({"epsilon": 0.0, "noise_multiplier": None}, "epsilon"),

@@ -330,7 +330,7 @@ class TestAll:
     ("kind", "changes", "complaint"),
     [
         (PrivateKNNClassifier, {"classes": None}, "classes="),
-        (PrivateKNNClassifier, {"classes": (0, 1)}, "one of classes"),
+        (PrivateKNNClassifier, {"classes": (0, 1)}, "2 declared classes"),
         (PrivateKNNClassifier, {"mechanism": "magic"}, "mechanism"),
         (PrivateKNNClassifier, {"mechanism": NoisyScreening(1, 2, 3, k=5)}, "k=60"),
         (PrivateKNNClassifier, {"rounds": 0}, "rounds"),
@@ -362,7 +362,7 @@ def test_own_parameters_are_checked(kind, changes, complaint, tmp_path):
 def test_labels_other_than_zero_and_one_are_refused():
     X, Y = tagged(100)
     for strange in (Y * 2, Y - 1, Y * 0.5):
-        with pytest.raises(InvalidArgument, match="0 and 1"):
+        with pytest.raises(InvalidArgument, match="0 or 1"):
             make(PrivateKNNMultiLabelClassifier).fit(X, strange, X_public=blobs(60, seed=1)[0])
 
 
