@@ -120,7 +120,7 @@ def test_without_held_out_rows_there_is_no_accuracy(tables):
 class TestOneFileIsSplit:
     """By the hashes of its people, or of its rows; how many fall on a side is told nowhere."""
 
-    SHARES = "private = 0.6\npublic = 0.25\ndeclare_public = true"
+    SHARES = "private = 0.6\npublic = 0.25\ndeclare_public = true\nsplit_rule = 2"
 
     def settings(self, split: str, *, people: bool = True) -> str:
         text = CONFIG.replace('public_source = "csv:public.csv"', split)
@@ -136,7 +136,7 @@ class TestOneFileIsSplit:
         assert result["accuracy"] > 0.7  # chance is a half
         ledger = Ledger("run/run.ledger")
         assert ledger.unit == ("person" if people else "record")
-        assert ledger.dataset == "about 60 % of people, by keyed hash"
+        assert ledger.dataset == "about 60 % of people, by keyed hash, rule 2"
         first, fault = result["statement"]["warnings"]
         assert "one run or fit alone" in first
         assert "the other rows of people were declared public" in fault
@@ -175,8 +175,9 @@ class TestOneFileIsSplit:
             ("private = 0.6\npublic = 0.5\ndeclare_public = true", "at most 1"),
             ("private = 1.0\npublic = 0.0\ndeclare_public = true", "private=1.0 to be a share"),
             ("private = nan\npublic = 0.2\ndeclare_public = true", "private=nan to be a share"),
-            ("private = 1e-9\npublic = 0.2\ndeclare_public = true", "too few rows"),
-            ("private = 0.6\npublic = 1e-9\ndeclare_public = true", "too few rows"),
+            ("private = 1e-9\npublic = 0.2\ndeclare_public = true\nsplit_rule = 2", "too few rows"),
+            ("private = 0.6\npublic = 1e-9\ndeclare_public = true\nsplit_rule = 2", "too few rows"),
+            ("private = 0.6\npublic = 0.2\ndeclare_public = true", "split_rule in [data]"),
             ("declare_public = true", "only with shares"),
             ("private = 0.6\npublic = 0.2\ndeclare_public = 1", "true or false"),
         ],

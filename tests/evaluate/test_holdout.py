@@ -194,7 +194,7 @@ class TestRefusals:
             ({"n_records": 30}, "tell something"),
             ({"n_records": 10**7}, "delta"),
             ({"X_public": X[:9]}, "equals a public one"),
-            ({"y": Y + 1}, "one of classes"),
+            ({"y": Y + 1}, "2 declared classes"),
         ],
     )
     def test_nothing_is_spent(self, ledger, changes, complaint):

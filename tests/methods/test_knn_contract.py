@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from contract_shared import PublicSupplied, contract_checks
 from flat_settings import built
@@ -27,11 +28,14 @@ class CheckedRegressor(PublicSupplied, PrivateKNNRegressor):
 class CheckedLabels(PublicSupplied, PrivateKNNMultiLabelClassifier):
     """The checks' classes become 0 and 1, and their columns are the labels."""
 
-    def _read(self, y):
+    def _fit_arrays(self, X, y, X_public, groups):
+        if y is None:
+            return super()._fit_arrays(X, y, X_public, groups)
+        y = np.asarray(y)
         declared, self.labels = self.labels, y.shape[1] if y.ndim == 2 else 1
         try:
-            whole = y.dtype.kind in "iu" or (y.dtype.kind == "f" and (y == y.round()).all())
-            return super()._read((y > 0).astype(int) if whole else y)
+            whole = y.dtype.kind in "iuf" and (np.isfinite(y) & (y == np.round(y))).all()
+            return super()._fit_arrays(X, (y > 0).astype(int) if whole else y, X_public, groups)
         finally:
             self.labels = declared
 

@@ -211,7 +211,7 @@ class TestRefusals:
         ("changes", "complaint"),
         [
             ({"classes": None}, "classes="),
-            ({"classes": (0, 1)}, "one of classes"),
+            ({"classes": (0, 1)}, "2 declared classes"),
             ({"epsilon": 0.0}, "epsilon"),
             ({"delta": 0.01}, "delta"),
             ({"radius": 0.0}, "radius"),

@@ -443,7 +443,7 @@ def _csv(path: Path, text: TextFormat, by_line: bool) -> Batches:
         path.name,
         list(file.names),
         file,
-        lambda number: _line(path, text, lambda at, _: at == number + skipped),
+        file.row,
         hint,
         state=file.state,
     )
@@ -471,6 +471,10 @@ class _TextFile:
 
     def state(self) -> tuple[Any, ...]:
         return (_file_of(self.path),)
+
+    def row(self, number: int) -> str:
+        """Say on which line a record stands."""
+        return _line(self.path, self.text, lambda at, _: at == number + self.skipped)
 
     def __call__(self, wanted: list[str]) -> Iterator[Cells]:
         places = {name: self.names.index(name) for name in wanted}

@@ -261,7 +261,7 @@ def load_dataset(specification: str, **options: Any) -> Dataset:
     if not ships(specification) and (kind not in DATASETS or not place or not _places(kind)):
         raise InvalidArgument(f"Expected data={specification!r} to be {_forms()}.")
     loader: Callable[..., Dataset] = found(DATASETS[kind])
-    return _call(loader, kind, (place,) if place else (), options)
+    return call_loader(loader, kind, (place,) if place else (), options)
 
 
 def load_public(specification: str, **options: Any) -> NDArray[Any]:
@@ -283,7 +283,7 @@ def load_public(specification: str, **options: Any) -> NDArray[Any]:
     if kind not in _UNLABELLED or not place:
         return load_dataset(specification, **options).X
     inputs = {key: value for key, value in options.items() if key not in _LABELS}
-    return _call(_UNLABELLED[kind], kind, (place,), inputs)
+    return call_loader(_UNLABELLED[kind], kind, (place,), inputs)
 
 
 _TABLES = ("csv", "parquet")
@@ -342,7 +342,7 @@ def public_blocks(
     kind, _, place = named_kind(specification).partition(":")
     if kind in _TABLES and place:
         inputs = {key: value for key, value in options.items() if key not in _LABELS}
-        yield from _call(input_blocks, kind, (place,), inputs, ids=ids)
+        yield from call_loader(input_blocks, kind, (place,), inputs, ids=ids)
     elif ids is not None:
         raise InvalidArgument(f"Expected a table for the column {ids!r}, got {specification!r}.")
     else:
@@ -404,7 +404,7 @@ def named_kind(specification: Any) -> str:
     return text if known is None or text.partition(":")[0] in DATASETS else f"{known}:{text}"
 
 
-def _call(
+def call_loader(
     loader: Callable[..., Kind],
     kind: str,
     places: tuple[str, ...],

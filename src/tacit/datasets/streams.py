@@ -28,7 +28,7 @@ from tacit.datasets.batches import (
     state_of,
 )
 from tacit.datasets.dataset import Dataset, Label, declared_classes
-from tacit.datasets.named import named_kind
+from tacit.datasets.named import call_loader, named_kind
 from tacit.datasets.table import (
     Roles,
     check_names,
@@ -64,11 +64,14 @@ class TablePiece:
         from tacit.teachers import unit_names
 
         state = partial(state_of, self.opened)
-        table = Batches(self.name, [], self.opened, _somewhere, state=state)
+        row = getattr(self.opened, "row", _somewhere)
+        table = Batches(self.name, [], self.opened, row, state=state)
         table.refuse_other(self.state)
         target = None if isinstance(self.target, NoTargets) else self.target
+        before = 0
         for batch in some_batches(self.name, self.opened, list(self.roles.names)):
-            how: dict[str, Any] = {"table": table, "drop": self.drop}
+            how: dict[str, Any] = {"table": table, "drop": self.drop, "before": before}
+            before += batch.count
             block = read_batch(batch, self.roles, self.text, target, **how)
             people = None if block.ids is None else unit_names(block.ids)
             if len(block.X):
@@ -248,7 +251,18 @@ class TableStream:
         return target_of(self.classes, self.target_range, self.text.decimal)
 
     def inputs_only(self, drop: bool = False) -> Iterator[Floats]:
-        """Go through inputs, a batch at a time; labels and groups are not looked at."""
+        """Go through inputs, a batch at a time; labels and groups are not looked at.
+
+        Parameters
+        ----------
+        drop : bool
+            Leave out records that cannot be read, instead of refusing them.
+
+        Yields
+        ------
+        array of float64 of shape (some rows, features)
+            Secret, where the rows are.
+        """
         from tacit.records import NoTargets
 
         stream = replace(self, roles=self.roles.of_inputs())
@@ -372,7 +386,7 @@ def streamed_file(specification: str, executor: Any = "serial", **options: Any) 
     if kind not in ("csv", "parquet") or not place:
         return None
     known = {key: value for key, value in options.items() if key != "name"}
-    return open_table(place, executor=executor, **known)
+    return call_loader(open_table, kind, (place,), known, executor=executor)
 
 
 def open_table(
