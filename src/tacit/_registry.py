@@ -1,84 +1,67 @@
 """What can be named: mechanisms, methods, students, teachers, data sets, and where each stands.
 
-Each is added by its own file and one line here; the name is what ledgers, run.toml and the command
-line say. Nothing is imported until it is used. A name is never given to anything else: old ledgers
-and configurations hold it.
+Each comes from an entry point of an installed package, tacit's own from pyproject.toml; the name is
+what ledgers, run.toml and the command line say. Nothing is imported until it is used. A name is
+never given to anything else: old ledgers and configurations hold it.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib.metadata import entry_points
 from typing import Any
 
-MECHANISMS = {
-    "gnmax": "tacit.mechanisms.votes:GNMax",
-    "lnmax": "tacit.mechanisms.votes:LNMax",
-    "noisy-votes": "tacit.mechanisms.votes:NoisyVotes",
-    "threshold-check": "tacit.mechanisms.selective:ThresholdCheck",
-    "confident-gnmax": "tacit.mechanisms.selective:ConfidentGNMax",
-    "interactive-gnmax": "tacit.mechanisms.selective:InteractiveGNMax",
-    "sanitise": "tacit.mechanisms.sanitise:Sanitise",
-    "sampled-max": "tacit.mechanisms.neighbours:SampledMax",
-    "sampled-votes": "tacit.mechanisms.neighbours:SampledVotes",
-    "screening-check": "tacit.mechanisms.neighbours:ScreeningCheck",
-    "noisy-screening": "tacit.mechanisms.neighbours:NoisyScreening",
-    "sampled-labels": "tacit.mechanisms.neighbour_values:SampledLabels",
-    "sampled-mean": "tacit.mechanisms.neighbour_values:SampledMean",
-    "sampled-median": "tacit.mechanisms.neighbour_values:SampledMedian",
-    "unit-mean": "tacit.mechanisms.codes:UnitMean",
-    "gaussian-mean": "tacit.mechanisms.codes:GaussianMean",
-    "distributed-gaussian-mean": "tacit.mechanisms.codes:DistributedGaussianMean",
-    "shared-votes": "tacit.mechanisms.shared:SharedVotes",
-    "shared-codes": "tacit.mechanisms.shared:SharedCodes",
-    "noisy-sum": "tacit.mechanisms.sums:NoisySum",
-    "noisy-second-moment": "tacit.mechanisms.sums:NoisySecondMoment",
-    "score-histogram": "tacit.mechanisms.histogram:ScoreHistogram",
-    "noisy-steps": "tacit.mechanisms.noisy_steps:NoisySteps",
-}
+from tacit.errors import InvalidArgument
 
-METHODS = {
-    "pate": "tacit.methods.pate:METHOD",
-    "knn": "tacit.methods.knn:METHOD",
-    "prototype": "tacit.methods.prototypes:METHOD",
-    "moments": "tacit.methods.moments:METHOD",
-    "ridge": "tacit.methods.ridge:METHOD",
-    "mac": "tacit.methods.mac:METHOD",
-    "dpsgd": "tacit.methods.dpsgd:METHOD",
-    "gd": "tacit.methods.gd:METHOD",
-    "segmentation": "tacit.masks:METHOD",
-    "auto": "tacit.methods.auto:METHOD",
-}
+
+class Registry(Mapping[str, str]):
+    """Names of one kind, in alphabetical order, and where each stands: "module:name".
+
+    Parameters
+    ----------
+    kind : str
+        The entry points are those of the group "tacit.KIND".
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    @cached_property
+    def _places(self) -> dict[str, str]:
+        places: dict[str, str] = {}
+        for entry in entry_points(group=f"tacit.{self.kind}"):
+            # Fail closed: a ledger that names it would be priced by whoever came first.
+            if places.setdefault(entry.name, entry.value) != entry.value:
+                raise InvalidArgument(
+                    f"Expected one package that brings {entry.name!r} among {self.kind}, got "
+                    f"{places[entry.name]} and {entry.value}: remove one of them."
+                )
+        return dict(sorted(places.items()))
+
+    def read_again(self) -> None:
+        """Look again at what is installed."""
+        self.__dict__.pop("_places", None)
+
+    def __getitem__(self, name: str) -> str:
+        return self._places[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+MECHANISMS = Registry("mechanisms")
+METHODS = Registry("methods")
 """Methods by the name that run.toml and the command line say."""
-
-STUDENTS = {
-    "label-spreading": "tacit.students.graph:LabelSpreadingStudent",
-    "nearest": "tacit.students.graph:NearestStudent",
-    "combined": "tacit.students.combined:CombinedStudent",
-    "linear": "tacit.students.estimators:LinearStudent",
-    "kernel": "tacit.students.estimators:KernelStudent",
-    "logistic": "tacit.students.estimators:SupervisedStudent",
-    "cnn": "tacit.students.network_training:CNNStudent",
-    "vat": "tacit.students.network_training:VATStudent",
-}
+STUDENTS = Registry("students")
 """Students of classes, by the word for `student` in run.toml; `for_data` makes them."""
-
-TEACHERS = {
-    "logistic": "tacit.teachers.families:EstimatorTeachers",
-    "balanced-logistic": "tacit.teachers.families:BalancedLogistic",
-    "kernel-ridge": "tacit.teachers.families:KernelRidgeTeachers",
-}
+TEACHERS = Registry("teachers")
 """Families of teachers, by the word for `teacher` in run.toml; `for_data` makes them."""
-
-DATASETS = {
-    "digits": "tacit.datasets.named:load_digits",
-    "affairs": "tacit.datasets.named:load_affairs",
-    "mnist": "tacit.datasets.arrays:load_idx",
-    "adult": "tacit.datasets.named:load_adult",
-    "npz": "tacit.datasets.arrays:load_npz",
-    "csv": "tacit.datasets.table:load_table",
-    "parquet": "tacit.datasets.table:load_table",
-    "texts": "tacit.datasets.texts:load_texts",
-}
+DATASETS = Registry("datasets")
 """Loaders by the word before the colon; one that can do without a path stands for a whole set."""
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
+from foreign import installed
 
 from tacit import _registry, load_dataset, load_student
 from tacit.datasets import ships
@@ -44,26 +44,22 @@ queries = 60
 @pytest.fixture
 def added(tmp_path, monkeypatch):
     """Add three files and three lines."""
-    page, modules = PAGE.read_text("utf-8"), []
+    page, files, entries = PAGE.read_text("utf-8"), {}, {}
     blocks = re.findall(
         r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL
     )
     for source, line in blocks:
-        (((word, kind, module, name)),) = re.findall(r'"(\S+)": "tacit\.(\w+)\.(\w+):(\w+)"', line)
+        (((word, kind, module, name)),) = re.findall(r'(\S+) = "tacit\.(\w+)\.(\w+):(\w+)"', line)
         if kind in KINDS:
-            (tmp_path / f"{module}.py").write_text(source, encoding="utf-8")
-            monkeypatch.setitem(getattr(_registry, kind.upper()), word, f"{module}:{name}")
-            modules.append(module)
-    monkeypatch.syspath_prepend(tmp_path)
-    yield
-    for module in modules:
-        sys.modules.pop(module, None)
+            files[module], entries[kind] = source, {word: f"{module}:{name}"}
+    with installed(tmp_path, monkeypatch, files, entries):
+        yield
 
 
 def test_nobody_knows_them_before(tacit):
     for kind, word in KINDS.items():
         assert word not in getattr(_registry, kind.upper())
-    with pytest.raises(InvalidArgument, match="to be digits, affairs, mnist:DIR"):
+    with pytest.raises(InvalidArgument, match="to be adult:DIR, affairs"):
         load_dataset("moons")
     Path("run.toml").write_text(CONFIG)
     assert tacit("train", "run.toml", "--out", "run").code == 2
@@ -83,9 +79,9 @@ def test_a_run_trains_with_all_of_them(added, tacit):
 
 def test_a_new_set_is_named_where_another_is_refused(added):
     assert ships("moons")
-    with pytest.raises(InvalidArgument, match="texts:FILE or moons"):
+    with pytest.raises(InvalidArgument, match="moons, npz:FILE"):
         load_dataset("elsewhere:DIR")
-    with pytest.raises(InvalidArgument, match="to be digits"):
+    with pytest.raises(InvalidArgument, match="to be adult:DIR"):
         load_dataset("moons:here")
     with pytest.raises(InvalidArgument, match="known are rows, noise"):
         load_dataset("moons", colour="red")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from foreign import installed
 from quiet_noise import quieten
 
 import tacit.mechanisms as package
@@ -30,13 +30,11 @@ def added(tmp_path, monkeypatch):
     """Add the file and the line; return the class."""
     page = PAGE.read_text("utf-8")
     source, *_ = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    ((name, path),) = re.findall(r'^    "(\S+)": "(tacit.mechanisms\S+)",$', page, re.MULTILINE)
+    ((name, path),) = re.findall(r'^(\S+) = "(tacit.mechanisms\S+)"$', page, re.MULTILINE)
     module, _, kind = path.rpartition(".")[2].partition(":")
-    (tmp_path / f"{module}.py").write_text(source, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(MECHANISMS, name, f"{module}:{kind}")
-    yield getattr(package, kind)
-    sys.modules.pop(module, None)
+    entries = {"mechanisms": {name: f"{module}:{kind}"}}
+    with installed(tmp_path, monkeypatch, {module: source}, entries):
+        yield getattr(package, kind)
 
 
 def test_nobody_knows_it_before(tacit, votes):
@@ -44,7 +42,7 @@ def test_nobody_knows_it_before(tacit, votes):
     assert not hasattr(package, "PermuteAndFlip")
     outcome = tacit("audit", "--mechanism", GIVEN)
     assert outcome.code == 2
-    assert f"{NAME!r} to be one of gnmax" in outcome.err
+    assert f"{NAME!r} to be one of confident-gnmax" in outcome.err
 
 
 def test_plans_price_it_alone_and_with_others(added):
@@ -80,9 +78,10 @@ def test_the_ledger_pays_for_it_and_the_statement_says_what_it_presumes(added, t
     assert NAME in Path("report.html").read_text("utf-8")
 
 
-def test_what_a_ledger_names_and_nobody_knows_is_said(added, tacit, votes, monkeypatch):
+def test_what_a_ledger_names_and_nobody_knows_is_said(added, tacit, votes, tmp_path):
     test_the_ledger_pays_for_it_and_the_statement_says_what_it_presumes(added, tacit, votes)
-    monkeypatch.delitem(MECHANISMS, NAME)
+    (tmp_path / "foreign-1.0.dist-info" / "entry_points.txt").write_text("")
+    MECHANISMS.read_again()
     statement = Ledger("run.ledger").statement()
     assert added.assumes not in str(statement)
     assert f"whatever mechanism {NAME!r} presumes holds, which this version" in str(statement)

@@ -6,12 +6,11 @@ The file is the one that CONTRIBUTING.md shows, taken from there.
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
 from pathlib import Path
 
 import pytest
+from foreign import installed
 
 from tacit import Ledger
 from tacit._registry import METHODS, method_of
@@ -43,15 +42,11 @@ def added(tmp_path, monkeypatch):
     """Add the file and the line; return the estimator's class."""
     page = PAGE.read_text("utf-8")
     _, source, *_ = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    (path,) = re.findall(rf'^    "{NAME}": "(\S+)",$', page, re.MULTILINE)
+    (path,) = re.findall(rf'^{NAME} = "(\S+)"$', page, re.MULTILINE)
     module = path.rpartition(".")[2].partition(":")[0]
-    (tmp_path / f"{module}.py").write_text(source, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    paths = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))  # for cells' processes
-    monkeypatch.setitem(METHODS, NAME, f"{module}:METHOD")
-    yield method_of(NAME).estimator
-    sys.modules.pop(module, None)
+    entries = {"methods": {NAME: f"{module}:METHOD"}}
+    with installed(tmp_path, monkeypatch, {module: source}, entries):
+        yield method_of(NAME).estimator
 
 
 def test_nobody_knows_it_before(tacit):
