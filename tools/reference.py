@@ -18,11 +18,11 @@ import typer.main
 
 from tacit._registry import DATASETS, METHODS, found
 from tacit.cli.app import app
-from tacit.federation import Policy, ServerSettings
 from tacit.masks.runs import ScanOptions
 from tacit.methods import method_named
 from tacit.methods.settings import Key, Words, table_of
 from tacit.runs import DataConfig, PrivacyConfig, RunConfig
+from tacit_federation import Policy, ServerSettings
 
 PAGES = Path(__file__).parents[1] / "docs" / "reference"
 _OF_THE_RUN = {

@@ -332,7 +332,7 @@ def test_proposed_check_uses_a_tenth_of_the_budget():
 @pytest.mark.filterwarnings("default")
 def test_a_warning_is_one_line_without_a_place_in_the_source(tacit, monkeypatch):
     monkeypatch.setattr(
-        "tacit.cli.app.app", lambda: warnings.warn("some [rows]\nare", stacklevel=1)
+        "tacit.cli.app.whole", lambda: lambda: warnings.warn("some [rows]\nare", stacklevel=1)
     )
     outcome = tacit("any")
     assert outcome.code == 0
