@@ -76,7 +76,7 @@ add_group(app, "ledger", "Make a ledger, or look at one.", ledger.create, show, 
 
 
 @cache
-def whole() -> typer.Typer:
+def full_app() -> typer.Typer:
     """Return the root with the commands that installed packages add to it (`tacit.cli`)."""
     for entry in entry_points(group="tacit.commands"):
         added = typer.Typer()
@@ -130,7 +130,7 @@ def main() -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
-            whole()()
+            full_app()()
     except (TacitError, OSError) as error:
         _say("[bold red]Error:[/]", os_error_text(error) if isinstance(error, OSError) else error)
         codes = (code for kind, code in _CODES.items() if isinstance(error, kind))
