@@ -41,9 +41,8 @@ from tacit_federation import (
 )
 from tacit_federation.aggregator_service import aggregator_listeners
 from tacit_federation.exchanging import KINDS, advance, shown, take_note
-from tacit_federation.sharing import seal_shares, share_of, share_size
 from tacit_federation.study import AGGREGATORS, SIGNED_AS
-from tacit_federation.sums import both_sums
+from tacit_federation.sums import both_sums, seal_shares, share_of, share_size
 from tacit_federation.transport import serve
 
 TEACHERS, SIGMA, URL = 5, 40.0, "https://coordinator.example"

@@ -18,11 +18,10 @@ from tacit.noise import GrantedNoise, expand
 from tacit_federation import read_release
 from tacit_federation.aggregator import HELD, LOCK, RETRY_SECONDS, Aggregator
 from tacit_federation.database import StateUnavailable
-from tacit_federation.exchanging import VOID, advance, shown, take_note
+from tacit_federation.exchanging import advance, shown, take_note
 from tacit_federation.keys import check_signature
-from tacit_federation.messages import frame, read_header, signed
-from tacit_federation.sharing import seal_shares
-from tacit_federation.sums import SPOILED, SUM, both_sums, read_sum
+from tacit_federation.messages import VOID, frame, read_header, signed
+from tacit_federation.sums import SPOILED, SUM, both_sums, read_sum, seal_shares
 
 COUNTS = [votes(number) for number in range(3)]
 

@@ -22,8 +22,8 @@ from tacit_federation import transport
 from tacit_federation.certificates import client_context
 from tacit_federation.exchanging import KINDS, shown, take_note
 from tacit_federation.messages import frame, read_header
-from tacit_federation.sharing import check_share, seal_shares, share_size
 from tacit_federation.study import AGGREGATORS
+from tacit_federation.sums import check_share, seal_shares, share_size
 
 
 class Door:

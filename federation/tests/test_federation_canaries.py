@@ -14,8 +14,8 @@ from spoiled import Spoiled
 
 from tacit_federation import client, release_study
 from tacit_federation.certificates import client_context
+from tacit_federation.console import steward_page
 from tacit_federation.messages import read_header
-from tacit_federation.pages import steward_page
 from tacit_federation.sessions import set_password
 
 CANARY = 123456.7890625

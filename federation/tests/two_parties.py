@@ -23,8 +23,8 @@ from tacit_federation.certificates import new_request
 from tacit_federation.exchanging import KINDS, advance, shown, take_note
 from tacit_federation.members import ENROLMENT, enrol, new_token
 from tacit_federation.receiving import take_answers
-from tacit_federation.sharing import seal_shares
 from tacit_federation.study import SIGNED_AS
+from tacit_federation.sums import seal_shares
 
 SIGMA, TEACHERS = 4.0, 9
 OFFICER = SigningKey.generate()

@@ -40,9 +40,9 @@ __all__ = [
 _OFFERED = {
     "aggregator": "Aggregator",
     "approval": "Asked",
-    "audit_log": "audit_lines",
     "codes": "codec_hash codes_study released_masks",
     "coordinator": "Coordinator",
+    "database": "audit_lines",
     "inputs": "describe_inputs frame_file inputs_file",
     "keys": "SigningKey",
     "releasing": "StudyRelease end_study read_release release_study",
@@ -56,9 +56,9 @@ _HOME = {name: home for home, names in _OFFERED.items() for name in names.split(
 if TYPE_CHECKING:
     from tacit_federation.aggregator import Aggregator
     from tacit_federation.approval import Asked
-    from tacit_federation.audit_log import audit_lines
     from tacit_federation.codes import codec_hash, codes_study, released_masks
     from tacit_federation.coordinator import Coordinator
+    from tacit_federation.database import audit_lines
     from tacit_federation.inputs import describe_inputs, frame_file, inputs_file
     from tacit_federation.keys import SigningKey
     from tacit_federation.releasing import StudyRelease, end_study, read_release, release_study

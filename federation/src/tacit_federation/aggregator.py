@@ -17,18 +17,26 @@ from typing import Any, ClassVar
 
 from tacit.errors import Refused
 from tacit.ledger import epsilon_text
-from tacit_federation import audit_log, members
-from tacit_federation.audit_log import note
+from tacit_federation import members
 from tacit_federation.client import Client, enrol, folder_for, refuse_another
 from tacit_federation.codes import slow_noise
-from tacit_federation.database import Connection, Row, append_only, forward, tables, write_once
+from tacit_federation.database import (
+    AUDIT_TABLES,
+    Connection,
+    Row,
+    append_only,
+    forward,
+    note,
+    tables,
+    write_once,
+)
 from tacit_federation.keys import check_signature, fingerprint
 from tacit_federation.members import Invitation
 from tacit_federation.messages import read_parcel, signed
 from tacit_federation.server_folder import ANSWERS, ServerFolder
-from tacit_federation.sharing import beginning_of, check_share, share_size
 from tacit_federation.statements import ANSWERS_STAY, SHARES_STAY
 from tacit_federation.study import AGGREGATORS, SIGNED_AS, Server, Study, StudySite
+from tacit_federation.sums import beginning_of, check_share, share_size
 
 STATES = {
     "seen": ("open", "refused"),
@@ -49,7 +57,7 @@ _TABLES = (
     tables("aggregator")
     + ANSWERS
     + members.TABLES
-    + audit_log.TABLES
+    + AUDIT_TABLES
     + append_only("evidence")
     + forward("studies", STATES)
     + write_once("studies", *_ONCE)

@@ -25,14 +25,13 @@ from tacit_federation.exchanging import (
     ENDS,
     KINDS,
     MOST_NOTE,
-    VOID,
     advance,
     exchange,
     peer_of,
     shown,
     take_note,
 )
-from tacit_federation.messages import signed
+from tacit_federation.messages import VOID, signed
 from tacit_federation.service import MemberService, ports_of, renew_server, small_body
 from tacit_federation.study import Study
 from tacit_federation.sums import most_of_sum

@@ -16,8 +16,8 @@ from tacit.ledger import Ledger, epsilon_text
 from tacit_federation.keys import check_signature, fingerprint
 from tacit_federation.messages import answers_size
 from tacit_federation.settings import Policy
-from tacit_federation.sharing import share_size
 from tacit_federation.study import AGGREGATORS, SIGNED_AS, Server, Study, StudySite
+from tacit_federation.sums import share_size
 
 
 @dataclass(frozen=True, slots=True)

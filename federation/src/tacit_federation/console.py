@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
@@ -23,18 +25,24 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tacit.errors import TacitError
 from tacit.ledger import epsilon_text
 from tacit.report import render_report
-from tacit_federation import audit_log, members
-from tacit_federation.approval import moment
+from tacit_federation import members
+from tacit_federation.approval import Asked, moment
 from tacit_federation.coordinator import Coordinator
-from tacit_federation.pages import rendered, style
+from tacit_federation.database import audit_lines, log_head
+from tacit_federation.keys import fingerprint
 from tacit_federation.releasing import read_release, release_csv, release_study
 from tacit_federation.service import small_body
 from tacit_federation.sessions import Session, Sessions
+from tacit_federation.site_folder import SiteStudy
 from tacit_federation.statements import notes_of
 from tacit_federation.study import AGGREGATORS, MODES, Study
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 COOKIE = "__Host-tacit"
 MOST_FORM = 8 * 1024
+TEMPLATES = Path(__file__).with_name("templates")
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -237,7 +245,7 @@ class _Console:
         """Say on which day a site decided and answered; never when on that day."""
         for row in sites.values():
             row.update(decided="", on="")
-        for each in map(json.loads, audit_log.audit_lines(self.coordinator.database)):
+        for each in map(json.loads, audit_lines(self.coordinator.database)):
             site = sites.get(each["about"].get("site", ""))
             if site is None or each["about"].get("study") != name:
                 continue
@@ -292,8 +300,8 @@ class _Console:
 
     async def log(self, request: Request, session: Session) -> Response:
         database = self.coordinator.database
-        lines = [json.loads(line) for line in audit_log.audit_lines(database)]
-        head = audit_log.head(database).hash
+        lines = [json.loads(line) for line in audit_lines(database)]
+        head = log_head(database).hash
         return self._page("log.html", session, here="log", lines=lines, head=head)
 
     async def statement(self, request: Request, session: Session) -> Response:
@@ -318,3 +326,46 @@ async def _form(request: Request) -> dict[str, str]:
     """Read a small form; of a field that comes twice the first is taken."""
     body = await small_body(request, MOST_FORM)
     return {name: values[0] for name, values in parse_qs(body.decode("utf-8")).items()}
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(moment=moment, fingerprint=fingerprint)
+    return made
+
+
+def rendered(name: str, **shown: Any) -> str:
+    """Return a page; whatever it shows is escaped."""
+    return _environment().get_template(name).render(**shown)
+
+
+def style() -> str:
+    """Return the style sheet of all pages."""
+    return (TEMPLATES / "style.css").read_text(encoding="utf-8")
+
+
+def steward_page(asked: Asked, known: SiteStudy) -> str:
+    """Return one page that says exactly what a study asks of a site and what would leave.
+
+    Parameters
+    ----------
+    asked : Asked
+        Checked and priced at the site.
+    known : SiteStudy
+        Where the site is with it.
+
+    Returns
+    -------
+    str
+        HTML that needs nothing besides itself.
+    """
+    return rendered("steward.html", asked=asked, known=known, css=style())

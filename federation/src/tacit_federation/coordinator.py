@@ -12,8 +12,7 @@ from pathlib import Path
 
 from tacit._files import write_atomically
 from tacit.errors import InvalidArgument, NotYet, Refused
-from tacit_federation.audit_log import note
-from tacit_federation.database import Connection, Row, on_disk
+from tacit_federation.database import Connection, Row, note, on_disk
 from tacit_federation.inputs import check_frame, check_inputs
 from tacit_federation.keys import SigningKey, check_signature
 from tacit_federation.server_folder import ServerFolder

@@ -2,6 +2,11 @@
 
 Write-ahead log, full synchronisation. Rows that say how something ended are written once: triggers
 refuse to change them, whoever asks.
+
+The audit log is a table: what happened, in order, as a chain of hashes like the ledger's. Lines say
+who enrolled, approved, answered (by sharing id), what was opened, closed and released, the day,
+never the hour; never votes or digests. Polls carry the head, so that a server that goes back to an
+earlier log is found out by every site.
 """
 
 from __future__ import annotations
@@ -12,11 +17,13 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tacit._files import locked
-from tacit.errors import InvalidArgument, TacitError
+from tacit.errors import InvalidArgument, Refused, TacitError
+from tacit.ledger import canonical, digest
 
 Row = dict[str, Any]
 Connection = sqlite3.Connection
@@ -173,3 +180,68 @@ def _statements(script: str) -> Iterator[str]:
 
 def _as_row(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> Row:
     return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
+
+
+AUDIT_TABLES = tables("audit") + append_only("audit")
+AUDIT_START = digest("tacit-audit/1")
+
+
+class Head(NamedTuple):
+    """How long a log is, and the hash of its last line."""
+
+    length: int
+    hash: str
+
+
+def note(database: sqlite3.Connection, now: float, event: str, **about: Any) -> None:
+    """Append a line, inside a transaction that does what the line says."""
+    last = database.execute("SELECT sequence, hash FROM audit ORDER BY sequence DESC LIMIT 1")
+    found = last.fetchone() or {"sequence": 0, "hash": AUDIT_START}
+    line = canonical(
+        {
+            "sequence": found["sequence"] + 1,
+            "previous": found["hash"],
+            "day": datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d"),
+            "event": event,
+            "about": about,
+        }
+    )
+    row = (found["sequence"] + 1, line, digest(line))
+    database.execute("INSERT INTO audit VALUES (?, ?, ?)", row)
+
+
+def log_head(database: Database) -> Head:
+    """Return where the log ends."""
+    found = database.row("SELECT sequence, hash FROM audit ORDER BY sequence DESC LIMIT 1")
+    return Head(0, AUDIT_START) if found is None else Head(found["sequence"], found["hash"])
+
+
+def log_hash_at(database: Database, count: int) -> str | None:
+    """Return the hash that the log had when it was that long; None if it never was."""
+    if count == 0:
+        return AUDIT_START
+    found = database.row("SELECT hash FROM audit WHERE sequence = ?", count)
+    return None if found is None else str(found["hash"])
+
+
+def audit_lines(database: Database) -> list[str]:
+    """Return every line of an audit log, once its chain was verified.
+
+    Parameters
+    ----------
+    database : Database
+        A coordinator's state.
+
+    Returns
+    -------
+    list of str
+        JSON, in order; a chain that does not hold raises `Refused`.
+    """
+    previous, found = AUDIT_START, database.rows("SELECT * FROM audit ORDER BY sequence")
+    for place, row in enumerate(found, start=1):
+        if row["sequence"] != place or digest(row["line"]) != row["hash"]:
+            raise Refused("The audit log does not hold together: a line was altered or removed.")
+        if f'"previous":"{previous}"' not in row["line"]:
+            raise Refused("The audit log does not hold together: a line was altered or removed.")
+        previous = row["hash"]
+    return [row["line"] for row in found]

@@ -20,9 +20,9 @@ from tacit.errors import BudgetExceeded, InvalidArgument, NotYet, Refused
 from tacit.ledger import canonical
 from tacit.noise import Shares
 from tacit_federation.aggregator import HELD, LOCK, Aggregator
-from tacit_federation.audit_log import note
-from tacit_federation.database import Row, alone
+from tacit_federation.database import Row, alone, note
 from tacit_federation.messages import (
+    VOID,
     array_file,
     check_signed,
     is_sharing_id,
@@ -31,16 +31,22 @@ from tacit_federation.messages import (
     signed_frame,
 )
 from tacit_federation.messages import signed as signed_note
-from tacit_federation.sharing import check_share, share_of
 from tacit_federation.study import AGGREGATORS, Study
-from tacit_federation.sums import SUM, Opened, most_of_sum, read_sum, signed_part
+from tacit_federation.sums import (
+    SUM,
+    Opened,
+    check_share,
+    most_of_sum,
+    read_sum,
+    share_of,
+    signed_part,
+)
 
 MOST_NOTE = 4 << 20
 """Bytes of a list of who is held."""
 KINDS = ("held", "lock", "sum")
 ENDS = "void"
 """The note of an aggregator that ends a study without a sum."""
-VOID = "tacit-void/1"
 MOST_PROOFS = 3
 """Notes that contradict the first are kept up to here: one is proof enough."""
 Pairs = list[list[str]]

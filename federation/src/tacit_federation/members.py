@@ -18,14 +18,13 @@ from typing import Any
 
 from tacit.errors import InvalidArgument, Refused
 from tacit.ledger import canonical
-from tacit_federation.audit_log import note
 from tacit_federation.certificates import (
     Authority,
     certificate_hash,
     key_of_certificate,
     key_of_request,
 )
-from tacit_federation.database import Database, Row, tables, write_once
+from tacit_federation.database import Database, Row, note, tables, write_once
 from tacit_federation.keys import check_signature, is_key
 from tacit_federation.study import is_address, is_name
 

@@ -31,11 +31,12 @@ PROTOCOL = "1"
 MOST_HEADER = 16 * 1024
 MOST_PART = 8 * 1024 * 1024
 """Bytes above which a body is sent, or fetched, in parts of this size."""
-ANSWERS, APPROVAL, RECEIPT, RELEASE = (
+ANSWERS, APPROVAL, RECEIPT, RELEASE, VOID = (
     "tacit-answers/1",
     "tacit-approval/1",
     "tacit-receipt/1",
     "tacit-release/1",
+    "tacit-void/1",
 )
 
 

@@ -1,7 +1,9 @@
 """What members send to a server: approvals, answers, withdrawals; the first one stays.
 
 What is not taken inside a transaction is not taken. Why presence and clock alone may decide:
-docs/theory/federation.md#who-takes-part.
+docs/theory/federation.md#who-takes-part. From aggregators a coordinator takes signatures and two
+opened sums, which are public: it can refuse service, and nothing else, for whoever reads the
+release checks both signatures.
 """
 
 from __future__ import annotations
@@ -13,18 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from tacit._files import sync_directory
-from tacit.errors import InvalidArgument, Refused
-from tacit_federation.audit_log import note
-from tacit_federation.database import Connection, Row
+from tacit.errors import InvalidArgument, NotYet, Refused
+from tacit_federation.database import Connection, Row, note
+from tacit_federation.keys import check_signature
 from tacit_federation.messages import (
     APPROVAL,
     RECEIPT,
+    VOID,
     check_signed,
     read_parcel,
     signed,
 )
 from tacit_federation.server_folder import ServerFolder, drop_answer
-from tacit_federation.study import Study, StudySite
+from tacit_federation.study import AGGREGATORS, SIGNED_AS, Study, StudySite
+from tacit_federation.sums import both_sums, read_sum
 
 
 def keep_decision(server: ServerFolder, name: str, member: Row, sent: Mapping[str, Any]) -> int:
@@ -234,3 +238,79 @@ def close_early(rows: Connection, study: Study, now: float, *, refusals: bool = 
     if done >= {each.id for each in study.sites}:
         query = "UPDATE studies SET closes = MIN(closes, ?) WHERE hash = ?"
         rows.execute(query, (study.window.next_slot(now), study.hash))
+
+
+def _shared_study(place: ServerFolder, name: str) -> tuple[Study, Row]:
+    row = place.database.row("SELECT * FROM studies WHERE hash = ?", name)
+    if row is None or row["state"] == "draft":
+        raise InvalidArgument("Expected the hash of a study that was signed here.")
+    study = Study.read(row["text"])
+    if study.mode != "two-aggregators":
+        raise InvalidArgument("Expected a study of two aggregators.")
+    return study, row
+
+
+def keep_agreement(place: ServerFolder, name: str, sent: Mapping[str, Any]) -> None:
+    """Keep an aggregator's signature under a study; it must be the pinned key's."""
+    study, _ = _shared_study(place, name)
+    role = sent.get("role")
+    if set(sent) != {"role", "signature"} or role not in AGGREGATORS:
+        raise InvalidArgument("Expected role and signature of an aggregator.")
+    check_signature(study.server(str(role)).key, SIGNED_AS, study.hash, sent["signature"])
+    with place.database.writing() as rows:
+        new = (study.hash, role, sent["signature"])
+        if rows.execute("INSERT OR IGNORE INTO agreed VALUES (?, ?, ?)", new).rowcount:
+            note(rows, place.now(), "agreed", study=study.hash, role=role)
+
+
+def take_sum(place: ServerFolder, name: str, body: bytes) -> None:
+    """Keep an aggregator's opened sum; once both are here, the study is released."""
+    study, row = _shared_study(place, name)
+    if row["state"] not in ("open", "closed", "released"):
+        raise NotYet("Expected a study that was opened, and has not ended void.")
+    role = _role_of(study, body)
+    with place.database.writing() as rows:
+        query = "SELECT role, body FROM sums WHERE study = ?"
+        kept = {each["role"]: bytes(each["body"]) for each in rows.execute(query, (study.hash,))}
+        if kept.get(role, body) != body:
+            raise Refused("Expected the sum that was kept before: this one is another.")
+        if role not in kept:
+            rows.execute("INSERT INTO sums VALUES (?, ?, ?)", (study.hash, role, body))
+            note(rows, place.now(), "opened", study=study.hash, role=role)
+        kept[role] = body
+        if set(kept) == set(AGGREGATORS) and row["release"] is None:
+            _release_sums(
+                place, rows, study, both_sums(study, *(kept[each] for each in AGGREGATORS))
+            )
+
+
+def _role_of(study: Study, body: bytes) -> str:
+    """Return whose sum it is: signed by that one's pinned key."""
+    for role in AGGREGATORS:
+        try:
+            read_sum(study, role, body)
+        except (InvalidArgument, Refused):
+            continue
+        return role
+    raise Refused("Expected the sum of one of this study's aggregators.")
+
+
+def _release_sums(place: ServerFolder, rows: Any, study: Study, stored: bytes) -> None:
+    query = "UPDATE studies SET state = 'closed' WHERE hash = ? AND state = 'open'"
+    rows.execute(query, (study.hash,))
+    query = "UPDATE studies SET state = 'released', release = ? WHERE hash = ? AND state = 'closed'"
+    if rows.execute(query, (stored, study.hash)).rowcount:
+        note(rows, place.now(), "released", study=study.hash)
+
+
+def take_void(place: ServerFolder, name: str, sent: Mapping[str, Any]) -> None:
+    """End a study that an aggregator has ended without a sum."""
+    study, _ = _shared_study(place, name)
+    role = sent.get("role")
+    if role not in AGGREGATORS:
+        raise InvalidArgument("Expected a note of an aggregator.")
+    plain = check_signed(study.server(str(role)).key, VOID, sent)
+    if plain != {"study": study.hash, "role": role}:
+        raise InvalidArgument("Expected a note on this study.")
+    for state in ("open", "closed"):
+        place.move(study.hash, state, "void", about={"role": role})

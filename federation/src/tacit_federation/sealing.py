@@ -23,13 +23,13 @@ from tacit_federation.answering import (
 )
 from tacit_federation.approval import sending_time
 from tacit_federation.codes import check_codec
-from tacit_federation.fetching import frame_of, inputs_of
 from tacit_federation.inputs import read_frame, read_inputs
 from tacit_federation.keys import SECRET
 from tacit_federation.messages import seal_answers
-from tacit_federation.sharing import seal_shares
 from tacit_federation.site_folder import SiteFolder
 from tacit_federation.study import Study, StudySite
+from tacit_federation.sums import seal_shares
+from tacit_federation.visiting import frame_of, inputs_of
 
 
 def trained_counts(

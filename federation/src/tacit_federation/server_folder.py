@@ -16,16 +16,17 @@ from typing import Any, ClassVar, Self
 from tacit._files import write_atomically
 from tacit.errors import InvalidArgument, Refused
 from tacit.ledger import Budget, Ledger, Statement
-from tacit_federation import audit_log, members
-from tacit_federation.audit_log import note
+from tacit_federation import members
 from tacit_federation.certificates import Authority, certificate_hash
 from tacit_federation.database import (
+    AUDIT_TABLES,
     Connection,
     Database,
     Row,
     append_only,
     forward,
     new_folder,
+    note,
     on_disk,
     tables,
     write_once,
@@ -61,7 +62,7 @@ TABLES = (
     tables("coordinator")
     + ANSWERS
     + members.TABLES
-    + audit_log.TABLES
+    + AUDIT_TABLES
     + append_only("approvals", "agreed", "sums")
     + forward("studies", STATES)
     + write_once("studies", "hash", "text", "officer", "signature", "survivors", "release", "entry")

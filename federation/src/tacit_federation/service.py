@@ -23,8 +23,7 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from tacit.errors import InvalidArgument, NotYet, Refused, TacitError
-from tacit_federation import audit_log, members
-from tacit_federation.adding import keep_agreement, take_sum, take_void
+from tacit_federation import members
 from tacit_federation.certificates import (
     MOST_CSR_BYTES,
     hosts_of,
@@ -32,12 +31,15 @@ from tacit_federation.certificates import (
     should_renew,
 )
 from tacit_federation.coordinator import Coordinator
-from tacit_federation.database import Row, StateUnavailable
+from tacit_federation.database import Row, StateUnavailable, log_hash_at, log_head
 from tacit_federation.messages import MOST_HEADER, MOST_PART, PROTOCOL, read_note
 from tacit_federation.receiving import (
+    keep_agreement,
     keep_decision,
     receipt_of,
     take_answers,
+    take_sum,
+    take_void,
     withdraw_site,
 )
 from tacit_federation.server_folder import ServerFolder, is_part, part_name
@@ -140,8 +142,8 @@ class MemberService:
         """List the studies that were opened, and where the audit log stands."""
         seen = request.query_params.get("seen", "0")
         database = self.coordinator.database
-        head = audit_log.head(database)
-        at = audit_log.hash_at(database, int(seen)) if seen.isdigit() and len(seen) < 16 else None
+        head = log_head(database)
+        at = log_hash_at(database, int(seen)) if seen.isdigit() and len(seen) < 16 else None
         log = {"length": head.length, "head": head.hash, "seen": at}
         told = {"studies": self._listed(member), "audit": log, "time": self.coordinator.now()}
         return JSONResponse(told)

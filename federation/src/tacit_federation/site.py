@@ -27,21 +27,18 @@ from tacit_federation.approval import (
     sending_time,
     trusted_with,
 )
-from tacit_federation.audit_log import START
 from tacit_federation.client import enrol, refuse_another
-from tacit_federation.database import new_folder, on_disk
-from tacit_federation.fetching import frame_of, inputs_of
+from tacit_federation.database import AUDIT_START, new_folder, on_disk
 from tacit_federation.inputs import read_inputs
 from tacit_federation.keys import SECRET, SigningKey
 from tacit_federation.members import Invitation
 from tacit_federation.releasing import StudyRelease, read_release
 from tacit_federation.sealing import clipped_sum, codes_of_masks, seal, trained_counts
-from tacit_federation.sending import withdraw_study
 from tacit_federation.settings import Policy
 from tacit_federation.site_folder import SiteFolder, SiteStudy
 from tacit_federation.statements import TAKES_PART, WITHDRAWN, with_presumptions
 from tacit_federation.study import MODES
-from tacit_federation.visiting import visit
+from tacit_federation.visiting import frame_of, inputs_of, visit, withdraw_study
 
 _OUT_OF_PROTOCOL = (
     *(ArithmeticError, AttributeError, LookupError),
@@ -147,7 +144,7 @@ class Site(SiteFolder):
             # Not before: the officers of a server that was not joined may sign nothing here.
             if invited.officers and not (self.folder / "policy.toml").exists():
                 Policy(list(invited.officers), list(MODES)).write(self.folder / "policy.toml")
-        row = (invited.url, invited.name, pin, invited.key, 0, START)
+        row = (invited.url, invited.name, pin, invited.key, 0, AUDIT_START)
         with self.database.writing() as rows:
             rows.execute("INSERT OR IGNORE INTO servers VALUES (?, ?, ?, ?, ?, ?)", row)
         return invited.url

@@ -1,4 +1,9 @@
-"""Two opened sums and what they add up to: signed by both aggregators, readable by anybody.
+"""Between a site and two aggregators: shares that leave, sums that are opened, and their total.
+
+A seed leaves for the first, a share for the second, each signed. The seed depends on nothing, and
+the share is uniform without it: neither tells anything alone
+(docs/theory/federation.md#two-aggregators). Signatures name the role, so that what was meant for
+one aggregator is refused by the other. Digests travel with the share and are deleted with it.
 
 A sum is a frame: who is in it, by which ledger entry, a salt, and the noisy share as an array. A
 release of two aggregators is both of them, one behind the other; whoever reads it checks both
@@ -9,25 +14,34 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tacit._checks import Integers
 from tacit.errors import Refused
 from tacit.ledger import canonical
 from tacit.mechanisms import Release, SharedVotes, open_shares
+from tacit.noise import SEED_BYTES, Shares, expand, split
+from tacit_federation.keys import SigningKey
 from tacit_federation.messages import (
+    array_file,
     array_of,
     check_frame_signed,
+    check_sealed,
     frame,
     is_sharing_id,
     read_frame_of,
+    sealed,
+    sealed_size,
 )
-from tacit_federation.study import AGGREGATORS, Study
+from tacit_federation.study import AGGREGATORS, Study, StudySite
 
 SUM = "tacit-sum/1"
+SHARE = "tacit-share/1"
 MOST_HEADER = 4 << 20
 SPOILED = (
     "the total is spoiled: its rows do not add up to the number of teachers, so a site or an "
@@ -130,3 +144,59 @@ def is_spoiled(study: Study, total: Release, teachers: int) -> bool:
         return False
     deviation = total.mechanism.sigma * math.sqrt(2 * study.classes)
     return bool((np.abs(total.values.sum(axis=1) - teachers) > _DEVIATIONS * deviation).any())
+
+
+def _form(study: Study, role: str) -> tuple[str, tuple[int, ...]]:
+    """Return type and shape of what this aggregator gets: a seed, or numbers."""
+    return ("|u1", (SEED_BYTES,)) if role == AGGREGATORS[0] else ("<u8", study.shape)
+
+
+def share_size(study: Study, site: StudySite, role: str) -> int:
+    """Return how many bytes go to one aggregator, exactly: a function of the study."""
+    note = {"study": study.hash, "site": site.id, "role": role}
+    return sealed_size(note, *_form(study, role))
+
+
+def seal_shares(
+    study: Study,
+    site: StudySite,
+    values: Integers,
+    key: SigningKey,
+    sharing: str,
+    seed: bytes | None = None,
+) -> dict[str, bytes]:
+    """Split a site's whole numbers and return the two bodies that leave, by role. Secret.
+
+    A seed is given by tests alone: a second use of one would show a difference without noise.
+    """
+    chosen, share = split(values, seed)
+    payloads: tuple[Any, Any] = (np.frombuffer(chosen, dtype=np.uint8), share)
+    note = {"study": study.hash, "site": site.id, "sharing": sharing}
+    return {
+        role: sealed(key, SHARE, {**note, "role": role}, array_file(own, _form(study, role)[0]))
+        for role, own in zip(AGGREGATORS, payloads, strict=True)
+    }
+
+
+def check_share(
+    study: Study, site: StudySite, role: str, header: Mapping[str, Any], payload: bytes
+) -> str:
+    """Return the sharing id of a parcel that is what the study asks of this site, for this role."""
+    expected = {"study": study.hash, "site": site.id, "role": role}
+    what = ("a share for this study and aggregator", "share that was signed")
+    sharing = check_sealed((site.key, SHARE), expected, header, payload, what)
+    array_of(payload, *_form(study, role))
+    return sharing
+
+
+def share_of(study: Study, role: str, payload: bytes) -> Shares:
+    """Return one site's share, whichever form it travelled in. Secret."""
+    values = array_of(payload, *_form(study, role))
+    if role == AGGREGATORS[0]:
+        return expand(values.tobytes(), study.shape)
+    return values.astype(np.uint64)
+
+
+def beginning_of(study: Study, role: str, payload: bytes) -> bytes:
+    """Return what tells one parcel from another: 32 bytes of it. Secret."""
+    return array_of(payload, *_form(study, role)).ravel()[:SEED_BYTES].tobytes()[:SEED_BYTES]

@@ -142,7 +142,7 @@ def show(
         return _all_studies(site)
     asked = site.asked(study)
     if html is not None:
-        from tacit_federation.pages import steward_page
+        from tacit_federation.console import steward_page
 
         writable(html, overwrite=overwrite)
         write_atomically(html, steward_page(asked, site.find(study)).encode())

@@ -466,7 +466,7 @@ def verify(
     file: The signed release, with --document.
     folder: The coordinator's folder.
     """
-    from tacit_federation.audit_log import audit_lines
+    from tacit_federation.database import audit_lines
     from tacit_federation.releasing import read_release
     from tacit_federation.study import Study
 
