@@ -279,9 +279,8 @@ def take_sum(place: ServerFolder, name: str, body: bytes) -> None:
             note(rows, place.now(), "opened", study=study.hash, role=role)
         kept[role] = body
         if set(kept) == set(AGGREGATORS) and row["release"] is None:
-            _release_sums(
-                place, rows, study, both_sums(study, *(kept[each] for each in AGGREGATORS))
-            )
+            stored = both_sums(study, *(kept[each] for each in AGGREGATORS))
+            _release_sums(place, rows, study, stored)
 
 
 def _role_of(study: Study, body: bytes) -> str:
