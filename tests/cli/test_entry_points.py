@@ -81,9 +81,10 @@ def test_one_that_cannot_be_loaded_is_one_warning(installed, tacit, value, why):
     assert outcome.err.count("\n") == 1
 
 
-def test_what_federation_would_bring_is_named(installed, tacit):
+@pytest.mark.parametrize("arguments", [("join", "a.invitation", "--epsilon", 2), ("--help",)])
+def test_what_federation_would_bring_is_named(installed, tacit, arguments):
     installed("greetings:add")
-    outcome = tacit("site", "join", "a.invitation", "--epsilon", 2)
+    outcome = tacit("site", *arguments)
     assert outcome.code == 2
     assert outcome.err == (
         "Error: Expected the package tacit-federation for `tacit site`; install "

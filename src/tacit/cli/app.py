@@ -14,7 +14,7 @@ import warnings
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -90,9 +90,10 @@ def full_app() -> typer.Typer:
             continue
         app.registered_commands += added.registered_commands
         app.registered_groups += added.registered_groups
+    anything: dict[str, Any] = {"ignore_unknown_options": True, "allow_extra_args": True}
     for name in _FEDERATION - _names(app):
-        refusing = {"ignore_unknown_options": True, "allow_extra_args": True}
-        app.command(name, hidden=True, context_settings=refusing)(_no_federation)
+        refusing = {"hidden": True, "add_help_option": False, "context_settings": anything}
+        app.command(name, **refusing)(_no_federation)
     return app
 
 
