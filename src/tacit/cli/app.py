@@ -92,7 +92,11 @@ def full_app() -> typer.Typer:
         app.registered_groups += added.registered_groups
     anything: dict[str, Any] = {"ignore_unknown_options": True, "allow_extra_args": True}
     for name in _FEDERATION - _names(app):
-        refusing = {"hidden": True, "add_help_option": False, "context_settings": anything}
+        refusing: dict[str, Any] = {
+            "hidden": True,
+            "add_help_option": False,
+            "context_settings": anything,
+        }
         app.command(name, **refusing)(_no_federation)
     return app
 
