@@ -7,7 +7,7 @@ import pytest
 from network import INPUTS, answers_of, draft, opened, reach_the_last_slot, state_of
 
 from tacit.errors import InvalidArgument, Refused, Unreachable
-from tacit_federation import Policy, Site, StudySite, fetching, sending, service
+from tacit_federation import Policy, Site, StudySite, service, visiting
 from tacit_federation.client import Client
 from tacit_federation.server_folder import is_part
 
@@ -17,7 +17,7 @@ PART = 64
 @pytest.fixture
 def short_parts(monkeypatch):
     """What is a long body here is longer than 64 bytes."""
-    for module in (sending, service, fetching):
+    for module in (service, visiting):
         monkeypatch.setattr(module, "MOST_PART", PART)
 
 
@@ -135,7 +135,7 @@ def test_inputs_above_the_sites_own_limit_are_not_fetched(network, monkeypatch):
         site.folder / "policy.toml"
     )
     site.run_once()
-    monkeypatch.setattr(fetching, "_download", lambda *_: pytest.fail("it was fetched"))
+    monkeypatch.setattr(visiting, "_download", lambda *_: pytest.fail("it was fetched"))
     with pytest.raises(Refused, match="most_input_megabytes=1"):
         site.approve(study.hash, hash=study.hash)
 

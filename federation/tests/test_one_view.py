@@ -19,7 +19,7 @@ from two_parties import NOW, TwoParties, votes
 
 from tacit.ledger import chain
 from tacit.noise import GrantedNoise, expand
-from tacit_federation import exchanging, sharing
+from tacit_federation import exchanging, sums
 from tacit_federation.aggregator import Aggregator
 
 HERE = [votes(number) for number in range(3)]
@@ -54,9 +54,9 @@ def run(start, folder, monkeypatch, counts, noises, masks=None):
         fixed.setattr(chain, "clock", lambda: moment)
         if masks is not None:  # the first one's masks, as if other seeds had led to them
             table = dict(zip(SEEDS, masks, strict=True))
-            fixed.setattr(sharing, "expand", lambda seed, shape: table[seed])
+            fixed.setattr(sums, "expand", lambda seed, shape: table[seed])
             fixed.setattr(
-                sharing,
+                sums,
                 "split",
                 lambda values, seed: (seed, values.view(np.uint64) - table[seed]),
             )

@@ -25,10 +25,10 @@ from tacit.errors import InvalidArgument, NotYet, Refused
 from tacit.mechanisms import Plan, SharedCodes, SharedVotes, count_votes
 from tacit_federation import (
     SigningKey,
-    adding,
     audit_lines,
     frame_file,
     read_release,
+    receiving,
     release_study,
 )
 from tacit_federation.members import Invitation
@@ -305,8 +305,8 @@ def test_a_release_is_noted_once(parties, clock):
     stale = {**row, "state": "closed", "release": None}
     body = bytes(second.find(study.hash)["sum"])
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(adding, "_found", lambda *_: (study, stale))
-        adding.take_sum(coordinator, study.hash, body)
+        patched.setattr(receiving, "_shared_study", lambda *_: (study, stale))
+        receiving.take_sum(coordinator, study.hash, body)
     lines = [line for line in audit_lines(coordinator.database) if '"released"' in line]
     assert len(lines) == 1
 
