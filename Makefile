@@ -73,13 +73,14 @@ docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "Open site/index.html through a web server: $(BIN)/python -m http.server -d site"
 
-# A wheel and a source archive in dist/, from an isolated build.
+# A wheel and a source archive of each distribution in dist/, from isolated builds.
 dist: $(VENV)/.build
 	@rm -rf dist
 	@$(BIN)/python -m build --outdir dist . > /dev/null
+	@$(BIN)/python -m build --outdir dist federation > /dev/null
 	@ls dist
 
-# Installs the wheel into an empty environment and runs `tacit demo` from it.
+# Installs the wheels, one after the other, into an empty environment and runs `tacit` from them.
 check-dist: dist
 	@$(BIN)/python -m tools.check_dist dist
 
@@ -95,10 +96,10 @@ $(VENV)/.core: pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 # torch comes first and pinned, so that nothing else pulls a build of its own.
-$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+$(VENV)/.dev: pyproject.toml federation/pyproject.toml | $(VENV)/bin/python
 	@echo "Installing tacit and its test tools into $(VENV) (once) ..."
 	@$(PIP) install torch==2.13.0
-	@$(PIP) install --editable '.[dev]'
+	@$(PIP) install --editable '.[dev]' --editable ./federation
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.build: | $(VENV)/bin/python

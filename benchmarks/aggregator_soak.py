@@ -38,7 +38,8 @@ from benchmarks.federation_soak import (
 )
 from benchmarks.zygote import Service, Zygote, wait_for
 from tacit import Plan, count_votes
-from tacit.federation import (
+from tacit.mechanisms import SharedVotes
+from tacit_federation import (
     Aggregator,
     Coordinator,
     Policy,
@@ -53,9 +54,8 @@ from tacit.federation import (
     new_document,
     read_release,
 )
-from tacit.federation.aggregator_service import round_of, serve_aggregator
-from tacit.federation.transport import free_ports
-from tacit.mechanisms import SharedVotes
+from tacit_federation.aggregator_service import round_of, serve_aggregator
+from tacit_federation.transport import free_ports
 
 CLASSES, QUERIES, TEACHERS, SIGMA = 3, 8, 1000, 4.0
 ENDED = ("released", "void")

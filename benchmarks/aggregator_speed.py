@@ -27,7 +27,8 @@ from benchmarks.aggregator_soak import made
 from benchmarks.federation_soak import enrolled, memory_mb, server_seconds
 from benchmarks.zygote import wait_for
 from tacit import InsecureNoise, Plan
-from tacit.federation import (
+from tacit.mechanisms import SharedVotes
+from tacit_federation import (
     Aggregator,
     Server,
     SigningKey,
@@ -38,13 +39,11 @@ from tacit.federation import (
     inputs_file,
     new_document,
 )
-from tacit.federation.aggregator_service import aggregator_listeners
-from tacit.federation.exchanging import KINDS, advance, shown, take_note
-from tacit.federation.sharing import seal_shares, share_of, share_size
-from tacit.federation.study import AGGREGATORS, SIGNED_AS
-from tacit.federation.sums import both_sums
-from tacit.federation.transport import serve
-from tacit.mechanisms import SharedVotes
+from tacit_federation.aggregator_service import aggregator_listeners
+from tacit_federation.exchanging import KINDS, advance, shown, take_note
+from tacit_federation.study import AGGREGATORS, SIGNED_AS
+from tacit_federation.sums import both_sums, seal_shares, share_of, share_size
+from tacit_federation.transport import serve
 
 TEACHERS, SIGMA, URL = 5, 40.0, "https://coordinator.example"
 HEADERS = {"Tacit-Protocol": "1", "Content-Type": "application/octet-stream"}

@@ -29,7 +29,18 @@ import numpy as np
 
 from benchmarks.segment_hippocampus import COPIES, DELTA, Split, split
 from tacit import Budget, Ledger, calibrate
-from tacit.federation import (
+from tacit.masks import (
+    AtlasTeacher,
+    EncodeMasks,
+    MaskRounds,
+    PCACodec,
+    UNetStudent,
+    organ_dice,
+    segment_with_teachers,
+)
+from tacit.mechanisms import GaussianMean
+from tacit.teachers import shard_key, shard_of
+from tacit_federation import (
     Aggregator,
     Coordinator,
     Policy,
@@ -44,24 +55,13 @@ from tacit.federation import (
     read_release,
     release_study,
 )
-from tacit.federation.aggregator_service import (
+from tacit_federation.aggregator_service import (
     aggregator_listeners,
     round_of,
     visit_coordinators,
 )
-from tacit.federation.service import listeners_of
-from tacit.federation.transport import free_ports, serve
-from tacit.masks import (
-    AtlasTeacher,
-    EncodeMasks,
-    MaskRounds,
-    PCACodec,
-    UNetStudent,
-    organ_dice,
-    segment_with_teachers,
-)
-from tacit.mechanisms import GaussianMean
-from tacit.teachers import shard_key, shard_of
+from tacit_federation.service import listeners_of
+from tacit_federation.transport import free_ports, serve
 
 SITES, HOUR = 26, 3600
 WIDE = Budget(1e6, 1e-6)

@@ -26,9 +26,9 @@ from benchmarks.federation_soak import (
     wait_for,
 )
 from tacit.errors import Unreachable
-from tacit.federation import Site
-from tacit.federation.certificates import client_context
-from tacit.federation.transport import HEADER_SECONDS
+from tacit_federation import Site
+from tacit_federation.certificates import client_context
+from tacit_federation.transport import HEADER_SECONDS
 
 
 def open_files(process: int) -> int:

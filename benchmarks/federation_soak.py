@@ -37,7 +37,7 @@ import numpy as np
 from benchmarks.zygote import Service, Zygote, wait_for
 from tacit import Budget, NoisyVotes, Plan, count_votes
 from tacit.errors import NotYet, Refused, Unreachable
-from tacit.federation import (
+from tacit_federation import (
     Coordinator,
     Policy,
     ServerSettings,
@@ -52,12 +52,12 @@ from tacit.federation import (
     read_release,
     release_study,
 )
-from tacit.federation.certificates import client_context, new_request, server_context
-from tacit.federation.members import ENROLMENT, enrol, new_token
-from tacit.federation.messages import RECEIPT, check_signed, seal_answers
-from tacit.federation.server_folder import ServerFolder
-from tacit.federation.service import EnrolmentService, MemberService, serve_coordinator
-from tacit.federation.transport import Listener, free_ports, serve
+from tacit_federation.certificates import client_context, new_request, server_context
+from tacit_federation.members import ENROLMENT, enrol, new_token
+from tacit_federation.messages import RECEIPT, check_signed, seal_answers
+from tacit_federation.server_folder import ServerFolder
+from tacit_federation.service import EnrolmentService, MemberService, serve_coordinator
+from tacit_federation.transport import Listener, free_ports, serve
 
 CLASSES, QUERIES, TEACHERS = 3, 8, 2
 EXACT = 0.05

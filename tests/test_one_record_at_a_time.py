@@ -29,14 +29,14 @@ from tacit import _cells
 from tacit._registry import DATASETS
 from tacit.datasets import deciding_names, load_dataset, load_npz, load_table, open_table
 from tacit.errors import InvalidArgument
-from tacit.federation.answering import (
+from tacit.records import Labels, Numbers, Tags, read_records, read_stack
+from tacit.teachers import place_of, places_of, record_ids, shard_key, shard_of
+from tacit_federation.answering import (
     _inputs_of,
     _sharded,
     codes_of_answers,
     counts_of_answers,
 )
-from tacit.records import Labels, Numbers, Tags, read_records, read_stack
-from tacit.teachers import place_of, places_of, record_ids, shard_key, shard_of
 
 KEY = shard_key(0)
 NAMES = ("num", "size", "day", "sex", "label", "person")

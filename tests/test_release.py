@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tacit
+import tacit_federation
 from tools import check_dist
 
 ROOT = Path(__file__).parents[1]
@@ -18,6 +19,10 @@ def test_one_version_everywhere():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"version: {tacit.__version__}\n" in citation
+    federation = tomllib.loads((ROOT / "federation/pyproject.toml").read_text(encoding="utf-8"))
+    assert f"tacit=={tacit.__version__}" in federation["project"]["dependencies"]
+    assert tacit_federation.__version__ == tacit.__version__
+    assert (ROOT / "federation/LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
     released = tacit.__version__.partition(".dev")[0]  # its changes are written down before it is
     assert re.search(rf"^## {re.escape(released)}\b", changes, re.MULTILINE)
 

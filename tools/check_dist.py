@@ -1,7 +1,8 @@
-"""`make check-dist`: the wheel must work where nothing else of tacit is.
+"""`make check-dist`: the wheels must work where nothing else of tacit is.
 
-Looks into wheel and source archive, installs the wheel with its dependencies into an environment
-of its own, far from the sources, and runs the command from there: version, demo, a price.
+Looks into wheels and source archives, installs tacit with its dependencies into an environment of
+its own, far from the sources, and runs the command from there: version, demo, a price. Then
+tacit-federation, which adds its commands.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from pathlib import Path
 
 WHEEL_HOLDS = ("tacit/py.typed", "tacit/cli/app.py", "/licenses/LICENSE")
 SOURCES_HOLD = ("/LICENSE", "/SECURITY.md", "/CHANGELOG.md", "/README.md", "/src/tacit/py.typed",
-                "/tests/conftest.py", "/docs/theory.md")  # fmt: skip
+                "/conftest.py", "/docs/theory.md")  # fmt: skip
+FEDERATION_HOLDS = ("tacit_federation/commands/__init__.py", "tacit_federation/py.typed",
+                    "tacit_federation/tables/site.sql", "tacit_federation/templates/study.html",
+                    "/LICENSE")  # fmt: skip
 FORBIDDEN = ("__pycache__", ".ledger", ".venv", "/site/")
 
 
@@ -51,18 +55,22 @@ def run(command: list[str], folder: Path) -> str:
 
 
 def main() -> None:
-    """Check the two files in the folder that is named."""
+    """Check the files in the folder that is named."""
     folder = Path(sys.argv[1]).resolve()
-    wheel, sources = only(folder, "*.whl"), only(folder, "*.tar.gz")
+    wheel, sources = only(folder, "tacit-*.whl"), only(folder, "tacit-*.tar.gz")
+    federation = only(folder, "tacit_federation-*.whl")
     check_names("wheel", zipfile.ZipFile(wheel).namelist(), WHEEL_HOLDS)
     with tarfile.open(sources) as archive:
         check_names("source archive", archive.getnames(), SOURCES_HOLD)
+    check_names("federation's wheel", zipfile.ZipFile(federation).namelist(), FEDERATION_HOLDS)
+    with tarfile.open(only(folder, "tacit_federation-*.tar.gz")) as archive:
+        check_names("federation's source archive", archive.getnames(), FEDERATION_HOLDS)
     with tempfile.TemporaryDirectory(prefix="tacit-dist-") as place:
         empty = Path(place)
         venv.create(empty / "env", with_pip=True)
         scripts = empty / "env" / ("Scripts" if os.name == "nt" else "bin")
-        install = ["-m", "pip", "--disable-pip-version-check", "install", "--quiet", str(wheel)]
-        run([str(scripts / "python"), *install], empty)
+        pip = [str(scripts / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
+        run([*pip, "install", str(wheel)], empty)
         print(run([str(scripts / "tacit"), "--version"], empty).strip())
         result = json.loads(run([str(scripts / "tacit"), "demo", "--json"], empty))
         spent, right = result["statement"]["epsilon"], result["accuracy"]
@@ -70,7 +78,10 @@ def main() -> None:
         if not (0 < spent <= 2.0 and right > 0.5 and (empty / "tacit-demo").is_dir()):
             raise SystemExit("the demo of the wheel is not what it should be")
         run([str(scripts / "tacit"), "audit", "--mechanism", "gnmax:sigma=40"], empty)
-    print("The wheel installs into an empty environment and works.")
+        run([*pip, "install", str(federation)], empty)
+        budget = ["--name", "U", "--url", "https://u.example:8443", "--epsilon", "4"]
+        run([str(scripts / "tacit"), "study", "init", *budget, "--delta", "1e-6"], empty)
+    print("The wheels install into an empty environment and work.")
 
 
 if __name__ == "__main__":

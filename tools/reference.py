@@ -17,12 +17,12 @@ from typing import Any
 import typer.main
 
 from tacit._registry import DATASETS, METHODS, found
-from tacit.cli.app import app
-from tacit.federation import Policy, ServerSettings
+from tacit.cli.app import full_app
 from tacit.masks.runs import ScanOptions
 from tacit.methods import method_named
 from tacit.methods.settings import Key, Words, table_of
 from tacit.runs import DataConfig, PrivacyConfig, RunConfig
+from tacit_federation import Policy, ServerSettings
 
 PAGES = Path(__file__).parents[1] / "docs" / "reference"
 _OF_THE_RUN = {
@@ -85,7 +85,7 @@ def federation() -> str:
 def commands() -> str:
     """Return the page of all commands."""
     parts = ["# Every command", "Written by `python -m tools.reference` from `tacit --help`."]
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(full_app())
     parts += list(_described("tacit", group))
     return "\n\n".join(parts) + "\n"
 

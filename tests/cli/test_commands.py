@@ -14,7 +14,7 @@ import typer
 from scipy.special import ndtr
 
 from tacit import Budget, ConfidentGNMax, GNMax, Ledger, LNMax, Plan, Statement
-from tacit.cli.app import app
+from tacit.cli.app import full_app
 from tacit.datasets import demo_votes
 from tacit.methods.calibration import rounded_up
 from tacit.methods.pate import propose_votes
@@ -300,7 +300,7 @@ class TestRoot:
     def test_help_shows_every_table_that_it_names(self, tacit):
         """Rich takes [data.options] for markup, and drops it without a word."""
         named = {}
-        for path, command in _commands(typer.main.get_command(app)):
+        for path, command in _commands(typer.main.get_command(full_app())):
             texts = [command.help, *(getattr(each, "help", None) for each in command.params)]
             text = " ".join(filter(None, texts)).replace("\\[", "[")
             named[path] = re.findall(r"\[[\w.]+\]", text)
@@ -332,7 +332,7 @@ def test_proposed_check_uses_a_tenth_of_the_budget():
 @pytest.mark.filterwarnings("default")
 def test_a_warning_is_one_line_without_a_place_in_the_source(tacit, monkeypatch):
     monkeypatch.setattr(
-        "tacit.cli.app.app", lambda: warnings.warn("some [rows]\nare", stacklevel=1)
+        "tacit.cli.app.full_app", lambda: lambda: warnings.warn("some [rows]\nare", stacklevel=1)
     )
     outcome = tacit("any")
     assert outcome.code == 0

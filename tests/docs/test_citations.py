@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("src", "tests", "benchmarks", "tools", "docs")
+FOLDERS = ("src", "federation", "tests", "benchmarks", "tools", "docs")
 KINDS = {".py", ".md", ".toml", ".html", ".svg", ".cff", ".yml", ".yaml", ".css", ".txt"}
 HERE = Path(__file__).resolve()
 FILES = sorted(
@@ -108,7 +108,7 @@ def test_every_page_of_the_theory_is_cited_by_the_code() -> None:
     cited = {
         page
         for file in FILES
-        if file.is_relative_to(ROOT / "src")
+        if any(file.is_relative_to(ROOT / part) for part in ("src", "federation/src"))
         for page, _ in citations(file.read_text(encoding="utf-8"))
     }
     pages = {str(page.relative_to(ROOT)) for page in (ROOT / "docs" / "theory").glob("*.md")}

@@ -13,12 +13,19 @@ import pytest
 
 import tacit
 
-PACKAGES = [m.name for m in pkgutil.iter_modules(tacit.__path__) if not m.name.startswith("_")]
+PACKAGES = [
+    *(
+        f"tacit.{m.name}"
+        for m in pkgutil.iter_modules(tacit.__path__)
+        if m.name[0] != "_" and m.name != "cli"
+    ),
+    "tacit_federation",
+]
 
 
 def public(package: str) -> Iterator[tuple[str, Any]]:
     """Yield what a package's `__all__` offers, and the public methods that it defines."""
-    module = importlib.import_module(f"tacit.{package}")
+    module = importlib.import_module(package)
     for name in getattr(module, "__all__", []):
         found = getattr(module, name)
         if not (inspect.isclass(found) or inspect.isfunction(found)):

@@ -88,7 +88,7 @@ def test_a_page_links_only_to_what_the_site_holds() -> None:
 def test_every_public_package_has_a_reference() -> None:
     private = {"cli", "__pycache__"}
     described = {page.stem for page in (DOCS / "api").glob("*.md")}
-    assert PACKAGES - private <= described
+    assert {*PACKAGES, "federation"} - private <= described
 
 
 def test_the_picture_of_the_floors_is_of_this_house() -> None:
@@ -124,7 +124,7 @@ def test_docstrings_are_shown_as_they_are_written(plain: str, shown: str) -> Non
     assert as_markdown(plain) == shown
 
 
-NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+NAMED_TEST = re.compile(r"`((?:federation/)?tests/[\w/]+\.py)(?:::(\w+))?`")
 EDGES = (DOCS / "sharp-edges.md").read_text(encoding="utf-8")
 
 
@@ -153,7 +153,7 @@ def test_the_site_is_built_strictly() -> None:
 def test_every_docstring_can_be_shown() -> None:
     """What `as_markdown` cannot read stops the site from being built."""
     described = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    for module in (ROOT / "src").rglob("*.py"):
+    for module in [*(ROOT / "src").rglob("*.py"), *(ROOT / "federation" / "src").rglob("*.py")]:
         for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
             text = ast.get_docstring(node) if isinstance(node, described) else None
             assert text is None or as_markdown(text), module

@@ -11,7 +11,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.glob("theory/*.md"))
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+TEST = re.compile(r"`((?:federation/)?tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
 def examples(page: Path) -> str:

@@ -17,7 +17,7 @@ from mangled import damaged, fuzzed
 
 from tacit.audit import mechanisms as audit_module
 from tacit.cli import main
-from tacit.cli.app import app
+from tacit.cli.app import full_app
 from tacit.datasets import demo_votes
 
 DOCUMENTED = {0, 2, 3, 4, 5}
@@ -41,7 +41,7 @@ WAITS = {"cluster"}
 
 def commands():
     """Every command with its options, as Typer knows them."""
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(full_app())
     found = {}
     for name, command in root.commands.items():
         inner = getattr(command, "commands", None)

@@ -17,6 +17,7 @@ from knn_reference import Reference
 from summary_cases import spoken
 
 import tacit
+import tacit_federation
 from tacit.cli import main
 from tacit.cli.runs import demo_config
 from tacit.errors import BudgetExceeded, GrantError, LedgerDamaged, LedgerUnavailable
@@ -50,6 +51,7 @@ from tacit.methods import PATEClassifier
 from tacit.noise import GrantedNoise, InsecureNoise, SecureNoise
 
 SOURCES = Path(tacit.__file__).parent
+FEDERATION = Path(tacit_federation.__file__).parent
 VOTES = np.tile([[40, 7, 3], [10, 35, 5]], (3, 1))
 STUDENT = np.full((6, 3), 1 / 3)
 COST = SecretCost(0.5, 0.01, 8.0, 0.02)
@@ -327,13 +329,15 @@ def test_the_estimator_learns_nothing(mechanism, refusing, tmp_path):
 
 @pytest.fixture(scope="module")
 def makers():
-    """Modules of the package whose code, not its examples, calls a name."""
+    """Modules of the packages whose code, not its examples, calls a name."""
     found = defaultdict(set)
-    for path in SOURCES.rglob("*.py"):
+    files = [(path, SOURCES) for path in SOURCES.rglob("*.py")]
+    files += [(path, FEDERATION.parent) for path in FEDERATION.rglob("*.py")]
+    for path, root in files:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call):
                 called = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
-                found[called].add(path.relative_to(SOURCES).as_posix())
+                found[called].add(path.relative_to(root).as_posix())
     return found
 
 
@@ -347,8 +351,8 @@ def test_only_mechanisms_make_releases(makers):
     made = {module for module in makers["Release"] if Path(module).parent.name != "mechanisms"}
     assert {module for module in made if Path(module).parent.name != "replication"} == {
         "ledger/kept_releases.py",
-        "federation/releasing.py",  # of signed bytes, at the site and the analyst
-        "federation/sums.py",  # the same, of two aggregators
+        "tacit_federation/releasing.py",  # of signed bytes, at the site and the analyst
+        "tacit_federation/sums.py",  # the same, of two aggregators
     }
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
-from tacit.federation import Coordinator
 from tacit_bridge.tunnel import AtTheCoordinator, Letter
+from tacit_federation import Coordinator
 
 app = ServerApp()
 

@@ -24,12 +24,12 @@ import httpx
 
 from tacit._files import write_atomically
 from tacit.errors import Refused, TacitError, Unreachable
-from tacit.federation import Coordinator, Site
-from tacit.federation.client import MOST_REPLY, Client, Reply
-from tacit.federation.keys import check_signature
-from tacit.federation.messages import PROTOCOL
-from tacit.federation.service import MemberService
 from tacit.ledger import canonical
+from tacit_federation import Coordinator, Site
+from tacit_federation.client import MOST_REPLY, Client, Reply
+from tacit_federation.keys import check_signature
+from tacit_federation.messages import PROTOCOL
+from tacit_federation.service import MemberService
 
 REQUEST = "tacit-tunnel/1"
 Letter = dict[str, str | bytes]

@@ -11,29 +11,32 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from tacit import __version__
-from tacit.cli import aggregator, coordinator, federation, handover, ledger, site, study
+from tacit.cli import handover, ledger
 from tacit.cli.audit import audit
 from tacit.cli.columns import columns
 from tacit.cli.compare import compare
 from tacit.cli.evaluate import evaluate
 from tacit.cli.ledger import report, show
-from tacit.cli.options import add_commands
+from tacit.cli.options import add_commands, add_group
 from tacit.cli.plan import plan
 from tacit.cli.replicate import replicate
 from tacit.cli.runs import demo, predict, segment, student, train
-from tacit.cli.show import Result, errors
+from tacit.cli.show import errors
 from tacit.cli.votes import aggregate, analyze, sanitise
 from tacit.errors import (
     BudgetExceeded,
+    InvalidArgument,
     LedgerError,
+    MissingExtra,
     NotYet,
     Refused,
     ReleaseLost,
@@ -52,6 +55,9 @@ _CODES = {
     Refused: 8,
 }
 
+_FEDERATION = {"study", "coordinator", "aggregator", "site", "federation"}
+"""Commands that tacit-federation brings."""
+
 app = typer.Typer(
     name="tacit",
     help="Private learning by knowledge transfer: models that may be published, learned from data "
@@ -63,42 +69,47 @@ app = typer.Typer(
 )
 
 
-def _group(name: str, about: str, *commands: Callable[..., Result | None]) -> None:
-    """Add commands under a name of their own."""
-    group = typer.Typer(help=about, no_args_is_help=True)
-    add_commands(group, *commands)
-    app.add_typer(group, name=name)
-
-
 add_commands(app, plan, columns, train, student, evaluate, predict, segment)
 add_commands(app, aggregate, sanitise, analyze, audit, compare, report)
 add_commands(app, handover.verify, handover.export, handover.package, replicate, demo)
-_group("ledger", "Make a ledger, or look at one.", ledger.create, show, ledger.verify)
-_group(
-    "study",
-    "Studies over several sites: draft, sign, open, release.",
-    *(study.init, study.codec, study.new, study.sign, study.show, study._open),
-    *(study.close, study.end, study.release, study.verify),
-)
-_group(
-    "coordinator",
-    "The service that sites talk to.",
-    *(coordinator.serve, coordinator.invite, coordinator.revoke, coordinator.officer),
-)
-_group(
-    "aggregator",
-    "One of two that add shares: neither sees an answer.",
-    *(aggregator.init, aggregator.join, aggregator.invite, aggregator.revoke),
-    *(aggregator.describe, aggregator.serve, aggregator.show, aggregator.approve),
-    *(aggregator.end, aggregator.statement),
-)
-_group(
-    "site",
-    "A hospital: join, approve, answer, send.",
-    *(site.join, site.run, site.show, site.approve),
-    *(site.refuse, site.answer, site.withdraw, site.status),
-)
-_group("federation", "Coordinator and sites on this machine.", federation.demo)
+add_group(app, "ledger", "Make a ledger, or look at one.", ledger.create, show, ledger.verify)
+
+
+@cache
+def full_app() -> typer.Typer:
+    """Return the root with the commands that installed packages add to it (`tacit.cli`)."""
+    for entry in entry_points(group="tacit.commands"):
+        added = typer.Typer()
+        try:
+            entry.load()(added)
+            if taken := _names(added) & _names(app):
+                raise InvalidArgument(f"tacit has {', '.join(sorted(taken))} already.")
+        except Exception as error:  # whatever it is, the other commands work
+            text = f"The commands of {entry.value} are missing: {type(error).__name__}: {error}"
+            _say("[bold yellow]Warning:[/]", text)
+            continue
+        app.registered_commands += added.registered_commands
+        app.registered_groups += added.registered_groups
+    anything: dict[str, Any] = {"ignore_unknown_options": True, "allow_extra_args": True}
+    for name in _FEDERATION - _names(app):
+        refusing: dict[str, Any] = {
+            "hidden": True,
+            "add_help_option": False,
+            "context_settings": anything,
+        }
+        app.command(name, **refusing)(_no_federation)
+    return app
+
+
+def _names(root: typer.Typer) -> set[str]:
+    return set(typer.main.get_group(root).commands)
+
+
+def _no_federation(context: typer.Context) -> None:
+    raise MissingExtra(
+        f"Expected the package tacit-federation for `tacit {context.info_name}`; install "
+        "tacit[federation]."
+    )
 
 
 def _version(asked: bool) -> None:
@@ -124,7 +135,7 @@ def main() -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
-            app()
+            full_app()()
     except (TacitError, OSError) as error:
         _say("[bold red]Error:[/]", os_error_text(error) if isinstance(error, OSError) else error)
         codes = (code for kind, code in _CODES.items() if isinstance(error, kind))

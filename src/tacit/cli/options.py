@@ -74,6 +74,15 @@ def add_commands(app: typer.Typer, *commands: Callable[..., Result | None]) -> N
         app.command(help=text[: said[0].start()] if said else text)(shown)
 
 
+def add_group(
+    app: typer.Typer, name: str, about: str, *commands: Callable[..., Result | None]
+) -> None:
+    """Add functions as commands under a name of their own, as `add_commands` does."""
+    group = typer.Typer(help=about, no_args_is_help=True)
+    add_commands(group, *commands)
+    app.add_typer(group, name=name)
+
+
 def _printed(command: Callable[..., Result | None], has_result: bool) -> Callable[..., None]:
     """Print what a command did; an interrupt ends it with one line that says what to do next."""
 
