@@ -27,7 +27,6 @@ from tacit.cli.evaluate import evaluate
 from tacit.cli.ledger import report, show
 from tacit.cli.options import add_commands
 from tacit.cli.plan import plan
-from tacit.cli.replicate import replicate
 from tacit.cli.runs import demo, predict, segment, student, train
 from tacit.cli.show import Result, errors
 from tacit.cli.votes import aggregate, analyze, sanitise
@@ -72,7 +71,7 @@ def _group(name: str, about: str, *commands: Callable[..., Result | None]) -> No
 
 add_commands(app, plan, columns, train, student, evaluate, predict, segment)
 add_commands(app, aggregate, sanitise, analyze, audit, compare, report)
-add_commands(app, handover.verify, handover.export, handover.package, replicate, demo)
+add_commands(app, handover.verify, handover.export, handover.package, demo)
 _group("ledger", "Make a ledger, or look at one.", ledger.create, show, ledger.verify)
 _group(
     "study",
@@ -119,12 +118,12 @@ def root(
     """Private learning by knowledge transfer."""
 
 
-def main() -> None:
-    """Run the command; a warning, or an error raised on purpose, is one line on stderr."""
+def main(command: typer.Typer = app) -> None:
+    """Run a command; a warning, or an error raised on purpose, is one line on stderr."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
-            app()
+            command()
     except (TacitError, OSError) as error:
         _say("[bold red]Error:[/]", os_error_text(error) if isinstance(error, OSError) else error)
         codes = (code for kind, code in _CODES.items() if isinstance(error, kind))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr
 
+from papers.items import Workplace
 from tacit._checks import Floats, Integers
 from tacit.privacy import (
     DEFAULT_ORDERS,
@@ -22,7 +23,7 @@ from tacit.privacy import (
     threshold_rdp,
     threshold_rdp_worst,
 )
-from tacit.replication.items import Workplace
+from tacit.report import label, legend, line, new_figure
 
 K, THRESHOLD, SIGMA_1 = 300, 210, 85
 LEAST = 30
@@ -78,8 +79,6 @@ def figure_1(place: Workplace) -> None:
 
 
 def _picture_1(place: Workplace, orders: Floats, counts: Integers, costs: Floats) -> None:
-    from tacit.report import label, legend, line, new_figure
-
     figure = new_figure("Figure 1: cost of the check, as a share of the worst", size=(6.6, 4.2))
     axes = figure.axes[0]
     axes.grid(visible=False)

@@ -9,6 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from papers.items import Workplace
+from papers.mac_data import (
+    AUTOENCODER,
+    DELTA,
+    GREY,
+    SEEDS,
+    TEST,
+    strips,
+    usps,
+)
 from tacit._checks import Floats
 from tacit._extras import torch
 from tacit.mechanisms import NoisySteps, Plan
@@ -26,16 +36,6 @@ from tacit.noisy_training import (
     set_parameters,
     steps_of,
     trained_parameters,
-)
-from tacit.replication.items import Workplace
-from tacit.replication.mac_data import (
-    AUTOENCODER,
-    DELTA,
-    GREY,
-    SEEDS,
-    TEST,
-    strips,
-    usps,
 )
 from tacit.students import build_layers, perceptron, seeded
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tacit.masks import AutoencoderCodec, IdentityCodec, PCACodec, UNetStudent, wiener_weights
-from tacit.replication.items import Workplace
-from tacit.replication.mask_schemes import (
+from papers.items import Workplace
+from papers.mask_schemes import (
     EPOCHS,
     FOUR,
     LENGTH,
@@ -24,10 +23,9 @@ from tacit.replication.mask_schemes import (
     released_in_ball,
     trained_autoencoder,
 )
-from tacit.replication.mask_tasks import Array, Task, decided, dice, hippocampus
-
-if TYPE_CHECKING:
-    pass
+from papers.mask_tasks import Array, Task, decided, dice, hippocampus
+from tacit.masks import AutoencoderCodec, IdentityCodec, PCACodec, UNetStudent, wiener_weights
+from tacit.report import label, legend, line, new_figure
 
 Row = dict[str, Any]
 SIGMAS = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
@@ -50,8 +48,6 @@ def tell(place: Workplace, title: str, rows: Sequence[Row]) -> None:
 
 def figure_1(place: Workplace) -> None:
     """Components kept and squared error against noise: the rule, the best, and shrinkage."""
-    from tacit.report import label, legend, line, new_figure
-
     rows = components(hippocampus(place))
     tell(place, "Generalized PATE, Figure 1: squared error per volume", rows)
     rules = ("L* (paper)", "L* (held out)", "best L")

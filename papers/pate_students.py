@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 from sklearn.ensemble import RandomForestClassifier
 
+from papers.items import Workplace
+from papers.pate_votes import DELTA, LAPLACE, VOTES, epsilons, lnmax_epsilon
 from tacit._checks import Floats, Integers
 from tacit.datasets import load_adult, load_dataset, read_votes
 from tacit.features import Deskew, digit_features
@@ -34,8 +36,6 @@ from tacit.privacy import (
     gnmax_rdp_total,
     worst_case_epsilon,
 )
-from tacit.replication.items import Workplace
-from tacit.replication.pate_votes import DELTA, LAPLACE, VOTES, epsilons, lnmax_epsilon
 from tacit.students import CNNStudent, LabelSpreadingStudent, VATStudent, label_posterior
 from tacit.teachers import KernelRidgeTeachers, predict_with_teachers
 

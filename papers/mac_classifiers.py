@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tacit._checks import Floats
-from tacit.methods import DPSGDClassifier, MACClassifier, MACSteps, Training
-from tacit.replication.items import Workplace
-from tacit.replication.mac_data import (
+from papers.items import Workplace
+from papers.mac_data import (
     DELTA,
     SEEDS,
     digits,
@@ -19,6 +17,8 @@ from tacit.replication.mac_data import (
     strips,
     usps_split,
 )
+from tacit._checks import Floats
+from tacit.methods import DPSGDClassifier, MACClassifier, MACSteps, Training
 
 CASES = (
     ("digits", 8.0, (300, 100), 1),

@@ -14,6 +14,7 @@ from sklearn.metrics import f1_score, hamming_loss
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
 
+from papers.items import Workplace
 from tacit._checks import Floats, Integers
 from tacit.datasets import load_idx, open_npz, read_votes
 from tacit.features import digit_features
@@ -23,7 +24,7 @@ from tacit.methods import Neighbourly, PrivateKNNMultiLabelClassifier, propose_c
 from tacit.neighbours import Neighbourhoods, NeighbourIndex, default_reach
 from tacit.noise import InsecureNoise
 from tacit.privacy import gaussian_mu
-from tacit.replication.items import Workplace
+from tacit.report import COLOURS, label, legend, new_figure
 from tacit.students import LabelSpreadingStudent, LinearStudent, label_posterior
 from tacit.teachers import KernelRidgeTeachers, predict_with_teachers
 
@@ -185,8 +186,6 @@ def _by_number(
 
 
 def _picture_4(place: Workplace, rows: list[tuple[Any, ...]], names: list[str]) -> None:
-    from tacit.report import COLOURS, label, legend, new_figure
-
     figure = new_figure("Figure 4: MNIST student over rate, noise and queries", size=(6.6, 4.2))
     axes = figure.axes[0]
     for place_of, name in enumerate(names):

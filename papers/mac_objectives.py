@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from papers.items import Workplace
+from papers.mac_data import AUTOENCODER, CLASSIFIER, HUGE, digits
 from tacit._checks import Floats
 from tacit._extras import torch
 from tacit.noisy_training import (
@@ -18,8 +20,6 @@ from tacit.noisy_training import (
     flat_parameters,
     second_order_blocks,
 )
-from tacit.replication.items import Workplace
-from tacit.replication.mac_data import AUTOENCODER, CLASSIFIER, HUGE, digits
 from tacit.students import build_layers, perceptron, seeded
 
 

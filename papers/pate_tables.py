@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from papers.items import Workplace
 from tacit.datasets import read_votes
 from tacit.mechanisms import ConfidentGNMax, Plan
 from tacit.privacy import (
@@ -28,7 +29,6 @@ from tacit.privacy import (
     sanitise_cost,
     worst_case_epsilon,
 )
-from tacit.replication.items import Workplace
 
 Votes = NDArray[np.int64]
 Chances = NDArray[np.float64]

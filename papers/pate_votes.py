@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.special import erfc, ndtr
 
+from papers.items import Workplace
+from papers.pate_tables import FILES
 from tacit._checks import Floats
 from tacit.datasets import load_dataset, read_rows, read_votes
 from tacit.mechanisms import NO_ANSWER, ConfidentGNMax
@@ -28,12 +31,7 @@ from tacit.privacy import (
     threshold_rdp_worst,
     worst_case_epsilon,
 )
-from tacit.replication.items import Workplace
-from tacit.replication.pate_tables import FILES
 from tacit.report import COLOURS, INK, label, legend, new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Votes = NDArray[np.int64]
 Noise = Literal["GNMax", "LNMax"]

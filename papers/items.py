@@ -12,16 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from tacit._files import write_atomically
 from tacit.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from tacit.report import label, legend, line, new_figure, save_figure
 
 Verdict = Literal["reproduced", "improved", "refuted", "differs", "not to be had"]
 PAPERS = {
@@ -141,8 +140,6 @@ class Workplace:
         figure : Figure
             Of matplotlib.
         """
-        from tacit.report import save_figure
-
         self.out.mkdir(parents=True, exist_ok=True)
         for kind in ("svg", "png"):
             self.written.append(save_figure(figure, self.out / f"{name}.{kind}"))
@@ -240,7 +237,7 @@ def _item(name: str, *, run: str = "", needs: Sequence[str] = (), **about: Any) 
 def _run(function: str, place: Workplace) -> None:
     """Run `module.function` of this package, which is not imported before."""
     module, name = function.split(".")
-    getattr(importlib.import_module(f"tacit.replication.{module}"), name)(place)
+    getattr(importlib.import_module(f"papers.{module}"), name)(place)
 
 
 def find_item(paper: str, name: str) -> Item:
@@ -331,8 +328,6 @@ def replicate(item: Item, workplace: Workplace) -> float:
 def _drawn(
     curves: Mapping[str, tuple[ArrayLike, ArrayLike]], title: str, x: str, y: str, log: str
 ) -> Figure:
-    from tacit.report import label, legend, line, new_figure
-
     figure = new_figure(title)
     axes = figure.axes[0]
     for place, (name, (places, heights)) in enumerate(curves.items()):

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papers.items import Workplace
 from tacit.masks import Volumes, generated_volumes, load_volumes
-from tacit.replication.items import Workplace
 
 HIPPOCAMPUS = "hippocampus_msd/hippocampus_48x64x48.npz"
 SHAPE = (20, 28, 20)

@@ -15,6 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from papers.items import Workplace
+from papers.mask_schemes import EPOCHS, LENGTH, Cell
+from papers.mask_tasks import Array, hippocampus
 from tacit.ledger import Ledger
 from tacit.masks import (
     AutoencoderCodec,
@@ -28,9 +31,6 @@ from tacit.masks import (
 from tacit.mechanisms import GaussianMean, NoisySteps, Plan
 from tacit.methods import NewLedger, Training
 from tacit.noise import InsecureNoise
-from tacit.replication.items import Workplace
-from tacit.replication.mask_schemes import EPOCHS, LENGTH, Cell
-from tacit.replication.mask_tasks import Array, hippocampus
 from tacit.teachers import Shard
 
 CELL = Cell(8, 80, 8.0, 1e-3)

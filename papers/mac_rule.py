@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from papers.items import Workplace
+from papers.mac_data import DELTA, Split
 from tacit.methods import DPSGDClassifier, MACClassifier, MACSteps, Training
 from tacit.noisy_training import steps_of
-from tacit.replication.items import Workplace
-from tacit.replication.mac_data import DELTA, Split
 
 SCENE, HOUSING = "multilabel/scene.npz", "housing/california_housing.csv.gz"
 COLUMNS = (0.1, 0.2, 0.4, 0.8)

@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
+from papers.items import Workplace
+from papers.mask_tasks import Array, Task, generated, hippocampus
 from tacit.masks import (
     AutoencoderCodec,
     ImageRegression,
@@ -32,11 +35,6 @@ from tacit.masks import (
 from tacit.mechanisms import GaussianMean, UnitMean
 from tacit.noise import InsecureNoise
 from tacit.privacy import calibrate_gaussian
-from tacit.replication.items import Workplace
-from tacit.replication.mask_tasks import Array, Task, generated, hippocampus
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DELTA = 1e-5
 THRESHOLDS = np.arange(0.3, 0.601, 0.02)

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from papers.items import Workplace
 from tacit._checks import Floats
 from tacit.datasets import load_dataset
-from tacit.replication.items import Workplace
+from tacit.report import new_figure
 
 USPS = "usps/usps_1100_per_class.npz"
 USPS_SPLIT = "usps/usps_7291_2007.npz"
@@ -79,8 +80,6 @@ def strips(
     below: Sequence[Any] = (),
 ) -> None:
     """Draw rows of images of 16 x 16 pixels, each row with its name, and keep the picture."""
-    from tacit.report import new_figure
-
     figure = new_figure(title, size=(6.2, 3.0 if below else 3.6))
     axes = figure.axes[0]
     rows = [np.hstack(list(images.reshape(-1, 16, 16))) for images in shown.values()]

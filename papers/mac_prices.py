@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from scipy.integrate import quad
+
+from papers.items import Workplace
+from papers.mac_data import DELTA, TRAIN
 from tacit.mechanisms import NoisySteps, Plan, price_of_list
 from tacit.noisy_training import histogram_plan
-from tacit.replication.items import Workplace
-from tacit.replication.mac_data import DELTA, TRAIN
 
 
 def shares(place: Workplace) -> None:
@@ -24,8 +26,6 @@ def shares(place: Workplace) -> None:
 
 def log_moment(place: Workplace) -> None:
     """Show the Gaussian's log-moment by quadrature, beside both formulas."""
-    from scipy.integrate import quad
-
     rows = []
     for order, sigma in ((1, 2.0), (3, 2.0), (8, 4.0)):
         width = sigma * math.sqrt(2 * math.pi)
