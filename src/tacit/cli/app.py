@@ -119,7 +119,13 @@ def root(
 
 
 def main(command: typer.Typer = app) -> None:
-    """Run a command; a warning, or an error raised on purpose, is one line on stderr."""
+    """Run a command; a warning, or an error raised on purpose, is one line on stderr.
+
+    Parameters
+    ----------
+    command : Typer
+        `tacit` by default.
+    """
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
