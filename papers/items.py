@@ -23,19 +23,19 @@ from tacit.errors import InvalidArgument
 from tacit.report import label, legend, line, new_figure, save_figure
 
 Verdict = Literal["reproduced", "improved", "refuted", "differs", "not to be had"]
+# The papers, each with a table of items beside this module and a page in docs/replication.
 PAPERS = {
     "pate": "Scalable Private Learning with PATE (Papernot et al., 2018)",
     "knn": "Private-kNN (Zhu et al., 2020)",
     "masks": "PATE with high-dimensional targets: PCA, autoencoded and Generalized PATE",
     "mac": "DP-MAC (Harder et al., 2019)",
 }
-"""The papers, each with a table of items beside this module and a page in docs/replication."""
+# What an item needs that asks for `mnist`.
 MNIST = tuple(
     f"mnist/{part}-{what}-idx{dims}-ubyte.gz"
     for part in ("train", "t10k")
     for what, dims in (("images", 3), ("labels", 1))
 )
-"""What an item needs that asks for `mnist`."""
 
 
 @dataclass(frozen=True, slots=True)

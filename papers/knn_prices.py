@@ -26,12 +26,12 @@ from tacit.privacy import (
 from tacit.report import label, legend, line, new_figure
 
 K, THRESHOLD, SIGMA_1 = 300, 210, 85
+# Where the supplement lets the largest count begin: k over ten classes.
 LEAST = 30
-"""Where the supplement lets the largest count begin: k over ten classes."""
 RATE, QUERIES = 0.25, 8192
 DELTA = 1e-5
+# Five counts, as in Figure 2, where the supplement does not say which.
 PICKED = (30, 150, 210, 255, 300)
-"""Five counts, as in Figure 2, where the supplement does not say which."""
 
 
 def by_count(orders: ArrayLike) -> tuple[Integers, Floats]:
@@ -219,8 +219,8 @@ def section_b(place: Workplace) -> None:
     place.table("Section B: 13.22", columns, readings)
 
 
+# Each epsilon that section B prints for GNMAX, and the rho it comes from.
 PRINTED = {"5.298": 0.5, "6.62": 0.75, "13.22": 2.5, "13.41": 2.56, "43.14": 16.0}
-"""Each epsilon that section B prints for GNMAX, and the rho it comes from."""
 
 
 def plain_epsilon(rho: float, delta: float = DELTA) -> float:

@@ -32,8 +32,8 @@ VOTES = "pate_votes/mnist_250_teachers.npz"
 EMOTIONS = "multilabel/emotions.npz"
 DELTA = 1e-5
 CLASSES = 10
+# On so many of the test images there are published votes; of these so many are held out.
 VOTED, HELD_OUT = 9000, 1000
-"""On so many of the test images there are published votes; of these so many are held out."""
 
 
 class Digits(NamedTuple):
@@ -115,8 +115,8 @@ def algorithm_1(place: Workplace) -> None:
     place.table("Algorithm 1: 400 queries, k 300, rate 0.15", columns, rows)
 
 
+# Sigma over how many vote: 25, 50, 100 and 200 for k = 300.
 NOISE = (1 / 12, 1 / 6, 1 / 3, 2 / 3)
-"""Sigma over how many vote: 25, 50, 100 and 200 for k = 300."""
 NUMBERS = (100, 300, 1000)
 SAMPLES = ((300, 0.05), (300, 0.15), (300, 0.25), (2000, 1.0))
 

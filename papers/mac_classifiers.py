@@ -8,18 +8,11 @@ from typing import Any
 import numpy as np
 
 from papers.items import Workplace
-from papers.mac_data import (
-    DELTA,
-    SEEDS,
-    digits,
-    mean_and_spread,
-    mnist,
-    strips,
-    usps_split,
-)
+from papers.mac_data import DELTA, SEEDS, digits, mean_and_spread, mnist, strips, usps_split
 from tacit._checks import Floats
 from tacit.methods import DPSGDClassifier, MACClassifier, MACSteps, Training
 
+# Data, epsilon, hidden layers, order.
 CASES = (
     ("digits", 8.0, (300, 100), 1),
     ("digits", 8.0, (16,), 1),
@@ -29,7 +22,6 @@ CASES = (
     ("USPS", 8.0, (16,), 1),
     ("USPS", 8.0, (16,), 2),
 )
-"""Data, epsilon, hidden layers, order."""
 
 
 def algorithm_1(place: Workplace) -> None:
@@ -50,8 +42,8 @@ def algorithm_1(place: Workplace) -> None:
     place.table("Algorithm 1: right at the defaults, three seeds on digits", columns, rows)
 
 
+# Sides of MNIST images whose pixels are means of 4 x 4 or 2 x 2 original ones, and epsilons.
 SHRUNK = ((7, 0.5), (7, 2.0), (14, 2.0))
-"""Sides of MNIST images whose pixels are means of 4 x 4 or 2 x 2 original ones, and epsilons."""
 
 
 def second_order_mnist(place: Workplace) -> None:
@@ -90,8 +82,8 @@ def _right(
     return float(model.score(others, truth))
 
 
+# The paper's DP-MAC takes 20; one epoch takes 18 seconds.
 MNIST_EPOCHS = 2
-"""The paper's DP-MAC takes 20; one epoch takes 18 seconds."""
 
 
 def table_1a(place: Workplace) -> None:
@@ -136,8 +128,8 @@ def algorithm_2(place: Workplace) -> None:
 
 
 LABELS = (0, 3, 5, 6, 8)
+# The first has next to no noise.
 EPSILONS = (1000.0, 2.0)
-"""The first has next to no noise."""
 
 
 def figure_3(place: Workplace) -> None:

@@ -21,10 +21,10 @@ AUTOENCODER = (256, 300, 100, 20, 100, 300, 256)
 TRAIN, TEST = 5000, 1000
 GREY = 0.25
 SEEDS = range(3)
+# A threshold that no gradient reaches.
 HUGE = 1e6
-"""A threshold that no gradient reaches."""
+# Private inputs and labels, held-out inputs and labels.
 Split = tuple[Any, Any, Any, Any]
-"""Private inputs and labels, held-out inputs and labels."""
 
 
 def digits() -> Split:

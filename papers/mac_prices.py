@@ -43,12 +43,12 @@ def log_moment(place: Workplace) -> None:
     place.table("Section 2.4: log-moments of the Gaussian mechanism", columns, rows)
 
 
+# Network, layers of the histogram, records, lots, epochs, and each epsilon with its sigma.
 TABLE_2 = (
     ("DP-MAC, classifier", 3, 60_000, 50, 20, ((0.5, 5.8), (2.0, 1.7))),
     ("DP-MAC, autoencoder", 6, TRAIN, 50, 20, ((1.0, 12.1), (2.0, 5.2), (4.0, 3.0), (8.0, 2.2))),
     ("DP-SGD, autoencoder", 0, TRAIN, 100, 100, ((1.0, 7.0), (2.0, 3.7), (4.0, 2.0), (8.0, 1.3))),
 )
-"""Network, layers of the histogram, records, lots, epochs, and each epsilon with its sigma."""
 
 
 def table_2(place: Workplace) -> None:

@@ -22,11 +22,12 @@ from tacit.methods import DPSGDClassifier, MACClassifier, MACSteps, Training
 from tacit.noisy_training import steps_of
 
 SCENE, HOUSING = "multilabel/scene.npz", "housing/california_housing.csv.gz"
+# Adam's rate times the root of a layer's inputs.
 COLUMNS = (0.1, 0.2, 0.4, 0.8)
-"""Adam's rate times the root of a layer's inputs."""
 RADII = (0.1, 0.3, 1.0, 3.0)
+# The default of both methods.
 LOT = 512
-"""The default of both methods."""
+# Data, private records, epsilon, hidden layers, epochs.
 CASES: tuple[tuple[str, int, float, tuple[int, ...], int], ...] = (
     ("blobs", 1_500, 8.0, (16,), 20),
     ("blobs", 1_500, 8.0, (300, 100), 20),
@@ -37,10 +38,9 @@ CASES: tuple[tuple[str, int, float, tuple[int, ...], int], ...] = (
     ("housing", 3_000, 8.0, (16,), 20),
     ("housing", 12_000, 1.0, (16,), 20),
 )
-"""Data, private records, epsilon, hidden layers, epochs."""
 SECOND = (("blobs", 1_500, 8.0), ("housing", 3_000, 8.0))
+# Rates that are given to all layers alike.
 ONE = (0.02, 0.12)
-"""Rates that are given to all layers alike."""
 
 
 def rule(place: Workplace) -> None:

@@ -28,11 +28,11 @@ from tacit.masks import AutoencoderCodec, IdentityCodec, PCACodec, UNetStudent, 
 from tacit.report import label, legend, line, new_figure
 
 Row = dict[str, Any]
+# Noise on each coordinate of a code, in voxels.
 SIGMAS = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
-"""Noise on each coordinate of a code, in voxels."""
 RELATIVE = (0.0, 0.05, 0.2)
+# Noise on each coordinate of a code in the unit ball.
 TESTED = (0.0, 0.05, 0.2, 0.5)
-"""Noise on each coordinate of a code in the unit ball."""
 DRAWS = 20
 SURE = 1e-3  # a linear decoder's answers are cut here, so that their cross-entropy is finite
 EPSILONS, ASKED, TEACHERS = (2.0, 8.0, 32.0), (10, 20, 50, 100), 100

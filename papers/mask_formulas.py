@@ -20,8 +20,8 @@ from tacit.masks import PCACodec
 from tacit.mechanisms import GaussianMean, Plan
 from tacit.privacy import calibrate_gaussian
 
+# Epsilon, delta, K and N.
 SETTINGS = ((8.0, 1e-3, 8, 80), (8.0, 1e-5, 100, 50), (1.0, 1e-5, 250, 20), (0.1, 1e-5, 2, 10))
-"""Epsilon, delta, K and N."""
 SLOPE = math.sqrt(8 / math.pi)
 SAMPLES = 200_000
 

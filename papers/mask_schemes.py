@@ -38,13 +38,13 @@ from tacit.privacy import calibrate_gaussian
 
 DELTA = 1e-5
 THRESHOLDS = np.arange(0.3, 0.601, 0.02)
+# Parts of mu^2 for releases in rounds.
 TWO, FOUR = (0.3, 0.7), (0.1, 0.15, 0.25, 0.5)
-"""Parts of mu^2 for releases in rounds."""
 BLUR, COPIES = 0.7, 3
+# Of autoencoders.
 LENGTH, EPOCHS = 32, 60
-"""Of autoencoders."""
+# Noise that autoencoders are trained for; a release takes the one nearest to its own.
 LEVELS = tuple(0.02 * 2**step for step in range(10))
-"""Noise that autoencoders are trained for; a release takes the one nearest to its own."""
 
 
 class Trained(NamedTuple):
@@ -134,12 +134,7 @@ def trained_autoencoder(
 ) -> AutoencoderCodec:
     """Train on the public masks, with noise in the bottleneck; classes are channels."""
     return AutoencoderCodec.fit(
-        task.public,
-        length=LENGTH,
-        bound=bound,
-        sigma=sigma,
-        epochs=EPOCHS,
-        dimensions=dimensions,
+        task.public, length=LENGTH, bound=bound, sigma=sigma, epochs=EPOCHS, dimensions=dimensions
     )
 
 
@@ -347,8 +342,8 @@ def measured(
 
 
 TEACHERS, EPSILONS = (8, 20, 50, 100, 250), (1.0, 8.0)
+# Queries of a release, and how many releases; all 100 queries are asked equally often.
 DRAWS = {10: 10, 20: 5, 50: 4, 100: 3}
-"""Queries of a release, and how many releases; all 100 queries are asked equally often."""
 FEWER_DRAWS = {10: 10, 20: 5, 50: 2, 100: 2}
 
 

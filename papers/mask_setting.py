@@ -35,8 +35,8 @@ from tacit.teachers import Shard
 
 CELL = Cell(8, 80, 8.0, 1e-3)
 PRIVATE, ASKED = 120, 80
+# Of the paper's DP-SGD: of each layer.
 CLIP, VARIANCE = 4.0, 6.0
-"""Of the paper's DP-SGD: of each layer."""
 CHANNELS = (4, 8, 16)
 LOT = 20
 

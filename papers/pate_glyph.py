@@ -36,8 +36,8 @@ CHARACTERS = (
 )[:150]
 SIDE, INK_SIZE = 28, 20
 IMBALANCE, WRONG = 5.0, 0.1
+# The paper's, for 65 million inputs; ours are fewer, and nobody's.
 DELTA = 1e-8
-"""The paper's, for 65 million inputs; ours are fewer, and nobody's."""
 BLOCK = 50  # teachers whose records are in memory at a time
 
 

@@ -341,11 +341,7 @@ def adult_forests(place: Workplace) -> None:
 
 
 def _forest_row(
-    name: str,
-    mechanism: LNMax | ConfidentGNMax,
-    scene: Scene,
-    asked: int,
-    printed: tuple[str, str],
+    name: str, mechanism: LNMax | ConfidentGNMax, scene: Scene, asked: int, printed: tuple[str, str]
 ) -> Sequence[str]:
     """Return one run: the mean of five students, each of other rows and other noise."""
     epsilons, right, told = [], [], []

@@ -44,10 +44,10 @@ DELTA = 1e-5
 QUERIES = 1000
 SIGMA_ANSWER = 40.0
 LAPLACE = 20.0
+# The papers' (Theorem 5), and the one that belongs to the tight bounds.
 CONVERSIONS = ("classic", "improved")
-"""The papers' (Theorem 5), and the one that belongs to the tight bounds."""
+# Orders of the script of 2017: its eight moments, each plus one.
 MOMENTS = np.arange(2.0, 10.0)
-"""Orders of the script of 2017: its eight moments, each plus one."""
 
 
 class Check(NamedTuple):
