@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import importlib
-import io
 import os
 import time
 import tomllib
@@ -12,16 +11,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from matplotlib.figure import Figure
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from tacit._files import write_atomically
 from tacit.errors import InvalidArgument
 from tacit.report import label, legend, line, new_figure, save_figure
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 Verdict = Literal["reproduced", "improved", "refuted", "differs", "not to be had"]
 # The papers, each with a table of items beside this module and a page in docs/replication.
 PAPERS = {
@@ -49,17 +51,15 @@ class Item:
     title : str
         What the paper calls it and shows with it.
     verdict : str
-        "reproduced", "improved" (better than printed), "refuted" (a counter-example), "differs"
-        (for a stated reason) or "not to be had".
+        "improved" is better than printed, "refuted" has a counter-example, "differs" a reason.
     says : str
-        The outcome in a sentence: how it was improved, what refutes it, why it cannot be had.
+        The outcome in a sentence.
     run : callable, optional
-        Prints it and draws it, given a `Workplace`. None where nothing is to be run.
+        Prints it and draws it. None where nothing is to be run.
     needs : tuple of str
-        Files below the folder of the data, as "mnist/train-images-idx3-ubyte.gz".
+        Files below the folder of the data.
     minutes : float
         About how long it takes on two cores.
-
     """
 
     name: str
@@ -84,10 +84,9 @@ class Workplace:
     show : callable
         Shows a table, given title, columns and rows.
     say : callable
-        Tells how far a long item has come, given a line; silent by default.
+        Takes a line about how far a long item has come.
     written : list of path
         What was left in `out` so far.
-
     """
 
     data: Path | None
@@ -97,52 +96,23 @@ class Workplace:
     written: list[Path] = field(default_factory=list)
 
     def path(self, name: str) -> Path:
-        """Return a file of the data, which `missing` did not name.
-
-        Parameters
-        ----------
-        name : str
-            Below the folder of the data.
-
-        Returns
-        -------
-        path
-            Where it is.
-        """
+        """Return a file of the data, which `missing` did not name."""
         assert self.data is not None
         return self.data / name
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Show a table, and keep it as CSV under its title.
-
-        Parameters
-        ----------
-        title : str
-            What is shown; the file is named after it.
-        columns : sequence of str
-            Their headings.
-        rows : iterable of sequences
-            Cells; numbers with a fraction are written with four digits.
-        """
+        """Show a table, numbers with four digits, and keep it as CSV under its title."""
         texts = [[_text(value) for value in row] for row in rows]
         self.show(title, columns, texts)
-        buffer = io.StringIO()
-        csv.writer(buffer, lineterminator="\n").writerows([list(columns), *texts])
-        self._write(f"{_file_name(title)}.csv", buffer.getvalue().encode("utf-8"))
+        words = "".join(c if c.isalnum() else " " for c in title.lower()).split()
+        path = self._path(f"{'-'.join(words)[:60]}.csv")
+        with path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([list(columns), *texts])
 
     def picture(self, name: str, figure: Figure) -> None:
-        """Keep a figure as SVG and PNG.
-
-        Parameters
-        ----------
-        name : str
-            Of the files, without their endings.
-        figure : Figure
-            Of matplotlib.
-        """
-        self.out.mkdir(parents=True, exist_ok=True)
+        """Keep a figure as SVG and PNG."""
         for kind in ("svg", "png"):
-            self.written.append(save_figure(figure, self.out / f"{name}.{kind}"))
+            save_figure(figure, self._path(f"{name}.{kind}"))
 
     def curves(
         self,
@@ -176,11 +146,15 @@ class Workplace:
         beside : bool
             Whether names stand beside the curves, not among them.
         """
-        figure = _drawn(curves, title, x, y, log)
+        figure = new_figure(title)
         axes = figure.axes[0]
+        for place, (what, (places, heights)) in enumerate(curves.items()):
+            line(axes, place, np.asarray(places, float), np.asarray(heights, float), name=what)
+        axes.set(**{f"{axis}scale": "log" for axis in log})
+        label(axes, x=x, y=y)
+        legend(axes, "best")
         if ticks:
-            where = axes.set_xticks if log == "x" else axes.set_yticks
-            where(list(ticks), [str(one) for one in ticks])
+            axes.set(**{f"{log}ticks": list(ticks), f"{log}ticklabels": [str(t) for t in ticks]})
             axes.minorticks_off()
         if beside:
             axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
@@ -189,39 +163,24 @@ class Workplace:
         self.picture(name, figure)
 
     def progress(self, *cells: Any) -> None:
-        """Say what was found so far, in a line.
-
-        Parameters
-        ----------
-        *cells : any
-            As those of a row of `table`.
-        """
+        """Say in a line what was found so far."""
         self.say(", ".join(map(_text, cells)))
 
-    def _write(self, name: str, content: bytes) -> None:
+    def _path(self, name: str) -> Path:
         self.out.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.out / name, content)
         self.written.append(self.out / name)
+        return self.written[-1]
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def items_of(paper: str) -> tuple[Item, ...]:
     """Return a paper's items, in the paper's own order.
 
-    Parameters
-    ----------
-    paper : str
-        A name of `PAPERS`.
-
-    Returns
-    -------
-    tuple of Item
-        All of them.
-
-    Examples
-    --------
     >>> [item.name for item in items_of("pate")][0]
     'figure-1'
-
     """
     if paper not in PAPERS:
         raise InvalidArgument(f"Expected PAPER={paper!r} to be one of {', '.join(PAPERS)}.")
@@ -241,78 +200,26 @@ def _run(function: str, place: Workplace) -> None:
 
 
 def find_item(paper: str, name: str) -> Item:
-    """Return one item of a paper.
-
-    Parameters
-    ----------
-    paper : str
-        A name of `PAPERS`.
-    name : str
-        The item's name.
-
-    Returns
-    -------
-    Item
-        The item.
-
-    """
-    items = items_of(paper)
-    for item in items:
-        if item.name == name:
-            return item
-    raise InvalidArgument(
-        f"Expected ITEM={name!r} to be one of {', '.join(item.name for item in items)}."
-    )
+    """Return one item of a paper."""
+    items = {item.name: item for item in items_of(paper)}
+    if name not in items:
+        raise InvalidArgument(f"Expected ITEM={name!r} to be one of {', '.join(items)}.")
+    return items[name]
 
 
 def data_folder() -> Path | None:
-    """Return the folder that the variable TACIT_DATA names.
-
-    Returns
-    -------
-    path or None
-        None where it names none.
-
-    """
+    """Return the folder that the variable TACIT_DATA names, if any."""
     place = os.environ.get("TACIT_DATA")
     return Path(place) if place else None
 
 
 def missing(item: Item, data: Path | None) -> list[str]:
-    """Return which files of an item are not there.
-
-    Parameters
-    ----------
-    item : Item
-        What is to be run.
-    data : path or None
-        The folder of the data.
-
-    Returns
-    -------
-    list of str
-        Names below that folder.
-
-    """
+    """Return which files of an item are not there."""
     return [name for name in item.needs if data is None or not (data / name).exists()]
 
 
 def replicate(item: Item, workplace: Workplace) -> float:
-    """Run an item.
-
-    Parameters
-    ----------
-    item : Item
-        What is to be run.
-    workplace : Workplace
-        Where its data are, and where its tables and pictures go.
-
-    Returns
-    -------
-    float
-        How many seconds it took.
-
-    """
+    """Run an item; return how many seconds it took."""
     if item.run is None:
         raise InvalidArgument(f"Expected {item.name} to be runnable; it is not: {item.says}")
     if absent := missing(item, workplace.data):
@@ -323,28 +230,3 @@ def replicate(item: Item, workplace: Workplace) -> float:
     begun = time.perf_counter()
     item.run(workplace)
     return time.perf_counter() - begun
-
-
-def _drawn(
-    curves: Mapping[str, tuple[ArrayLike, ArrayLike]], title: str, x: str, y: str, log: str
-) -> Figure:
-    figure = new_figure(title)
-    axes = figure.axes[0]
-    for place, (name, (places, heights)) in enumerate(curves.items()):
-        line(axes, place, np.asarray(places, float), np.asarray(heights, float), name=name)
-    if "x" in log:
-        axes.set_xscale("log")
-    if "y" in log:
-        axes.set_yscale("log")
-    label(axes, x=x, y=y)
-    legend(axes, "best")
-    return figure
-
-
-def _text(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _file_name(title: str) -> str:
-    words = "".join(c if c.isalnum() else " " for c in title.lower()).split()
-    return "-".join(words)[:60]

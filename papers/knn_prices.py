@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr
 
-from papers.items import Workplace
-from tacit._checks import Floats, Integers
+from papers.items import Floats, Integers, Workplace
 from tacit.privacy import (
     DEFAULT_ORDERS,
     RdpCurve,

@@ -14,8 +14,7 @@ from sklearn.metrics import f1_score, hamming_loss
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
 
-from papers.items import Workplace
-from tacit._checks import Floats, Integers
+from papers.items import Floats, Integers, Workplace
 from tacit.datasets import load_idx, open_npz, read_votes
 from tacit.features import digit_features
 from tacit.ledger import Budget

@@ -8,11 +8,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 
-from papers.items import Workplace
+from papers.items import Floats, Workplace
 from papers.mac_data import AUTOENCODER, DELTA, GREY, SEEDS, TEST, strips, usps
-from tacit._checks import Floats
-from tacit._extras import torch
 from tacit.mechanisms import NoisySteps, Plan
 from tacit.noise import InsecureNoise
 from tacit.noisy_training import (

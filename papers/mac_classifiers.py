@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from papers.items import Workplace
+from papers.items import Floats, Workplace
 from papers.mac_data import DELTA, SEEDS, digits, mean_and_spread, mnist, strips, usps_split
-from tacit._checks import Floats
 from tacit.methods import DPSGDClassifier, MACClassifier, MACSteps, Training
 
 # Data, epsilon, hidden layers, order.

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from papers.items import Workplace
-from tacit._checks import Floats
+from papers.items import Floats, Workplace
 from tacit.datasets import load_dataset
 from tacit.report import new_figure
 

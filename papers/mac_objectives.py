@@ -7,11 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import torch
 
-from papers.items import Workplace
+from papers.items import Floats, Workplace
 from papers.mac_data import AUTOENCODER, CLASSIFIER, HUGE, digits
-from tacit._checks import Floats
-from tacit._extras import torch
 from tacit.noisy_training import (
     AuxiliaryCoordinates,
     Blocks,

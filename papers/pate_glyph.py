@@ -17,10 +17,9 @@ from matplotlib import font_manager, get_data_path
 from matplotlib.ft2font import FT2Font
 from numpy.typing import NDArray
 
-from papers.items import Workplace
+from papers.items import Floats, Integers, Workplace
 from papers.pate_students import cost_of, summed
 from papers.pate_votes import lnmax_epsilon
-from tacit._checks import Floats, Integers
 from tacit.features import HOG
 from tacit.mechanisms import NO_ANSWER, ConfidentGNMax, InteractiveGNMax, LNMax, Mechanism
 from tacit.noise import InsecureNoise

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 from sklearn.ensemble import RandomForestClassifier
 
-from papers.items import Workplace
+from papers.items import Floats, Integers, Workplace
 from papers.pate_votes import DELTA, LAPLACE, VOTES, epsilons, lnmax_epsilon
-from tacit._checks import Floats, Integers
 from tacit.datasets import load_adult, load_dataset, read_votes
 from tacit.features import Deskew, digit_features
 from tacit.mechanisms import (

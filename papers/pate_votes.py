@@ -14,9 +14,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.special import erfc, ndtr
 
-from papers.items import Workplace
+from papers.items import Floats, Workplace
 from papers.pate_tables import FILES
-from tacit._checks import Floats
 from tacit.datasets import load_dataset, read_rows, read_votes
 from tacit.mechanisms import NO_ANSWER, ConfidentGNMax
 from tacit.noise import InsecureNoise
